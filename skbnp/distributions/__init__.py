@@ -1,1 +1,1 @@
-"""skbnp."""
+"""Log normalisers, expectations and inverses of the distributions the models use."""

@@ -1,1 +1,5 @@
-"""skbnp."""
+"""Estimators in scikit-learn's manner: parameters, validation, fitted attributes."""
+
+from skbnp.estimators._hdp import HDP
+
+__all__ = ["HDP"]

@@ -1,1 +1,1 @@
-"""skbnp."""
+"""Loops and decisions: batches, schedules, threads, the trace of a fit."""

@@ -1,1 +1,1 @@
-"""skbnp."""
+"""Compiled inner loops. They trust their input; the layers above check it."""

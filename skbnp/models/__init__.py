@@ -1,1 +1,1 @@
-"""skbnp."""
+"""Models: state, sufficient statistics, updates, objectives. No loop over iterations."""

@@ -1,1 +1,1 @@
-"""skbnp."""
+"""Small helpers without mathematics: input checks, random streams."""

@@ -1,0 +1,616 @@
+"""The direct-assignment HDP topic model."""
+
+import copy
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from skbnp.estimators._base import TopicModelMixin
+from skbnp.inference.batch import Batch
+from skbnp.inference.documents import expected_counts
+from skbnp.inference.engine import LocalStop, Posterior, learn, update
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import Monitor, new_history, shown
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.models.hdp_direct import DirectHDP, HDPState
+from skbnp.models.statistics import WordTopics
+from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
+    check_documents,
+    check_gamma_prior,
+    check_is_fitted,
+    fit_context,
+)
+
+__all__ = ["HDP"]
+
+#: Minibatches of the warm-up of a stream of unknown length.
+STREAM_WARM_UP = 30
+
+
+class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator):
+    """Hierarchical Dirichlet process topic model, direct-assignment variational.
+
+    A topic model with infinitely many topics of which `n_components` are represented.
+    Each document mixes topics, all documents share them, and their corpus-level weights
+    are learned, so that superfluous topics fade. The generative story, with the symbols
+    of [1]_:
+
+    - corpus weights beta ~ GEM(gamma); topics phi_k ~ Dirichlet(eta);
+    - each document: proportions pi_j ~ DP(alpha, beta);
+    - each token: topic z ~ pi_j, word w ~ phi_z.
+
+    `fit` maximises the evidence lower bound of section 2.2 of [1]_ over
+    q(phi) q(pi) q(z) and a point estimate of beta.
+
+    Parameters
+    ----------
+    n_components : int, default=20
+        Number of represented topics (K), at least 1. All other topics together keep the
+        rest of the corpus weights.
+    learning_method : {"online", "batch"}, default="online"
+        "online": one update per minibatch, with decreasing steps; for all but small
+        corpora. "batch": one update per pass over the data; the bound never falls.
+    doc_concentration : float, default=1.0
+        Concentration of a document's topics (alpha), > 0; larger values mix more topics
+        in a document. The starting value if it is learned.
+    corpus_concentration : float, default=1.0
+        Concentration of the corpus weights (gamma), > 0; larger values leave more
+        weight to rare and unseen topics. The starting value if it is learned.
+    topic_word_prior : float, default=0.05
+        Dirichlet parameter of topics over terms (eta), > 0; smaller values make more
+        specific topics. The starting value if it is learned.
+    learn_priors : bool or "concentrations", default="concentrations"
+        Whether to learn both concentrations and the topic prior (True), the
+        concentrations alone, or nothing (False).
+    corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
+        Shape and rate of the Gamma priors under which concentrations are learned,
+        both > 0.
+    batch_size : int, default=256
+        Documents of a minibatch.
+    learning_offset : float, default=1.0
+        Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay (tau),
+        >= 0; larger values give early minibatches less weight.
+    learning_decay : float, default=0.6
+        Decay of the step sizes (kappa), in [0.5, 1]. Convergence theory asks for more
+        than 0.5.
+    total_samples : float or None, default=None
+        Documents of the stream that `partial_fit` learns from (D), > 0. None means
+        those seen so far. `fit` uses the number of documents of `X`.
+    max_iter : int, default=20
+        Passes over the data in `fit`.
+    tol : float, default=1e-4
+        `fit` ends when the bound changes by less than `tol`, relatively, between two
+        passes after the warm-up. 0 always makes `max_iter` passes.
+    max_doc_update_iter : int, default=100
+        Iterations for one document at the most.
+    mean_change_tol : float, default=1e-3
+        The iteration of a document ends when its expected topic counts change by less
+        than this per token.
+    warm_up : int, default=5
+        First passes in which the document step uses mean topics E[phi] in place of
+        exp(E[log phi]), see Notes; 0 for none. In `partial_fit` the warm-up lasts
+        until ``warm_up * total_samples`` documents are seen, or 30 minibatches where
+        `total_samples` is None.
+    init : {"docs", "random"}, default="docs"
+        Start each topic from a random document with noise, or from noise.
+    n_jobs : int or None, default=None
+        Threads of the document step, as in scikit-learn. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Start and order of documents. The same int gives the same bits.
+    verbose : int, default=0
+        Passes between messages; 0 for none. For a progress bar use
+        ``set_callbacks(sklearn.callback.ProgressBar())``.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the present topics.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features)
+        Variational Dirichlet parameters of the topics (lambda): expected counts of
+        each term plus `topic_word_prior_`. Made anew at each access.
+    topic_word_distr_ : ndarray of shape (n_components_, n_features)
+        Expected topics; rows sum to one. Made anew at each access.
+    topic_weights_ : ndarray of shape (n_components_,)
+        Corpus-level weights (beta); what they lack to one belongs to topics not
+        represented.
+    n_components_ : int
+        Number of represented topics.
+    n_active_components_ : int
+        Topics with at least max(1, 1e-4 of all) expected tokens.
+    doc_concentration_, corpus_concentration_, topic_word_prior_ : float
+        Values in force after learning.
+    elbo_ : float
+        Bound of the training data in nats per token; after online learning that of the
+        recent documents, weighted as the step sizes weigh them.
+    converged_ : bool
+        Whether `tol` ended the last `fit`.
+    history_ : dict of lists
+        One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
+        time), `n_components`, `elbo` (nats per token; online learning evaluates it
+        once per pass of `fit`, nan in between and in `partial_fit`).
+    n_iter_ : int
+        Passes made by the last `fit`; calls of `partial_fit` add one.
+    n_features_in_ : int
+        Size of the vocabulary.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the terms, if `X` had them.
+
+    See Also
+    --------
+    sklearn.decomposition.LatentDirichletAllocation : A fixed number of topics of equal
+        prior weight.
+
+    Notes
+    -----
+    Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in full, all constants
+    included.
+
+    **Departures from the paper**
+
+    - theta_j has K + 1 entries: the last, alpha beta_{K+1}, stands for all topics not
+      represented, so that the bound is nested in K.
+    - The prior of the point estimate beta enters the bound as gamma log beta_{K+1}. A
+      density of beta (the paper does not say in which coordinates) would reward empty
+      topics and degenerate for gamma <= 1.
+    - beta is updated in closed form, by a tangent bound whose maximum is one root in
+      one variable; the paper's L-BFGS reaches the same optimum. Online, the sums in
+      that bound are averaged with the step sizes rho_t, as Eq. (6) averages topics, and
+      beta is their optimum; Eq. (7) averages optima instead.
+    - Documents start from theta_jk = alpha beta_k + N_j beta_k / (1 - beta_{K+1}), in
+      batch learning from their last visit.
+    - Expected counts below 1e-9 tokens in a document are set to zero.
+    - The corpus concentration is learned under a proper Gamma prior; its maximum
+      likelihood together with a point estimate of beta is at zero.
+    - Warm-up: exp(E[log phi]) gives a term that a topic does not hold yet the weight
+      exp(psi(eta)), about 1e-9 for eta = 0.05, so that topics of a large vocabulary
+      freeze as they started. During the first passes the mean is used instead. Any
+      responsibilities give a bound; the warm-up leads to a higher one.
+    - Default step sizes decay with kappa = 0.6; the paper's 0.5 violates the condition
+      that it quotes.
+    - Documents without tokens are left out of learning.
+
+    References
+    ----------
+    .. [1] Michael Bryant and Erik B. Sudderth, "Truly Nonparametric Online Variational
+       Inference for Hierarchical Dirichlet Processes", Advances in Neural Information
+       Processing Systems 25, 2012.
+
+    Examples
+    --------
+    >>> from skbnp import HDP
+    >>> from skbnp.datasets import make_bars
+    >>> X = make_bars(300, random_state=0).data
+    >>> hdp = HDP(n_components=30, random_state=0).fit(X)
+    >>> hdp.transform(X).shape
+    (300, 30)
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "learning_method": [StrOptions({"batch", "online"})],
+        "doc_concentration": [Interval(Real, 0, np.inf, closed="neither")],
+        "corpus_concentration": [Interval(Real, 0, np.inf, closed="neither")],
+        "topic_word_prior": [Interval(Real, 0, np.inf, closed="neither")],
+        "learn_priors": ["boolean", StrOptions({"concentrations"})],
+        "corpus_concentration_prior": [tuple, list],
+        "doc_concentration_prior": [tuple, list],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
+        "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
+        "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, np.inf, closed="left")],
+        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
+        "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
+        "warm_up": [Interval(Integral, 0, None, closed="left")],
+        "init": [StrOptions({"docs", "random"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "warm_start": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components=20,
+        *,
+        learning_method="online",
+        doc_concentration=1.0,
+        corpus_concentration=1.0,
+        topic_word_prior=0.05,
+        learn_priors="concentrations",
+        corpus_concentration_prior=(1.0, 1.0),
+        doc_concentration_prior=(1.0, 1.0),
+        batch_size=256,
+        learning_offset=1.0,
+        learning_decay=0.6,
+        total_samples=None,
+        max_iter=20,
+        tol=1e-4,
+        max_doc_update_iter=100,
+        mean_change_tol=1e-3,
+        warm_up=5,
+        init="docs",
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.n_components = n_components
+        self.learning_method = learning_method
+        self.doc_concentration = doc_concentration
+        self.corpus_concentration = corpus_concentration
+        self.topic_word_prior = topic_word_prior
+        self.learn_priors = learn_priors
+        self.corpus_concentration_prior = corpus_concentration_prior
+        self.doc_concentration_prior = doc_concentration_prior
+        self.batch_size = batch_size
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_doc_update_iter = max_doc_update_iter
+        self.mean_change_tol = mean_change_tol
+        self.warm_up = warm_up
+        self.init = init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    # -- learning ---------------------------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn topics from all documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts, or other non-negative weights; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+
+        Returns
+        -------
+        self : HDP
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete update.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns, or
+            a parameter is outside its range.
+        """
+        model = self._make_model()
+        goes_on = self.warm_start and self.__sklearn_is_fitted__()
+        counts, _ = check_documents(self, X, reset=not goes_on, method="fit")
+        counts = _drop_empty(counts)
+        entropy = draw_entropy(self.random_state)
+        if goes_on:
+            posterior, history = self._posterior, self.history_
+            posterior.model = model
+        else:
+            posterior = self._start(model, counts, entropy, counts.sum())
+            history = new_history()
+        posterior.n_seen = max(posterior.n_seen, counts.shape[0])
+        monitor = Monitor(history, tol=self.tol, verbose=self.verbose)
+        root = self._init_callback_context(max_subtasks=self.max_iter)
+        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        passes = []
+
+        def begin_pass():
+            passes.append(root.subcontext("pass"))
+            passes[-1].call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        def end_pass():
+            return passes[-1].call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                y=y,
+                reconstruction_attributes=lambda: self._fitted_attributes(
+                    copy.deepcopy(posterior), copy.deepcopy(history), len(passes)
+                ),
+            )
+
+        converged = False
+        try:
+            with Executor(self.n_jobs) as executor, shown(self.verbose):
+                converged = learn(
+                    posterior,
+                    counts,
+                    self._make_schedule(counts.shape[0], entropy, posterior),
+                    LocalStop(self.max_doc_update_iter, self.mean_change_tol),
+                    executor,
+                    monitor,
+                    n_passes=self.max_iter,
+                    warm_up=0 if goes_on else self.warm_up,
+                    begin_pass=begin_pass,
+                    end_pass=end_pass,
+                )
+        finally:
+            self._publish(posterior, history, monitor.n_passes, converged)
+        self._warn_if_not_converged(monitor)
+        root.call_on_fit_task_end(
+            estimator=self,
+            X=X,
+            y=y,
+            reconstruction_attributes=lambda: self._fitted_attributes(
+                posterior, history, monitor.n_passes
+            ),
+        )
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Learn from a chunk of a stream: one online update per `batch_size` documents.
+
+        The first call fixes the vocabulary. A failed call leaves the estimator as it
+        was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of the chunk; rows are documents.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : HDP
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns, or
+            another number of columns than before.
+        """
+        model = self._make_model()
+        goes_on = self.__sklearn_is_fitted__()
+        counts, _ = check_documents(self, X, reset=not goes_on, method="partial_fit")
+        counts = _drop_empty(counts)
+        if goes_on:
+            posterior, history, n_iter = self._posterior, self.history_, self.n_iter_
+            posterior.model = model
+        else:
+            total = self.total_samples or counts.shape[0]
+            n_tokens = counts.sum() / max(counts.shape[0], 1) * total
+            entropy = draw_entropy(self.random_state)
+            posterior = self._start(model, counts, entropy, n_tokens)
+            history, n_iter = new_history(), 0
+        monitor = Monitor(history)
+        schedule = OnlineSchedule(
+            n_rows=counts.shape[0],
+            batch_size=self.batch_size,
+            offset=self.learning_offset,
+            decay=self.learning_decay,
+            entropy=None,
+            first_step=posterior.n_steps,
+            total_samples=self.total_samples,
+            n_seen=posterior.n_seen,
+        )
+        stop = LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+        try:
+            with Executor(self.n_jobs) as executor:
+                for round in schedule.one_pass(0):
+                    batch = Batch.from_counts(counts[round.rows])
+                    update(
+                        posterior,
+                        batch,
+                        round,
+                        stop,
+                        executor,
+                        mean=self._is_warming_up(posterior),
+                    )
+                    posterior.n_seen += batch.n_docs
+                    monitor.record(posterior.n_steps, posterior.state.n_components)
+                posterior.update_topic_prior()
+        finally:
+            self._publish(posterior, history, n_iter + 1, converged=False)
+        return self
+
+    def _make_model(self) -> DirectHDP:
+        return DirectHDP(
+            learn_concentrations=self.learn_priors is not False,
+            learn_topic_prior=self.learn_priors is True,
+            corpus_prior=check_gamma_prior(
+                "corpus_concentration_prior", self.corpus_concentration_prior
+            ),
+            doc_prior=check_gamma_prior(
+                "doc_concentration_prior", self.doc_concentration_prior
+            ),
+        )
+
+    def _make_schedule(self, n_rows, entropy, posterior):
+        if self.learning_method == "batch":
+            return BatchSchedule()
+        return OnlineSchedule(
+            n_rows=n_rows,
+            batch_size=self.batch_size,
+            offset=self.learning_offset,
+            decay=self.learning_decay,
+            entropy=entropy,
+            first_step=posterior.n_steps,
+            total_samples=n_rows,
+        )
+
+    def _start(self, model, counts, entropy, n_tokens) -> Posterior:
+        """Globals before the first update: equal weights, topics of equal size."""
+        n_components, n_features = self.n_components, counts.shape[1]
+        rng = stream(entropy, Purpose.START)
+        topics = rng.standard_gamma(1.0, size=(n_features, n_components))
+        if self.init == "docs" and counts.shape[0] > 0:
+            rows = rng.choice(
+                counts.shape[0], n_components, replace=counts.shape[0] < n_components
+            )
+            topics *= 0.1
+            topics += counts[rows].T.toarray()
+        topics *= n_tokens / n_components / topics.sum(axis=0)
+        state = HDPState(
+            weights=np.full(n_components + 1, 1.0 / (n_components + 1)),
+            doc_concentration=float(self.doc_concentration),
+            corpus_concentration=float(self.corpus_concentration),
+            topic_word_prior=float(self.topic_word_prior),
+        )
+        return Posterior(model, state, model.start(state, WordTopics(topics)))
+
+    def _is_warming_up(self, posterior: Posterior) -> bool:
+        if self.warm_up == 0:
+            return False
+        if self.total_samples is None:
+            return posterior.n_steps < STREAM_WARM_UP
+        return posterior.n_seen < self.warm_up * self.total_samples
+
+    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        state = posterior.state
+        return {
+            "_posterior": posterior,
+            "n_components_": state.n_components,
+            "topic_weights_": state.weights[:-1].copy(),
+            "doc_concentration_": state.doc_concentration,
+            "corpus_concentration_": state.corpus_concentration,
+            "topic_word_prior_": state.topic_word_prior,
+            "history_": history,
+            "n_iter_": n_iter,
+            "converged_": converged,
+        }
+
+    def _publish(self, posterior, history, n_iter, converged):
+        attributes = self._fitted_attributes(posterior, history, n_iter, converged)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def _warn_if_not_converged(self, monitor: Monitor) -> None:
+        exhausted = not self.converged_ and self.n_iter_ == self.max_iter
+        if self.learning_method == "batch" and self.tol > 0 and exhausted:
+            warnings.warn(
+                f"The bound still changed by {monitor.change:.1e} (relative) in the "
+                f"last of {self.max_iter} passes, tol={self.tol:g}. Increase max_iter "
+                "or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_posterior")
+
+    @property
+    def components_(self) -> np.ndarray:
+        """Variational Dirichlet parameters of the topics, (n_components_, V)."""
+        check_is_fitted(self)
+        held = self._posterior.totals.topic_words.dense()
+        return np.ascontiguousarray((held + self.topic_word_prior_).T)
+
+    @property
+    def n_active_components_(self) -> int:
+        """Topics with at least max(1, 1e-4 of all) expected tokens."""
+        check_is_fitted(self)
+        tokens = self._posterior.totals.topic_words.total
+        return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
+
+    @property
+    def elbo_(self) -> float:
+        """Bound of the training data, nats per token."""
+        check_is_fitted(self)
+        last = self.history_["elbo"][-1] if self.history_["elbo"] else np.nan
+        if np.isfinite(last):
+            return last
+        return sum(self._posterior.objective().values())
+
+    def transform(self, X):
+        """Infer the topic proportions of documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        doc_topic_distr : ndarray of shape (n_samples, n_components_)
+            Expected proportions; rows sum to one, the mass of topics not represented
+            left out. A document without tokens gets the corpus-level weights. float32
+            if `X` is, otherwise float64.
+        """
+        check_is_fitted(self)
+        counts, dtype = check_documents(self, X, reset=False, method="transform")
+        batch = Batch.from_counts(counts)
+        with Executor(self.n_jobs) as executor:
+            distr = expected_counts(self._document_step(batch), batch, executor)
+        distr += self._posterior.state.doc_prior
+        distr /= distr.sum(axis=1, keepdims=True)
+        return distr.astype(dtype, copy=False)
+
+    def elbo(self, X):
+        """Evidence lower bound of documents under the fitted topics.
+
+        The topics' variational distribution is held fixed, and its divergence from the
+        prior counts in full: the bound is that of a corpus that consists of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        elbo : float
+            Nats per token; 0.0 if `X` has no token.
+        """
+        return sum(self.elbo_terms(X).values())
+
+    def elbo_terms(self, X):
+        """Terms of the evidence lower bound, see `elbo`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        terms : dict of str to float
+            In nats per token of `X`:
+
+            - "words": E[log p(w | z, phi)] - KL(q(phi) || p(phi));
+            - "assignments": E[log p(z | pi)] - KL(q(pi) || p(pi | alpha beta));
+            - "entropy": of q(z);
+            - "weights": gamma log beta_{K+1}, the prior of the topic weights;
+            - "doc_concentration": its log prior up to a constant, where it is learned.
+        """
+        check_is_fitted(self)
+        counts, _ = check_documents(self, X, reset=False, method="elbo")
+        batch = Batch.from_counts(counts)
+        posterior = self._posterior
+        with Executor(self.n_jobs) as executor:
+            step = self._document_step(batch)
+            fresh, _, _ = posterior.collect(step, batch, executor)
+        terms = posterior.model.bound(
+            posterior.state, posterior.totals.topic_words, fresh
+        )
+        if fresh.n_tokens == 0:
+            return dict.fromkeys(terms, 0.0)
+        return {name: float(value / fresh.n_tokens) for name, value in terms.items()}
+
+    def _document_step(self, batch: Batch):
+        stop = LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+        return self._posterior.document_step(batch, stop)
+
+
+def _drop_empty(counts: sp.csr_array) -> sp.csr_array:
+    used = np.diff(counts.indptr) > 0
+    return counts if used.all() else counts[used]

@@ -1,0 +1,71 @@
+"""Who runs the blocks: this thread, a pool of threads, or a backend of joblib.
+
+joblib's `Parallel` polls: a call lasts at least 10 ms, as long as a whole minibatch,
+where a pool that lives for the whole fit answers in some 30 microseconds. So joblib
+says how many jobs there are and runs everything once the user has chosen a backend
+(`joblib.parallel_config`); otherwise the work runs on one pool per fit.
+Results come back in the order of the items, whoever finishes first.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
+from sklearn.utils.parallel import Parallel, delayed
+
+__all__ = ["Executor"]
+
+T = TypeVar("T")
+
+
+class Executor:
+    """Ordered parallel map; a context manager that owns its threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in scikit-learn.
+    """
+
+    def __init__(self, n_jobs: int | None):
+        self.n_jobs = n_jobs
+        self.n_workers = effective_n_jobs(n_jobs)
+        backend, _ = get_active_backend(prefer="threads")
+        self._shares_memory = getattr(backend, "supports_sharedmem", False)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> "Executor":
+        if self.n_workers > 1 and self._shares_memory:
+            self._pool = ThreadPoolExecutor(self.n_workers)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def map(self, function: Callable[..., T], items: Iterable[Any]) -> Iterator[T]:
+        """Yield `function(item)` for each item, in order."""
+        if self.n_workers == 1:
+            return map(function, items)
+        if self._pool is not None:
+            return self._map_pool(self._pool, function, items)
+        jobs = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        return jobs(delayed(function)(item) for item in items)
+
+    def _map_pool(
+        self, pool: ThreadPoolExecutor, function: Callable[..., T], items: Iterable[Any]
+    ) -> Iterator[T]:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for item in items:
+                if len(waiting) >= 2 * self.n_workers:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(function, item))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,87 @@
+"""The trace of a fit: what is recorded, shown, and what ends it."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite, nan
+
+__all__ = ["Monitor", "new_history", "shown"]
+
+logger = logging.getLogger(__name__)
+
+History = dict[str, list]
+
+
+def new_history() -> History:
+    """Return an empty trace."""
+    return {"step": [], "seconds": [], "n_components": [], "elbo": []}
+
+
+class Monitor:
+    """Record updates, and tell when the bound has settled.
+
+    Parameters
+    ----------
+    history : dict of lists
+        Trace to extend.
+    tol : float
+        Relative change of the bound between passes that ends the fit.
+    verbose : int
+        Passes between messages; 0 for none.
+    """
+
+    def __init__(self, history: History, *, tol: float = 0.0, verbose: int = 0):
+        self.history = history
+        self.tol = tol
+        self.verbose = verbose
+        self.change = nan
+        self.n_passes = 0
+        self._last = nan
+        before = history["seconds"][-1] if history["seconds"] else 0.0
+        self._start = time.perf_counter() - before
+
+    def record(self, step: int, n_components: int, elbo: float = nan) -> None:
+        """Add an entry to the trace."""
+        entry = (step, time.perf_counter() - self._start, n_components, elbo)
+        for name, value in zip(self.history, entry, strict=True):
+            self.history[name].append(value)
+
+    def end_pass(self, elbo: float, *, settling: bool) -> bool:
+        """Note the bound at the end of a pass; whether it has converged.
+
+        `settling` says that the pass was an exact one: a warm-up pass neither
+        converges nor serves as the value to compare with.
+        """
+        self.n_passes += 1
+        self.change = abs(elbo - self._last) / max(abs(elbo), 1e-300)
+        converged = settling and isfinite(self.change) and self.change < self.tol
+        self._last = elbo if settling else nan
+        if self.verbose and self.n_passes % self.verbose == 0:
+            logger.info(
+                "pass %d: %d topics, %.5f nats per token, %.1f s",
+                self.n_passes,
+                self.history["n_components"][-1],
+                elbo,
+                self.history["seconds"][-1],
+            )
+        return converged
+
+
+@contextmanager
+def shown(verbose: int) -> Iterator[None]:
+    """Show messages on standard output if nobody has configured logging."""
+    package = logging.getLogger("skbnp")
+    if not verbose or package.hasHandlers():
+        yield
+        return
+    handler, level = logging.StreamHandler(sys.stdout), package.level
+    handler.setFormatter(logging.Formatter("[skbnp] %(message)s"))
+    package.addHandler(handler)
+    package.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        package.removeHandler(handler)
+        package.setLevel(level)

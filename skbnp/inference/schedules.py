@@ -1,0 +1,83 @@
+"""In which order documents are visited, and how the totals absorb a visit.
+
+A round visits rows under one set of globals and ends with
+totals = keep * totals + gain * statistics of the rows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["BatchSchedule", "OnlineSchedule", "Round"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Rows visited together, and the weights of the old totals and of the new."""
+
+    rows: NDArray[np.intp] | None  # None: all of them
+    keep: float
+    gain: float
+    ends_pass: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSchedule:
+    """All documents, then one update (Eq. (5) of Bryant and Sudderth 2012)."""
+
+    #: Documents keep their expected counts from visit to visit, and start from them.
+    remembers = True
+
+    def one_pass(self, number: int) -> Iterator[Round]:
+        """Yield the rounds of one pass over the data."""
+        yield Round(rows=None, keep=0.0, gain=1.0, ends_pass=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineSchedule:
+    """Minibatches and step sizes rho_t = (offset + t)^-decay (Eq. (6), ibid.).
+
+    Parameters
+    ----------
+    n_rows, batch_size : int
+        Documents at hand; documents of a minibatch (the last may be smaller).
+    offset, decay : float
+        tau and kappa.
+    entropy : int or None
+        Names the random order of documents, new in every pass; None keeps their order.
+    first_step : int
+        Updates made so far; the next one has t = first_step + 1.
+    """
+
+    n_rows: int
+    batch_size: int
+    offset: float
+    decay: float
+    entropy: int | None
+    first_step: int = 0
+    total_samples: float | None = None
+    n_seen: int = 0
+
+    remembers = False
+
+    def one_pass(self, number: int) -> Iterator[Round]:
+        """Yield the rounds of one pass over the data."""
+        order = np.arange(self.n_rows)
+        if self.entropy is not None:
+            order = stream(self.entropy, Purpose.ORDER, number).permutation(order)
+        starts = range(0, self.n_rows, self.batch_size)
+        for position, begin in enumerate(starts):
+            rows = order[begin : begin + self.batch_size]
+            t = self.first_step + number * len(starts) + position + 1
+            rho = (self.offset + t) ** -self.decay
+            total = self.total_samples or self.n_seen + begin + len(rows)
+            yield Round(
+                rows=rows,
+                keep=1.0 - rho,
+                gain=rho * total / len(rows),
+                ends_pass=begin + self.batch_size >= self.n_rows,
+            )

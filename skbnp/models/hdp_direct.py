@@ -1,0 +1,359 @@
+"""The direct-assignment HDP topic model of Bryant and Sudderth (2012), [1].
+
+Symbols of [1]: topic weights beta (K represented topics and, as last entry, all others
+together), document concentration alpha, corpus concentration gamma, topic prior eta;
+x_k = alpha beta_k; N_jk expected tokens of topic k in document j; S_kw expected tokens
+of word w in topic k. f(x, N) = lnG(x + N) - lnG(x).
+
+With theta_jk = x_k + N_jk and lambda_kw = eta + S_kw, which Eqs. (4) and (5) make
+optimal, the objective (2) of [1] is
+
+    L = sum_j { lnG(alpha) - lnG(alpha + N_j) + sum_k f(x_k, N_jk) }       assignments
+      + sum_k { logB(eta + S_k) - logB(eta) }                              words
+      - sum_jwk n_jw r_jwk log r_jwk                                       entropy
+      + gamma log beta_{K+1}                                               weights
+
+lnG is convex, so for any tangent point x0 and t = x0 + N > x0
+
+    f(x, N) >= lnG(t) + psi(t) (x - x0) - lnG(x),
+
+with equality at x = x0; likewise -f(alpha, N_j) has a tangent in alpha. So a few sums
+per topic stand for all documents, and the lower bound that they give is maximised in
+closed form. "Refreshing" moves the tangent points to the present x and alpha.
+
+References
+----------
+.. [1] Bryant and Sudderth, "Truly Nonparametric Online Variational Inference for
+   Hierarchical Dirichlet Processes", NIPS 2012.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import gammaln, psi
+
+from skbnp.distributions.dirichlet import (
+    CHUNK,
+    inverse_digamma,
+    log_growth,
+    log_marginal_gain,
+)
+from skbnp.models.statistics import WordTopics, additive
+
+__all__ = ["DirectHDP", "HDPState", "HDPStats"]
+
+Array = NDArray[np.float64]
+
+#: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
+SMALLEST_WEIGHT = 1e-8
+#: Range of the learned concentrations and of the topic prior.
+LOWEST, HIGHEST = 1e-4, 1e4
+#: Smallest word weight of the document step, relative to the word's largest.
+SMALLEST_WORD_WEIGHT = 1e-140
+
+
+@dataclass(frozen=True, slots=True)
+class HDPState:
+    """The small globals; replaced whole."""
+
+    weights: Array  # (K + 1,) beta; the last entry is the mass of all other topics
+    doc_concentration: float  # alpha
+    corpus_concentration: float  # gamma
+    topic_word_prior: float  # eta
+
+    @property
+    def n_components(self) -> int:
+        """Number of represented topics, K."""
+        return len(self.weights) - 1
+
+    @property
+    def doc_prior(self) -> Array:
+        """Dirichlet parameters of a document, x_k = alpha beta_k, (K,)."""
+        return self.doc_concentration * self.weights[:-1]
+
+
+@dataclass(slots=True)
+class HDPStats:
+    """Additive statistics of some documents, or of a corpus.
+
+    The tangents stand for the documents' part of the bound: with x0 and alpha0 the
+    tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
+    """
+
+    topic_words: Any = additive("component", "word")  # S
+    entropy: Array = additive("component")  # of the responsibilities, nats
+    n_docs_using: Array = additive("component")  # documents with N_jk > 0
+    weight_slope: Array = additive("component")  # sum psi(t)
+    weight_offset: Array = additive("component")  # sum lnG(t) - x0 psi(t)
+    length_slope: float = additive()  # sum_j psi(alpha0 + N_j) - psi(alpha0)
+    length_offset: float = additive()  # sum_j -f(alpha0, N_j) + alpha0 length_slope_j
+    n_tokens: float = additive()
+
+
+@dataclass(frozen=True, slots=True)
+class DirectHDP:
+    """What is learned, and under which Gamma(shape, rate) priors."""
+
+    learn_concentrations: bool
+    learn_topic_prior: bool
+    corpus_prior: tuple[float, float] = (1.0, 1.0)
+    doc_prior: tuple[float, float] = (1.0, 1.0)
+
+    # -- local ------------------------------------------------------------------------
+
+    def word_weights(
+        self, state: HDPState, topic_words: WordTopics, words: Any, *, mean: bool
+    ) -> Array:
+        """Weights of the topics for each word, up to a factor per word.
+
+        exp(E[log phi_kw]) of Eq. (3), or its mean E[phi_kw] during the warm-up: a word
+        that a topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
+        former, and eta in the latter. Shape (n_words, K), largest entry of a row 1.
+        """
+        eta = state.topic_word_prior
+        total = topic_words.shape[0] * eta + topic_words.total
+        table = topic_words.rows(words)
+        log_scale = np.log(total) if mean else psi(total)
+        step = max(1, CHUNK // max(table.shape[1], 1))
+        for begin in range(0, len(table), step):
+            part = table[begin : begin + step]
+            part += eta
+            (np.log if mean else psi)(part, out=part)
+            part -= log_scale
+            part -= part.max(axis=1, keepdims=True)
+            np.exp(part, out=part)
+            np.maximum(part, SMALLEST_WORD_WEIGHT, out=part)
+        return table
+
+    def cold_start(self, state: HDPState, n_tokens: Array) -> Array:
+        """Expected counts that a document's iteration starts from, (n_docs, K)."""
+        share = state.weights[:-1] / (1.0 - state.weights[-1])
+        return np.multiply.outer(n_tokens, share)
+
+    def statistics(
+        self,
+        state: HDPState,
+        topic_words: Any,
+        entropy: Array,
+        doc_topic: sp.csr_array,
+        n_tokens: Array,
+    ) -> HDPStats:
+        """Statistics of documents from their expected counts (Eq. (4)).
+
+        Parameters
+        ----------
+        state : HDPState
+            Its weights and document concentration become the tangent points.
+        topic_words : WordRows or WordTopics
+            S of these documents.
+        entropy : (K,)
+            Entropy of their responsibilities, by topic.
+        doc_topic : csr_array (n_docs, K)
+            N; topics outside the support of a document are not stored.
+        n_tokens : (n_docs,)
+            N_j.
+        """
+        n_components, topic = state.n_components, doc_topic.indices
+        at, alpha = state.doc_prior[topic], state.doc_concentration
+        theta = at + doc_topic.data
+        slope = psi(theta)
+        length_slope = (psi(alpha + n_tokens) - psi(alpha)).sum()
+        return HDPStats(
+            topic_words=topic_words,
+            entropy=entropy,
+            n_docs_using=np.bincount(topic, minlength=n_components).astype(np.float64),
+            weight_slope=np.bincount(topic, slope, minlength=n_components),
+            weight_offset=np.bincount(
+                topic, gammaln(theta) - at * slope, minlength=n_components
+            ),
+            length_slope=length_slope,
+            length_offset=alpha * length_slope - log_growth(alpha, n_tokens).sum(),
+            n_tokens=n_tokens.sum(),
+        )
+
+    # -- global -----------------------------------------------------------------------
+
+    def start(self, state: HDPState, topic_words: WordTopics) -> HDPStats:
+        """Totals that hold the starting topics and no document."""
+        zeros = np.zeros(state.n_components)
+        return HDPStats(topic_words, zeros, zeros, zeros, zeros, 0.0, 0.0, 0.0)
+
+    def update(self, state: HDPState, totals: HDPStats) -> HDPState:
+        """Raise the bound in the topic weights, then in the concentrations."""
+        state = replace(state, weights=update_weights(state, totals))
+        if self.learn_concentrations:
+            state = replace(
+                state,
+                doc_concentration=update_doc_concentration(
+                    state, totals, self.doc_prior
+                ),
+                corpus_concentration=update_corpus_concentration(
+                    state, self.corpus_prior
+                ),
+            )
+        return state
+
+    def update_topic_prior(self, state: HDPState, totals: HDPStats) -> HDPState:
+        """Raise the bound in the topic prior, if it is learned; visits all words."""
+        if not self.learn_topic_prior:
+            return state
+        return replace(state, topic_word_prior=update_topic_prior(state, totals))
+
+    def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
+        """Named terms of the bound, in nats; tight where the tangents are fresh."""
+        x = state.doc_prior
+        words = log_marginal_gain(
+            state.topic_word_prior,
+            totals.topic_words.dense(),
+            totals.topic_words.total,
+        )
+        return self._terms(state, totals, words, x)
+
+    def bound(
+        self, state: HDPState, topic_words: WordTopics, fresh: HDPStats
+    ) -> dict[str, float]:
+        """Named terms of the bound of other documents under frozen topics, in nats.
+
+        `words` is then E[log p(w | z, phi)] - KL(q(phi) || p(phi)).
+        """
+        eta = state.topic_word_prior
+        n_words = topic_words.shape[0]
+        held, rows = topic_words.dense(), fresh.topic_words
+        words = log_marginal_gain(eta, held, topic_words.total)
+        used = held[rows.words]
+        log_total = psi(n_words * eta + topic_words.total)
+        words += ((psi(eta + used) - log_total) * rows.values).sum(axis=0)
+        words -= ((psi(eta + held) - log_total) * held).sum(axis=0)
+        return self._terms(state, fresh, words, state.doc_prior)
+
+    def _terms(
+        self, state: HDPState, stats: HDPStats, words: Array, x: Array
+    ) -> dict[str, float]:
+        alpha = state.doc_concentration
+        assignments = (
+            stats.length_offset
+            - alpha * stats.length_slope
+            + (
+                stats.weight_offset
+                + x * stats.weight_slope
+                - stats.n_docs_using * gammaln(x)
+            ).sum()
+        )
+        terms = {
+            "words": words.sum(),
+            "assignments": assignments,
+            "entropy": stats.entropy.sum(),
+            "weights": state.corpus_concentration * np.log(state.weights[-1]),
+        }
+        if self.learn_concentrations:
+            shape, rate = self.doc_prior
+            terms["doc_concentration"] = (shape - 1.0) * np.log(alpha) - rate * alpha
+        return {name: float(value) for name, value in terms.items()}
+
+
+def weights_bound(state: HDPState, totals: HDPStats, weights: Array) -> float:
+    """Terms of the tangent bound that depend on the topic weights, in nats."""
+    x = state.doc_concentration * weights[:-1]
+    return float(
+        (x * totals.weight_slope - totals.n_docs_using * gammaln(x)).sum()
+        + state.corpus_concentration * np.log(weights[-1])
+    )
+
+
+def update_weights(state: HDPState, totals: HDPStats) -> Array:
+    """Maximise the tangent bound over the topic weights, (K + 1,).
+
+    With the multiplier mu of the simplex, x_k = psi^-1((slope_k - mu / alpha) / n_k)
+    and beta_{K+1} = gamma / mu: one root in mu. The old weights stay if the floor
+    below keeps the bound from rising.
+    """
+    alpha, gamma = state.doc_concentration, state.corpus_concentration
+    n_docs, slope = totals.n_docs_using, totals.weight_slope
+    used = n_docs > 0
+    if not used.any():
+        return state.weights
+
+    def shares(log_mu: float) -> Array:
+        mu = np.exp(log_mu)
+        weights = np.zeros(len(n_docs) + 1)
+        level = (slope[used] - mu / alpha) / n_docs[used]
+        weights[:-1][used] = inverse_digamma(level) / alpha
+        weights[-1] = gamma / mu
+        return weights
+
+    def excess(log_mu: float) -> float:
+        return shares(log_mu).sum() - 1.0
+
+    low = np.log(gamma)  # there the last weight alone is one
+    high = low + 1.0
+    while excess(high) > 0.0:
+        low, high = high, high + 2.0
+    weights = shares(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))
+    weights = np.maximum(weights / weights.sum(), SMALLEST_WEIGHT)
+    weights /= weights.sum()
+    rose = weights_bound(state, totals, weights) >= weights_bound(
+        state, totals, state.weights
+    )
+    return weights if rose else state.weights
+
+
+def _log_root(function: Any, low: float, high: float) -> float:
+    """Root of a decreasing function of a positive number, clipped to [low, high]."""
+    if function(low) <= 0.0:
+        return low
+    if function(high) >= 0.0:
+        return high
+    return float(
+        np.exp(brentq(lambda log_x: function(np.exp(log_x)), np.log(low), np.log(high)))
+    )
+
+
+def update_doc_concentration(
+    state: HDPState, totals: HDPStats, prior: tuple[float, float]
+) -> float:
+    """Maximise the tangent bound, with a Gamma(shape, rate) prior, over alpha."""
+    (shape, rate), beta = prior, state.weights[:-1]
+    if totals.n_tokens <= 0:
+        return state.doc_concentration
+
+    def slope(alpha: float) -> float:
+        gain = totals.weight_slope - totals.n_docs_using * psi(alpha * beta)
+        return float(
+            (beta * gain).sum() - totals.length_slope + (shape - 1.0) / alpha - rate
+        )
+
+    return _log_root(slope, LOWEST, HIGHEST)
+
+
+def update_corpus_concentration(state: HDPState, prior: tuple[float, float]) -> float:
+    """Maximum of p(beta | gamma) p(gamma) for a Gamma(shape, rate) prior."""
+    shape, rate = prior
+    gamma = (state.n_components + shape - 1.0) / (rate - np.log(state.weights[-1]))
+    return float(np.clip(gamma, LOWEST, HIGHEST))
+
+
+def update_topic_prior(state: HDPState, totals: HDPStats) -> float:
+    """Raise the bound in the topic prior: one exact tangent step.
+
+    With tangents at the present eta, n the (word, topic) pairs in use, the maximum is
+    psi^-1( (sum psi(eta + S_kw) - V sum_k [psi(V eta + S_k) - psi(V eta)]) / n ), sums
+    over the pairs in use.
+    """
+    eta, store = state.topic_word_prior, totals.topic_words
+    n_words = store.shape[0]
+    n_pairs, slope = 0, 0.0
+    step = max(1, CHUNK // max(store.shape[1], 1))
+    for begin in range(0, n_words, step):
+        part = store.rows(slice(begin, begin + step))
+        part = part[part > 0.0]
+        n_pairs += part.size
+        slope += psi(eta + part).sum()
+    if n_pairs == 0:
+        return eta
+    norm = (psi(n_words * eta + store.total) - psi(n_words * eta)).sum()
+    learned = inverse_digamma(np.array([(slope - n_words * norm) / n_pairs]))[0]
+    return float(np.clip(learned, LOWEST, HIGHEST))

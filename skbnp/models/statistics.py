@@ -1,0 +1,104 @@
+"""Additive statistics, and the one operation that learning performs on them.
+
+A model declares its statistics as a dataclass. Every field declares its axes: `()`,
+`(component,)` or `(component, word)`. What a visit of some documents gives, and the
+totals of a corpus, are two instances of the same dataclass; only the (component, word)
+field differs: `WordRows` for a visit, `WordTopics` for the totals.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["WordRows", "WordTopics", "absorb", "additive"]
+
+#: The lazy scale is multiplied into the array before digits or range are lost.
+SMALLEST_SCALE = 1e-6
+
+
+def additive(*axes: str) -> Any:
+    """Declare a field of statistics and its axes."""
+    return field(metadata={"axes": axes})
+
+
+@dataclass(slots=True)
+class WordRows:
+    """Topic counts of some words of the vocabulary."""
+
+    words: NDArray[np.intp]  # (n_words,) increasing
+    values: NDArray[np.float64]  # (n_words, n_topics)
+
+
+class WordTopics:
+    """Topic counts of the whole vocabulary, word by word, with a lazy scale.
+
+    One word is one contiguous row. `decay` multiplies one number, `add` touches the
+    rows it names: an online step costs the words of its minibatch, not the vocabulary.
+
+    Parameters
+    ----------
+    values : (n_words, n_topics)
+        Counts to start from; kept, not copied.
+
+    Attributes
+    ----------
+    total : (n_topics,)
+        Counts summed over the vocabulary.
+    """
+
+    def __init__(self, values: NDArray[np.float64]):
+        self._values = np.ascontiguousarray(values)
+        self._scale = 1.0
+        self.total = self._values.sum(axis=0)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of words, number of topics."""
+        return self._values.shape  # type: ignore[return-value]
+
+    def rows(self, words: NDArray[np.intp] | slice) -> NDArray[np.float64]:
+        """Counts of the named words, (n_words, n_topics)."""
+        return self._values[words] * self._scale
+
+    def dense(self) -> NDArray[np.float64]:
+        """Counts of all words, (n_words, n_topics)."""
+        return self._values * self._scale
+
+    def add(self, rows: WordRows, gain: float = 1.0) -> None:
+        """Add `gain` times the rows of some words."""
+        self._values[rows.words] += rows.values * (gain / self._scale)
+        self.total += gain * rows.values.sum(axis=0)
+
+    def decay(self, keep: float) -> None:
+        """Multiply all counts by `keep`."""
+        self._scale *= keep
+        self.total *= keep
+        if keep == 0.0:
+            self._values.fill(0.0)
+            self.total.fill(0.0)
+            self._scale = 1.0
+        elif self._scale < SMALLEST_SCALE:
+            self.settle()
+
+    def settle(self) -> None:
+        """Multiply the scale into the array and sum the totals afresh."""
+        self._values *= self._scale
+        self._scale = 1.0
+        self.total = self._values.sum(axis=0)
+
+    def copy(self) -> "WordTopics":
+        """Return an independent copy."""
+        return WordTopics(self.dense())
+
+
+def absorb(totals: Any, fresh: Any, *, keep: float, gain: float) -> None:
+    """Let totals = keep * totals + gain * fresh, in place, field by field."""
+    for item in fields(totals):
+        old, new = getattr(totals, item.name), getattr(fresh, item.name)
+        if isinstance(old, WordTopics):
+            old.decay(keep)
+            old.add(new, gain)
+        else:
+            setattr(totals, item.name, keep * old + gain * new)

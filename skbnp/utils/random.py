@@ -1,0 +1,35 @@
+"""Random streams named by what they are for.
+
+A fit draws 128 bits of entropy once. Every later draw comes from a stream that is named
+by a purpose and the place of the work (step, block, chain), never by who does the work.
+So there is no stream state to carry, save or share, and the number of threads cannot
+change a draw.
+"""
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+__all__ = ["Purpose", "draw_entropy", "stream"]
+
+
+class Purpose(IntEnum):
+    """What a stream is for: the first part of its name."""
+
+    START = 0
+    ORDER = 1
+    SPLIT_TOKENS = 2
+
+
+def draw_entropy(random_state: Any) -> int:
+    """Draw 128 bits from what scikit-learn accepts as `random_state`."""
+    words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
+    return int.from_bytes(words.astype("<u4").tobytes(), "little")
+
+
+def stream(entropy: int, purpose: Purpose, *place: int) -> np.random.Generator:
+    """Return the random stream of one unit of work."""
+    seed = np.random.SeedSequence(entropy, spawn_key=(int(purpose), *place))
+    return np.random.Generator(np.random.PCG64DXSM(seed))

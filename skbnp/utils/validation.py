@@ -1,0 +1,182 @@
+"""The one door to scikit-learn's input and parameter checks.
+
+The names below that scikit-learn keeps private are used by many estimators outside it,
+but may move; they are imported here and nowhere else.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import (
+    Interval,
+    Options,
+    RealNotInt,
+    StrOptions,
+    validate_params,
+)
+from sklearn.utils.validation import (
+    check_is_fitted,
+    check_non_negative,
+    validate_data,
+)
+
+__all__ = [
+    "Interval",
+    "Options",
+    "RealNotInt",
+    "StrOptions",
+    "as_counts",
+    "check_counts",
+    "check_documents",
+    "check_gamma_prior",
+    "check_is_fitted",
+    "fit_context",
+    "validate_params",
+]
+
+#: Units that are not counts, and that NumPy would turn into numbers without a word.
+_TIMES = "mM"
+
+
+def check_documents(
+    estimator: Any, X: Any, *, reset: bool, method: str
+) -> tuple[sp.csr_array, np.dtype]:
+    """Check a document-term matrix and return it as counts, with its float dtype.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that asks. Its number and names of features are compared with
+        those of `X`, or are set, but only once `X` is known to be valid.
+    X : {array-like, sparse matrix, sparse array, dataframe} of shape \
+            (n_samples, n_features)
+        Non-negative weights, rows are documents. Never written to.
+    reset : bool
+        Whether `X` defines the vocabulary.
+    method : str
+        The public method that asks, for messages.
+
+    Returns
+    -------
+    counts : csr_array of float64, shape (n_samples, n_features)
+        Canonical format: sorted, no duplicates, no stored zeros. May share memory with
+        `X`.
+    dtype : dtype
+        float32 if `X` was float32, otherwise float64: the dtype of results.
+    """
+    name = type(estimator).__name__
+    checked = _check_values(X, whom=f"{name}.{method}", estimator=estimator)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return as_counts(checked), checked.dtype
+
+
+def check_counts(X: Any, *, name: str = "X", whom: str) -> sp.csr_array:
+    """Check a document-term matrix that belongs to no estimator."""
+    return as_counts(_check_values(X, whom=whom, name=name))
+
+
+def _check_values(
+    X: Any, *, whom: str, name: str = "X", estimator: Any = None
+) -> np.ndarray | sp.csr_array:
+    _check_structure(X, name)
+    _check_kind(X, name)
+    checked = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        estimator=estimator,
+        input_name=name,
+    )
+    check_non_negative(checked, whom)
+    return checked
+
+
+def _check_kind(X: Any, name: str) -> None:
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None:
+        dtypes = [getattr(X, "dtype", None)]
+    for dtype in dtypes:
+        if getattr(dtype, "kind", "") in _TIMES:
+            raise TypeError(f"{name} must hold counts, got dates or times ({dtype}).")
+
+
+def _check_structure(X: Any, name: str) -> None:
+    """Refuse a sparse matrix whose index arrays point outside of it."""
+    if not sp.issparse(X) or X.format not in ("csr", "csc", "bsr", "coo"):
+        return
+    if X.ndim != 2:
+        return
+    if X.format == "coo":
+        for axis, index in enumerate(X.coords):
+            _check_index(index, X.shape[axis], name, ("row", "column")[axis])
+        return
+    axis = 1 if X.format == "csc" else 0
+    kind = ("row", "column")[axis]
+    block = X.blocksize if X.format == "bsr" else (1, 1)
+    indptr, n_major = X.indptr, X.shape[axis] // block[axis]
+    if indptr.ndim != 1 or indptr.dtype.kind not in "iu":
+        raise ValueError(f"{name}.indptr must hold integers, got {indptr.dtype}.")
+    if len(indptr) != n_major + 1:
+        raise ValueError(
+            f"{name}.indptr must have {n_major + 1} entries, got {len(indptr)}."
+        )
+    if indptr[0] != 0:
+        raise ValueError(f"{name}.indptr must start at 0, got {indptr[0]}.")
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if len(falls):
+        raise ValueError(f"{name}.indptr decreases at {kind} {falls[0]}.")
+    if indptr[-1] > min(len(X.indices), len(X.data)):
+        raise ValueError(
+            f"{name}.indptr ends at {indptr[-1]}, beyond the "
+            f"{min(len(X.indices), len(X.data))} stored entries."
+        )
+    minor = ("column", "row")[axis]
+    _check_index(
+        X.indices[: indptr[-1]], X.shape[1 - axis] // block[1 - axis], name, minor
+    )
+
+
+def _check_index(index: np.ndarray, size: int, name: str, kind: str) -> None:
+    if index.dtype.kind not in "iu":
+        raise ValueError(f"{name}: {kind} indices must be integers, got {index.dtype}.")
+    if len(index) and not 0 <= index.min() <= index.max() < size:
+        bad = index[(index < 0) | (index >= size)][0]
+        raise ValueError(
+            f"{name}: {kind} index {bad} is out of range for {size} {kind}s."
+        )
+
+
+def as_counts(X: np.ndarray | sp.csr_array) -> sp.csr_array:
+    """Canonical float64 CSR of a checked matrix; the caller's matrix is not changed."""
+    given = X
+    if sp.issparse(X):
+        # A new container around the caller's buffers: even flags and dtypes of index
+        # arrays stay as they were.
+        counts = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    else:
+        counts = sp.csr_array(X)
+    if not counts.has_canonical_format:
+        counts = counts.copy()
+        counts.sum_duplicates()
+    if not counts.data.all():
+        counts = counts.copy() if counts.data is getattr(given, "data", None) else counts
+        counts.eliminate_zeros()
+    return counts.astype(np.float64, copy=False)
+
+
+def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
+    """Check the (shape, rate) pair of a Gamma prior."""
+    try:
+        shape, rate = (float(part) for part in value)
+    except (TypeError, ValueError):
+        shape = rate = -1.0
+    if not (0 < shape < np.inf and 0 < rate < np.inf):
+        raise ValueError(
+            f"{name} must be a (shape, rate) pair of two positive numbers, "
+            f"got {value!r}."
+        )
+    return shape, rate
+
