@@ -1,1 +1,14 @@
-"""skbnp."""
+"""Corpora: drawn from a model, found on the machine, or read from files."""
+
+from skbnp.datasets._docstrings import load_docstrings
+from skbnp.datasets._generators import make_bars, make_hdp
+from skbnp.datasets._ldac import load_ldac
+from skbnp.datasets._uci import load_uci_bag_of_words
+
+__all__ = [
+    "load_docstrings",
+    "load_ldac",
+    "load_uci_bag_of_words",
+    "make_bars",
+    "make_hdp",
+]

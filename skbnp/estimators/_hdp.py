@@ -162,11 +162,11 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
       density of beta (the paper does not say in which coordinates) would reward empty
       topics and degenerate for gamma <= 1.
     - beta is updated in closed form, by a tangent bound whose maximum is one root in
-      one variable; the paper's L-BFGS reaches the same optimum. Online, the sums in
-      that bound are averaged with the step sizes rho_t, as Eq. (6) averages topics, and
-      beta is their optimum; Eq. (7) averages optima instead.
-    - Documents start from theta_jk = alpha beta_k + N_j beta_k / (1 - beta_{K+1}), in
-      batch learning from their last visit.
+      one variable; the paper's L-BFGS reaches the same optimum. The concentrations are
+      updated likewise, online by averaging logarithms with the step sizes of Eq. (7).
+    - Documents start from theta_jk = alpha beta_k + N_j beta_k / (1 - beta_{K+1}).
+      Batch learning starts them from their last visit too and keeps the better result,
+      so that the bound never falls and new topics can enter old documents.
     - Expected counts below 1e-9 tokens in a document are set to zero.
     - The corpus concentration is learned under a proper Gamma prior; its maximum
       likelihood together with a point estimate of beta is at zero.

@@ -1,10 +1,11 @@
 """The document step over a batch: blocks in, expected counts and statistics out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch, Block
@@ -27,7 +28,8 @@ class DocumentStep:
 
     weights: Array  # (n_words, K) of the batch's words, see `infer_documents`
     prior: Array  # (K,)
-    start: Callable[[Block], Array]  # expected counts to start from, fresh memory
+    share: Array | None  # (K,) of a cold start: expected counts are tokens * share
+    remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from
     max_iter: int
     tol: float
 
@@ -35,7 +37,10 @@ class DocumentStep:
         """Expected counts (n_docs, K), sums by word (n_words, K), entropy (K,)."""
         n_topics = len(self.prior)
         tile = self.weights[block.slots]
-        doc_topic = self.start(block)
+        if self.remembered is None:
+            doc_topic = np.empty((len(block.n_tokens), n_topics))
+        else:
+            doc_topic = self.remembered[block.rows].toarray()
         word_topic = np.zeros((len(tile) if collect else 0, n_topics))
         entropy = np.zeros(n_topics)
         infer_documents(
@@ -44,10 +49,12 @@ class DocumentStep:
             block.counts,
             tile,
             self.prior,
+            np.empty(0) if self.share is None else self.share,
             doc_topic,
+            self.remembered is not None,
             word_topic,
             entropy,
-            np.empty((2, n_topics)),
+            np.empty((3, n_topics)),
             self.max_iter,
             self.tol,
             SUPPORT,

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.batch import Batch, Block
+from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, visit
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
@@ -50,19 +50,14 @@ class Posterior:
         remembered: sp.csr_array | None = None,
     ) -> DocumentStep:
         """Prepare the document step of a batch under the present globals."""
-        model, state = self.model, self.state
-
-        def start(block: Block) -> NDArray[np.float64]:
-            if remembered is not None:
-                return remembered[block.rows].toarray()
-            return model.cold_start(state, block.n_tokens)
-
         return DocumentStep(
-            weights=model.word_weights(
-                state, self.totals.topic_words, batch.words, mean=mean
+            weights=self.model.word_weights(
+                self.state, self.totals.topic_words, batch.words, mean=mean
             ),
-            prior=state.doc_prior,
-            start=start,
+            prior=self.state.doc_prior,
+            share=self.model.cold_share(self.state),
+            # Mean weights do not climb the bound that a remembered start would keep.
+            remembered=None if mean else remembered,
             max_iter=stop.max_iter,
             tol=stop.tol,
         )
@@ -88,9 +83,12 @@ class Posterior:
 
     def absorb(self, fresh: Any, round: Round) -> None:
         """One update: totals, then globals."""
+        optimum = self.model.update(self.state, fresh, round.scale)
+        state = self.model.blend(self.state, optimum, round.step)
+        keep, gain = 1.0 - round.step, round.step * round.scale
         with commit():
-            absorb(self.totals, fresh, keep=round.keep, gain=round.gain)
-            self.state = self.model.update(self.state, self.totals)
+            absorb(self.totals, fresh, keep=keep, gain=gain)
+            self.state = state
             self.n_steps += 1
 
     def refresh(self, doc_topic: sp.csr_array, n_tokens: NDArray[np.float64]) -> None:

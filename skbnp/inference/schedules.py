@@ -1,7 +1,10 @@
 """In which order documents are visited, and how the totals absorb a visit.
 
 A round visits rows under one set of globals and ends with
-totals = keep * totals + gain * statistics of the rows.
+
+    totals = (1 - step) * totals + step * scale * statistics of the rows,
+
+and with globals moved by the same step towards their optimum for the scaled statistics.
 """
 
 from collections.abc import Iterator
@@ -17,11 +20,11 @@ __all__ = ["BatchSchedule", "OnlineSchedule", "Round"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Rows visited together, and the weights of the old totals and of the new."""
+    """Rows visited together, and what their statistics count for."""
 
     rows: NDArray[np.intp] | None  # None: all of them
-    keep: float
-    gain: float
+    step: float  # rho
+    scale: float  # documents of the corpus over documents of the round
     ends_pass: bool
 
 
@@ -34,12 +37,12 @@ class BatchSchedule:
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
-        yield Round(rows=None, keep=0.0, gain=1.0, ends_pass=True)
+        yield Round(rows=None, step=1.0, scale=1.0, ends_pass=True)
 
 
 @dataclass(frozen=True, slots=True)
 class OnlineSchedule:
-    """Minibatches and step sizes rho_t = (offset + t)^-decay (Eq. (6), ibid.).
+    """Minibatches and step sizes rho_t = (offset + t)^-decay (Eqs. (6), (7), ibid.).
 
     Parameters
     ----------
@@ -77,7 +80,7 @@ class OnlineSchedule:
             total = self.total_samples or self.n_seen + begin + len(rows)
             yield Round(
                 rows=rows,
-                keep=1.0 - rho,
-                gain=rho * total / len(rows),
+                step=rho,
+                scale=total / len(rows),
                 ends_pass=begin + self.batch_size >= self.n_rows,
             )

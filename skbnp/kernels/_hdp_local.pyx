@@ -1,6 +1,6 @@
 """The document step of a topic model with a Dirichlet prior over topics."""
 
-from libc.math cimport fabs, fmin, log
+from libc.math cimport fabs, fmin, lgamma, log
 from libc.stdint cimport int32_t
 
 from skbnp.kernels._math cimport exp_digamma
@@ -16,10 +16,12 @@ def infer_documents(
     const double[::1] counts,       # IN    (nnz,) > 0
     const double[:, ::1] weights,   # IN    (n_words, n_topics) in [1e-140, 1]
     const double[::1] prior,        # IN    (n_topics,) > 0
+    const double[::1] share,        # IN    (n_topics,) of a cold start; or (0,)
     double[:, ::1] doc_topic,       # INOUT (n_docs, n_topics) counts: start, result
+    bint remembered,                # IN    whether doc_topic holds a start
     double[:, ::1] word_topic,      # INOUT (n_words, n_topics) sums, or (0, n_topics)
     double[::1] entropy,            # INOUT (n_topics,) sums, see below
-    double[:, ::1] work,            # WORK  (2, n_topics)
+    double[:, ::1] work,            # WORK  (3, n_topics)
     Py_ssize_t max_iter,
     double tol,
     double support,
@@ -32,12 +34,19 @@ def infer_documents(
 
     until sum_k |change of doc_topic_k| < tol times the tokens of the document, or
     `max_iter` times. A last pass over the support, the topics with at least
-    `support * min(1, tokens)` expected tokens, leaves exact zeros elsewhere and adds
-    the responsibilities r to `word_topic` (where it has rows), and to `entropy`
+    `support * min(1, tokens)` expected tokens, leaves exact zeros elsewhere.
 
-        sum_w n_w r_wk log(s_w / e_k),   s_w = sum_l e_l weights_wl,
+    The iteration starts from `tokens * share` (cold), or from what `doc_topic` holds
+    (remembered), or from both if both are given; the result with the higher bound
 
-    which is the entropy -sum_w n_w r_wk log r_wk up to sum_w n_w r_wk log weights_wk.
+        sum_w n_w log s_w - sum_k N_k log e_k + sum_k [lnG(prior_k + N_k) - lnG(prior_k)]
+
+    is kept, s_w = sum_l e_l weights_wl, N = doc_topic. So a document can take up topics
+    that it did not have, and yet never falls below the bound it had.
+
+    The responsibilities r are added to `word_topic` (where it has rows), and to
+    `entropy` sum_w n_w r_wk log(s_w / e_k), which is their entropy
+    -sum_w n_w r_wk log r_wk up to sum_w n_w r_wk log weights_wk.
 
     Time O(iterations * nnz * n_topics); no allocation.
 
@@ -48,19 +57,49 @@ def infer_documents(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1
     cdef Py_ssize_t n_topics = prior.shape[0]
-    cdef Py_ssize_t doc
+    cdef Py_ssize_t doc, k
+    cdef bint cold = share.shape[0] > 0
+    cdef double n_tokens
     if weights.shape[1] != n_topics or doc_topic.shape[1] != n_topics:
         raise ValueError("weights, doc_topic and prior disagree on the topics")
     if doc_topic.shape[0] != n_docs or words.shape[0] != counts.shape[0]:
         raise ValueError("indptr, words, counts and doc_topic disagree on the documents")
-    if work.shape[0] < 2 or work.shape[1] < n_topics or entropy.shape[0] < n_topics:
+    if work.shape[0] < 3 or work.shape[1] < n_topics or entropy.shape[0] < n_topics:
         raise ValueError("work or entropy is too small")
+    if (cold and share.shape[0] != n_topics) or not (cold or remembered):
+        raise ValueError("share must have an entry per topic where there is no start")
     with nogil:
         for doc in range(n_docs):
-            _infer_document(
+            n_tokens = 0.0
+            for k in range(indptr[doc], indptr[doc + 1]):
+                n_tokens += counts[k]
+            if n_tokens <= 0.0:
+                doc_topic[doc, :] = 0.0
+                continue
+            if remembered:
+                _iterate(
+                    indptr[doc], indptr[doc + 1], words, counts, weights, prior,
+                    doc_topic[doc], work[0], work[1], max_iter, tol * n_tokens,
+                )
+            if cold:
+                for k in range(n_topics):
+                    work[2, k] = n_tokens * share[k]
+                _iterate(
+                    indptr[doc], indptr[doc + 1], words, counts, weights, prior,
+                    work[2], work[0], work[1], max_iter, tol * n_tokens,
+                )
+                if not remembered or _local_bound(
+                    indptr[doc], indptr[doc + 1], words, counts, weights, prior,
+                    work[2], work[0], work[1], support * fmin(1.0, n_tokens),
+                ) > _local_bound(
+                    indptr[doc], indptr[doc + 1], words, counts, weights, prior,
+                    doc_topic[doc], work[0], work[1], support * fmin(1.0, n_tokens),
+                ):
+                    doc_topic[doc, :] = work[2, :n_topics]
+            _finish(
                 indptr[doc], indptr[doc + 1], words, counts, weights, prior,
                 doc_topic[doc], word_topic, entropy, work[0], work[1],
-                max_iter, tol, support,
+                support * fmin(1.0, n_tokens),
             )
 
 
@@ -80,7 +119,7 @@ cdef inline double _dot(
     return (a + b) + (c + d)
 
 
-cdef void _infer_document(
+cdef void _iterate(
     Py_ssize_t begin,
     Py_ssize_t end,
     const int32_t[::1] words,
@@ -88,26 +127,15 @@ cdef void _infer_document(
     const double[:, ::1] weights,
     const double[::1] prior,
     double[::1] doc_topic,
-    double[:, ::1] word_topic,
-    double[::1] entropy,
     double[::1] topic_weight,
     double[::1] total,
     Py_ssize_t max_iter,
     double tol,
-    double support,
 ) noexcept nogil:
+    """Iterate the expected counts of one document to their fixed point."""
     cdef Py_ssize_t n_topics = prior.shape[0]
     cdef Py_ssize_t i, k, word, iteration
-    cdef double n_tokens = 0.0, change, norm, ratio, mass
-    cdef bint collect = word_topic.shape[0] > 0
-
-    for i in range(begin, end):
-        n_tokens += counts[i]
-    if n_tokens <= 0.0:
-        for k in range(n_topics):
-            doc_topic[k] = 0.0
-        return
-
+    cdef double change, ratio, mass
     for iteration in range(max_iter):
         for k in range(n_topics):
             topic_weight[k] = exp_digamma(prior[k] + doc_topic[k])
@@ -124,28 +152,93 @@ cdef void _infer_document(
             mass = topic_weight[k] * total[k]
             change += fabs(mass - doc_topic[k])
             doc_topic[k] = mass
-        if change < tol * n_tokens:
+        if change < tol:
             break
 
+
+cdef inline void _weights_on_support(
+    const double[::1] prior,
+    const double[::1] doc_topic,
+    double[::1] topic_weight,
+    double support,
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(prior.shape[0]):
+        topic_weight[k] = 0.0
+        if doc_topic[k] >= support:
+            topic_weight[k] = exp_digamma(prior[k] + doc_topic[k])
+            if topic_weight[k] < SMALLEST_WEIGHT:
+                topic_weight[k] = SMALLEST_WEIGHT
+
+
+cdef double _local_bound(
+    Py_ssize_t begin,
+    Py_ssize_t end,
+    const int32_t[::1] words,
+    const double[::1] counts,
+    const double[:, ::1] weights,
+    const double[::1] prior,
+    const double[::1] doc_topic,
+    double[::1] topic_weight,
+    double[::1] total,
+    double support,
+) noexcept nogil:
+    """Terms of the bound that depend on one document, up to a constant."""
+    cdef Py_ssize_t n_topics = prior.shape[0]
+    cdef Py_ssize_t i, k, word
+    cdef double bound = 0.0, norm, mass
+    _weights_on_support(prior, doc_topic, topic_weight, support)
     for k in range(n_topics):
-        topic_weight[k] = (
-            max(exp_digamma(prior[k] + doc_topic[k]), SMALLEST_WEIGHT)
-            if doc_topic[k] >= support * fmin(1.0, n_tokens) else 0.0
-        )
+        total[k] = 0.0
+    for i in range(begin, end):
+        word = words[i]
+        norm = _dot(topic_weight, weights[word], n_topics)
+        bound += counts[i] * log(norm)
+        for k in range(n_topics):
+            total[k] += counts[i] / norm * weights[word, k]
+    for k in range(n_topics):
+        mass = topic_weight[k] * total[k]
+        if mass > 0.0:
+            bound += (
+                lgamma(prior[k] + mass) - lgamma(prior[k]) - mass * log(topic_weight[k])
+            )
+    return bound
+
+
+cdef void _finish(
+    Py_ssize_t begin,
+    Py_ssize_t end,
+    const int32_t[::1] words,
+    const double[::1] counts,
+    const double[:, ::1] weights,
+    const double[::1] prior,
+    double[::1] doc_topic,
+    double[:, ::1] word_topic,
+    double[::1] entropy,
+    double[::1] topic_weight,
+    double[::1] part,
+    double support,
+) noexcept nogil:
+    """Responsibilities on the support: expected counts, sums by word, entropy."""
+    cdef Py_ssize_t n_topics = prior.shape[0]
+    cdef Py_ssize_t i, k, word
+    cdef double norm, ratio
+    cdef bint collect = word_topic.shape[0] > 0
+    _weights_on_support(prior, doc_topic, topic_weight, support)
+    for k in range(n_topics):
         doc_topic[k] = 0.0
     for i in range(begin, end):
         word = words[i]
         norm = _dot(topic_weight, weights[word], n_topics)
         ratio = counts[i] / norm
         for k in range(n_topics):
-            mass = ratio * topic_weight[k] * weights[word, k]
-            doc_topic[k] += mass
-            total[k] = mass
+            part[k] = ratio * topic_weight[k] * weights[word, k]
+            doc_topic[k] += part[k]
         if collect:
             norm = log(norm)
             for k in range(n_topics):
-                word_topic[word, k] += total[k]
-                entropy[k] += norm * total[k]
+                word_topic[word, k] += part[k]
+                entropy[k] += norm * part[k]
     if collect:
         for k in range(n_topics):
             if doc_topic[k] > 0.0:

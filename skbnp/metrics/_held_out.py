@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from skbnp.inference.batch import Batch, Block
+from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, expected_counts
 from skbnp.inference.executor import Executor
 from skbnp.utils.random import Purpose, stream
@@ -218,16 +217,13 @@ def fold_in(
     step = DocumentStep(
         weights=np.maximum(weights, SMALLEST_WORD_WEIGHT),
         prior=prior,
-        start=partial(_proportional_start, prior / prior.sum()),
+        share=prior / prior.sum(),
+        remembered=None,
         max_iter=FOLD_IN_MAX_ITER,
         tol=FOLD_IN_TOL,
     )
     with Executor(n_jobs) as executor:
         return expected_counts(step, batch, executor)
-
-
-def _proportional_start(share: Array, block: Block) -> Array:
-    return np.multiply.outer(block.n_tokens, share)
 
 
 def _mean_log_probability(

@@ -129,10 +129,9 @@ class DirectHDP:
             np.maximum(part, SMALLEST_WORD_WEIGHT, out=part)
         return table
 
-    def cold_start(self, state: HDPState, n_tokens: Array) -> Array:
-        """Expected counts that a document's iteration starts from, (n_docs, K)."""
-        share = state.weights[:-1] / (1.0 - state.weights[-1])
-        return np.multiply.outer(n_tokens, share)
+    def cold_share(self, state: HDPState) -> Array:
+        """Share of a document's tokens that each topic starts with, (K,)."""
+        return state.weights[:-1] / (1.0 - state.weights[-1])
 
     def statistics(
         self,
@@ -182,20 +181,41 @@ class DirectHDP:
         zeros = np.zeros(state.n_components)
         return HDPStats(topic_words, zeros, zeros, zeros, zeros, 0.0, 0.0, 0.0)
 
-    def update(self, state: HDPState, totals: HDPStats) -> HDPState:
-        """Raise the bound in the topic weights, then in the concentrations."""
-        state = replace(state, weights=update_weights(state, totals))
+    def update(
+        self, state: HDPState, stats: HDPStats, scale: float = 1.0
+    ) -> HDPState:
+        """Raise the bound in the topic weights, then in the concentrations.
+
+        `scale` multiplies the statistics of documents, never a prior.
+        """
+        state = replace(state, weights=update_weights(state, stats, scale))
         if self.learn_concentrations:
             state = replace(
                 state,
                 doc_concentration=update_doc_concentration(
-                    state, totals, self.doc_prior
+                    state, stats, scale, self.doc_prior
                 ),
                 corpus_concentration=update_corpus_concentration(
                     state, self.corpus_prior
                 ),
             )
         return state
+
+    def blend(self, old: HDPState, new: HDPState, step: float) -> HDPState:
+        """Move from old to new by a step: weights as in Eq. (7), logs of the rest."""
+        if step == 1.0:
+            return new
+
+        def between(name: str) -> float:
+            low, high = np.log(getattr(old, name)), np.log(getattr(new, name))
+            return float(np.exp((1.0 - step) * low + step * high))
+
+        return replace(
+            new,
+            weights=(1.0 - step) * old.weights + step * new.weights,
+            doc_concentration=between("doc_concentration"),
+            corpus_concentration=between("corpus_concentration"),
+        )
 
     def update_topic_prior(self, state: HDPState, totals: HDPStats) -> HDPState:
         """Raise the bound in the topic prior, if it is learned; visits all words."""
@@ -255,16 +275,18 @@ class DirectHDP:
         return {name: float(value) for name, value in terms.items()}
 
 
-def weights_bound(state: HDPState, totals: HDPStats, weights: Array) -> float:
+def weights_bound(
+    state: HDPState, stats: HDPStats, scale: float, weights: Array
+) -> float:
     """Terms of the tangent bound that depend on the topic weights, in nats."""
     x = state.doc_concentration * weights[:-1]
     return float(
-        (x * totals.weight_slope - totals.n_docs_using * gammaln(x)).sum()
+        scale * (x * stats.weight_slope - stats.n_docs_using * gammaln(x)).sum()
         + state.corpus_concentration * np.log(weights[-1])
     )
 
 
-def update_weights(state: HDPState, totals: HDPStats) -> Array:
+def update_weights(state: HDPState, stats: HDPStats, scale: float = 1.0) -> Array:
     """Maximise the tangent bound over the topic weights, (K + 1,).
 
     With the multiplier mu of the simplex, x_k = psi^-1((slope_k - mu / alpha) / n_k)
@@ -272,7 +294,7 @@ def update_weights(state: HDPState, totals: HDPStats) -> Array:
     below keeps the bound from rising.
     """
     alpha, gamma = state.doc_concentration, state.corpus_concentration
-    n_docs, slope = totals.n_docs_using, totals.weight_slope
+    n_docs, slope = scale * stats.n_docs_using, scale * stats.weight_slope
     used = n_docs > 0
     if not used.any():
         return state.weights
@@ -295,8 +317,8 @@ def update_weights(state: HDPState, totals: HDPStats) -> Array:
     weights = shares(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))
     weights = np.maximum(weights / weights.sum(), SMALLEST_WEIGHT)
     weights /= weights.sum()
-    rose = weights_bound(state, totals, weights) >= weights_bound(
-        state, totals, state.weights
+    rose = weights_bound(state, stats, scale, weights) >= weights_bound(
+        state, stats, scale, state.weights
     )
     return weights if rose else state.weights
 
@@ -313,18 +335,17 @@ def _log_root(function: Any, low: float, high: float) -> float:
 
 
 def update_doc_concentration(
-    state: HDPState, totals: HDPStats, prior: tuple[float, float]
+    state: HDPState, stats: HDPStats, scale: float, prior: tuple[float, float]
 ) -> float:
     """Maximise the tangent bound, with a Gamma(shape, rate) prior, over alpha."""
     (shape, rate), beta = prior, state.weights[:-1]
-    if totals.n_tokens <= 0:
+    if stats.n_tokens <= 0:
         return state.doc_concentration
 
     def slope(alpha: float) -> float:
-        gain = totals.weight_slope - totals.n_docs_using * psi(alpha * beta)
-        return float(
-            (beta * gain).sum() - totals.length_slope + (shape - 1.0) / alpha - rate
-        )
+        gain = stats.weight_slope - stats.n_docs_using * psi(alpha * beta)
+        documents = (beta * gain).sum() - stats.length_slope
+        return float(scale * documents + (shape - 1.0) / alpha - rate)
 
     return _log_root(slope, LOWEST, HIGHEST)
 

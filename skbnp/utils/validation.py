@@ -38,7 +38,12 @@ __all__ = [
 ]
 
 #: Units that are not counts, and that NumPy would turn into numbers without a word.
-_TIMES = "mM"
+_TIMES = frozenset("mM")
+#: What scikit-learn checks and converts.
+_COUNTS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+}
 
 
 def check_documents(
@@ -67,31 +72,32 @@ def check_documents(
     dtype : dtype
         float32 if `X` was float32, otherwise float64: the dtype of results.
     """
-    name = type(estimator).__name__
-    checked = _check_values(X, whom=f"{name}.{method}", estimator=estimator)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    check_before_conversion(X)
+    whom = f"{type(estimator).__name__}.{method}"
+    if reset:
+        # scikit-learn sets the features before it looks at the values, and would leave
+        # a refused first call half fitted.
+        checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
+        check_non_negative(checked, whom)
+        validate_data(estimator, X, reset=True, skip_check_array=True)
+    else:
+        checked = validate_data(estimator, X, reset=False, **_COUNTS)
+        check_non_negative(checked, whom)
     return as_counts(checked), checked.dtype
 
 
 def check_counts(X: Any, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
-    return as_counts(_check_values(X, whom=whom, name=name))
+    check_before_conversion(X, name)
+    checked = check_array(X, input_name=name, **_COUNTS)
+    check_non_negative(checked, whom)
+    return as_counts(checked)
 
 
-def _check_values(
-    X: Any, *, whom: str, name: str = "X", estimator: Any = None
-) -> np.ndarray | sp.csr_array:
+def check_before_conversion(X: Any, name: str = "X") -> None:
+    """Refuse what a conversion to CSR counts would crash on, or silently accept."""
     _check_structure(X, name)
     _check_kind(X, name)
-    checked = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        estimator=estimator,
-        input_name=name,
-    )
-    check_non_negative(checked, whom)
-    return checked
 
 
 def _check_kind(X: Any, name: str) -> None:
@@ -99,7 +105,7 @@ def _check_kind(X: Any, name: str) -> None:
     if dtypes is None:
         dtypes = [getattr(X, "dtype", None)]
     for dtype in dtypes:
-        if getattr(dtype, "kind", "") in _TIMES:
+        if getattr(dtype, "kind", None) in _TIMES:
             raise TypeError(f"{name} must hold counts, got dates or times ({dtype}).")
 
 

@@ -1,0 +1,195 @@
+"""What topics are made of: their terms, their documents, their weights."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skbnp.utils.validation import Interval, check_is_fitted, validate_params
+
+POSITIVE = Interval(Integral, 1, None, closed="left")
+
+
+@validate_params({"n": [POSITIVE]}, prefer_skip_nested_validation=False)
+def top_terms(estimator, feature_names=None, n=10):
+    """List the most probable terms of each topic.
+
+    Parameters
+    ----------
+    estimator : fitted topic model or Pipeline that ends in one
+        Anything with `components_`; a fitted search counts as its `best_estimator_`.
+    feature_names : array-like of str of shape (n_features,), default=None
+        Names of the columns the model was fitted on. `None` takes those that a
+        Pipeline hands to its model, else `feature_names_in_`, else "x0", "x1", ...
+    n : int, default=10
+        Terms of each topic; all of them if the vocabulary is smaller.
+
+    Returns
+    -------
+    terms : list of list of str
+        One list per row of `components_`, most probable term first; ties are in the
+        order of columns.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    ValueError
+        If `feature_names` does not name every column or `n` is not positive.
+
+    See Also
+    --------
+    top_documents : The documents in which each topic is largest.
+    summary : A printable account of a fit.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import LatentDirichletAllocation
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skbnp.inspection import top_terms
+    >>> texts = ["sun sun rain", "sun rain", "oil coal coal", "coal coal oil"] * 5
+    >>> lda = LatentDirichletAllocation(n_components=2, random_state=0)
+    >>> top_terms(make_pipeline(CountVectorizer(), lda).fit(texts), n=2)
+    [['coal', 'oil'], ['sun', 'rain']]
+    """
+    model = fitted_model(estimator, "components_")
+    names = column_names(estimator, feature_names)
+    return [[names[j] for j in largest(row, n)] for row in model.components_]
+
+
+@validate_params(
+    {"n": [POSITIVE], "return_shares": ["boolean"]},
+    prefer_skip_nested_validation=False,
+)
+def top_documents(estimator, X, n=10, *, return_shares=False):
+    """Find the documents in which each topic has its largest share.
+
+    Parameters
+    ----------
+    estimator : fitted topic model or Pipeline that ends in one
+        Anything whose `transform` returns the share of each topic in each document.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str
+        What `estimator.transform` takes: raw documents for a text Pipeline.
+    n : int, default=10
+        Documents of each topic; all of them if `X` has fewer.
+    return_shares : bool, default=False
+        Whether to return the shares too.
+
+    Returns
+    -------
+    documents : ndarray of int of shape (n_components, min(n, n_samples))
+        Rows of `X`, largest share first; ties are in the order of rows.
+    shares : ndarray of float of shape (n_components, min(n, n_samples))
+        Their shares of the topic. Only with `return_shares=True`.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    ValueError
+        If `n` is not positive.
+
+    See Also
+    --------
+    top_terms : The most probable terms of each topic.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import LatentDirichletAllocation
+    >>> from skbnp.inspection import top_documents
+    >>> X = [[0, 9], [5, 0], [1, 7], [9, 0], [4, 4]] * 2
+    >>> lda = LatentDirichletAllocation(n_components=2, random_state=0).fit(X)
+    >>> top_documents(lda, X[:5], n=2)
+    array([[0, 2],
+           [3, 1]])
+    """
+    fitted_model(estimator, "transform")
+    shares = np.asarray(estimator.transform(X)).T
+    documents = np.array([largest(row, n) for row in shares])
+    if return_shares:
+        return documents, np.take_along_axis(shares, documents, axis=1)
+    return documents
+
+
+def unwrap(estimator):
+    """Replace a fitted search by what it found."""
+    return getattr(estimator, "best_estimator_", estimator)
+
+
+def fitted_model(estimator, attribute):
+    """Find the model itself, fitted and with `attribute`."""
+    model = unwrap(estimator)
+    model = model[-1] if hasattr(model, "steps") else model
+    check_is_fitted(model)
+    if not hasattr(model, attribute):
+        raise TypeError(
+            f"estimator must have `{attribute}` once fitted, "
+            f"{type(model).__name__} has not."
+        )
+    return model
+
+
+def column_names(estimator, feature_names=None):
+    """Return one name per column of the model, as an array of objects."""
+    model = fitted_model(estimator, "components_")
+    n_features = model.components_.shape[1]
+    if feature_names is None:
+        feature_names = _pipeline_names(unwrap(estimator))
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", None)
+    if feature_names is None:
+        feature_names = [f"x{j}" for j in range(n_features)]
+    # A vocabulary dict, a set or one string is a scalar here: none is in column order.
+    names = np.asarray(feature_names, dtype=object)
+    if names.ndim != 1 or len(names) != n_features:
+        got = len(names) if names.ndim == 1 else f"a {type(feature_names).__name__}"
+        raise ValueError(
+            f"feature_names must be a sequence of {n_features} names, one for each "
+            f"column {type(model).__name__} was fitted on, got {got}."
+        )
+    return np.array([str(name) for name in names], dtype=object)
+
+
+def _pipeline_names(estimator):
+    """Names behind the last step that knows some; later steps keep the columns."""
+    if not hasattr(estimator, "steps"):
+        return None
+    named = [
+        step in (None, "passthrough") or hasattr(step, "get_feature_names_out")
+        for _, step in estimator.steps[:-1]
+    ]
+    if not any(named):
+        return None
+    stop = len(named) - named[::-1].index(True)
+    # A step without names in front, say a text cleaner, does not hide those behind it.
+    start = stop - (named[:stop][::-1] + [False]).index(False)
+    return estimator[start:stop].get_feature_names_out()
+
+
+def largest(values, n):
+    """Indices of the `n` largest values, largest first, ties in order of index."""
+    n = min(n, len(values))
+    candidates = np.flatnonzero(values >= np.partition(values, -n)[-n])
+    return candidates[np.argsort(-values[candidates], kind="stable")][:n]
+
+
+def topic_word_distr(model):
+    """Probabilities of terms, (n_components, n_features)."""
+    if hasattr(model, "topic_word_distr_"):
+        return model.topic_word_distr_
+    components = model.components_
+    if components.min() < 0:
+        raise TypeError(
+            f"estimator must have non-negative `components_`, "
+            f"those of {type(model).__name__} are signed."
+        )
+    return components / components.sum(axis=1, keepdims=True)
+
+
+def topic_weights(model):
+    """Corpus-level weights, (n_components,): `topic_weights_`, else shares of tokens."""
+    if hasattr(model, "topic_weights_"):
+        return model.topic_weights_
+    prior = getattr(model, "topic_word_prior_", 0.0)
+    tokens = np.maximum(model.components_ - prior, 0.0).sum(axis=1)
+    return tokens / tokens.sum()

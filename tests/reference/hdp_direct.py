@@ -1,0 +1,582 @@
+"""Slow references for the direct assignment HDP of Bryant and Sudderth (2012).
+
+Everything here is a transcription of formulas: dense float64 arrays, loops, generic
+root finding. Nothing is tuned, nothing is shared with the package.
+
+Letters of the paper: ``alpha`` and ``gamma`` are the document and the corpus
+concentration, ``eta`` the topic prior, ``lam`` the Dirichlet parameters of the topics
+(K, V), ``theta`` those of the documents (D, K + 1), ``weights`` the corpus weights
+beta_1 .. beta_{K+1} whose last entry is the mass of all topics not represented.
+``resp`` is r (one (V, K) array per document), ``doc_topic`` is N (D, K) with
+N_jk = sum_w n_jw r_jwk, ``topic_counts`` is S (K, V) with S_kw = sum_j n_jw r_jwk.
+In the "profile" objective theta and lam are at their optimum given r. All values are
+in nats; every term of a token is weighted by its count n_jw.
+
+``scale`` multiplies the terms of the documents (number of documents over size of the
+minibatch), never the prior of the weights.
+
+References
+----------
+[BS12] M. Bryant and E. B. Sudderth. Truly nonparametric online variational inference
+for hierarchical Dirichlet processes. Advances in Neural Information Processing
+Systems 25, 2012.
+[TJBB06] Y. W. Teh, M. I. Jordan, M. J. Beal and D. M. Blei. Hierarchical Dirichlet
+processes. Journal of the American Statistical Association 101, 2006.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.special import gammaln, logsumexp, psi, xlogy
+
+Array = NDArray[np.float64]
+
+WEIGHT_FLOOR = 1e-8
+CONCENTRATION_RANGE = (1e-4, 1e4)
+
+
+def expected_log_topics(lam: Array) -> Array:
+    """E[log phi_kw] under Dir(lam_k), (K, V) -> (K, V); used by [BS12] Eq. (3)."""
+    return psi(lam) - psi(lam.sum(axis=1, keepdims=True))
+
+
+def log_multivariate_beta(parameters: Array) -> float:
+    """Return logB(x) = sum_i log Gamma(x_i) - log Gamma(sum_i x_i) of a vector x."""
+    return float(gammaln(parameters).sum() - gammaln(parameters.sum()))
+
+
+def log_rising(base: float, count: float) -> float:
+    """f(x, N) = log Gamma(x + N) - log Gamma(x), exactly 0 for N = 0."""
+    return 0.0 if count == 0 else float(gammaln(base + count) - gammaln(base))
+
+
+# Documents --------------------------------------------------------------------------
+
+
+def cold_start(n_total: float, weights: Array) -> Array:
+    """Start of a document, N_j beta_k / (1 - beta_{K+1}); (K + 1,) -> (K,)."""
+    return n_total * weights[:-1] / weights[:-1].sum()
+
+
+def _responsibilities(
+    counts: Array, log_weights: Array, theta: Array, is_kept: NDArray[np.bool_]
+) -> Array:
+    """[BS12] Eq. (3) over the topics of ``is_kept``; rows without count stay zero."""
+    resp = np.zeros(log_weights.shape)
+    for word in np.flatnonzero(counts):
+        log_resp = log_weights[word, is_kept] + psi(theta[is_kept])
+        resp[word, is_kept] = np.exp(log_resp - logsumexp(log_resp))
+    return resp
+
+
+def document_step(
+    counts: Array,
+    log_weights: Array,
+    prior: Array,
+    start: Array,
+    max_iter: int,
+    tol: float,
+    support: float,
+) -> tuple[Array, Array, int]:
+    """Iterate [BS12] Eqs. (3) and (4) for one document, then truncate.
+
+    ``counts`` (V,); ``log_weights`` (V, K), any constant may be added to a row;
+    ``prior`` (K,) = alpha beta_k; ``start`` (K,) = expected counts N_k to begin with.
+    Stops after an iteration with sum_k abs(change of N_k) < tol N_j. The final pass
+    keeps the topics with N_k >= support min(1, N_j) and computes r once more over
+    these with theta = prior + N. ``support`` = 0 keeps every topic.
+
+    Returns N (K,), r (V, K) and the number of iterations before the final pass.
+    """
+    n_total = counts.sum()
+    if n_total == 0:
+        return np.zeros(prior.shape), np.zeros(log_weights.shape), 0
+    expected = np.array(start, dtype=np.float64)
+    everything = np.ones(prior.shape, dtype=bool)
+    n_iter = 0
+    while n_iter < max_iter:
+        resp = _responsibilities(counts, log_weights, prior + expected, everything)
+        previous, expected = expected, counts @ resp
+        n_iter += 1
+        if np.abs(expected - previous).sum() < tol * n_total:
+            break
+    is_kept = expected >= support * min(1.0, n_total)
+    resp = _responsibilities(counts, log_weights, prior + expected, is_kept)
+    return counts @ resp, resp, n_iter
+
+
+def document_objective(
+    counts: Array, log_weights: Array, prior: Array, resp: Array
+) -> float:
+    """Part of the profile objective that depends on the r (V, K) of one document.
+
+    sum_wk n_w r_wk (log_weights_wk - log r_wk) + sum_k f(prior_k, N_k).
+    """
+    value = 0.0
+    for word in np.flatnonzero(counts):
+        for topic in range(prior.size):
+            share = resp[word, topic]
+            if share > 0:
+                value += (
+                    counts[word] * share * (log_weights[word, topic] - np.log(share))
+                )
+    expected = counts @ resp
+    return value + sum(log_rising(*pair) for pair in zip(prior, expected, strict=True))
+
+
+# Objectives -------------------------------------------------------------------------
+
+
+def elbo_terms(
+    counts: Array,
+    resp: Sequence[Array],
+    theta: Array,
+    lam: Array,
+    weights: Array,
+    alpha: float,
+    gamma: float,
+    eta: float,
+) -> dict[str, float]:
+    """Evidence lower bound of [BS12] written out term by term, for any q.
+
+    ``counts`` (D, V), ``resp`` D arrays (V, K), ``theta`` (D, K + 1), ``lam`` (K, V),
+    ``weights`` (K + 1,). "z", "pi" and "phi" sum to E_q[log p(w, z, pi, phi | beta)
+    - log q]; "beta" is gamma log beta_{K+1}. The normaliser of q(pi_j) is taken from
+    theta_j itself, which is alpha + N_j whenever theta_j = alpha beta + N_j.
+    """
+    n_topics, n_features = lam.shape
+    log_phi = expected_log_topics(lam)
+
+    value_z = value_pi = 0.0
+    for doc in range(len(counts)):
+        log_pi = psi(theta[doc]) - psi(theta[doc].sum())
+        for word in np.flatnonzero(counts[doc]):
+            for topic in range(n_topics):
+                share = resp[doc][word, topic]
+                value_z += counts[doc, word] * (
+                    share * (log_phi[topic, word] + log_pi[topic]) - xlogy(share, share)
+                )
+        value_pi += gammaln(alpha)
+        value_pi -= gammaln(theta[doc].sum())
+        for topic in range(weights.size):
+            prior = alpha * weights[topic]
+            value_pi += (prior - 1) * log_pi[topic] - gammaln(prior)
+            value_pi -= (theta[doc, topic] - 1) * log_pi[topic]
+            value_pi += gammaln(theta[doc, topic])
+
+    value_phi = 0.0
+    for topic in range(n_topics):
+        value_phi += gammaln(n_features * eta) - n_features * gammaln(eta)
+        value_phi -= gammaln(lam[topic].sum())
+        for word in range(n_features):
+            value_phi += (eta - 1) * log_phi[topic, word]
+            value_phi -= (lam[topic, word] - 1) * log_phi[topic, word]
+            value_phi += gammaln(lam[topic, word])
+
+    return {
+        "z": float(value_z),
+        "pi": float(value_pi),
+        "phi": float(value_phi),
+        "beta": float(gamma * np.log(weights[-1])),
+    }
+
+
+def sufficient_statistics(counts: Array, resp: Sequence[Array]) -> tuple[Array, Array]:
+    """N (D, K) and S (K, V) of ``counts`` (D, V) and D arrays r (V, K)."""
+    n_docs, n_features = counts.shape
+    n_topics = resp[0].shape[1]
+    doc_topic = np.zeros((n_docs, n_topics))
+    topic_counts = np.zeros((n_topics, n_features))
+    for doc in range(n_docs):
+        for word in range(n_features):
+            for topic in range(n_topics):
+                mass = counts[doc, word] * resp[doc][word, topic]
+                doc_topic[doc, topic] += mass
+                topic_counts[topic, word] += mass
+    return doc_topic, topic_counts
+
+
+def document_part(doc_topic: Array, weights: Array, alpha: float) -> float:
+    """Profile objective of the assignments, N (D, K) and beta (K + 1,).
+
+    sum_j { -f(alpha, N_j) + sum_{k <= K} f(alpha beta_k, N_jk) }.
+    """
+    value = 0.0
+    for row in doc_topic:
+        value -= log_rising(alpha, row.sum())
+        for topic in range(row.size):
+            value += log_rising(alpha * weights[topic], row[topic])
+    return value
+
+
+def topic_part(topic_counts: Array, eta: float) -> float:
+    """Profile objective of the words, sum_k logB(eta + S_k) - logB(eta)."""
+    empty = log_multivariate_beta(np.full(topic_counts.shape[1], float(eta)))
+    return sum(log_multivariate_beta(eta + row) - empty for row in topic_counts)
+
+
+def profile_terms(
+    counts: Array,
+    resp: Sequence[Array],
+    weights: Array,
+    alpha: float,
+    gamma: float,
+    eta: float,
+) -> dict[str, float]:
+    """Evidence lower bound with theta, lam at [BS12] Eqs. (4), (5), in four parts.
+
+    ``counts`` (D, V), ``resp`` D arrays (V, K), ``weights`` (K + 1,). The sum equals
+    the sum of ``elbo_terms`` at theta = alpha beta + N and lam = eta + S.
+    """
+    doc_topic, topic_counts = sufficient_statistics(counts, resp)
+    entropy = 0.0
+    for doc in range(len(counts)):
+        entropy -= (counts[doc][:, None] * xlogy(resp[doc], resp[doc])).sum()
+    return {
+        "assignments": document_part(doc_topic, weights, alpha),
+        "words": topic_part(topic_counts, eta),
+        "entropy": float(entropy),
+        "weights": float(gamma * np.log(weights[-1])),
+    }
+
+
+def surrogate_T(
+    doc_topic: Array, tangent: Array, weights: Array, alpha: float, alpha0: float
+) -> float:
+    """Lower bound of ``document_part`` from tangents at x0 and alpha0, entry by entry.
+
+    ``doc_topic`` N (D, K); ``tangent`` x0 (K,), or (D, K) when documents were looked
+    at under different weights; ``weights`` (K + 1,). With x = alpha beta_k, t = x0 + N:
+    f(x, N) >= log Gamma(t) + psi(t) (x - x0) - log Gamma(x), and 0 for N = 0;
+    -f(alpha, N_j) >= -f(alpha0, N_j)
+    - (alpha - alpha0) {psi(alpha0 + N_j) - psi(alpha0)}.
+    """
+    tangents = np.broadcast_to(tangent, doc_topic.shape)
+    value = 0.0
+    for doc in range(len(doc_topic)):
+        n_total = doc_topic[doc].sum()
+        value -= log_rising(alpha0, n_total)
+        value -= (alpha - alpha0) * (psi(alpha0 + n_total) - psi(alpha0))
+        for topic in range(doc_topic.shape[1]):
+            if doc_topic[doc, topic] > 0:
+                old, new = tangents[doc, topic], alpha * weights[topic]
+                shifted = old + doc_topic[doc, topic]
+                value += gammaln(shifted) + psi(shifted) * (new - old) - gammaln(new)
+    return float(value)
+
+
+# Corpus weights ---------------------------------------------------------------------
+
+
+def floor_weights(weights: Array) -> Array:
+    """Raise every entry to 1e-8, then renormalise; (K + 1,) -> (K + 1,)."""
+    floored = np.maximum(weights, WEIGHT_FLOOR)
+    return floored / floored.sum()
+
+
+def weights_from_logits(logits: Array) -> Array:
+    """beta = softmax(b_1, ..., b_K, 0), (K,) -> (K + 1,)."""
+    padded = np.append(logits, 0.0)
+    return np.exp(padded - logsumexp(padded))
+
+
+def logits_from_weights(weights: Array) -> Array:
+    """Inverse of ``weights_from_logits``, (K + 1,) -> (K,)."""
+    return np.log(weights[:-1]) - np.log(weights[-1])
+
+
+def weights_objective(
+    doc_topic: Array, weights: Array, alpha: float, gamma: float, scale: float = 1.0
+) -> float:
+    """Profile objective of beta, scale ``document_part`` + gamma log beta_{K+1}."""
+    return scale * document_part(doc_topic, weights, alpha) + float(
+        gamma * np.log(weights[-1])
+    )
+
+
+def weights_by_tables(
+    doc_topic: Array,
+    alpha: float,
+    gamma: float,
+    n_iter: int,
+    start: Array,
+    scale: float = 1.0,
+) -> Array:
+    """Iterate beta ∝ (M_1, .., M_K, gamma), M_k = expected tables of topic k [TJBB06].
+
+    M_k = scale sum_j alpha beta_k {psi(alpha beta_k + N_jk) - psi(alpha beta_k)}.
+    Fixed point = maximiser of ``weights_objective``. (K + 1,) -> (K + 1,).
+    """
+    weights = floor_weights(start)
+    for _ in range(n_iter):
+        tables = np.zeros(doc_topic.shape[1])
+        for topic in range(tables.size):
+            prior = alpha * weights[topic]
+            for count in doc_topic[:, topic]:
+                tables[topic] += scale * prior * (psi(prior + count) - psi(prior))
+        unnormalised = np.append(tables, gamma)
+        weights = floor_weights(unnormalised / unnormalised.sum())
+    return weights
+
+
+def _gradient_in_logits(weights: Array, gradient: Array) -> Array:
+    """df/db_k = beta_k (g_k - sum_{l <= K+1} beta_l g_l), k <= K."""
+    return weights[:-1] * (gradient[:-1] - weights @ gradient)
+
+
+def profile_weights_objective(
+    logits: Array, doc_topic: Array, alpha: float, gamma: float, scale: float = 1.0
+) -> tuple[float, Array]:
+    """``weights_objective`` at softmax(b, 0) and its gradient (K,) in b."""
+    weights = weights_from_logits(logits)
+    gradient = np.zeros(weights.size)
+    for topic in range(doc_topic.shape[1]):
+        prior = alpha * weights[topic]
+        for count in doc_topic[:, topic]:
+            gradient[topic] += scale * alpha * (psi(prior + count) - psi(prior))
+    gradient[-1] = gamma / weights[-1]
+    value = weights_objective(doc_topic, weights, alpha, gamma, scale)
+    return value, _gradient_in_logits(weights, gradient)
+
+
+def fixed_theta_gradient(
+    weights: Array, theta: Array, alpha: float, gamma: float, scale: float = 1.0
+) -> Array:
+    """Partial derivatives g (K + 1,) of ``fixed_theta_objective`` in each beta_k.
+
+    g_k = scale alpha {P_k - D psi(alpha beta_k)} + 1[k = K+1] gamma / beta_{K+1}.
+    """
+    log_pi_sum = (psi(theta) - psi(theta.sum(axis=1, keepdims=True))).sum(axis=0)
+    gradient = scale * alpha * (log_pi_sum - len(theta) * psi(alpha * weights))
+    gradient[-1] += gamma / weights[-1]
+    return gradient
+
+
+def fixed_theta_objective(
+    logits: Array, theta: Array, alpha: float, gamma: float, scale: float = 1.0
+) -> tuple[float, Array]:
+    """Objective of beta with theta (D, K + 1) held fixed, as in [BS12], and d/db (K,).
+
+    scale { -D sum_k log Gamma(alpha beta_k) + alpha sum_k beta_k P_k }
+    + gamma log beta_{K+1}, sums over K + 1 entries, P_k = sum_j E[log pi_jk].
+    """
+    weights = weights_from_logits(logits)
+    log_pi_sum = (psi(theta) - psi(theta.sum(axis=1, keepdims=True))).sum(axis=0)
+    prior = alpha * weights
+    value = scale * (-len(theta) * gammaln(prior).sum() + prior @ log_pi_sum)
+    value += gamma * np.log(weights[-1])
+    gradient = fixed_theta_gradient(weights, theta, alpha, gamma, scale)
+    return float(value), _gradient_in_logits(weights, gradient)
+
+
+def _maximise_in_logits(
+    objective: Callable[[Array], tuple[float, Array]], start: Array
+) -> Array:
+    """Maximise over b with L-BFGS from the weights ``start``; (K + 1,) -> (K + 1,)."""
+
+    def negative(logits: Array) -> tuple[float, Array]:
+        value, gradient = objective(logits)
+        return -value, -gradient
+
+    result = minimize(
+        negative,
+        logits_from_weights(floor_weights(start)),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-10},
+    )
+    return floor_weights(weights_from_logits(result.x))
+
+
+def weights_by_lbfgs(
+    doc_topic: Array, alpha: float, gamma: float, start: Array, scale: float = 1.0
+) -> Array:
+    """Maximise ``profile_weights_objective`` with L-BFGS; (K + 1,) -> (K + 1,)."""
+    return _maximise_in_logits(
+        lambda logits: profile_weights_objective(
+            logits, doc_topic, alpha, gamma, scale
+        ),
+        start,
+    )
+
+
+def weights_by_lbfgs_at_fixed_theta(
+    theta: Array, alpha: float, gamma: float, start: Array, scale: float = 1.0
+) -> Array:
+    """Maximise ``fixed_theta_objective`` with L-BFGS; (K + 1,) -> (K + 1,)."""
+    return _maximise_in_logits(
+        lambda logits: fixed_theta_objective(logits, theta, alpha, gamma, scale), start
+    )
+
+
+def inverse_psi(value: float) -> float:
+    """Return x > 0 with psi(x) = value, by bracketing log x."""
+    log_x = brentq(lambda point: psi(np.exp(point)) - value, -700, 700, xtol=1e-14)
+    return float(np.exp(log_x))
+
+
+def weights_by_refreshed_T(
+    doc_topic: Array,
+    alpha: float,
+    gamma: float,
+    n_rounds: int,
+    start: Array,
+    scale: float = 1.0,
+) -> Array:
+    """Maximise scale ``surrogate_T`` + gamma log beta_{K+1}, move the tangent, repeat.
+
+    Stationary at psi(alpha beta_k) = (Q_k - mu / alpha) / n_k and beta_{K+1} =
+    gamma / mu with mu such that the weights sum to one, n_k = scale #{j: N_jk > 0},
+    Q_k = scale sum_{N_jk > 0} psi(x0_k + N_jk). Topics without tokens get the floor.
+    (K + 1,) -> (K + 1,).
+    """
+    weights = floor_weights(start)
+    n_topics = doc_topic.shape[1]
+    for _ in range(n_rounds):
+        n_users, psi_sum = np.zeros(n_topics), np.zeros(n_topics)
+        for topic in range(n_topics):
+            for count in doc_topic[:, topic]:
+                if count > 0:
+                    n_users[topic] += scale
+                    psi_sum[topic] += scale * psi(alpha * weights[topic] + count)
+
+        def stationary(
+            log_mu: float, n_users: Array = n_users, psi_sum: Array = psi_sum
+        ) -> Array:
+            mu = np.exp(log_mu)
+            solved = np.full(n_topics + 1, WEIGHT_FLOOR)
+            for topic in np.flatnonzero(n_users):
+                slope = (psi_sum[topic] - mu / alpha) / n_users[topic]
+                solved[topic] = inverse_psi(slope) / alpha
+            solved[-1] = gamma / mu
+            return solved
+
+        # At mu = gamma the last weight alone is 1, so the sum is too large.
+        low = high = np.log(gamma)
+        while stationary(high).sum() >= 1:
+            high += 1.0
+        root = brentq(
+            lambda log_mu: stationary(log_mu).sum() - 1, low, high, xtol=1e-14
+        )
+        weights = floor_weights(stationary(root))
+    return weights
+
+
+# Concentrations ---------------------------------------------------------------------
+
+
+def _maximise_positive(objective: Callable[[float], float]) -> float:
+    """Maximise over h in [1e-4, 1e4]: a grid in log h, then a bounded search."""
+    low, high = CONCENTRATION_RANGE
+    grid = np.linspace(np.log(low), np.log(high), 93)
+    values = [objective(float(np.exp(point))) for point in grid]
+    best = int(np.argmax(values))
+    result = minimize_scalar(
+        lambda point: -objective(float(np.exp(point))),
+        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]),
+        method="bounded",
+        options={"xatol": 1e-12, "maxiter": 1000},
+    )
+    return float(np.exp(result.x))
+
+
+def concentration_by_search(
+    doc_topic: Array, weights: Array, alpha_prior: tuple[float, float] = (1.0, 0.0)
+) -> float:
+    """Maximise ``document_part`` + (a - 1) log alpha - b alpha over alpha.
+
+    ``doc_topic`` N (D, K), ``weights`` (K + 1,), ``alpha_prior`` = (shape a, rate b).
+    """
+    shape, rate = alpha_prior
+    return _maximise_positive(
+        lambda alpha: (
+            document_part(doc_topic, weights, alpha)
+            + (shape - 1) * np.log(alpha)
+            - rate * alpha
+        )
+    )
+
+
+def topic_prior_by_search(
+    topic_counts: Array, eta_prior: tuple[float, float] = (1.0, 0.0)
+) -> float:
+    """Maximise ``topic_part`` + (a - 1) log eta - b eta over eta; S is (K, V)."""
+    shape, rate = eta_prior
+    return _maximise_positive(
+        lambda eta: (
+            topic_part(topic_counts, eta) + (shape - 1) * np.log(eta) - rate * eta
+        )
+    )
+
+
+# Evidence and prediction ------------------------------------------------------------
+
+
+def log_evidence(
+    docs: Sequence[Sequence[int]],
+    weights: Array,
+    alpha: float,
+    eta: float,
+    n_topics: int,
+    n_features: int,
+) -> float:
+    """Exact log p(w, z <= K | beta) by summing over all K^tokens assignments.
+
+    ``docs`` are lists of word numbers, one per token; ``weights`` (K + 1,). Each term
+    is prod_j DirMult(z_j | alpha beta) prod_k DirMult(words of topic k | eta).
+    """
+    doc_of = np.array([doc for doc, tokens in enumerate(docs) for _ in tokens], int)
+    word_of = np.array([word for tokens in docs for word in tokens], int)
+    states = np.array(list(itertools.product(range(n_topics), repeat=word_of.size)))
+    log_joint = np.zeros(len(states))
+    for doc in range(len(docs)):
+        in_doc = states[:, doc_of == doc]
+        log_joint += gammaln(alpha) - gammaln(alpha + in_doc.shape[1])
+        for topic in range(n_topics):
+            prior = alpha * weights[topic]
+            number = (in_doc == topic).sum(axis=1)
+            log_joint += gammaln(prior + number) - gammaln(prior)
+    for topic in range(n_topics):
+        number = (states == topic).sum(axis=1)
+        log_joint += gammaln(n_features * eta) - gammaln(n_features * eta + number)
+        for word in range(n_features):
+            number = (states[:, word_of == word] == topic).sum(axis=1)
+            log_joint += gammaln(eta + number) - gammaln(eta)
+    return float(logsumexp(log_joint))
+
+
+def held_out(
+    topic_word: Array,
+    doc_prior: Array,
+    leftover: float,
+    X_observed: Array,
+    X_held: Array,
+    max_iter: int,
+    tol: float,
+    support: float,
+) -> float:
+    """Mean log probability of a held token given the observed part of its document.
+
+    ``topic_word`` (K, V) rows sum to one; ``doc_prior`` (K,) = alpha beta_k;
+    ``leftover`` = alpha beta_{K+1}, whose topic predicts 1 / V, or 0 for a model
+    without leftover; ``X_observed``, ``X_held`` (D, V). pi_j = theta_j / sum theta_j
+    from ``document_step`` on the observed part, started as in ``cold_start``.
+    """
+    n_features = topic_word.shape[1]
+    log_weights = np.log(topic_word).T
+    score = 0.0
+    for observed, held in zip(X_observed, X_held, strict=True):
+        start = observed.sum() * doc_prior / doc_prior.sum()
+        expected, _, _ = document_step(
+            observed, log_weights, doc_prior, start, max_iter, tol, support
+        )
+        theta = np.append(doc_prior + expected, leftover)
+        proportions = theta / theta.sum()
+        for word in np.flatnonzero(held):
+            probability = proportions[:-1] @ topic_word[:, word]
+            probability += proportions[-1] / n_features
+            score += held[word] * np.log(probability)
+    return float(score / X_held.sum())
