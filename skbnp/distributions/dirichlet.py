@@ -18,7 +18,9 @@ def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     value = np.asarray(value, dtype=np.float64)
     with np.errstate(over="ignore", divide="ignore"):
-        x = np.where(value >= -2.22, np.exp(value) + 0.5, -1.0 / (value + np.euler_gamma))
+        x = np.where(
+            value >= -2.22, np.exp(value) + 0.5, -1.0 / (value + np.euler_gamma)
+        )
     # Further down psi(x) = -1/x - euler_gamma + O(x): the start is the answer.
     newton = value > -1e8
     for _ in range(6):

@@ -67,9 +67,7 @@ class Batch:
         return cls(n_docs=n_docs, words=words, blocks=blocks)
 
 
-def _compact(
-    numbers: NDArray, size: int
-) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """The distinct numbers below `size`, increasing, and the position of each."""
     present = np.zeros(size, dtype=bool)
     present[numbers] = True

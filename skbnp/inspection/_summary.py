@@ -139,7 +139,9 @@ def _settings(model):
         if name.endswith(("concentration_", "prior_")) and not name.startswith("_")
     }
     return {
-        name: f"{value:.4g}" for name, value in values.items() if isinstance(value, Real)
+        name: f"{value:.4g}"
+        for name, value in values.items()
+        if isinstance(value, Real)
     }
 
 

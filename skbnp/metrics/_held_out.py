@@ -163,7 +163,9 @@ def held_out_log_likelihood(
     """
     phi = check_array(topic_word_distr, dtype=np.float64, input_name="topic_word_distr")
     if (phi < 0).any() or not (phi.sum(axis=1) > 0).all():
-        raise ValueError("topic_word_distr must be non-negative with positive row sums.")
+        raise ValueError(
+            "topic_word_distr must be non-negative with positive row sums."
+        )
     phi = phi / phi.sum(axis=1, keepdims=True)
     prior, leftover = _check_doc_prior(doc_prior, len(phi))
     X_observed = check_counts(X_observed, name="X_observed", whom="X_observed")
@@ -179,10 +181,12 @@ def held_out_log_likelihood(
     total = theta.sum(axis=1) + leftover
     return _mean_log_probability(
         lambda row, words: (
-            np.einsum("nk,nk->n", theta[row], word_topic[words])
-            + leftover / phi.shape[1]
-        )
-        / total[row],
+            (
+                np.einsum("nk,nk->n", theta[row], word_topic[words])
+                + leftover / phi.shape[1]
+            )
+            / total[row]
+        ),
         X_held,
     )
 
@@ -244,7 +248,12 @@ def _mean_log_probability(
 
 
 def document_completion_score(
-    estimator: Any, X: Any, y: Any = None, *, observed: float = 0.8, random_state: Any = 0
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    observed: float = 0.8,
+    random_state: Any = 0,
 ) -> float:
     """Mean log probability of held-out tokens given the rest of their documents.
 
@@ -288,7 +297,9 @@ def document_completion_score(
     True
     """
     X_observed, X_held = split_tokens(X, observed=observed, random_state=random_state)
-    if hasattr(estimator, "doc_concentration_") and hasattr(estimator, "topic_weights_"):
+    if hasattr(estimator, "doc_concentration_") and hasattr(
+        estimator, "topic_weights_"
+    ):
         weights = estimator.topic_weights_
         leftover = max(1.0 - weights.sum(), 0.0)
         shares = np.append(weights, leftover) if leftover > 0.0 else weights

@@ -181,9 +181,7 @@ class DirectHDP:
         zeros = np.zeros(state.n_components)
         return HDPStats(topic_words, zeros, zeros, zeros, zeros, 0.0, 0.0, 0.0)
 
-    def update(
-        self, state: HDPState, stats: HDPStats, scale: float = 1.0
-    ) -> HDPState:
+    def update(self, state: HDPState, stats: HDPStats, scale: float = 1.0) -> HDPState:
         """Raise the bound in the topic weights, then in the concentrations.
 
         `scale` multiplies the statistics of documents, never a prior.

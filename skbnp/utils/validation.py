@@ -168,7 +168,9 @@ def as_counts(X: np.ndarray | sp.csr_array) -> sp.csr_array:
         counts = counts.copy()
         counts.sum_duplicates()
     if not counts.data.all():
-        counts = counts.copy() if counts.data is getattr(given, "data", None) else counts
+        counts = (
+            counts.copy() if counts.data is getattr(given, "data", None) else counts
+        )
         counts.eliminate_zeros()
     return counts.astype(np.float64, copy=False)
 
@@ -185,4 +187,3 @@ def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
             f"got {value!r}."
         )
     return shape, rate
-

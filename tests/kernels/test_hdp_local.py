@@ -11,8 +11,18 @@ from skbnp.kernels._hdp_local import infer_documents
 SUPPORT = 1e-9
 
 
-def run(counts, weights, prior, *, share=None, start=None, max_iter=100, tol=1e-6,
-        support=SUPPORT, collect=True):
+def run(
+    counts,
+    weights,
+    prior,
+    *,
+    share=None,
+    start=None,
+    max_iter=100,
+    tol=1e-6,
+    support=SUPPORT,
+    collect=True,
+):
     """Call the kernel on a dense corpus; returns N, S and the entropy by topic."""
     counts = np.atleast_2d(np.asarray(counts, dtype=float))
     n_docs, n_topics = len(counts), len(prior)
@@ -84,9 +94,7 @@ def test_kernel_equals_its_twin(n_topics, eta, seed):
     share = weights[:-1] / (1 - weights[-1])
     got = run(counts, scaled(log_weights), prior, share=share, max_iter=30)
     starts = [reference.cold_start(row.sum(), weights) for row in counts]
-    check_equals_twin(
-        got, counts, log_weights, prior, starts, max_iter=30, tol=1e-6
-    )
+    check_equals_twin(got, counts, log_weights, prior, starts, max_iter=30, tol=1e-6)
 
 
 def test_kernel_starts_from_remembered_counts(seed):
@@ -154,8 +162,12 @@ def test_exp_digamma_is_exact_to_1e_12():
     """
     for x in np.logspace(np.log10(3e-3), 8, 2001):
         doc_topic, _, _ = run(
-            [[1.0]], np.ones((1, 2)), np.array([x, 1.0]), start=np.zeros((1, 2)),
-            max_iter=0, support=0.0,
+            [[1.0]],
+            np.ones((1, 2)),
+            np.array([x, 1.0]),
+            start=np.zeros((1, 2)),
+            max_iter=0,
+            support=0.0,
         )
         ratio = doc_topic[0, 0] / doc_topic[0, 1]
         expected = np.exp(psi(x) - psi(1.0))

@@ -1,0 +1,363 @@
+import gzip
+import importlib
+import inspect
+import json
+import re
+import sys
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy
+import sklearn
+from sklearn.utils import check_random_state
+
+from skbnp.datasets import _docstrings, load_docstrings
+
+FEW = {"numpy.sum": "Sum of array elements.", "scipy.stats.norm": "A normal."}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def loaded(home):
+    """One load from scratch, with what it left behind."""
+    modules, filters = set(sys.modules), list(warnings.filters)
+    rng = check_random_state(None)
+    drawn = rng.get_state()[1].copy()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        corpus = load_docstrings(data_home=home)
+    return SimpleNamespace(
+        corpus=corpus,
+        caught=caught,
+        imported={name.partition(".")[0] for name in set(sys.modules) - modules},
+        same_filters=filters == list(warnings.filters),
+        same_random_state=(drawn == rng.get_state()[1]).all(),
+    )
+
+
+@pytest.fixture(scope="module")
+def corpus(loaded):
+    return loaded.corpus
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """A collection of two documents that counts how often it is asked for."""
+    calls = []
+
+    def collect():
+        calls.append(1)
+        return dict(FEW)
+
+    monkeypatch.setattr(_docstrings, "_collect", collect)
+    return calls
+
+
+# The documents
+
+
+def test_the_three_libraries_give_thousands_of_documents(corpus):
+    assert len(corpus.data) > 2500
+    assert {name.partition(".")[0] for name in corpus.names} == {
+        "numpy",
+        "scipy",
+        "sklearn",
+    }
+
+
+def test_every_document_has_text(corpus):
+    assert all(text.strip() for text in corpus.data)
+
+
+def test_no_name_comes_twice(corpus):
+    assert len(set(corpus.names)) == len(corpus.names)
+
+
+def test_no_text_comes_twice(corpus):
+    assert len(set(corpus.data)) == len(corpus.data)
+
+
+def test_documents_are_ordered_by_name(corpus):
+    assert corpus.names == sorted(corpus.names)
+
+
+def test_every_document_is_the_docstring_of_its_name(corpus):
+    for name, text in zip(corpus.names, corpus.data, strict=True):
+        module, _, attribute = name.rpartition(".")
+        member = getattr(importlib.import_module(module), attribute)
+        assert inspect.cleandoc(member.__doc__).strip() == text
+
+
+def test_module_paths_are_names_without_the_last_part(corpus):
+    joined = zip(corpus.module_paths, corpus.names, strict=True)
+    assert all(
+        name.startswith(f"{path}.") and "." not in name[len(path) + 1 :]
+        for path, name in joined
+    )
+
+
+def test_label_is_the_subpackage_of_the_module_path(corpus):
+    labels = np.array(corpus.target_names)[corpus.target]
+    for label, path in zip(labels, corpus.module_paths, strict=True):
+        assert label == ".".join(path.split(".")[:2])
+
+
+def test_every_label_has_documents(corpus):
+    assert np.bincount(corpus.target).min() >= 1
+    assert len(np.bincount(corpus.target)) == len(corpus.target_names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "numpy.linalg.norm",
+        "numpy.sin",
+        "numpy.ndarray",
+        "scipy.special.gamma",
+        "scipy.stats.norm",
+        "scipy.stats.qmc.Sobol",
+        "sklearn.decomposition.LatentDirichletAllocation",
+        "sklearn.metrics.pairwise.cosine_similarity",
+    ],
+)
+def test_functions_ufuncs_distributions_and_classes_are_documents(corpus, name):
+    assert name in corpus.names
+
+
+def test_object_of_several_names_is_one_document_under_the_shortest(corpus):
+    assert scipy.linalg.LinAlgError is np.linalg.LinAlgError
+    homes = [name for name in corpus.names if name.endswith(".LinAlgError")]
+    assert homes == ["numpy.linalg.LinAlgError"]
+
+
+def test_modules_are_public_and_hold_no_tests(corpus):
+    parts = {part for path in corpus.module_paths for part in path.split(".")}
+    assert not any(part.startswith("_") for part in parts)
+    assert not parts & {"tests", "conftest", "externals", "core", "distutils"}
+
+
+def test_deprecated_modules_are_left_out(corpus):
+    assert not set(corpus.module_paths) & {"scipy.misc", "scipy.stats.stats"}
+
+
+def test_objects_of_other_libraries_are_left_out(corpus):
+    assert "numpy.testing.TestCase" not in corpus.names
+
+
+def test_experimental_objects_are_left_out(corpus):
+    # They exist only after an import that the program may have done or not.
+    assert not any("from sklearn.experimental import" in text for text in corpus.data)
+
+
+def test_versions_and_description_name_the_libraries(corpus):
+    assert corpus.versions == {
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "sklearn": sklearn.__version__,
+    }
+    assert f"scipy {scipy.__version__}" in corpus.DESCR
+    assert f"{len(corpus.data)} documents" in corpus.DESCR
+
+
+# What a load leaves behind
+
+
+def test_load_lets_no_warning_escape(loaded):
+    assert loaded.caught == []
+
+
+def test_load_restores_the_warning_filters(loaded):
+    assert loaded.same_filters
+
+
+def test_load_does_not_draw_random_numbers(loaded):
+    assert loaded.same_random_state
+
+
+def test_load_imports_no_tools(loaded):
+    assert not loaded.imported & {"Cython", "matplotlib", "mypy", "pytest", "tkinter"}
+
+
+# Options
+
+
+def test_return_X_y_gives_data_and_target(corpus, home):
+    data, target = load_docstrings(data_home=home, return_X_y=True)
+    assert data == corpus.data
+    np.testing.assert_array_equal(target, corpus.target)
+
+
+def test_remove_code_leaves_no_prompt(home):
+    data = load_docstrings(data_home=home, remove=("code",)).data
+    assert not any(re.search(r"^ *>>>", text, re.M) for text in data)
+
+
+def test_remove_references_leaves_no_section_of_that_name(home):
+    data = load_docstrings(data_home=home, remove=("references",)).data
+    assert not any(re.search(r"^References\n-+$", text, re.M) for text in data)
+
+
+def test_remove_leaves_documents_in_place(corpus, home):
+    removed = load_docstrings(data_home=home, remove=("code", "references"))
+    assert removed.names == corpus.names
+    assert all(removed.data)
+
+
+NUMPYDOC = """Add numbers.
+
+Notes
+-----
+See [1]_.
+
+References
+----------
+.. [1] A. Author,
+   "Title".
+
+.. [2] Another.
+
+Examples
+--------
+One example:
+
+>>> add([1,
+...      2])
+3
+
+Some text.
+
+>>> add([])
+0"""
+
+
+@pytest.mark.parametrize(
+    ("part", "left"),
+    [
+        (
+            "code",
+            NUMPYDOC.replace(">>> add([1,\n...      2])\n3\n", "").replace(
+                ">>> add([])\n0", ""
+            ),
+        ),
+        (
+            "references",
+            NUMPYDOC[: NUMPYDOC.index("References")]
+            + NUMPYDOC[NUMPYDOC.index("Examples") :],
+        ),
+    ],
+)
+def test_remove_takes_nothing_else(monkeypatch, tmp_path, part, left):
+    monkeypatch.setattr(_docstrings, "_collect", lambda: {"numpy.add": NUMPYDOC})
+    assert load_docstrings(data_home=tmp_path, remove=(part,)).data == [left]
+
+
+def test_references_at_the_end_are_removed(monkeypatch, tmp_path):
+    text = NUMPYDOC[: NUMPYDOC.index("Examples")].strip()
+    monkeypatch.setattr(_docstrings, "_collect", lambda: {"numpy.add": text})
+    (left,) = load_docstrings(data_home=tmp_path, remove=["references"]).data
+    assert left == text[: text.index("References")]
+
+
+@pytest.mark.parametrize("remove", [("headers",), ("code", "quotes"), (1,)])
+def test_unknown_part_to_remove_is_refused(home, remove):
+    with pytest.raises(ValueError, match=r"remove may hold \['code', 'references'\]"):
+        load_docstrings(data_home=home, remove=remove)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("data_home", 3), ("remove", "code"), ("return_X_y", "yes")]
+)
+def test_parameter_outside_its_domain_is_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of load_docstrings"):
+        load_docstrings(**{name: value})
+
+
+# The cache
+
+
+def test_second_load_reads_the_cache(few, tmp_path):
+    first, second = (load_docstrings(data_home=tmp_path) for _ in range(2))
+    assert len(few) == 1
+    assert first.data == second.data == list(FEW.values())
+    assert first.names == second.names == list(FEW)
+
+
+def test_cache_is_one_file_named_by_the_versions(few, tmp_path):
+    load_docstrings(data_home=tmp_path)
+    (path,) = tmp_path.iterdir()
+    for module in (np, scipy, sklearn):
+        assert f"{module.__name__}-{module.__version__}" in path.name
+
+
+def test_same_documents_give_the_same_bytes(few, tmp_path):
+    for home in ("a", "b"):
+        load_docstrings(data_home=tmp_path / home)
+    first, second = (next((tmp_path / home).iterdir()) for home in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not gzip",
+        gzip.compress(b"[1, 2")[:-9],
+        gzip.compress(b"\x80"),
+        gzip.compress(b"no json"),
+        gzip.compress(b"[]"),
+        gzip.compress(b"{}"),
+        gzip.compress(json.dumps({"numpy.sum": 1}).encode()),
+        gzip.compress(b"{}" * 50)[:12] + b"\xff" * 20,
+    ],
+)
+def test_corrupt_cache_is_rebuilt(few, tmp_path, content):
+    load_docstrings(data_home=tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(content)
+    assert load_docstrings(data_home=tmp_path).names == list(FEW)
+    assert len(few) == 2
+    assert path.read_bytes() == whole
+
+
+def test_home_that_cannot_be_made_does_not_fail_the_load(few, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    home = tmp_path / "file" / "home"
+    assert load_docstrings(data_home=home).names == list(FEW)
+
+
+def test_home_that_cannot_be_written_does_not_fail_the_load(few, tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(_docstrings.tempfile, "TemporaryDirectory", refuse)
+    assert load_docstrings(data_home=tmp_path).names == list(FEW)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_python_without_docstrings_is_refused(monkeypatch, tmp_path):
+    without = SimpleNamespace(flags=SimpleNamespace(optimize=2))
+    monkeypatch.setattr(_docstrings, "sys", without)
+    with pytest.raises(RuntimeError, match="-OO"):
+        load_docstrings(data_home=tmp_path)
+
+
+def test_optional_module_that_fails_to_import_is_passed_over(monkeypatch, tmp_path):
+    real = importlib.import_module
+
+    def fail(name):
+        if name == "scipy.io":
+            raise ImportError("an optional dependency")
+        return real(name)
+
+    monkeypatch.setattr(_docstrings, "_ROOTS", ("scipy",))
+    monkeypatch.setattr(_docstrings.importlib, "import_module", fail)
+    subpackages = load_docstrings(data_home=tmp_path).target_names
+    assert "scipy.io" not in subpackages
+    assert "scipy.stats" in subpackages

@@ -1,0 +1,403 @@
+"""Laws of the generators. A z-score beyond 5 has probability 6e-7 if the law holds."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+from sklearn import config_context
+from sklearn.utils import check_random_state
+
+from skbnp.datasets import make_bars, make_hdp
+from skbnp.datasets._generators import _draw_dirichlet, _draw_words, _Topics
+
+SMALL = {
+    make_bars: {"n_samples": 6, "side": 3, "n_words": 8},
+    make_hdp: {"n_samples": 6, "n_features": 9, "n_words": 8},
+}
+generators = pytest.mark.parametrize("make", SMALL)
+
+
+def z_score(sample):
+    """Mean of independent draws in units of its standard error."""
+    return np.mean(sample) / (np.std(sample, ddof=1) / np.sqrt(len(sample)))
+
+
+def alignment(counts, probabilities):
+    """z-score of sum_jw p_jw (n_jw - N_j p_jw), zero on average for n_j ~ Mult(p_j).
+
+    Its variance is sum_j N_j (sum_w p_jw^3 - (sum_w p_jw^2)^2).
+    """
+    p, length = probabilities, counts.sum(axis=1)
+    excess = (p * (counts - length[:, None] * p)).sum()
+    variance = length @ ((p**3).sum(axis=1) - (p**2).sum(axis=1) ** 2)
+    return excess / np.sqrt(variance)
+
+
+@pytest.fixture(scope="module")
+def bars():
+    return make_bars(n_samples=2000, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def hdp():
+    return make_hdp(n_samples=2000, n_features=50, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def finite():
+    return make_hdp(n_samples=2000, n_features=50, n_components=20, random_state=0)
+
+
+# What holds for every generator
+
+
+@generators
+def test_same_seed_gives_same_corpus(make):
+    first, second = (make(**SMALL[make], random_state=3) for _ in range(2))
+    np.testing.assert_equal(first.data.toarray(), second.data.toarray())
+    np.testing.assert_equal(first.doc_topic_distr, second.doc_topic_distr)
+
+
+@generators
+def test_random_state_instance_equals_its_seed(make):
+    seeded = make(**SMALL[make], random_state=3).data
+    drawn = make(**SMALL[make], random_state=np.random.RandomState(3)).data
+    np.testing.assert_equal(seeded.toarray(), drawn.toarray())
+
+
+@generators
+def test_random_state_none_draws_from_the_global_state(make):
+    rng = check_random_state(None)
+    state = rng.get_state()
+    try:
+        rng.seed(3)
+        drawn = make(**SMALL[make], random_state=None).data
+    finally:
+        rng.set_state(state)
+    seeded = make(**SMALL[make], random_state=3).data
+    np.testing.assert_equal(seeded.toarray(), drawn.toarray())
+
+
+@generators
+def test_seed_leaves_the_global_state_alone(make):
+    rng = check_random_state(None)
+    before = rng.get_state()[1].copy()
+    make(**SMALL[make], random_state=3)
+    np.testing.assert_equal(rng.get_state()[1], before)
+
+
+@generators
+def test_first_rows_do_not_depend_on_n_samples(make):
+    few = make(**SMALL[make], random_state=0)
+    many = make(**{**SMALL[make], "n_samples": 60}, random_state=0)
+    np.testing.assert_equal(few.data.toarray(), many.data[:6].toarray())
+
+
+@generators
+@pytest.mark.parametrize(
+    ("interface", "family"), [("sparray", sp.csr_array), ("spmatrix", sp.csr_matrix)]
+)
+def test_sparse_family_follows_the_configuration(make, interface, family):
+    with config_context(sparse_interface=interface):
+        data = make(**SMALL[make], random_state=0).data
+    assert type(data) is family
+
+
+@generators
+def test_counts_are_canonical_int64(make):
+    data = make(**SMALL[make], random_state=0).data
+    assert data.dtype == np.int64
+    assert data.indices.dtype == np.int32
+    assert data.has_canonical_format
+    assert data.data.min() > 0
+
+
+@generators
+def test_feature_names_are_distinct_names_of_the_columns(make):
+    corpus = make(**SMALL[make], random_state=0)
+    assert len(set(corpus.feature_names)) == corpus.data.shape[1] == 9
+
+
+@generators
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("n_samples", 0), ("n_samples", 2.5), ("n_words", 0), ("random_state", "seed")],
+)
+def test_parameter_outside_its_domain_is_refused_by_name(make, name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of {make.__name__}"):
+        make(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (make_bars, "side"),
+        (make_bars, "doc_topic_prior"),
+        (make_hdp, "n_features"),
+        (make_hdp, "n_components"),
+        (make_hdp, "corpus_concentration"),
+        (make_hdp, "doc_concentration"),
+        (make_hdp, "topic_word_prior"),
+    ],
+)
+@pytest.mark.parametrize("value", [0, -1, "1"])
+def test_model_parameters_must_be_positive_numbers(make, name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of {make.__name__}"):
+        make(**{name: value})
+
+
+# Bars
+
+
+def test_bars_have_the_shapes_of_the_paper(bars):
+    assert bars.data.shape == (2000, 100)
+    assert bars.topic_word_distr.shape == (20, 100)
+    assert bars.doc_topic_distr.shape == (2000, 20)
+
+
+def test_every_bars_document_has_n_words_tokens(bars):
+    assert set(np.asarray(bars.data.sum(axis=1)).ravel()) == {250}
+
+
+def test_bars_topics_are_uniform_on_side_cells(bars):
+    assert set(bars.topic_word_distr.ravel()) == {0.0, 0.1}
+    np.testing.assert_array_equal((bars.topic_word_distr > 0).sum(axis=1), 10)
+
+
+def test_first_bars_are_rows_and_last_are_columns():
+    topics = make_bars(n_samples=1, side=4, random_state=0).topic_word_distr
+    grid = (topics > 0).reshape(8, 4, 4)
+    for bar in range(4):
+        assert grid[bar, bar, :].all()
+        assert grid[4 + bar, :, bar].all()
+
+
+def test_every_cell_is_in_one_row_and_one_column(bars):
+    on = bars.topic_word_distr > 0
+    np.testing.assert_array_equal(on[:10].sum(axis=0), 1)
+    np.testing.assert_array_equal(on[10:].sum(axis=0), 1)
+
+
+def test_names_of_cells_tell_row_and_column(bars):
+    assert bars.feature_names[37] == "row3_col7"
+
+
+def test_a_random_state_continues_the_bars_corpus():
+    rng = np.random.RandomState(0)
+    train, test = (make_bars(n, side=3, random_state=rng).data for n in (5, 2))
+    both = make_bars(7, side=3, random_state=0).data
+    np.testing.assert_equal(both.toarray(), sp.vstack([train, test]).toarray())
+
+
+def test_bars_words_follow_the_proportions_of_their_document(bars):
+    probabilities = bars.doc_topic_distr @ bars.topic_word_distr
+    assert abs(alignment(bars.data.toarray(), probabilities)) < 5
+
+
+def test_alignment_detects_documents_out_of_place(bars):
+    probabilities = np.roll(bars.doc_topic_distr, 1, axis=0) @ bars.topic_word_distr
+    assert abs(alignment(bars.data.toarray(), probabilities)) > 50
+
+
+def test_bars_word_totals_follow_the_proportions(bars):
+    probabilities = bars.doc_topic_distr @ bars.topic_word_distr
+    expected = 250 * probabilities.sum(axis=0)
+    variance = 250 * (probabilities * (1 - probabilities)).sum(axis=0)
+    excess = np.asarray(bars.data.sum(axis=0)).ravel() - expected
+    assert np.abs(excess / np.sqrt(variance)).max() < 5
+
+
+def test_bars_proportions_have_the_moments_of_the_dirichlet(bars):
+    # E theta_k = 1/20, E sum_k theta_k^2 = (0.1 + 1) / (20 * 0.1 + 1).
+    shares = bars.doc_topic_distr
+    assert max(abs(z_score(shares[:, k] - 0.05)) for k in range(20)) < 5
+    assert abs(z_score((shares**2).sum(axis=1) - 1.1 / 3)) < 5
+
+
+def test_bars_on_a_grid_of_one_cell():
+    bars = make_bars(n_samples=2, side=1, n_words=4, random_state=0)
+    np.testing.assert_array_equal(bars.data.toarray(), [[4], [4]])
+
+
+def test_tiny_doc_topic_prior_gives_one_bar_per_document():
+    bars = make_bars(n_samples=50, doc_topic_prior=1e-6, random_state=0)
+    # Another bar gets a share above 1e-9 with probability about 20 * 1e-6 * 20.
+    np.testing.assert_allclose(bars.doc_topic_distr.max(axis=1), 1)
+
+
+# The hierarchical Dirichlet process
+
+
+def test_hdp_truth_has_one_entry_per_topic(hdp):
+    assert hdp.topic_word_distr.shape == (hdp.n_components, 50)
+    assert hdp.topic_weights.shape == (hdp.n_components,)
+    assert hdp.doc_topic_distr.shape == (2000, hdp.n_components)
+    assert hdp.doc_topic_counts.shape == (2000, hdp.n_components)
+
+
+def test_hdp_topics_are_distributions(hdp):
+    assert hdp.topic_word_distr.min() >= 0
+    np.testing.assert_allclose(hdp.topic_word_distr.sum(axis=1), 1)
+
+
+def test_every_hdp_topic_has_tokens(hdp):
+    assert hdp.doc_topic_counts.sum(axis=0).min() >= 1
+
+
+def test_hdp_weights_leave_mass_for_topics_without_tokens(hdp):
+    assert hdp.topic_weights.min() > 0
+    assert 0.9 < hdp.topic_weights.sum() < 1
+
+
+def test_hdp_proportions_leave_mass_for_topics_without_tokens(hdp):
+    leftover = 1 - hdp.doc_topic_distr.sum(axis=1)
+    assert hdp.doc_topic_distr.min() >= 0
+    assert leftover.min() > -1e-12
+
+
+def test_hdp_topic_counts_add_up_to_the_tokens_of_each_document(hdp):
+    tokens = np.asarray(hdp.data.sum(axis=1)).ravel()
+    np.testing.assert_array_equal(hdp.doc_topic_counts.sum(axis=1), tokens)
+
+
+def test_hdp_lengths_have_mean_and_variance_of_the_poisson(hdp):
+    # The variance of the sample variance of a Poisson(100) is about 2 * 100^2 / n.
+    tokens = np.asarray(hdp.data.sum(axis=1)).ravel()
+    assert abs(tokens.mean() - 100) < 5 * np.sqrt(100 / 2000)
+    assert abs(tokens.var() - 100) < 5 * np.sqrt(2 * 100**2 / 2000)
+
+
+@pytest.mark.parametrize("corpus", ["hdp", "finite"])
+def test_hdp_words_follow_the_topics_of_their_document(corpus, request):
+    corpus = request.getfixturevalue(corpus)
+    counts, topics = corpus.doc_topic_counts, corpus.topic_word_distr
+    weight = counts @ topics  # any weight will do: it depends on the topics alone
+    excess = (weight * (corpus.data.toarray() - counts @ topics)).sum()
+    variance = (counts * (weight**2 @ topics.T - (weight @ topics.T) ** 2)).sum()
+    assert abs(excess / np.sqrt(variance)) < 5
+
+
+@pytest.mark.parametrize("corpus", ["hdp", "finite"])
+def test_hdp_topic_counts_follow_the_proportions_of_their_document(corpus, request):
+    # Topics without a token among 200,000 weigh nothing in the statistic.
+    corpus = request.getfixturevalue(corpus)
+    assert abs(alignment(corpus.doc_topic_counts, corpus.doc_topic_distr)) < 5
+
+
+@pytest.mark.parametrize("corpus", ["hdp", "finite"])
+def test_hdp_proportions_have_the_moments_of_the_dirichlet_process(corpus, request):
+    # E pi = beta, E pi^2 = beta (1 + alpha beta) / (1 + alpha), here alpha = 1.
+    corpus = request.getfixturevalue(corpus)
+    for k in np.argsort(corpus.topic_weights)[-5:]:
+        beta, shares = corpus.topic_weights[k], corpus.doc_topic_distr[:, k]
+        assert abs(z_score(shares - beta)) < 5
+        assert abs(z_score(shares**2 - beta * (1 + beta) / 2)) < 5
+
+
+def test_hdp_pairs_of_tokens_share_topics_as_often_as_the_model_says():
+    # P(same topic) = 1 / (1 + gamma) for tokens of two documents: E sum_k beta_k^2.
+    # In one document first 1 / (1 + alpha) from its own process, else as above.
+    gamma, alpha, rng = 3.0, 0.5, np.random.RandomState(0)
+    across, within = [], []
+    for _ in range(3000):
+        corpus = make_hdp(
+            2,
+            n_features=2,
+            n_words=8,
+            corpus_concentration=gamma,
+            doc_concentration=alpha,
+            random_state=rng,
+        )
+        first, second = corpus.doc_topic_counts
+        if first.sum() and second.sum():
+            across.append(first @ second / first.sum() / second.sum())
+        if first.sum() > 1:
+            pairs = first.sum() * (first.sum() - 1)
+            within.append(first @ (first - 1) / pairs)
+    same = 1 / (1 + gamma)
+    assert abs(z_score(np.array(across) - same)) < 5
+    assert abs(z_score(np.array(within) - (1 + alpha * same) / (1 + alpha))) < 5
+
+
+def test_sticks_are_broken_by_beta_shares():
+    topics = _Topics(1, 1.0, 4.0, None)
+    shares, rng = [], np.random.RandomState(0)
+    for _ in range(1000):
+        before = topics.rest
+        topics.grow(rng)
+        shares.append(topics.weights[-1] / before)
+    assert stats.kstest(shares, stats.beta(1, 4).cdf).pvalue > 1e-6
+
+
+def test_sticks_and_rest_add_up_to_one():
+    topics = _Topics(1, 1.0, 4.0, None)
+    topics.grow(np.random.RandomState(0), 30)
+    assert sum(topics.weights) + topics.rest == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n_components", [1, 100, 500])
+def test_given_number_of_topics_is_kept_with_equal_weights(n_components):
+    corpus = make_hdp(20, n_features=5, n_components=n_components, random_state=0)
+    assert corpus.n_components == n_components
+    np.testing.assert_allclose(corpus.topic_weights, 1 / n_components)
+    np.testing.assert_allclose(corpus.doc_topic_distr.sum(axis=1), 1)
+
+
+def test_hdp_topics_have_the_second_moment_of_the_dirichlet():
+    # E sum_w phi_w^2 = (eta + 1) / (V eta + 1).
+    corpus = make_hdp(
+        1, n_features=50, n_components=500, topic_word_prior=0.2, random_state=0
+    )
+    moments = (corpus.topic_word_distr**2).sum(axis=1)
+    assert abs(z_score(moments - 1.2 / 11)) < 5
+
+
+def test_hdp_without_tokens_has_no_topics():
+    corpus = make_hdp(3, n_features=4, n_words=1e-12, random_state=0)
+    assert corpus.n_components == 0
+    assert corpus.data.shape == (3, 4)
+    assert corpus.topic_word_distr.shape == (0, 4)
+    assert corpus.doc_topic_distr.shape == (3, 0)
+
+
+def test_hdp_with_tiny_concentrations_stays_finite():
+    corpus = make_hdp(
+        20,
+        corpus_concentration=1e-3,
+        doc_concentration=1e-4,
+        topic_word_prior=1e-5,
+        random_state=0,
+    )
+    np.testing.assert_allclose(corpus.topic_word_distr.sum(axis=1), 1)
+    np.testing.assert_allclose(corpus.doc_topic_distr.sum(axis=1), 1)
+
+
+# Draws
+
+
+def test_dirichlet_marginals_are_beta():
+    shares = _draw_dirichlet(
+        np.random.RandomState(0), np.tile([0.3, 1.5, 4.0], (2000, 1))
+    )
+    for column, (a, b) in zip(
+        shares.T, [(0.3, 5.5), (1.5, 4.3), (4.0, 1.8)], strict=True
+    ):
+        assert stats.kstest(column, stats.beta(a, b).cdf).pvalue > 1e-6
+
+
+def test_dirichlet_with_vanishing_parameters_picks_by_their_ratio():
+    # As the parameters go to zero, one entry gets everything, here the first in 1/4.
+    shares = _draw_dirichlet(np.random.RandomState(0), np.tile([1e-9, 3e-9], (4000, 1)))
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    assert abs(shares[:, 0].mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
+
+
+def test_dirichlet_parameter_of_zero_gives_a_share_of_zero():
+    shares = _draw_dirichlet(np.random.RandomState(0), np.array([1.0, 0.0, 2.0]))
+    assert shares[1] == 0
+
+
+def test_words_of_probability_zero_are_not_drawn():
+    cumulated = np.cumsum([0.0, 0.5, 0.0, 0.5, 0.0])
+    words = _draw_words(np.random.RandomState(0), 1000, cumulated)
+    assert set(words) == {1, 3}

@@ -1,0 +1,481 @@
+"""The model's objective and updates against brute force and first principles."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from reference import hdp_direct as reference
+from scipy.special import psi
+
+from skbnp.inference.batch import Batch
+from skbnp.inference.engine import LocalStop, Posterior, update
+from skbnp.inference.executor import Executor
+from skbnp.inference.schedules import Round
+from skbnp.models.hdp_direct import (
+    DirectHDP,
+    HDPState,
+    update_corpus_concentration,
+    update_doc_concentration,
+    update_topic_prior,
+    update_weights,
+)
+from skbnp.models.statistics import WordRows, WordTopics
+
+EXACT = LocalStop(max_iter=50, tol=1e-9)
+WHOLE = Round(rows=None, step=1.0, scale=1.0, ends_pass=True)
+
+
+def random_corpus(rng, n_docs=8, n_words=12, mean=1.0):
+    counts = rng.poisson(mean, size=(n_docs, n_words)).astype(float)
+    counts[:, 0] += counts.sum(axis=1) == 0
+    return counts
+
+
+def random_state(rng, n_topics):
+    return HDPState(
+        weights=rng.dirichlet(np.full(n_topics + 1, 2.0)),
+        doc_concentration=rng.gamma(2.0, 1.0) + 0.1,
+        corpus_concentration=rng.gamma(2.0, 1.0) + 0.1,
+        topic_word_prior=rng.choice([0.02, 0.1, 0.7]),
+    )
+
+
+def random_posterior(rng, n_topics, n_words, *, learn=True):
+    model = DirectHDP(learn_concentrations=learn, learn_topic_prior=learn)
+    state = random_state(rng, n_topics)
+    topics = WordTopics(rng.gamma(0.5, 4.0, size=(n_words, n_topics)))
+    return Posterior(model, state, model.start(state, topics))
+
+
+def responsibilities(posterior, counts, doc_topic):
+    """The r of a visit, by the transcription, from the expected counts that it kept."""
+    held = posterior.totals.topic_words.dense() + posterior.state.topic_word_prior
+    log_weights = psi(held) - psi(held.sum(axis=0))
+    return [
+        reference.document_step(
+            row, log_weights, posterior.state.doc_prior, start, 50, 1e-9, 1e-9
+        )[1]
+        for row, start in zip(counts, doc_topic, strict=True)
+    ]
+
+
+def collected(posterior, counts):
+    """Statistics of a corpus under the posterior, and its brute-force r."""
+    batch = Batch.from_counts(sp.csr_array(counts))
+    with Executor(1) as executor:
+        step = posterior.document_step(batch, EXACT)
+        fresh, doc_topic, n_tokens = posterior.collect(step, batch, executor)
+    cold = posterior.model.cold_share(posterior.state)
+    starts = counts.sum(axis=1)[:, None] * cold
+    r = responsibilities(posterior, counts, starts)
+    return fresh, doc_topic, n_tokens, r
+
+
+def as_totals(fresh, n_words):
+    """The statistics of a visit as the totals of a corpus."""
+    rows = fresh.topic_words
+    dense = np.zeros((n_words, rows.values.shape[1]))
+    dense[rows.words] = rows.values
+    return replace(fresh, topic_words=WordTopics(dense))
+
+
+def check_terms(got, expected):
+    for name in ("words", "assignments", "entropy", "weights"):
+        assert_allclose(got[name], expected[name], rtol=1e-8, atol=1e-7, err_msg=name)
+
+
+# Objective --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 5])
+def test_each_term_of_the_objective_equals_brute_force(n_topics, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    counts = random_corpus(rng)
+    posterior = random_posterior(rng, n_topics, counts.shape[1])
+    fresh, _, _, r = collected(posterior, counts)
+    state = posterior.state
+    got = posterior.model.objective(state, as_totals(fresh, counts.shape[1]))
+    check_terms(
+        got,
+        reference.profile_terms(
+            counts,
+            r,
+            state.weights,
+            state.doc_concentration,
+            state.corpus_concentration,
+            state.topic_word_prior,
+        ),
+    )
+
+
+def bound_by_brute_force(posterior, counts, r):
+    """Group the four terms of the full objective as the model names them."""
+    state = posterior.state
+    doc_topic, _ = reference.sufficient_statistics(counts, r)
+    theta = np.column_stack([doc_topic, np.zeros(len(counts))])
+    theta += state.doc_concentration * state.weights
+    lam = posterior.totals.topic_words.dense().T + state.topic_word_prior
+    terms = reference.elbo_terms(
+        counts,
+        r,
+        theta,
+        lam,
+        state.weights,
+        state.doc_concentration,
+        state.corpus_concentration,
+        state.topic_word_prior,
+    )
+    log_phi = reference.expected_log_topics(lam).T
+    log_pi = psi(theta) - psi(theta.sum(axis=1, keepdims=True))
+    words = sum(
+        (row[:, None] * part * log_phi).sum()
+        for row, part in zip(counts, r, strict=True)
+    )
+    assigned = (doc_topic * log_pi[:, :-1]).sum()
+    return {
+        "words": words + terms["phi"],
+        "assignments": assigned + terms["pi"],
+        "entropy": terms["z"] - words - assigned,
+        "weights": terms["beta"],
+    }
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 5])
+def test_each_term_of_the_bound_of_other_documents_equals_brute_force(n_topics, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    counts = random_corpus(rng)
+    posterior = random_posterior(rng, n_topics, counts.shape[1])
+    fresh, _, _, r = collected(posterior, counts)
+    got = posterior.model.bound(posterior.state, posterior.totals.topic_words, fresh)
+    check_terms(got, bound_by_brute_force(posterior, counts, r))
+
+
+@pytest.mark.parametrize("name", ["words", "assignments", "entropy", "weights"])
+def test_the_comparison_of_terms_tells_a_wrong_term(name, seed):
+    rng = np.random.default_rng(seed)
+    counts = random_corpus(rng)
+    posterior = random_posterior(rng, 3, counts.shape[1])
+    fresh, _, _, r = collected(posterior, counts)
+    got = posterior.model.bound(posterior.state, posterior.totals.topic_words, fresh)
+    got[name] *= 1.00001
+    with pytest.raises(AssertionError, match=name):
+        check_terms(got, bound_by_brute_force(posterior, counts, r))
+
+
+@pytest.mark.parametrize(
+    "docs", [[[0, 0, 1], [1, 2], [2, 2]], [[0, 1, 1, 0], [2, 2, 3]]], ids=["3", "2"]
+)
+def test_data_terms_stay_below_the_exact_evidence(docs, seed):
+    n_words, n_topics = 4, 3
+    counts = np.array(
+        [np.bincount(doc, minlength=n_words) for doc in docs], dtype=float
+    )
+    gaps = []
+    for start in range(20):
+        rng = np.random.default_rng([seed, start])
+        posterior = random_posterior(rng, n_topics, n_words, learn=False)
+        state = posterior.state
+        evidence = reference.log_evidence(
+            docs,
+            state.weights,
+            state.doc_concentration,
+            state.topic_word_prior,
+            n_topics,
+            n_words,
+        )
+        for terms in (
+            fitted(posterior, counts, n_updates=4),
+            posterior.model.bound(
+                state, posterior.totals.topic_words, collected(posterior, counts)[0]
+            ),
+        ):
+            data = terms["words"] + terms["assignments"] + terms["entropy"]
+            gaps.append(evidence - data)
+    assert min(gaps) > 0.0
+    assert min(gaps) < 2.0, "a bound that is far away proves little"
+
+
+def fitted(posterior, counts, n_updates):
+    """Topics and documents updated in turn, the globals of the evidence fixed."""
+    batch = Batch.from_counts(sp.csr_array(counts))
+    frozen = Posterior(posterior.model, posterior.state, posterior.totals)
+    with Executor(1) as executor:
+        for _ in range(n_updates):
+            step = frozen.document_step(batch, EXACT)
+            fresh, _, _ = frozen.collect(step, batch, executor)
+            frozen.totals = as_totals(fresh, counts.shape[1])
+    return frozen.model.objective(frozen.state, frozen.totals)
+
+
+# Ascent -----------------------------------------------------------------------------
+
+
+def check_never_falls(trace, scale):
+    """Falls are rounding: 1e-9 of the bound, and 1e-9 tokens dropped per topic."""
+    falls = -np.diff(trace)
+    assert falls.max() <= 1e-8 * scale, f"fell by {falls.max():.2e} of {scale:.2e}"
+
+
+def ascent(rng, learn, n_passes=6):
+    """Objective after every pass of a small batch fit, in nats."""
+    counts = random_corpus(rng, n_docs=10, n_words=15, mean=rng.choice([0.3, 2.0]))
+    posterior = random_posterior(rng, int(rng.integers(1, 7)), 15, learn=learn)
+    # A prior that pins the corpus concentration: a change of it would start a new scale.
+    posterior.model = replace(posterior.model, corpus_prior=(1e15, 1e15))
+    posterior.state = replace(posterior.state, corpus_concentration=1.0)
+    batch = Batch.from_counts(sp.csr_array(counts))
+    trace, remembered = [], None
+    with Executor(1) as executor:
+        for _ in range(n_passes):
+            remembered = update(
+                posterior,
+                batch,
+                WHOLE,
+                EXACT,
+                executor,
+                mean=False,
+                remembered=remembered,
+                remember=True,
+            )
+            trace.append(sum(posterior.objective().values()) * counts.sum())
+            posterior.update_topic_prior()
+            trace.append(sum(posterior.objective().values()) * counts.sum())
+    return trace
+
+
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("corpus", range(100))
+def test_the_objective_never_falls(corpus, learn, seed):
+    trace = ascent(np.random.default_rng([seed, corpus]), learn)
+    check_never_falls(trace, abs(trace[0]))
+
+
+def test_the_check_of_ascent_tells_a_fall():
+    with pytest.raises(AssertionError, match="fell"):
+        check_never_falls([-100.0, -90.0, -90.0001, -80.0], 100.0)
+
+
+@pytest.mark.parametrize("corpus", range(25))
+def test_no_update_of_a_global_lowers_the_objective(corpus, seed):
+    rng = np.random.default_rng([seed, corpus])
+    counts = random_corpus(rng, n_docs=10, n_words=15)
+    posterior = random_posterior(rng, int(rng.integers(1, 7)), 15)
+    model, state = posterior.model, posterior.state
+    fresh, doc_topic, n_tokens, _ = collected(posterior, counts)
+    totals = as_totals(fresh, 15)
+
+    def objective(state):
+        refreshed = model.statistics(
+            state, totals.topic_words, totals.entropy, doc_topic, n_tokens
+        )
+        return sum(model.objective(state, refreshed).values())
+
+    first = objective(state)
+    for change in (
+        {"weights": update_weights(state, totals)},
+        {"doc_concentration": update_doc_concentration(state, totals, 1.0, (1, 1))},
+        {"topic_word_prior": update_topic_prior(state, totals)},
+    ):
+        assert objective(replace(state, **change)) >= first - 1e-9 * abs(first), change
+
+
+@pytest.mark.parametrize("corpus", range(10))
+def test_the_tangent_bound_lies_below_the_objective(corpus, seed):
+    rng = np.random.default_rng([seed, corpus])
+    counts = random_corpus(rng)
+    posterior = random_posterior(rng, 4, counts.shape[1])
+    fresh, doc_topic, n_tokens, _ = collected(posterior, counts)
+    totals, model = as_totals(fresh, counts.shape[1]), posterior.model
+    for _ in range(20):
+        state = replace(
+            posterior.state,
+            weights=rng.dirichlet(np.ones(5)),
+            doc_concentration=rng.gamma(1.0, 2.0) + 0.01,
+        )
+        tight = model.statistics(
+            state, totals.topic_words, totals.entropy, doc_topic, n_tokens
+        )
+        stale = model.objective(state, totals)["assignments"]
+        assert stale <= model.objective(state, tight)["assignments"] + 1e-9
+        assert_allclose(
+            stale,
+            reference.surrogate_T(
+                doc_topic.toarray(),
+                posterior.state.doc_prior,
+                state.weights,
+                state.doc_concentration,
+                posterior.state.doc_concentration,
+            ),
+            rtol=1e-9,
+            atol=1e-8,
+        )
+
+
+# Updates ----------------------------------------------------------------------------
+
+
+def refreshed_weights(doc_topic, state, n_rounds):
+    """The model's update of the weights with fresh tangents, iterated."""
+    model = DirectHDP(learn_concentrations=False, learn_topic_prior=False)
+    rows = WordRows(np.zeros(0, dtype=np.intp), np.zeros((0, doc_topic.shape[1])))
+    for _ in range(n_rounds):
+        stats = model.statistics(
+            state,
+            rows,
+            np.zeros(doc_topic.shape[1]),
+            sp.csr_array(doc_topic),
+            doc_topic.sum(axis=1),
+        )
+        state = replace(state, weights=update_weights(state, stats))
+    return state.weights
+
+
+def random_doc_topic(rng, n_docs=40, n_topics=5):
+    """Integer counts with many zeros, every topic used."""
+    counts = rng.poisson(rng.gamma(0.3, 8.0, size=(n_docs, n_topics))).astype(float)
+    counts[0] += 1.0
+    return counts
+
+
+def test_weights_reach_the_optimum_of_the_table_form(seed):
+    rng = np.random.default_rng(seed)
+    doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
+    alpha, gamma = state.doc_concentration, state.corpus_concentration
+    tables = reference.weights_by_tables(doc_topic, alpha, gamma, 2000, state.weights)
+    assert_allclose(refreshed_weights(doc_topic, state, 60), tables, atol=1e-7)
+
+
+def test_weights_reach_the_optimum_of_l_bfgs(seed):
+    rng = np.random.default_rng(seed)
+    doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
+    alpha, gamma = state.doc_concentration, state.corpus_concentration
+    paper = reference.weights_by_lbfgs(doc_topic, alpha, gamma, state.weights)
+    assert_allclose(refreshed_weights(doc_topic, state, 60), paper, atol=1e-4)
+    value = reference.weights_objective(
+        doc_topic, refreshed_weights(doc_topic, state, 60), alpha, gamma
+    )
+    best = reference.weights_objective(doc_topic, paper, alpha, gamma)
+    assert value >= best - 1e-7 * abs(best)
+
+
+def test_one_update_of_the_weights_is_almost_the_optimum(seed):
+    """Three rounds, as in a pass, leave less than 1e-3 nats."""
+    rng = np.random.default_rng(seed)
+    doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
+    alpha, gamma = state.doc_concentration, state.corpus_concentration
+
+    def value(n_rounds):
+        weights = refreshed_weights(doc_topic, state, n_rounds)
+        return reference.weights_objective(doc_topic, weights, alpha, gamma)
+
+    assert value(60) - 1e-3 <= value(3) <= value(60) + 1e-9
+
+
+def test_the_scale_of_a_minibatch_weighs_documents_and_not_the_prior(seed):
+    """Four copies of the documents, or the scale 4."""
+    rng = np.random.default_rng(seed)
+    doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
+    model = DirectHDP(learn_concentrations=True, learn_topic_prior=False)
+    rows = WordRows(np.zeros(0, dtype=np.intp), np.zeros((0, 5)))
+
+    def updated(doc_topic, scale):
+        stats = model.statistics(
+            state, rows, np.zeros(5), sp.csr_array(doc_topic), doc_topic.sum(axis=1)
+        )
+        return model.update(state, stats, scale)
+
+    once, four = updated(doc_topic, 4.0), updated(np.tile(doc_topic, (4, 1)), 1.0)
+    assert_allclose(once.weights, four.weights, rtol=1e-9)
+    assert_allclose(once.doc_concentration, four.doc_concentration, rtol=1e-9)
+    unscaled = updated(doc_topic, 1.0)
+    assert abs(unscaled.weights[-1] / once.weights[-1] - 1) > 1e-2
+
+
+def test_the_document_concentration_reaches_its_optimum(seed):
+    rng = np.random.default_rng(seed)
+    doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
+    model = DirectHDP(learn_concentrations=True, learn_topic_prior=False)
+    rows = WordRows(np.zeros(0, dtype=np.intp), np.zeros((0, 5)))
+    for _ in range(200):
+        stats = model.statistics(
+            state, rows, np.zeros(5), sp.csr_array(doc_topic), doc_topic.sum(axis=1)
+        )
+        alpha = update_doc_concentration(state, stats, 1.0, (2.0, 0.5))
+        state = replace(state, doc_concentration=alpha)
+    best = reference.concentration_by_search(doc_topic, state.weights, (2.0, 0.5))
+    assert_allclose(state.doc_concentration, best, rtol=1e-4)
+
+
+def test_the_topic_prior_reaches_its_optimum(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(rng.gamma(0.2, 5.0, size=(30, 4))).astype(float)
+    model = DirectHDP(learn_concentrations=False, learn_topic_prior=True)
+    state = random_state(rng, 4)
+    totals = model.start(state, WordTopics(counts))
+    for _ in range(500):
+        state = replace(state, topic_word_prior=update_topic_prior(state, totals))
+    best = reference.topic_prior_by_search(counts.T)
+    assert_allclose(state.topic_word_prior, best, rtol=1e-4)
+
+
+def test_the_corpus_concentration_maximises_its_posterior(seed):
+    """Stick density of the weights times Gamma(shape, rate), on a grid."""
+    rng = np.random.default_rng(seed)
+    state, (shape, rate) = random_state(rng, 6), (2.0, 3.0)
+    grid = np.linspace(0.01, 20, 200_001)
+    log_density = (6 + shape - 1) * np.log(grid) + grid * np.log(state.weights[-1])
+    best = grid[np.argmax(log_density - rate * grid)]
+    assert_allclose(update_corpus_concentration(state, (shape, rate)), best, atol=1e-4)
+
+
+def test_without_documents_the_globals_stay():
+    model = DirectHDP(learn_concentrations=True, learn_topic_prior=True)
+    state = random_state(np.random.default_rng(0), 3)
+    totals = model.start(state, WordTopics(np.zeros((4, 3))))
+    new = model.update_topic_prior(model.update(state, totals), totals)
+    assert_allclose(new.weights, state.weights)
+    assert new.doc_concentration == state.doc_concentration
+    assert new.topic_word_prior == state.topic_word_prior
+
+
+def test_a_blend_of_step_one_is_the_optimum_and_of_step_zero_the_start():
+    rng = np.random.default_rng(0)
+    model = DirectHDP(learn_concentrations=True, learn_topic_prior=False)
+    old, new = random_state(rng, 3), random_state(rng, 3)
+    assert model.blend(old, new, 1.0) is new
+    assert_allclose(model.blend(old, new, 0.0).weights, old.weights)
+    half = model.blend(old, new, 0.5)
+    assert_allclose(half.weights, (old.weights + new.weights) / 2)
+    assert_allclose(
+        half.doc_concentration, np.sqrt(old.doc_concentration * new.doc_concentration)
+    )
+
+
+# Word weights -----------------------------------------------------------------------
+
+
+def test_word_weights_are_those_of_equation_3(seed):
+    rng = np.random.default_rng(seed)
+    posterior = random_posterior(rng, 4, 20)
+    words = np.array([3, 7, 19])
+    got = posterior.model.word_weights(
+        posterior.state, posterior.totals.topic_words, words, mean=False
+    )
+    lam = posterior.totals.topic_words.dense().T + posterior.state.topic_word_prior
+    expected = np.exp(reference.expected_log_topics(lam)).T[words]
+    expected = np.maximum(expected / expected.max(axis=1, keepdims=True), 1e-140)
+    assert_allclose(got, expected, rtol=1e-10)
+
+
+def test_mean_word_weights_are_expected_topics(seed):
+    rng = np.random.default_rng(seed)
+    posterior = random_posterior(rng, 4, 20)
+    words = np.arange(20)
+    got = posterior.model.word_weights(
+        posterior.state, posterior.totals.topic_words, words, mean=True
+    )
+    lam = posterior.totals.topic_words.dense().T + posterior.state.topic_word_prior
+    expected = (lam / lam.sum(axis=1, keepdims=True)).T
+    assert_allclose(got, expected / expected.max(axis=1, keepdims=True), rtol=1e-10)
