@@ -113,7 +113,7 @@ class Posterior:
         """Named terms of the bound of what the totals hold, in nats per token."""
         n_tokens = max(self.totals.n_tokens, 1e-300)
         terms = self.model.objective(self.state, self.totals)
-        return {name: value / n_tokens for name, value in terms.items()}
+        return {name: float(value / n_tokens) for name, value in terms.items()}
 
 
 def update(

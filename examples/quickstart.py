@@ -1,0 +1,79 @@
+"""Find the topics of a documentation corpus, without choosing their number.
+
+The corpus is on every machine that runs this: the docstrings of NumPy, SciPy and
+scikit-learn. A hierarchical Dirichlet process (HDP) starts with 100 topics, keeps those
+it can use, and is compared with scikit-learn's latent Dirichlet allocation (LDA) on
+documents that neither has seen. Run it with
+
+    python examples/quickstart.py [figure.png]
+"""
+
+import sys
+import time
+
+import matplotlib
+import numpy as np
+from sklearn.callback import ProgressBar
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import train_test_split
+
+from skbnp import HDP
+from skbnp.datasets import load_docstrings
+from skbnp.inspection import TopicTermsDisplay, top_terms
+from skbnp.metrics import held_out_log_likelihood, split_tokens
+
+matplotlib.use("Agg")
+N_TOPICS, N_PASSES, TOPIC_PRIOR = 100, 20, 0.05
+
+
+def main(figure_path="quickstart.png"):
+    docs = load_docstrings(remove=("code", "references"))
+    vectorizer = CountVectorizer(
+        stop_words="english", min_df=5, max_df=0.3, token_pattern=r"\b[a-z]{3,}\b"
+    )
+    X = vectorizer.fit_transform(docs.data)
+    X_train, X_test = train_test_split(X, test_size=0.1, random_state=0)
+    print(
+        f"{X_train.shape[0]} documents to learn from, {X_test.shape[0]} to be tested on, "
+        f"{X.shape[1]} terms, {X.sum():.0f} tokens"
+    )
+
+    started = time.perf_counter()
+    hdp = HDP(N_TOPICS, topic_word_prior=TOPIC_PRIOR, max_iter=N_PASSES, random_state=0)
+    hdp.set_callbacks(ProgressBar()).fit(X_train)
+    hdp_seconds = time.perf_counter() - started
+
+    names = vectorizer.get_feature_names_out()
+    heaviest = np.argsort(-hdp.topic_weights_)
+    print(f"\n{hdp.n_active_components_} topics found; the 15 heaviest:")
+    terms = top_terms(hdp, names, n=8)
+    for topic in heaviest[:15]:
+        print(f"  {hdp.topic_weights_[topic]:6.1%}  {' '.join(terms[topic])}")
+
+    started = time.perf_counter()
+    lda = LatentDirichletAllocation(
+        N_TOPICS,
+        topic_word_prior=TOPIC_PRIOR,
+        learning_method="online",
+        batch_size=hdp.batch_size,
+        max_iter=N_PASSES,
+        random_state=0,
+    ).fit(X_train)
+    lda_seconds = time.perf_counter() - started
+    lda_score = held_out_log_likelihood(
+        lda.components_, lda.doc_topic_prior_, *split_tokens(X_test)
+    )
+    print(
+        "\nLog likelihood of the held-out fifth of each test document, nats per token:\n"
+        f"  skbnp HDP          {hdp.score(X_test):.3f}   ({hdp_seconds:.0f} s)\n"
+        f"  scikit-learn LDA   {lda_score:.3f}   ({lda_seconds:.0f} s)"
+    )
+
+    display = TopicTermsDisplay.from_estimator(hdp, names)
+    display.figure_.savefig(figure_path, dpi=150)
+    print(f"\nThe topics as a picture: {figure_path}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,82 @@
+"""The public names, and what is promised for all of them."""
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import skbnp
+
+PUBLIC = {
+    "skbnp": ["HDP", "__version__"],
+    "skbnp.callbacks": ["HeldOutMonitor"],
+    "skbnp.datasets": [
+        "load_docstrings",
+        "load_ldac",
+        "load_uci_bag_of_words",
+        "make_bars",
+        "make_hdp",
+    ],
+    "skbnp.inspection": [
+        "HistoryDisplay",
+        "TopicTermsDisplay",
+        "summary",
+        "top_documents",
+        "top_terms",
+    ],
+    "skbnp.metrics": [
+        "document_completion_score",
+        "held_out_log_likelihood",
+        "perplexity",
+        "split_tokens",
+    ],
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_all_lists_the_public_names_in_order(module):
+    assert importlib.import_module(module).__all__ == PUBLIC[module]
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_exist(module):
+    loaded = importlib.import_module(module)
+    assert all(hasattr(loaded, name) for name in PUBLIC[module])
+
+
+@pytest.mark.parametrize(
+    "name", [m.name for m in pkgutil.walk_packages(skbnp.__path__, "skbnp.")]
+)
+def test_every_module_imports_and_says_what_it_is(name):
+    assert importlib.import_module(name).__doc__
+
+
+def test_version_is_that_of_the_distribution():
+    assert skbnp.__version__ == version("skbnp")
+
+
+def test_estimator_parameters_after_the_first_are_keyword_only():
+    parameters = list(inspect.signature(skbnp.HDP).parameters.values())
+    assert parameters[0].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[1:])
+
+
+def test_importing_needs_no_optional_library():
+    blocked = ["matplotlib", "pandas", "polars", "rich", "distributed", "Cython"]
+    code = (
+        "import sys\n"
+        f"for name in {blocked}: sys.modules[name] = None\n"
+        f"for name in {list(PUBLIC)}: __import__(name)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_types_are_shipped():
+    from importlib.resources import files
+
+    assert (files("skbnp") / "py.typed").is_file()
+    assert (files("skbnp") / "kernels" / "_hdp_local.pyi").is_file()
