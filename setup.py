@@ -16,7 +16,7 @@ if MSVC:
 elif DEBUG:
     flags = ["-O1", "-g", "-UNDEBUG"]
 else:
-    flags = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
+    flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math"]
 
 setup(
     ext_modules=cythonize(

@@ -66,8 +66,18 @@ def environment():
     }
 
 
-def save(name, rows):
-    """Write rows and the environment as JSON."""
+def save(name, rows, columns, reading):
+    """Write rows and the environment as JSON, and some columns as a page to read."""
     RESULTS.mkdir(exist_ok=True)
     content = {"environment": environment(), "rows": rows}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    versions = ", ".join(f"{key} {value}" for key, value in environment().items())
+    lines = [f"# {name}", "", reading.strip(), "", f"({versions})", ""]
+    lines += [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
+    for row in rows:
+        cells = (row.get(column, "") for column in columns)
+        texts = (
+            f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells
+        )
+        lines.append(f"| {' | '.join(texts)} |")
+    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")

@@ -67,20 +67,14 @@ def fit_lda(train, n_topics, n_passes, method):
 def compare(corpus):
     n_topics, test_share, n_passes = CORPORA[corpus]
     train, test = standard_split(load_corpus(corpus), test_share)
+    setting = (train, n_topics, n_passes)
     for method in ("online", "batch"):
-        fits = {
-            "HDP": lambda: fit_hdp(train, n_topics, n_passes, method, 5),  # noqa: B023
-            "HDP without warm-up": lambda: fit_hdp(
-                train,  # noqa: B023
-                n_topics,  # noqa: B023
-                n_passes,  # noqa: B023
-                method,  # noqa: B023
-                0,
-            ),
-            "LDA": lambda: fit_lda(train, n_topics, n_passes, method),  # noqa: B023
-        }
-        for name, fit in fits.items():
-            fitted = fit()
+        for name, fit, *options in (
+            ("HDP", fit_hdp, 5),
+            ("HDP without warm-up", fit_hdp, 0),
+            ("LDA", fit_lda),
+        ):
+            fitted = fit(*setting, method, *options)
             score = standard_score(fitted.pop("topics"), fitted.pop("prior"), test)
             row = {"corpus": corpus, "method": method, "model": name, "score": score}
             row |= {"n_topics": n_topics, "n_passes": n_passes, **fitted}
@@ -88,6 +82,17 @@ def compare(corpus):
             yield row
 
 
+READING = """
+Held-out score (nats per token, larger is better) by document completion on the same 80/20
+split of the tokens of the same test documents, same fold-in; number of topics, topic prior
+0.05, passes and step sizes (offset 1, decay 0.6, minibatches of 256) are the same for all,
+LDA's document prior is 1/K. Seconds are processor time of the fit, one thread. The warm-up
+(5 passes with mean topics) is part of HDP's defaults; without it the topics of a large
+vocabulary freeze, in HDP more than in LDA whose prior keeps all topics alike.
+"""
+
+
 if __name__ == "__main__":
     rows = [row for corpus in sys.argv[1:] or CORPORA for row in compare(corpus)]
-    save("hdp_against_lda", rows)
+    columns = ["corpus", "method", "model", "score", "seconds", "n_topics", "n_active"]
+    save("hdp_against_lda", rows, [*columns, "n_passes"], READING)

@@ -15,7 +15,8 @@ class HeldOutMonitor:
     Attach it with ``estimator.set_callbacks(HeldOutMonitor(X_valid))``. After each
     pass, or every few passes, the validation documents are scored by
     :func:`skbnp.metrics.document_completion_score`. The time this takes is not counted
-    in `seconds`.
+    in `seconds`. Clones share the callback: in a search with threads, set it on the
+    final model alone.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class HeldOutMonitor:
     """
 
     def __init__(self, X_valid: Any, every: int = 1):
-        if not isinstance(every, Integral) or every < 1:
+        if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
             raise ValueError(f"every must be a positive integer, got {every!r}.")
         self.X_valid = X_valid
         self.every = every

@@ -72,7 +72,7 @@ def test_importing_needs_no_optional_library():
         f"for name in {blocked}: sys.modules[name] = None\n"
         f"for name in {list(PUBLIC)}: __import__(name)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)
 
 
 def test_types_are_shipped():

@@ -14,7 +14,7 @@ def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return x > 0 with psi(x) = value, to full precision, element by element.
 
     Newton's method in x from the start of Minka (2000), appendix C; it converges from
-    there for every value. Underflows to the smallest normal number below -1e300.
+    there for every value below 700, beyond which x overflows.
     """
     value = np.asarray(value, dtype=np.float64)
     with np.errstate(over="ignore", divide="ignore"):

@@ -405,7 +405,9 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         try:
             with Executor(self.n_jobs) as executor:
                 for round in schedule.one_pass(0):
-                    batch = Batch.from_counts(counts[round.rows])
+                    batch = Batch.from_counts(
+                        counts[round.rows], posterior.state.n_components
+                    )
                     update(
                         posterior,
                         batch,
@@ -548,7 +550,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         """
         check_is_fitted(self)
         counts, dtype = check_documents(self, X, reset=False, method="transform")
-        batch = Batch.from_counts(counts)
+        batch = Batch.from_counts(counts, self.n_components_)
         with Executor(self.n_jobs) as executor:
             distr = expected_counts(self._document_step(batch), batch, executor)
         distr += self._posterior.state.doc_prior
@@ -594,7 +596,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         """
         check_is_fitted(self)
         counts, _ = check_documents(self, X, reset=False, method="elbo")
-        batch = Batch.from_counts(counts)
+        batch = Batch.from_counts(counts, self.n_components_)
         posterior = self._posterior
         with Executor(self.n_jobs) as executor:
             step = self._document_step(batch)

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 __all__ = ["Batch", "Block"]
 
-#: A block holds about this many stored counts and rows (a few ms to 0.2 s of work)...
+#: A block holds about this many stored counts and rows...
 BLOCK_SIZE = 16384
+#: ...or fewer, so that their number times that of topics stays below this (an interrupt
+#: waits for the blocks that have begun, 0.5 s at the most)...
+BLOCK_WORK = 1 << 21
 #: ...or fewer, so that a small batch still feeds several threads evenly.
 BLOCKS_PER_BATCH = 8
 
@@ -39,13 +42,13 @@ class Batch:
     blocks: list[Block]
 
     @classmethod
-    def from_counts(cls, X: sp.csr_array) -> "Batch":
-        """Cut a canonical CSR matrix into blocks."""
+    def from_counts(cls, X: sp.csr_array, n_topics: int = 1) -> "Batch":
+        """Cut a canonical CSR matrix into blocks for a model of so many topics."""
         n_docs, n_features = X.shape
         words, local = _compact(X.indices, n_features)
         indptr = X.indptr.astype(np.int64)
         work = indptr + np.arange(n_docs + 1)
-        size = min(BLOCK_SIZE, -(-work[-1] // BLOCKS_PER_BATCH))
+        size = min(BLOCK_SIZE, BLOCK_WORK // n_topics, -(-work[-1] // BLOCKS_PER_BATCH))
         edges = np.searchsorted(work, np.arange(size, work[-1], max(size, 1)))
         edges = np.unique(np.concatenate([[0], edges, [n_docs]]))
         blocks = []

@@ -172,13 +172,14 @@ def learn(
     -------
     converged : bool
     """
-    whole = Batch.from_counts(X) if schedule.remembers else None
+    n_topics = posterior.state.n_components
+    whole = Batch.from_counts(X, n_topics) if schedule.remembers else None
     remembered = None
     for number in range(n_passes):
         begin_pass()
         mean = number < warm_up
         for round in schedule.one_pass(number):
-            batch = Batch.from_counts(X[round.rows]) if whole is None else whole
+            batch = whole or Batch.from_counts(X[round.rows], n_topics)
             doc_topic = update(
                 posterior,
                 batch,

@@ -28,5 +28,5 @@ def commit() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-    if held:
-        previous(*held[0])
+        if held:
+            previous(*held[0])

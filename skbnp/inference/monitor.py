@@ -73,7 +73,7 @@ class Monitor:
 def shown(verbose: int) -> Iterator[None]:
     """Show messages on standard output if nobody has configured logging."""
     package = logging.getLogger("skbnp")
-    if not verbose or package.hasHandlers():
+    if not verbose or logger.hasHandlers():
         yield
         return
     handler, level = logging.StreamHandler(sys.stdout), package.level

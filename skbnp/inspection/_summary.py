@@ -9,14 +9,14 @@ from skbnp.inspection._terms import (
     column_names,
     fitted_model,
     largest,
-    topic_weights,
-    topic_word_distr,
+    topics,
     unwrap,
 )
+from skbnp.metrics import document_completion_score
 from skbnp.utils.validation import check_counts, validate_params
 
 WIDTH = 80
-#: Topics printed when nobody says how many: about one screen.
+#: Topics printed unless asked otherwise: about one screen.
 MAX_TOPICS = 20
 
 
@@ -62,118 +62,117 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
 
     Examples
     --------
-    >>> from sklearn.decomposition import LatentDirichletAllocation
+    >>> from skbnp import HDP
     >>> from skbnp.inspection import summary
-    >>> X = [[0, 0, 9], [5, 1, 0], [1, 0, 7], [9, 2, 0], [5, 0, 4]] * 2
-    >>> lda = LatentDirichletAllocation(n_components=2, random_state=0).fit(X)
-    >>> print(summary(lda, ["rain", "snow", "sun"]))
-    LatentDirichletAllocation(n_components=2, random_state=0)
+    >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
+    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> print(summary(hdp, ["rain", "snow", "sun"]))  # doctest: +ELLIPSIS
+    HDP(n_components=2, random_state=0)
     <BLANKLINE>
-      vocabulary        3 terms
-      topics            2
-      fit               10 passes
-      doc_topic_prior   0.5
-      topic_word_prior  0.5
+    vocabulary            3 terms
+    topics                2
+    fit                   20 passes, not converged, ... seconds
+    bound                 -0.63... nats per token
+    corpus_concentration  0.31...
+    doc_concentration     0.38...
+    topic_word_prior      0.05
     <BLANKLINE>
-      topic  weight  terms
-          1  53.6 %  rain, snow, sun
-          0  46.4 %  sun, rain, snow
+    topic   weight  terms
+        1   60.4 %  rain, snow, sun
+        0   39.1 %  sun, rain, snow
     """
-    model = fitted_model(estimator, "components_")
-    names = column_names(estimator, feature_names)
-    facts = {"vocabulary": f"{_count(len(names), 'term')}", "topics": _found(model)}
-    facts |= _course(model) | _settings(model)
+    model = fitted_model(estimator)
+    weights, distr = topics(estimator)
+    names = column_names(estimator, distr.shape[1], feature_names)
+    n_active = int(getattr(model, "n_active_components_", len(weights)))
+    facts = {
+        "vocabulary": _count(len(names), "term"),
+        "topics": _found(n_active, len(weights)),
+        **_course(model),
+        **_settings(model),
+    }
     if X is not None:
-        facts |= _score(unwrap(estimator), model, X)
-    lines = [repr(model), "", *_facts(facts), ""]
-    if n_components is None:
-        n_components = min(_n_active(model), MAX_TOPICS)
-    lines += _topics(model, names, n_components, n_terms)
-    return "\n".join(line.rstrip() for line in lines)
+        facts |= _score(estimator, X)
+    shown = largest(weights, n_components or min(n_active, MAX_TOPICS))
+    width = max(map(len, facts))
+    lines = [repr(model), ""]
+    lines += [f"{name:{width}}  {value}" for name, value in facts.items()]
+    lines += ["", "topic   weight  terms"]
+    for k in shown:
+        lines += _topic(k, weights[k], names[largest(distr[k], n_terms)])
+    if (n_more := n_active - len(shown)) > 0:
+        more = weights[largest(weights, n_active)].sum() - weights[shown].sum()
+        more = f"{100 * more:.1f} % together"
+        lines.append(f"and {_count(n_more, 'lighter topic')}, {more}")
+    return "\n".join(lines)
 
 
-def _count(number, noun):
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def _count(number, noun, plural="s"):
+    return f"{number:,} {noun}" + ("" if number == 1 else plural)
 
 
-def _n_active(model):
-    return int(getattr(model, "n_active_components_", len(model.components_)))
-
-
-def _found(model):
-    n_active, n_components = _n_active(model), len(model.components_)
+def _found(n_active, n_components):
     if n_active == n_components:
         return f"{n_components:,}"
-    return f"{n_active:,} in use, {n_components:,} represented"
+    return f"{n_active:,} in use of {n_components:,} represented"
 
 
 def _course(model):
-    """How the fit went: passes, seconds, moves, bound."""
-    history = getattr(model, "history_", {})
-    parts, facts = [], {}
+    """Tell how the fit went: passes, seconds, moves, bound."""
+    history, facts, parts = getattr(model, "history_", {}), {}, []
     if hasattr(model, "n_iter_"):
-        parts.append(f"{model.n_iter_:,} pass" + ("" if model.n_iter_ == 1 else "es"))
+        parts.append(_count(model.n_iter_, "pass", "es"))
     if hasattr(model, "converged_"):
         parts.append("converged" if model.converged_ else "not converged")
-    if len(history.get("seconds", [])):
+    if history.get("seconds"):
         parts.append(f"{history['seconds'][-1]:,.1f} seconds")
     if parts:
         facts["fit"] = ", ".join(parts)
     moves = [
         _count(int(history[f"n_{kind}s"][-1]), kind)
-        for kind in ("split", "birth", "merge")
-        if len(history.get(f"n_{kind}s", []))
+        for kind in ("birth", "split", "merge")
+        if history.get(f"n_{kind}s")
     ]
     if moves:
         facts["moves"] = ", ".join(moves) + " accepted"
-    if math.isfinite(getattr(model, "elbo_", math.nan)):
-        facts["bound"] = f"{model.elbo_:.4f} nats per token"
+    bound = getattr(model, "elbo_", math.nan)
+    if math.isfinite(bound):
+        facts["bound"] = f"{bound:.4f} nats per token"
     return facts
 
 
 def _settings(model):
-    """Concentrations and priors in force: what the fit learnt or was given."""
+    """Collect concentrations and priors in force, learned or given."""
     values = {
-        name.rstrip("_").removeprefix("_"): getattr(model, name, None)
+        name[:-1]: getattr(model, name, None)
         for name in dir(model)
-        if name.endswith(("concentration_", "prior_")) and not name.startswith("_")
+        if name.endswith(("concentration_", "prior_")) and name[0] != "_"
     }
-    return {
-        name: f"{value:.4g}"
-        for name, value in values.items()
-        if isinstance(value, Real)
-    }
+    return {k: f"{value:.4g}" for k, value in values.items() if isinstance(value, Real)}
 
 
-def _score(estimator, model, X):
-    counts = X if model is estimator else estimator[:-1].transform(X)
-    n_samples, n_tokens = counts.shape[0], check_counts(counts, whom="summary").sum()
-    score = model.score(counts)
+def _score(estimator, X):
+    if hasattr(unwrap(estimator), "steps"):
+        X = unwrap(estimator)[:-1].transform(X)
+    counts = check_counts(X, whom="summary")
+    score = document_completion_score(fitted_model(estimator), counts)
     return {
-        "given documents": f"{_count(n_samples, 'document')}, {n_tokens:,.0f} tokens",
-        "held-out score": f"{score:.4f} nats per token "
+        "documents scored": f"{_count(counts.shape[0], 'document')}, "
+        f"{counts.sum():,.0f} tokens",
+        "score": f"{score:.4f} nats per held-out token "
         f"(perplexity {math.exp(-score):,.1f})",
     }
 
 
-def _facts(facts):
-    width = max(map(len, facts))
-    return [f"  {name:{width}}  {value}" for name, value in facts.items()]
-
-
-def _topics(model, names, n_components, n_terms):
-    """One row per topic, heaviest first; what is left out is summed up."""
-    weights, distr = topic_weights(model), topic_word_distr(model)
-    shown = largest(weights, n_components)
-    lines = ["  topic  weight  terms"]
-    for k in shown:
-        terms = ", ".join(names[largest(distr[k], n_terms)])
-        lines += textwrap.wrap(
-            # A term of several words stays together.
-            terms.replace(" ", "\xa0").replace(",\xa0", ", "),
-            width=WIDTH,
-            initial_indent=f"  {k:5}  {weights[k]:6.1%}  ".replace("%", " %"),
-            subsequent_indent=" " * 17,
-            break_on_hyphens=False,
-        )
+def _topic(k, weight, terms):
+    """Lines of one topic; long lists go on under the first term."""
+    # A term of several words stays together.
+    glued = ", ".join(term.replace(" ", "\xa0") for term in terms)
+    lines = textwrap.wrap(
+        glued,
+        width=WIDTH,
+        initial_indent=f"{k:5}  {100 * weight:5.1f} %  ",
+        subsequent_indent=" " * 16,
+        break_on_hyphens=False,
+    )
     return [line.replace("\xa0", " ") for line in lines]

@@ -43,18 +43,18 @@ def top_terms(estimator, feature_names=None, n=10):
 
     Examples
     --------
-    >>> from sklearn.decomposition import LatentDirichletAllocation
     >>> from sklearn.feature_extraction.text import CountVectorizer
     >>> from sklearn.pipeline import make_pipeline
+    >>> from skbnp import HDP
     >>> from skbnp.inspection import top_terms
-    >>> texts = ["sun sun rain", "sun rain", "oil coal coal", "coal coal oil"] * 5
-    >>> lda = LatentDirichletAllocation(n_components=2, random_state=0)
-    >>> top_terms(make_pipeline(CountVectorizer(), lda).fit(texts), n=2)
+    >>> texts = ["sun sun rain", "sun rain", "oil coal coal", "coal coal oil"] * 9
+    >>> hdp = HDP(n_components=2, random_state=0)
+    >>> top_terms(make_pipeline(CountVectorizer(), hdp).fit(texts), n=2)
     [['coal', 'oil'], ['sun', 'rain']]
     """
-    model = fitted_model(estimator, "components_")
-    names = column_names(estimator, feature_names)
-    return [[names[j] for j in largest(row, n)] for row in model.components_]
+    components = fitted(estimator, "components_")
+    names = column_names(estimator, components.shape[1], feature_names)
+    return [[names[j] for j in largest(row, n)] for row in components]
 
 
 @validate_params(
@@ -95,15 +95,15 @@ def top_documents(estimator, X, n=10, *, return_shares=False):
 
     Examples
     --------
-    >>> from sklearn.decomposition import LatentDirichletAllocation
+    >>> from skbnp import HDP
     >>> from skbnp.inspection import top_documents
-    >>> X = [[0, 9], [5, 0], [1, 7], [9, 0], [4, 4]] * 2
-    >>> lda = LatentDirichletAllocation(n_components=2, random_state=0).fit(X)
-    >>> top_documents(lda, X[:5], n=2)
+    >>> X = [[0, 9], [5, 0], [1, 7], [9, 0], [4, 4]] * 9
+    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> top_documents(hdp, X[:5], n=2)
     array([[0, 2],
            [3, 1]])
     """
-    fitted_model(estimator, "transform")
+    fitted(estimator, "transform")
     shares = np.asarray(estimator.transform(X)).T
     documents = np.array([largest(row, n) for row in shares])
     if return_shares:
@@ -116,23 +116,27 @@ def unwrap(estimator):
     return getattr(estimator, "best_estimator_", estimator)
 
 
-def fitted_model(estimator, attribute):
-    """Find the model itself, fitted and with `attribute`."""
+def fitted_model(estimator):
+    """Find the model itself, fitted."""
     model = unwrap(estimator)
     model = model[-1] if hasattr(model, "steps") else model
     check_is_fitted(model)
-    if not hasattr(model, attribute):
-        raise TypeError(
-            f"estimator must have `{attribute}` once fitted, "
-            f"{type(model).__name__} has not."
-        )
     return model
 
 
-def column_names(estimator, feature_names=None):
-    """Return one name per column of the model, as an array of objects."""
-    model = fitted_model(estimator, "components_")
-    n_features = model.components_.shape[1]
+def fitted(estimator, attribute):
+    """Read `attribute` of the fitted model."""
+    model = fitted_model(estimator)
+    value = getattr(model, attribute, None)
+    if value is None:
+        name = type(model).__name__
+        raise TypeError(f"estimator must have `{attribute}`, {name} has not.")
+    return value
+
+
+def column_names(estimator, n_features, feature_names=None):
+    """Return one name per column of the model, as an array of str objects."""
+    model = fitted_model(estimator)
     if feature_names is None:
         feature_names = _pipeline_names(unwrap(estimator))
     if feature_names is None:
@@ -162,34 +166,34 @@ def _pipeline_names(estimator):
         return None
     stop = len(named) - named[::-1].index(True)
     # A step without names in front, say a text cleaner, does not hide those behind it.
-    start = stop - (named[:stop][::-1] + [False]).index(False)
+    start = stop - [*named[:stop][::-1], False].index(False)
     return estimator[start:stop].get_feature_names_out()
 
 
 def largest(values, n):
-    """Indices of the `n` largest values, largest first, ties in order of index."""
+    """Find the `n` largest values: indices, largest first, ties in order of index."""
     n = min(n, len(values))
     candidates = np.flatnonzero(values >= np.partition(values, -n)[-n])
     return candidates[np.argsort(-values[candidates], kind="stable")][:n]
 
 
-def topic_word_distr(model):
-    """Probabilities of terms, (n_components, n_features)."""
-    if hasattr(model, "topic_word_distr_"):
-        return model.topic_word_distr_
-    components = model.components_
+def topics(estimator):
+    """Read the topics' weights, (n_components,), and their terms' probabilities.
+
+    Without `topic_weights_`, a topic weighs what `components_` holds above the prior:
+    its share of the tokens.
+    """
+    model = fitted_model(estimator)
+    components = fitted(estimator, "components_")
     if components.min() < 0:
+        name = type(model).__name__
         raise TypeError(
-            f"estimator must have non-negative `components_`, "
-            f"those of {type(model).__name__} are signed."
+            f"estimator must have non-negative `components_`, those of {name} are not."
         )
-    return components / components.sum(axis=1, keepdims=True)
-
-
-def topic_weights(model):
-    """Corpus-level weights, (n_components,): `topic_weights_`, else shares of tokens."""
-    if hasattr(model, "topic_weights_"):
-        return model.topic_weights_
-    prior = getattr(model, "topic_word_prior_", 0.0)
-    tokens = np.maximum(model.components_ - prior, 0.0).sum(axis=1)
-    return tokens / tokens.sum()
+    weights = getattr(model, "topic_weights_", None)
+    if weights is None:
+        prior = getattr(model, "topic_word_prior_", 0.0)
+        tokens = np.maximum(components - prior, 0.0).sum(axis=1)
+        weights = tokens / tokens.sum()
+    totals = components.sum(axis=1, keepdims=True)
+    return weights, components / np.where(totals > 0.0, totals, 1.0)

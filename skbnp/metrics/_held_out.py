@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
@@ -86,6 +87,7 @@ def split_tokens(
         )
     rest = counts.copy()
     rest.data -= held.data
+    held.data = counts.data - rest.data  # exact, so that the parts sum to the counts
     held.eliminate_zeros()
     rest.eliminate_zeros()
     return rest, held
@@ -214,7 +216,7 @@ def fold_in(
         X = X @ sp.diags_array(possible.astype(np.float64), format="csr")
         X.eliminate_zeros()
         X.sort_indices()
-    batch = Batch.from_counts(X)
+    batch = Batch.from_counts(X, len(prior))
     weights = word_topic[batch.words]
     if len(weights):
         weights = weights / weights.max(axis=1, keepdims=True)
@@ -247,6 +249,16 @@ def _mean_log_probability(
     return float(total / n_tokens)
 
 
+def _proportions(rows: ArrayLike, name: str) -> Array:
+    """Rows that sum to one; a row without mass becomes uniform."""
+    rows = np.asarray(rows, dtype=np.float64)
+    if not (rows >= 0.0).all():
+        raise ValueError(f"{name} must not hold negative values or NaN.")
+    total = rows.sum(axis=1, keepdims=True)
+    uniform = np.full(rows.shape, 1.0 / rows.shape[1])
+    return np.divide(rows, total, out=uniform, where=total > 0.0)
+
+
 def document_completion_score(
     estimator: Any,
     X: Any,
@@ -264,7 +276,8 @@ def document_completion_score(
         `topic_word_distr_` are scored by :func:`held_out_log_likelihood` under the
         document prior ``doc_concentration_ * topic_weights_``; what the weights lack to
         one predicts ``1 / n_features``. Any other estimator needs `components_` and
-        `transform`: ``transform(X_observed)`` mixes the normalised `components_`.
+        `transform`: ``transform(X_observed)`` mixes the normalised `components_`. The
+        model may be the last step of a Pipeline.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts.
     y : None
@@ -296,6 +309,8 @@ def document_completion_score(
     >>> document_completion_score(hdp, X) == hdp.score(X)
     True
     """
+    if isinstance(estimator, Pipeline):
+        X, estimator = estimator[:-1].transform(X), estimator[-1]
     X_observed, X_held = split_tokens(X, observed=observed, random_state=random_state)
     if hasattr(estimator, "doc_concentration_") and hasattr(
         estimator, "topic_weights_"
@@ -310,10 +325,10 @@ def document_completion_score(
             X_held,
             n_jobs=getattr(estimator, "n_jobs", None),
         )
-    theta = np.asarray(estimator.transform(X_observed), dtype=np.float64)
-    theta = theta / theta.sum(axis=1, keepdims=True)
-    phi = np.asarray(estimator.components_, dtype=np.float64)
-    word_topic = np.ascontiguousarray((phi / phi.sum(axis=1, keepdims=True)).T)
+    theta = _proportions(estimator.transform(X_observed), "transform(X)")
+    word_topic = np.ascontiguousarray(
+        _proportions(estimator.components_, "components_").T
+    )
     return _mean_log_probability(
         lambda rows, words: np.einsum("nk,nk->n", theta[rows], word_topic[words]),
         X_held,

@@ -157,7 +157,6 @@ def _check_index(index: np.ndarray, size: int, name: str, kind: str) -> None:
 
 def as_counts(X: np.ndarray | sp.csr_array) -> sp.csr_array:
     """Canonical float64 CSR of a checked matrix; the caller's matrix is not changed."""
-    given = X
     if sp.issparse(X):
         # A new container around the caller's buffers: even flags and dtypes of index
         # arrays stay as they were.
@@ -168,9 +167,7 @@ def as_counts(X: np.ndarray | sp.csr_array) -> sp.csr_array:
         counts = counts.copy()
         counts.sum_duplicates()
     if not counts.data.all():
-        counts = (
-            counts.copy() if counts.data is getattr(given, "data", None) else counts
-        )
+        counts = counts.copy()
         counts.eliminate_zeros()
     return counts.astype(np.float64, copy=False)
 

@@ -118,9 +118,10 @@ def test_prediction_comes_close_to_that_of_the_true_topics(X, X_test, bars, meth
 
 def test_most_bars_are_found(X, bars):
     hdp = HDP(40, topic_word_prior=0.1, batch_size=100, random_state=0).fit(X)
-    distance = np.abs(
-        bars.topic_word_distr[:, None] - hdp.topic_word_distr_[None]
-    ).sum(axis=2) / 2
+    distance = (
+        np.abs(bars.topic_word_distr[:, None] - hdp.topic_word_distr_[None]).sum(axis=2)
+        / 2
+    )
     pairs = linear_sum_assignment(distance)
     assert (distance[pairs] < 0.3).sum() >= 15
 

@@ -1,0 +1,169 @@
+"""Laws of the cut of a matrix into blocks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import parallel_config
+
+from skbnp.inference.batch import BLOCK_SIZE, BLOCKS_PER_BATCH, Batch
+
+
+def sparse_counts(n_docs, n_features, density=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.poisson(3.0, size=(n_docs, n_features)) + 0.25
+    return sp.csr_array(X * (rng.random((n_docs, n_features)) < density))
+
+
+def one_huge_row():
+    X = sparse_counts(40, 3 * BLOCK_SIZE, density=0.0005).tolil()
+    X[17] = np.arange(1.0, X.shape[1] + 1)
+    return sp.csr_array(X)
+
+
+MATRICES = {
+    "ordinary": sparse_counts(200, 50),
+    "one row": sparse_counts(1, 50),
+    "one column": sparse_counts(30, 1, density=0.7),
+    "fewer rows than blocks": sparse_counts(3, 50),
+    "larger than a block": sparse_counts(2000, 300),
+    "no rows": sp.csr_array((0, 7)),
+    "no columns used": sp.csr_array((30, 7)),
+    "empty rows first and last": sp.vstack(
+        [sp.csr_array((20, 50)), sparse_counts(5, 50), sp.csr_array((20, 50))],
+        format="csr",
+    ),
+    "one huge row": one_huge_row(),
+}
+matrices = pytest.mark.parametrize("X", MATRICES.values(), ids=MATRICES)
+
+
+def rebuild(batch, n_features):
+    X = np.zeros((batch.n_docs, n_features))
+    for block in batch.blocks:
+        words = batch.words[block.slots[block.indices]]
+        docs = np.arange(batch.n_docs)[block.rows]
+        X[np.repeat(docs, np.diff(block.indptr)), words] = block.counts
+    return X
+
+
+def check_rebuilds(cut, X):
+    np.testing.assert_array_equal(rebuild(cut(X), X.shape[1]), X.toarray())
+
+
+@matrices
+def test_blocks_hold_the_matrix(X):
+    check_rebuilds(Batch.from_counts, X)
+
+
+def cut_with_batch_words_for_block_words(X):
+    batch = Batch.from_counts(X)
+    blocks = [
+        replace(block, slots=np.arange(len(batch.words))) for block in batch.blocks
+    ]
+    return replace(batch, blocks=blocks)
+
+
+def cut_without_the_last_block(X):
+    batch = Batch.from_counts(X)
+    return replace(batch, blocks=batch.blocks[:-1])
+
+
+@pytest.mark.parametrize(
+    "wrong", [cut_with_batch_words_for_block_words, cut_without_the_last_block]
+)
+def test_rebuild_check_rejects_wrong_cuts(wrong):
+    with pytest.raises(AssertionError):
+        check_rebuilds(wrong, MATRICES["ordinary"])
+
+
+@matrices
+def test_blocks_partition_the_rows_in_order(X):
+    batch = Batch.from_counts(X)
+    rows = [np.arange(X.shape[0])[block.rows] for block in batch.blocks]
+    np.testing.assert_array_equal(np.concatenate([[], *rows]), np.arange(X.shape[0]))
+    assert all(len(part) > 0 for part in rows)
+
+
+@matrices
+def test_batch_words_are_the_columns_in_use(X):
+    np.testing.assert_array_equal(Batch.from_counts(X).words, np.unique(X.indices))
+
+
+@matrices
+def test_block_slots_are_increasing_and_all_in_use(X):
+    for block in Batch.from_counts(X).blocks:
+        assert (np.diff(block.slots) > 0).all()
+        np.testing.assert_array_equal(
+            np.unique(block.indices), np.arange(len(block.slots))
+        )
+
+
+@matrices
+def test_token_numbers_are_the_row_sums(X):
+    lengths = [block.n_tokens for block in Batch.from_counts(X).blocks]
+    np.testing.assert_allclose(np.concatenate([[], *lengths]), X.sum(axis=1))
+
+
+@matrices
+def test_kernel_arrays_are_contiguous_and_typed(X):
+    for block in Batch.from_counts(X).blocks:
+        for array, dtype in [
+            (block.indptr, np.int32),
+            (block.indices, np.int32),
+            (block.counts, np.float64),
+        ]:
+            assert array.dtype == dtype
+            assert array.flags.c_contiguous
+
+
+@matrices
+def test_no_block_exceeds_the_target_by_more_than_a_document(X):
+    """Work of a document: its stored counts and one."""
+    work = np.diff(X.indptr) + 1
+    target = min(BLOCK_SIZE, -(-work.sum() // BLOCKS_PER_BATCH))
+    for block in Batch.from_counts(X).blocks:
+        assert work[block.rows][:-1].sum() < target
+
+
+def test_small_batch_still_feeds_several_threads():
+    n_blocks = len(Batch.from_counts(MATRICES["ordinary"]).blocks)
+    assert BLOCKS_PER_BATCH - 1 <= n_blocks <= BLOCKS_PER_BATCH + 1
+
+
+def test_no_rows_give_no_blocks():
+    batch = Batch.from_counts(sp.csr_array((0, 7)))
+    assert (batch.n_docs, batch.blocks, len(batch.words)) == (0, [], 0)
+
+
+def cuts(X):
+    return [
+        (block.rows.start, block.rows.stop) for block in Batch.from_counts(X).blocks
+    ]
+
+
+@matrices
+def test_cut_does_not_depend_on_the_type_of_indices(X):
+    wide = X.copy()
+    wide.indices, wide.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    assert cuts(wide) == cuts(X)
+
+
+@matrices
+def test_cut_does_not_depend_on_the_number_of_jobs(X):
+    with parallel_config(backend="threading", n_jobs=3):
+        assert cuts(X) == cuts(X.copy())
+
+
+def test_blocks_of_a_slice_are_those_of_its_copy():
+    X = sparse_counts(300, 50)
+    assert cuts(X[50:250]) == cuts(sp.csr_array(X.toarray()[50:250]))
+
+
+def test_matrix_is_not_changed():
+    X = sparse_counts(30, 20)
+    parts = [X.data.copy(), X.indices.copy(), X.indptr.copy()]
+    Batch.from_counts(X)
+    for part, array in zip(parts, (X.data, X.indices, X.indptr), strict=True):
+        np.testing.assert_array_equal(array, part)

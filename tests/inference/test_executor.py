@@ -1,0 +1,237 @@
+"""Laws of the ordered parallel map."""
+
+import math
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import parallel_config
+
+from skbnp.inference.executor import Executor
+from skbnp.metrics import held_out_log_likelihood
+
+jobs = pytest.mark.parametrize("n_jobs", [1, 2, 3])
+threads = pytest.mark.parametrize("n_jobs", [2, 3])
+
+
+# Order --------------------------------------------------------------------------------
+
+
+def check_order(map_items):
+    """Early items take longest, so that later ones finish before them."""
+    rng = np.random.default_rng(0)
+    delays = np.sort(rng.uniform(0, 0.02, size=12))[::-1] * rng.choice(
+        [0.2, 1], size=12
+    )
+
+    def wait(item):
+        time.sleep(delays[item])
+        return item
+
+    assert list(map_items(wait, range(12))) == list(range(12))
+
+
+@jobs
+def test_results_come_in_the_order_of_the_items(n_jobs):
+    with Executor(n_jobs) as executor:
+        check_order(executor.map)
+
+
+def map_as_completed(function, items):
+    with ThreadPoolExecutor(3) as pool:
+        futures = [pool.submit(function, item) for item in items]
+        for future in as_completed(futures):
+            yield future.result()
+
+
+def test_order_check_rejects_results_as_they_complete():
+    with pytest.raises(AssertionError):
+        check_order(map_as_completed)
+
+
+@jobs
+def test_no_items_give_no_results(n_jobs):
+    with Executor(n_jobs) as executor:
+        assert list(executor.map(abs, [])) == []
+
+
+@jobs
+def test_executor_serves_several_maps(n_jobs):
+    with Executor(n_jobs) as executor:
+        assert [list(executor.map(abs, [-1, -2])) for _ in range(3)] == [[1, 2]] * 3
+
+
+@threads
+def test_work_runs_on_as_many_threads_at_once(n_jobs):
+    """The barrier opens only once `n_jobs` items are in work together."""
+    barrier = threading.Barrier(n_jobs)
+    with Executor(n_jobs) as executor:
+        list(executor.map(lambda item: barrier.wait(timeout=10), range(n_jobs)))
+
+
+def test_one_job_runs_in_the_calling_thread():
+    with Executor(1) as executor:
+        (name,) = executor.map(lambda item: threading.current_thread(), [0])
+    assert name is threading.current_thread()
+
+
+@threads
+def test_threads_end_with_the_executor(n_jobs):
+    with Executor(n_jobs) as executor:
+        workers = list(
+            executor.map(lambda item: threading.current_thread(), range(2 * n_jobs))
+        )
+    assert not any(worker.is_alive() for worker in workers)
+
+
+# Outstanding items --------------------------------------------------------------------
+
+
+def check_bounded(map_items, n_workers):
+    """Two items a worker are in work or wait, and one more may have been drawn."""
+    n_drawn = 0
+
+    def items():
+        nonlocal n_drawn
+        for item in range(50):
+            n_drawn += 1
+            yield item
+
+    for n_consumed, _ in enumerate(map_items(abs, items())):
+        assert n_drawn - n_consumed <= 2 * n_workers + 1
+
+
+@jobs
+def test_number_of_outstanding_items_is_bounded(n_jobs):
+    with Executor(n_jobs) as executor:
+        check_bounded(executor.map, n_jobs)
+
+
+def test_bound_check_rejects_an_eager_map():
+    def eager(function, items):
+        return iter([function(item) for item in items])
+
+    with pytest.raises(AssertionError):
+        check_bounded(eager, 2)
+
+
+# Exceptions ---------------------------------------------------------------------------
+
+
+class OddError(Exception):
+    pass
+
+
+def raise_at_three(item):
+    if item == 3:
+        raise OddError(item)
+    return item
+
+
+@jobs
+def test_exception_arrives_at_its_place_in_the_order(n_jobs):
+    with Executor(n_jobs) as executor:
+        results = iter(executor.map(raise_at_three, range(20)))
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(OddError, match="3"):
+            next(results)
+
+
+@jobs
+def test_exception_of_the_items_arrives(n_jobs):
+    def items():
+        yield 1
+        raise OddError
+
+    with Executor(n_jobs) as executor, pytest.raises(OddError):
+        list(executor.map(abs, items()))
+
+
+def test_items_that_wait_are_cancelled_after_an_exception():
+    """Item 0 raises; the two workers then hold items 1 and 2; item 3 waits."""
+    gate, started = threading.Event(), []
+
+    def work(item):
+        started.append(item)
+        if item == 0:
+            raise OddError
+        gate.wait(timeout=10)
+
+    with Executor(2) as executor:
+        with pytest.raises(OddError):
+            list(executor.map(work, range(20)))
+        gate.set()
+    assert set(started) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("n_jobs", [2])
+def test_items_that_wait_are_cancelled_when_the_consumer_stops(n_jobs):
+    gate, started = threading.Event(), []
+
+    def work(item):
+        started.append(item)
+        if item > 0:
+            gate.wait(timeout=10)
+
+    with Executor(n_jobs) as executor:
+        results = executor.map(work, range(20))
+        next(results)
+        results.close()
+        gate.set()
+    assert set(started) <= {0, 1, 2}
+
+
+@threads
+def test_executor_still_works_after_an_exception(n_jobs):
+    with Executor(n_jobs) as executor:
+        with pytest.raises(OddError):
+            list(executor.map(raise_at_three, range(20)))
+        assert list(executor.map(abs, [-1, -2])) == [1, 2]
+
+
+# The number of workers, and backends of joblib ----------------------------------------
+
+
+def test_no_jobs_are_refused():
+    with pytest.raises(ValueError, match="n_jobs"):
+        Executor(0)
+
+
+def test_none_is_one_job():
+    assert Executor(None).n_workers == 1
+
+
+def test_none_is_what_joblib_was_told():
+    with parallel_config(backend="threading", n_jobs=3):
+        assert Executor(None).n_workers == 3
+
+
+@pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
+def test_backend_of_joblib_keeps_the_order(backend):
+    items = list(range(40))
+    with parallel_config(backend=backend, n_jobs=2), Executor(None) as executor:
+        assert list(executor.map(math.sqrt, items)) == [math.sqrt(i) for i in items]
+
+
+@pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
+def test_backend_of_joblib_hands_exceptions_on(backend):
+    with (
+        parallel_config(backend=backend, n_jobs=2),
+        Executor(None) as executor,
+        pytest.raises(ValueError, match=r"math domain|nonnegative"),
+    ):
+        list(executor.map(math.sqrt, [1.0, 4.0, -1.0, 9.0]))
+
+
+@pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
+def test_backend_of_joblib_does_not_change_the_bits_of_a_score(backend):
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(30, 0.3), size=5)
+    X_observed, X_held = (sp.csr_array(rng.poisson(0.5, (60, 30))) for _ in range(2))
+    expected = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
+    with parallel_config(backend=backend, n_jobs=2):
+        score = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
+    assert score == expected

@@ -1,0 +1,132 @@
+"""Laws of the section that Ctrl-C cannot break."""
+
+import contextlib
+import signal
+import threading
+
+import pytest
+
+from skbnp.inference.interrupts import commit
+
+
+@pytest.fixture(autouse=True)
+def _python_handler():
+    """Python's own handler during a test, the runner's after it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+def check_holds_back(section):
+    """The body ends, and the interrupt arrives before the next line."""
+    lines = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        with section():
+            interrupt()
+            lines.append("body")
+        lines.append("after")
+    assert lines == ["body"]
+
+
+def test_interrupt_inside_is_delivered_right_after():
+    check_holds_back(commit)
+
+
+@contextlib.contextmanager
+def swallow():
+    with contextlib.suppress(KeyboardInterrupt):
+        yield
+
+
+@contextlib.contextmanager
+def ignore():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("wrong", [contextlib.nullcontext, swallow, ignore])
+def test_check_rejects_sections_that_pass_or_lose_the_interrupt(wrong):
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check_holds_back(wrong)
+
+
+def test_nothing_happens_without_interrupt():
+    with commit():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_previous_handler_is_restored_after_an_interrupt():
+    with pytest.raises(KeyboardInterrupt), commit():
+        interrupt()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_previous_handler_is_restored_after_an_exception():
+    with pytest.raises(ZeroDivisionError), commit():
+        raise ZeroDivisionError
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_interrupt_is_delivered_even_if_the_body_fails():
+    with pytest.raises(KeyboardInterrupt), commit():  # noqa: PT012
+        interrupt()
+        raise ZeroDivisionError
+
+
+def test_handler_of_the_user_receives_the_signal_once():
+    received = []
+
+    def handler(number, frame):
+        received.append((number, frame is not None))
+
+    signal.signal(signal.SIGINT, handler)
+    with commit():
+        interrupt()
+        interrupt()
+        assert received == []
+    assert received == [(signal.SIGINT, True)]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_interrupt_in_a_nested_section_waits_for_the_outer_one():
+    lines = []
+    with pytest.raises(KeyboardInterrupt), commit():  # noqa: PT012
+        with commit():
+            interrupt()
+            lines.append("inner")
+        lines.append("outer")
+    assert lines == ["inner", "outer"]
+
+
+def test_ignored_interrupts_stay_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with commit():
+        interrupt()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_default_action_of_the_system_is_left_in_place():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with commit():
+        inside = signal.getsignal(signal.SIGINT)
+    assert inside is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+
+
+def test_worker_threads_run_the_body_and_leave_signals_alone():
+    seen = []
+
+    def work():
+        with commit():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    assert seen == [signal.default_int_handler]

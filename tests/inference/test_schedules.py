@@ -1,0 +1,196 @@
+"""Laws of the schedules: order of rows, step sizes, scales."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skbnp import HDP
+from skbnp.datasets import make_bars
+from skbnp.inference.engine import Posterior
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+
+ONLINE = OnlineSchedule(
+    n_rows=23, batch_size=5, offset=3.0, decay=0.7, entropy=11, total_samples=23
+)
+STREAM = replace(ONLINE, entropy=None, total_samples=None)
+
+
+def rounds(schedule, *passes):
+    return [round for number in passes for round in schedule.one_pass(number)]
+
+
+def rows_of(schedule, number):
+    return np.concatenate([round.rows for round in schedule.one_pass(number)])
+
+
+# Step sizes ---------------------------------------------------------------------------
+
+
+def check_step_sizes(schedule, n_passes, first_step=0):
+    """Step rho_t = (tau + t)^-kappa, scale D / |S|."""
+    for number, round in enumerate(rounds(schedule, *range(n_passes))):
+        t = first_step + number + 1
+        rho = (schedule.offset + t) ** -schedule.decay
+        assert round.step == pytest.approx(rho, rel=1e-14)
+        assert round.scale == schedule.total_samples / len(round.rows)
+
+
+@pytest.mark.parametrize(("offset", "decay"), [(0.0, 0.5), (1.0, 0.6), (64.0, 1.0)])
+def test_step_sizes_start_at_one_and_run_on_over_passes(offset, decay):
+    check_step_sizes(replace(ONLINE, offset=offset, decay=decay), n_passes=3)
+
+
+def test_step_sizes_run_on_from_earlier_steps():
+    check_step_sizes(replace(ONLINE, first_step=7), n_passes=2, first_step=7)
+
+
+def test_step_check_rejects_a_count_from_zero():
+    with pytest.raises(AssertionError):
+        check_step_sizes(ONLINE, n_passes=1, first_step=-1)
+
+
+def test_step_check_rejects_a_count_that_starts_anew_in_each_pass():
+    class Anew(OnlineSchedule):
+        def one_pass(self, number):
+            return OnlineSchedule.one_pass(self, 0)
+
+    wrong = Anew(23, 5, 3.0, 0.7, entropy=11, total_samples=23)
+    with pytest.raises(AssertionError):
+        check_step_sizes(wrong, n_passes=2)
+
+
+def test_first_step_without_offset_forgets_the_start():
+    first = next(replace(ONLINE, offset=0.0).one_pass(0))
+    assert first.step == 1.0
+
+
+def test_last_minibatch_is_scaled_by_its_own_size():
+    last = rounds(ONLINE, 0)[-1]
+    assert len(last.rows) == 3
+    assert last.scale == pytest.approx(23 / 3)
+
+
+# Order --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", [ONLINE, STREAM], ids=["fit", "stream"])
+@pytest.mark.parametrize("batch_size", [1, 5, 22, 23, 24, 1000])
+def test_every_row_is_visited_once_in_a_pass(schedule, batch_size):
+    rows = rows_of(replace(schedule, batch_size=batch_size), 1)
+    np.testing.assert_array_equal(np.sort(rows), np.arange(23))
+
+
+@pytest.mark.parametrize("batch_size", [5, 23, 1000])
+def test_all_minibatches_but_the_last_are_full(batch_size):
+    sizes = [
+        len(round.rows) for round in rounds(replace(ONLINE, batch_size=batch_size), 0)
+    ]
+    assert all(size == batch_size for size in sizes[:-1])
+    assert 0 < sizes[-1] <= batch_size
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 23, 1000])
+def test_the_last_minibatch_and_no_other_ends_the_pass(batch_size):
+    flags = [
+        round.ends_pass for round in rounds(replace(ONLINE, batch_size=batch_size), 0)
+    ]
+    assert flags == [False] * (len(flags) - 1) + [True]
+
+
+def test_order_is_new_in_every_pass():
+    orders = {tuple(rows_of(ONLINE, number)) for number in range(5)}
+    assert len(orders) == 5
+
+
+def test_order_depends_on_entropy_and_pass_alone():
+    np.testing.assert_array_equal(
+        rows_of(ONLINE, 2), rows_of(replace(ONLINE, batch_size=7, first_step=9), 2)
+    )
+    assert (rows_of(ONLINE, 2) != rows_of(replace(ONLINE, entropy=12), 2)).any()
+
+
+def test_no_rows_give_no_rounds():
+    assert rounds(replace(ONLINE, n_rows=0), 0) == []
+
+
+# The form of a stream -----------------------------------------------------------------
+
+
+def test_stream_keeps_the_order_of_documents():
+    np.testing.assert_array_equal(rows_of(STREAM, 0), np.arange(23))
+
+
+def scales(schedule):
+    return [round.scale * len(round.rows) for round in rounds(schedule, 0)]
+
+
+def test_stream_of_unknown_length_counts_the_documents_seen_so_far():
+    np.testing.assert_allclose(
+        scales(replace(STREAM, n_seen=100)), [105, 110, 115, 120, 123]
+    )
+
+
+def test_stream_of_known_length_scales_by_it():
+    np.testing.assert_allclose(
+        scales(replace(STREAM, n_seen=100, total_samples=1e6)), [1e6] * 5
+    )
+
+
+# Batch --------------------------------------------------------------------------------
+
+
+def test_batch_pass_is_one_round_of_all_rows_that_forgets_the_old_totals():
+    (round,) = BatchSchedule().one_pass(3)
+    assert round.rows is None
+    assert (round.step, round.scale, round.ends_pass) == (1.0, 1.0, True)
+
+
+def fit_both(**settings):
+    X = make_bars(200, side=4, n_words=40, random_state=0).data
+    settings = {"max_iter": 1, "tol": 0, "random_state": 0, **settings}
+    online = HDP(
+        8, learning_method="online", learning_offset=0, batch_size=200, **settings
+    ).fit(X)
+    return online, HDP(8, learning_method="batch", **settings).fit(X)
+
+
+every_kind_of_start = pytest.mark.parametrize("warm_up", [0, 1])
+
+
+@every_kind_of_start
+@pytest.mark.parametrize("learn_priors", [True, False, "concentrations"])
+def test_one_online_step_on_the_corpus_has_the_topics_of_a_batch_update(
+    warm_up, learn_priors
+):
+    """rho = 1 and D/|S| = 1. Rows are summed in another order: 1e-12, not bits."""
+    online, batch = fit_both(warm_up=warm_up, learn_priors=learn_priors)
+    np.testing.assert_allclose(online.components_, batch.components_, rtol=1e-12)
+
+
+@every_kind_of_start
+def test_one_online_step_on_the_corpus_is_a_batch_update_without_refreshed_tangents(
+    warm_up, monkeypatch
+):
+    monkeypatch.setattr(Posterior, "refresh", lambda *arguments: None)
+    online, batch = fit_both(warm_up=warm_up)
+    for name in ("topic_weights_", "doc_concentration_", "corpus_concentration_"):
+        np.testing.assert_allclose(
+            getattr(online, name), getattr(batch, name), rtol=1e-10
+        )
+
+
+@every_kind_of_start
+def test_batch_update_raises_the_bound_by_its_refreshed_tangents(warm_up):
+    """The topics are the same; batch learning then moves the weights further up."""
+    online, batch = fit_both(warm_up=warm_up, learn_priors=False)
+    assert batch.elbo_ > online.elbo_
+    assert np.abs(online.topic_weights_ - batch.topic_weights_).max() < 0.2
+
+
+def test_smaller_first_step_has_other_topics():
+    """The control of the comparisons above: rho < 1."""
+    X = make_bars(200, side=4, n_words=40, random_state=0).data
+    settings = {"max_iter": 1, "batch_size": 200, "random_state": 0}
+    full, part = (HDP(8, learning_offset=tau, **settings).fit(X) for tau in (0, 1))
+    assert np.abs(full.components_ / part.components_ - 1).max() > 1e-3

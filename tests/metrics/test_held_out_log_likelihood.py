@@ -1,0 +1,306 @@
+"""Laws of the held-out log likelihood under given topics."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference import hdp_direct
+
+from skbnp.metrics import held_out_log_likelihood
+
+#: The fold-in that the package documents: iterations, mean change per token, support.
+FOLD_IN = (100, 1e-3, 1e-9)
+PRIORS = {
+    "scalar": 0.3,
+    "per topic": [0.9, 0.1, 0.02, 2.0],
+    "with leftover": [0.9, 0.1, 0.02, 2.0, 0.7],
+}
+priors = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+
+
+def corpus(seed=0, n_docs=25, n_features=15, n_topics=4, concentration=0.2):
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_features, concentration), size=n_topics) + 1e-6
+    topics /= topics.sum(axis=1, keepdims=True)
+    shares = rng.dirichlet(np.full(n_topics, 0.3), size=n_docs) @ topics
+    X_observed = rng.poisson(40.0 * shares)
+    X_observed[0] = 0
+    X_held = rng.poisson(10.0 * shares)
+    X_held[1] = 0
+    return topics, X_observed, X_held
+
+
+def by_reference(topics, prior, X_observed, X_held):
+    topics = np.asarray(topics) / np.sum(topics, axis=1, keepdims=True)
+    prior = np.broadcast_to(prior, len(topics)) if np.ndim(prior) == 0 else prior
+    leftover = sum(prior[len(topics) :])
+    doc_prior = np.asarray(prior, dtype=float)[: len(topics)]
+    with np.errstate(divide="ignore"):  # a word that a topic does not have
+        return hdp_direct.held_out(
+            topics, doc_prior, leftover, X_observed, X_held, *FOLD_IN
+        )
+
+
+# Against the reference and against hand computations ----------------------------------
+
+
+def check_equals_reference(score, prior, seed=0):
+    topics, X_observed, X_held = corpus(seed)
+    expected = by_reference(topics, prior, X_observed, X_held)
+    np.testing.assert_allclose(
+        score(topics, prior, X_observed, X_held), expected, rtol=1e-9
+    )
+
+
+@priors
+def test_score_equals_reference(prior, seed):
+    for number in range(3):
+        check_equals_reference(held_out_log_likelihood, prior, 3 * seed + number)
+
+
+def test_score_equals_reference_where_topics_lack_words(seed):
+    rng = np.random.default_rng(seed)
+    topics = rng.gamma(1.0, size=(4, 12)) * (rng.random((4, 12)) < 0.5)
+    topics[0] += 0.01
+    X_observed, X_held = rng.poisson(2.0, size=(2, 20, 12))
+    expected = by_reference(topics, 0.2, X_observed, X_held)
+    score = held_out_log_likelihood(topics, 0.2, X_observed, X_held)
+    np.testing.assert_allclose(score, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["scalar", "with leftover"])
+def test_reference_check_rejects_swapped_parts(name):
+    def swapped(topics, prior, X_observed, X_held):
+        return held_out_log_likelihood(topics, prior, X_held, X_observed)
+
+    with pytest.raises(AssertionError):
+        check_equals_reference(swapped, PRIORS[name])
+
+
+def test_reference_check_rejects_a_dropped_leftover():
+    def dropped(topics, prior, X_observed, X_held):
+        return held_out_log_likelihood(topics, prior[:-1], X_observed, X_held)
+
+    with pytest.raises(AssertionError):
+        check_equals_reference(dropped, PRIORS["with leftover"])
+
+
+def test_one_topic_with_leftover_by_hand():
+    """theta = (1 + 2, 1) / 4, so p = 3/4 (1/4, 3/4) + 1/4 (1/2, 1/2) = (5, 11) / 16."""
+    score = held_out_log_likelihood([[0.25, 0.75]], [1, 1], [[0, 2]], [[1, 2]])
+    expected = (np.log(5 / 16) + 2 * np.log(11 / 16)) / 3
+    np.testing.assert_allclose(score, expected, rtol=1e-13)
+
+
+def test_two_topics_without_common_words_by_hand():
+    """N = (4, 1) at once, theta = (5, 2) / 7, p = (5/14, 5/14, 2/7)."""
+    topics = [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    score = held_out_log_likelihood(topics, 1.0, [[3, 1, 1]], [[1, 0, 1]])
+    np.testing.assert_allclose(score, (np.log(5 / 14) + np.log(2 / 7)) / 2, rtol=1e-12)
+
+
+def test_document_without_observed_words_is_predicted_by_the_prior_mean():
+    topics, _, _ = corpus()
+    prior = np.array([0.9, 0.1, 0.02, 2.0])
+    score = held_out_log_likelihood(topics, prior, np.zeros((1, 15)), np.eye(15)[[3]])
+    np.testing.assert_allclose(np.exp(score), prior @ topics[:, 3] / prior.sum())
+
+
+# The document prior -------------------------------------------------------------------
+
+
+def test_scalar_prior_stands_for_every_topic():
+    problem = corpus()
+    assert held_out_log_likelihood(
+        problem[0], 0.3, *problem[1:]
+    ) == held_out_log_likelihood(problem[0], [0.3] * 4, *problem[1:])
+
+
+def test_leftover_alone_predicts_one_over_the_vocabulary():
+    """All other mass is 1e-12 of it."""
+    topics, _, X_held = corpus()
+    score = held_out_log_likelihood(topics, [1e-12] * 4 + [1.0], 0 * X_held, X_held)
+    np.testing.assert_allclose(score, -np.log(15), rtol=1e-9)
+
+
+def check_probabilities_sum_to_one(score, prior):
+    topics, X_observed, _ = corpus()
+    for row in (0, 5):  # without and with observed words
+        observed = np.repeat(X_observed[[row]], 15, axis=0)
+        log_p = [
+            score(topics, prior, observed[[word]], np.eye(15)[[word]])
+            for word in range(15)
+        ]
+        np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-12)
+
+
+@priors
+def test_probabilities_of_the_vocabulary_sum_to_one(prior):
+    check_probabilities_sum_to_one(held_out_log_likelihood, prior)
+
+
+def test_sum_check_rejects_a_leftover_that_predicts_nothing():
+    def wrong(topics, prior, X_observed, X_held):
+        p = np.exp(held_out_log_likelihood(topics, prior, X_observed, X_held))
+        return np.log(p - prior[-1] / 15 / (sum(prior) + X_observed.sum()))
+
+    with pytest.raises(AssertionError):
+        check_probabilities_sum_to_one(wrong, PRIORS["with leftover"])
+
+
+# Impossible words ---------------------------------------------------------------------
+
+HALF_BLIND = [[0.5, 0.5, 0.0], [0.1, 0.9, 0.0]]  # the last word is impossible
+
+
+def test_impossible_held_word_scores_minus_infinity():
+    score = held_out_log_likelihood(HALF_BLIND, 0.1, [[3, 1, 0]], [[1, 0, 1]])
+    assert score == -np.inf
+
+
+def test_leftover_makes_every_word_possible():
+    score = held_out_log_likelihood(HALF_BLIND, [1, 1, 0.5], [[0, 0, 0]], [[0, 0, 1]])
+    np.testing.assert_allclose(np.exp(score), 0.5 / 2.5 / 3)
+
+
+@pytest.mark.parametrize("prior", [0.1, [0.1, 0.1, 0.5]])
+def test_impossible_observed_words_are_ignored(prior):
+    with_words = held_out_log_likelihood(
+        HALF_BLIND, prior, [[3, 1, 7], [0, 0, 2]], [[1, 2, 0], [0, 1, 0]]
+    )
+    without = held_out_log_likelihood(
+        HALF_BLIND, prior, [[3, 1, 0], [0, 0, 0]], [[1, 2, 0], [0, 1, 0]]
+    )
+    assert with_words == without
+
+
+def test_word_that_is_all_but_impossible_still_counts():
+    """1e-300 in one topic and 0 in the other tells the topics apart completely."""
+    topics = [[0.5, 0.5, 1e-300], [0.1, 0.9, 0.0]]
+    score = held_out_log_likelihood(topics, 1.0, [[0, 0, 8]], [[1, 0, 0]])
+    np.testing.assert_allclose(np.exp(score), 0.9 * 0.5 + 0.1 * 0.1)
+
+
+# Sums over tokens and documents -------------------------------------------------------
+
+
+def test_score_is_zero_when_nothing_is_held():
+    topics, X_observed, X_held = corpus()
+    assert held_out_log_likelihood(topics, 0.1, X_observed, 0 * X_held) == 0.0
+
+
+def test_score_is_the_token_mean_of_the_documents_scored_alone():
+    topics, X_observed, X_held = corpus()
+    alone = [
+        held_out_log_likelihood(topics, 0.1, X_observed[[doc]], X_held[[doc]])
+        for doc in range(len(X_held))
+    ]
+    together = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
+    expected = np.average(alone, weights=X_held.sum(axis=1))
+    np.testing.assert_allclose(together, expected, rtol=1e-13)
+
+
+def test_score_adds_up_over_more_entries_than_one_chunk():
+    """More than 2^14 stored counts are scored in pieces."""
+    topics, X_observed, X_held = corpus()
+    once = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
+    times = -(-40000 // np.count_nonzero(X_held))
+    many = held_out_log_likelihood(
+        topics, 0.1, np.tile(X_observed, (times, 1)), np.tile(X_held, (times, 1))
+    )
+    np.testing.assert_allclose(many, once, rtol=1e-12)
+
+
+def test_topics_need_not_be_normalised():
+    topics, X_observed, X_held = corpus()
+    scaled = topics * np.array([[1.0], [8.0], [0.5], [2.0]])
+    np.testing.assert_allclose(
+        held_out_log_likelihood(scaled, 0.1, X_observed, X_held),
+        held_out_log_likelihood(topics, 0.1, X_observed, X_held),
+        rtol=1e-12,
+    )
+
+
+def test_order_of_topics_does_not_matter():
+    topics, X_observed, X_held = corpus()
+    prior, order = np.array([0.9, 0.1, 0.02, 2.0]), [2, 0, 3, 1]
+    np.testing.assert_allclose(
+        held_out_log_likelihood(topics[order], prior[order], X_observed, X_held),
+        held_out_log_likelihood(topics, prior, X_observed, X_held),
+        rtol=1e-12,
+    )
+
+
+def test_sparse_and_dense_counts_give_the_same_bits():
+    topics, X_observed, X_held = corpus()
+    sparse = held_out_log_likelihood(
+        topics, 0.1, sp.csr_array(X_observed), sp.coo_matrix(X_held)
+    )
+    assert sparse == held_out_log_likelihood(topics, 0.1, X_observed, X_held)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])
+def test_number_of_jobs_does_not_change_the_bits(n_jobs):
+    topics, X_observed, X_held = corpus(n_docs=300)
+    expected = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
+    score = held_out_log_likelihood(topics, 0.1, X_observed, X_held, n_jobs=n_jobs)
+    assert score == expected
+
+
+def test_arguments_are_not_changed():
+    topics, X_observed, X_held = corpus()
+    prior = np.array([0.9, 0.1, 0.02, 2.0, 0.7])
+    arguments = [topics, prior, sp.csr_array(X_observed), sp.csr_array(X_held)]
+    copies = [argument.copy() for argument in arguments]
+    held_out_log_likelihood(*arguments)
+    for argument, copy in zip(arguments, copies, strict=True):
+        np.testing.assert_array_equal(
+            getattr(argument, "data", argument), getattr(copy, "data", copy)
+        )
+
+
+# Errors -------------------------------------------------------------------------------
+
+GOOD = {
+    "topic_word_distr": [[0.5, 0.5], [0.1, 0.9]],
+    "doc_prior": 0.1,
+    "X_observed": [[1.0, 2.0]],
+    "X_held": [[1.0, 0.0]],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("topic_word_distr", [[0.5, -0.5], [0.1, 0.9]], "topic_word_distr"),
+        ("topic_word_distr", [[0.0, 0.0], [0.1, 0.9]], "topic_word_distr"),
+        ("topic_word_distr", [[np.nan, 0.5], [0.1, 0.9]], "topic_word_distr"),
+        ("topic_word_distr", [[np.inf, 0.5], [0.1, 0.9]], "topic_word_distr"),
+        ("topic_word_distr", [0.5, 0.5], "Expected 2D array"),
+        ("topic_word_distr", [[0.5, 0.3, 0.2]], "disagree"),
+        ("doc_prior", [0.1], "doc_prior must be a number or have 2 or 3"),
+        ("doc_prior", [0.1] * 4, "doc_prior must be a number or have 2 or 3"),
+        ("doc_prior", [[0.1, 0.1]], "doc_prior must be a number or have 2 or 3"),
+        ("doc_prior", 0.0, "doc_prior must be positive"),
+        ("doc_prior", -1.0, "doc_prior must be positive"),
+        ("doc_prior", [0.1, -0.1], "doc_prior must be positive"),
+        ("doc_prior", [0.1, 0.1, -0.1], "doc_prior must be positive"),
+        ("doc_prior", np.nan, "doc_prior must be positive"),
+        ("doc_prior", [0.1, np.inf], "doc_prior must be positive"),
+        ("X_observed", [[-1.0, 2.0]], "Negative values"),
+        ("X_observed", [[np.nan, 2.0]], "X_observed"),
+        ("X_observed", [[1.0, 2.0], [1.0, 0.0]], "disagree"),
+        ("X_observed", [[1.0, 2.0, 3.0]], "disagree"),
+        ("X_observed", [1.0, 2.0], "Expected 2D array"),
+        ("X_held", [[1.0, -2.0]], "Negative values"),
+        ("X_held", [[np.inf, 2.0]], "X_held"),
+        ("X_held", [[1.0, 0.0, 0.0]], "disagree"),
+        ("X_held", np.zeros((0, 2)), "0 sample"),
+    ],
+)
+def test_bad_argument_is_refused_by_name(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        held_out_log_likelihood(**{**GOOD, name: value})
+
+
+def test_good_arguments_of_the_error_table_are_accepted():
+    assert np.isfinite(held_out_log_likelihood(**GOOD))

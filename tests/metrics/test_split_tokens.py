@@ -1,0 +1,399 @@
+"""Laws of the token split.
+
+A false alarm of a statistical test has probability 1e-6 over the choice of seeds; the
+seeds are fixed.
+"""
+
+from fractions import Fraction
+from itertools import product
+from math import floor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+
+from skbnp.metrics import split_tokens
+
+FALSE_ALARM = 1e-6
+
+
+def counts_with_every_kind_of_row():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(0.3, 4.0, size=(30, 12)))
+    X[3], X[4] = 0, 0
+    X[4, 2] = 1
+    X[5] = 7
+    return X
+
+
+def expected_n_held(n_tokens, observed):
+    """clip(floor(f N + 1/2), 1, N - 1) in rational arithmetic, f = 1 - observed."""
+    if n_tokens < 2:
+        return 0
+    share = 1 - Fraction(str(observed))
+    return min(max(floor(share * n_tokens + Fraction(1, 2)), 1), n_tokens - 1)
+
+
+# Wrong splitters, for negative controls -----------------------------------------------
+
+
+def split_one_after_another(X, observed=0.8, random_state=0):
+    """A correct draw whose generator runs on from row to row."""
+    X, rng = np.asarray(X), np.random.default_rng(random_state)
+    held = [
+        rng.multivariate_hypergeometric(row, expected_n_held(int(row.sum()), observed))
+        for row in X
+    ]
+    held = np.array(held).reshape(X.shape)
+    return sp.csr_array(X - held), sp.csr_array(held)
+
+
+def split_with_replacement(X, observed=0.8, random_state=0):
+    X, rng = np.asarray(X), np.random.default_rng(random_state)
+    held = [
+        rng.multinomial(expected_n_held(int(row.sum()), observed), row / row.sum())
+        for row in X
+    ]
+    return sp.csr_array(X - held), sp.csr_array(np.array(held))
+
+
+def split_by_types(X, observed=0.8, random_state=0):
+    """Every type that is left is equally likely, whatever its count."""
+    X, rng = np.asarray(X), np.random.default_rng(random_state)
+    held = np.zeros_like(X)
+    for row, rest in zip(held, X.copy(), strict=True):
+        for _ in range(expected_n_held(int(rest.sum()), observed)):
+            word = rng.choice(np.flatnonzero(rest))
+            row[word] += 1
+            rest[word] -= 1
+    return sp.csr_array(X - held), sp.csr_array(held)
+
+
+def split_that_forgets_the_single_token(X, observed=0.8, random_state=0):
+    rest, held = split_tokens(X, observed=observed, random_state=random_state)
+    return rest.multiply(rest.sum(axis=1)[:, None] > 1).tocsr(), held
+
+
+def split_with_rounded_size(X, observed=0.8, random_state=0):
+    """Python's round goes to the even number, and nothing is clipped."""
+    X = np.asarray(X)
+    held = np.zeros_like(X)
+    for row, counts in zip(held, X, strict=True):
+        words = np.repeat(np.arange(len(counts)), counts)
+        n_held = round((1 - observed) * len(words))
+        row += np.bincount(words[:n_held], minlength=len(counts))
+    return sp.csr_array(X - held), sp.csr_array(held)
+
+
+# The parts add up ---------------------------------------------------------------------
+
+
+def check_parts_sum_to_counts(split, X):
+    X_observed, X_held = split(X)
+    np.testing.assert_array_equal((X_observed + X_held).toarray(), X)
+    for part in (X_observed, X_held):
+        assert (part.data > 0).all()
+        assert part.has_canonical_format
+
+
+def fractional_counts():
+    return np.random.default_rng(0).gamma(1.0, 3.0, size=(500, 20))
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        counts_with_every_kind_of_row(),
+        fractional_counts(),
+        1e-3 * fractional_counts(),
+        np.array([[1e9, 3, 1e9 + 1, 1], [1e15, 3, 0, 1e15 + 2]]),
+    ],
+    ids=["integers", "fractions", "small fractions", "huge"],
+)
+def test_parts_sum_to_the_counts_exactly(X):
+    check_parts_sum_to_counts(split_tokens, X)
+
+
+def test_sum_check_rejects_a_lost_token():
+    with pytest.raises(AssertionError):
+        check_parts_sum_to_counts(
+            split_that_forgets_the_single_token, counts_with_every_kind_of_row()
+        )
+
+
+def test_caller_matrix_is_not_changed():
+    X = sp.csr_array(counts_with_every_kind_of_row().astype(float))
+    before = [part.copy() for part in (X.data, X.indices, X.indptr)]
+    split_tokens(X)
+    for part, copy in zip((X.data, X.indices, X.indptr), before, strict=True):
+        np.testing.assert_array_equal(part, copy)
+
+
+# Sizes --------------------------------------------------------------------------------
+
+
+def check_sizes(split, observed):
+    lengths = np.arange(61)
+    X = np.stack([lengths - lengths // 3, lengths // 3], axis=1)
+    _, X_held = split(X, observed=observed)
+    expected = [expected_n_held(int(n), observed) for n in lengths]
+    np.testing.assert_array_equal(X_held.sum(axis=1), expected)
+
+
+@pytest.mark.parametrize("observed", [0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.99])
+def test_number_of_held_tokens_is_the_rounded_and_clipped_share(observed):
+    check_sizes(split_tokens, observed)
+
+
+@pytest.mark.parametrize("observed", [0.1, 0.5, 0.9, 0.99])
+def test_size_check_rejects_python_rounding_without_clipping(observed):
+    with pytest.raises(AssertionError):
+        check_sizes(split_with_rounded_size, observed)
+
+
+@pytest.mark.parametrize("n_tokens", [10**6 + 5, 10**8 - 5, 10**8])
+def test_size_of_long_documents_is_exact(n_tokens):
+    _, X_held = split_tokens([[n_tokens - 3, 3]], observed=0.9)
+    assert X_held.sum() == expected_n_held(n_tokens, 0.9)
+
+
+@pytest.mark.parametrize("row", [[0, 0, 0], [0, 1, 0], [0, 0.4, 0], [1e-9, 0, 0]])
+def test_document_of_fewer_than_two_units_is_all_observed(row):
+    X_observed, X_held = split_tokens([row])
+    np.testing.assert_array_equal(X_observed.toarray(), [row])
+    assert X_held.nnz == 0
+
+
+# Fractions and huge counts ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1.5, 2.0, 2.2, 7.9])
+def test_fractional_count_splits_into_its_ceiling_of_equal_units(count):
+    n_units = int(np.ceil(count))
+    _, X_held = split_tokens([[count]])
+    expected = expected_n_held(n_units, 0.8) * count / n_units
+    np.testing.assert_allclose(X_held.sum(), expected, rtol=1e-15)
+
+
+def test_every_fraction_below_one_is_a_single_unit():
+    row = np.array([0.3, 0.9, 0.01, 0.5, 0.7])
+    for seed in range(20):
+        _, X_held = split_tokens([row], random_state=seed)
+        assert X_held.nnz == 1
+        assert X_held.data[0] == row[X_held.indices[0]]
+
+
+@pytest.mark.parametrize(
+    "row", [[1e9], [1e9, 3.0], [6e8, 7e8, 5e8], [1e12, 1e12, 1.0], [1e15] * 5]
+)
+def test_share_of_a_huge_document_is_exact_to_one_unit(row):
+    """A unit is total / 10^8 tokens; rounding costs at most a unit for each word."""
+    X_observed, X_held = split_tokens([row])
+    total = sum(row)
+    assert abs(X_held.sum() - 0.2 * total) <= (len(row) + 1) * total / 10**8
+    np.testing.assert_array_equal((X_observed + X_held).toarray(), [row])
+
+
+# Content alone ------------------------------------------------------------------------
+
+
+def check_depends_on_content_alone(split):
+    X = counts_with_every_kind_of_row()
+    X_held = split(X)[1].toarray()
+    order = np.random.default_rng(1).permutation(len(X))
+    np.testing.assert_array_equal(split(X[order])[1].toarray(), X_held[order])
+    np.testing.assert_array_equal(split(X[7:19:2])[1].toarray(), X_held[7:19:2])
+    longer = np.vstack([X[:5] + 1, X])
+    np.testing.assert_array_equal(split(longer)[1].toarray()[5:], X_held)
+
+
+def test_split_of_a_row_does_not_depend_on_other_rows():
+    check_depends_on_content_alone(split_tokens)
+
+
+def test_content_check_rejects_one_generator_for_all_rows():
+    with pytest.raises(AssertionError):
+        check_depends_on_content_alone(split_one_after_another)
+
+
+def with_stored_zeros_and_unsorted(X):
+    coo = sp.coo_array(X)
+    rows = np.append(coo.coords[0][::-1], 0)
+    columns = np.append(coo.coords[1][::-1], np.flatnonzero(X[0] == 0)[0])
+    indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(X))))
+    order = np.argsort(rows, kind="stable")
+    data = np.append(coo.data[::-1], 0.0)
+    return sp.csr_array((data[order], columns[order], indptr), shape=X.shape)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.float32,
+        np.float64,
+        np.asfortranarray,
+        np.ndarray.tolist,
+        sp.csr_matrix,
+        sp.csc_array,
+        sp.coo_array,
+        with_stored_zeros_and_unsorted,
+    ],
+)
+def test_split_does_not_depend_on_the_container(convert):
+    X = counts_with_every_kind_of_row()
+    X_held = split_tokens(convert(X))[1]
+    np.testing.assert_array_equal(X_held.toarray(), split_tokens(X)[1].toarray())
+
+
+def test_unused_columns_do_not_change_the_split():
+    X = counts_with_every_kind_of_row()
+    wider = np.hstack([X, np.zeros((len(X), 3))])
+    X_held = split_tokens(wider)[1].toarray()
+    np.testing.assert_array_equal(X_held[:, :-3], split_tokens(X)[1].toarray())
+
+
+# Distribution -------------------------------------------------------------------------
+
+COUNTS = np.array([5, 3, 2])
+N_HELD = 2  # of 10 tokens; the rarest outcome, both tokens of the last word, has 1/45
+
+
+def check_hypergeometric(held):
+    """Chi-square of all outcomes, one draw a row."""
+    outcomes = [
+        outcome
+        for outcome in product(*(range(c + 1) for c in COUNTS))
+        if sum(outcome) == N_HELD
+    ]
+    seen = np.array([(held == outcome).all(axis=1).sum() for outcome in outcomes])
+    assert seen.sum() == len(held)
+    law = stats.multivariate_hypergeom(COUNTS, N_HELD)
+    expected = len(held) * np.array([law.pmf(outcome) for outcome in outcomes])
+    assert expected.min() > 50
+    chi_square = ((seen - expected) ** 2 / expected).sum()
+    assert chi_square < stats.chi2.isf(FALSE_ALARM, len(outcomes) - 1)
+
+
+def draws_over_seeds(split, seed=0):
+    return np.concatenate(
+        [
+            split([COUNTS], random_state=3000 * seed + number)[1].toarray()
+            for number in range(3000)
+        ]
+    )
+
+
+def draws_over_documents(split, seed=0):
+    """Documents with the same counts of different words, under one seed."""
+    n_docs = 3000
+    X = sp.kron(sp.eye_array(n_docs), COUNTS[None], format="csr")
+    held = split(X, random_state=seed)[1].tocoo()
+    draws = np.zeros((n_docs, len(COUNTS)))
+    draws[held.coords[0], held.coords[1] % len(COUNTS)] = held.data
+    return draws
+
+
+@pytest.mark.parametrize("draws", [draws_over_seeds, draws_over_documents])
+def test_every_token_is_equally_likely_to_be_held(draws, seed):
+    check_hypergeometric(draws(split_tokens, seed))
+
+
+def test_distribution_check_accepts_an_independent_right_splitter():
+    check_hypergeometric(draws_over_seeds(split_one_after_another))
+
+
+@pytest.mark.parametrize("wrong", [split_with_replacement, split_by_types])
+def test_distribution_check_rejects_wrong_splitters(wrong):
+    with pytest.raises(AssertionError):
+        check_hypergeometric(draws_over_seeds(wrong))
+
+
+def test_units_of_a_huge_document_have_hypergeometric_moments():
+    """Mean n p, variance n p (1 - p) (1 - n / N) in units; z-scores of both."""
+    row, n_seeds = np.array([7e8, 3e8]), 400
+    held = np.array(
+        [split_tokens([row], random_state=s)[1].toarray()[0, 0] for s in range(n_seeds)]
+    )
+    grain = row.sum() / 10**8
+    variance = grain**2 * 10**8 * 0.2 * 0.8 * 0.7 * 0.3
+    z = (held.mean() - 0.2 * row[0]) / np.sqrt(variance / n_seeds)
+    assert abs(z) < stats.norm.isf(FALSE_ALARM / 2)
+    ratio = ((held - 0.2 * row[0]) ** 2).sum() / variance
+    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], n_seeds)
+    assert low < ratio < high
+
+
+# Random states ------------------------------------------------------------------------
+
+
+def held(random_state):
+    return split_tokens(counts_with_every_kind_of_row(), random_state=random_state)[1]
+
+
+def assert_equal(left, right):
+    np.testing.assert_array_equal(left.toarray(), right.toarray())
+
+
+def test_same_seed_gives_the_same_split():
+    assert_equal(held(5), held(5))
+
+
+def test_default_seed_is_zero():
+    assert_equal(split_tokens(counts_with_every_kind_of_row())[1], held(0))
+
+
+def test_numpy_integer_is_the_same_seed():
+    assert_equal(held(np.int64(5)), held(5))
+
+
+def test_other_seed_gives_another_split():
+    assert (held(5) != held(6)).nnz > 0
+
+
+def test_random_state_instance_is_accepted_and_reproducible():
+    assert_equal(held(np.random.RandomState(3)), held(np.random.RandomState(3)))
+
+
+def test_random_state_instance_runs_on_from_call_to_call():
+    random_state = np.random.RandomState(3)
+    assert (held(random_state) != held(random_state)).nnz > 0
+
+
+def test_int_leaves_the_global_random_state_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    held(0)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_none_draws_from_the_global_random_state():
+    np.random.seed(0)  # noqa: NPY002
+    first = held(None)
+    np.random.seed(0)  # noqa: NPY002
+    assert_equal(held(None), first)
+
+
+@pytest.mark.parametrize("random_state", [-1, "0", np.random.default_rng(0)])
+def test_what_is_no_random_state_is_refused(random_state):
+    with pytest.raises((ValueError, TypeError)):
+        held(random_state)
+
+
+# Errors -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("observed", [0, 1, 0.0, 1.0, -0.2, 1.5, np.nan, np.inf])
+def test_share_outside_the_open_unit_interval_is_refused(observed):
+    with pytest.raises(ValueError, match="observed must be inside"):
+        split_tokens([[3, 4]], observed=observed)
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_bad_counts_are_refused(bad):
+    with pytest.raises(ValueError, match=r"Negative values|NaN|infinity"):
+        split_tokens([[3.0, bad]])
+
+
+def test_no_rows_are_refused():
+    with pytest.raises(ValueError, match="0 sample"):
+        split_tokens(np.zeros((0, 3)))

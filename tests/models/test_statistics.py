@@ -1,0 +1,296 @@
+"""Laws of the additive statistics and of their lazy scale."""
+
+import copy
+import pickle
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skbnp.models.statistics import (
+    SMALLEST_SCALE,
+    WordRows,
+    WordTopics,
+    absorb,
+    additive,
+)
+
+N_WORDS, N_TOPICS = 30, 4
+RTOL = 1e-12
+
+
+class Plain:
+    """The obvious twin of WordTopics."""
+
+    def __init__(self, values):
+        self.values = np.array(values)
+
+    def decay(self, keep):
+        self.values = keep * self.values
+
+    def add(self, rows, gain=1.0):
+        for word, value in zip(rows.words, rows.values, strict=True):
+            self.values[word] += gain * value
+
+
+def random_rows(rng):
+    words = np.flatnonzero(rng.random(N_WORDS) < rng.choice([0.0, 0.1, 0.6]))
+    return WordRows(words, rng.gamma(0.5, 3.0, size=(len(words), N_TOPICS)))
+
+
+def random_step_size(rng, t):
+    kind = rng.integers(4)
+    return ((1 + t) ** -0.6, rng.random(), 1e-4, 1 - 1e-3)[kind]
+
+
+def check_follows_plain_formula(store, seed, n_steps=500):
+    """Same values and totals as the twin at every step of a long random sequence."""
+    rng = np.random.default_rng(seed)
+    start = rng.gamma(1.0, size=(N_WORDS, N_TOPICS))
+    lazy, plain = store(start.copy()), Plain(start)
+    for t in range(1, n_steps + 1):
+        rho, rows = random_step_size(rng, t), random_rows(rng)
+        for counts in (lazy, plain):
+            counts.decay(1 - rho)
+            counts.add(rows, 7.0 * rho)
+        np.testing.assert_allclose(lazy.dense(), plain.values, rtol=RTOL)
+        np.testing.assert_allclose(lazy.total, plain.values.sum(axis=0), rtol=RTOL)
+
+
+def test_lazy_scale_follows_the_plain_formula(seed):
+    check_follows_plain_formula(WordTopics, seed)
+
+
+class ForgetsScaleInAdd(WordTopics):
+    def add(self, rows, gain=1.0):
+        self._values[rows.words] += rows.values * gain
+        self.total += gain * rows.values.sum(axis=0)
+
+
+class ForgetsGainInTotal(WordTopics):
+    def add(self, rows, gain=1.0):
+        super().add(rows, gain)
+        self.total += (1 - gain) * rows.values.sum(axis=0)
+
+
+class ForgetsTotalInDecay(WordTopics):
+    def decay(self, keep):
+        before = self.total.copy()
+        super().decay(keep)
+        self.total = before
+
+
+class ForgetsTheFoldedScale(WordTopics):
+    def settle(self):
+        self._scale = 1.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ForgetsScaleInAdd,
+        ForgetsGainInTotal,
+        ForgetsTotalInDecay,
+        ForgetsTheFoldedScale,
+    ],
+)
+def test_formula_check_rejects_wrong_stores(wrong):
+    with pytest.raises(AssertionError):
+        check_follows_plain_formula(wrong, seed=0)
+
+
+def test_totals_stay_accurate_without_a_fold(seed):
+    """Two thousand small steps whose scale stays above the fold."""
+    rng = np.random.default_rng(seed)
+    store = WordTopics(rng.gamma(1.0, size=(N_WORDS, N_TOPICS)))
+    for _ in range(2000):
+        store.decay(0.999)
+        store.add(random_rows(rng), 1e-3)
+    np.testing.assert_allclose(store.total, store.dense().sum(axis=0), rtol=RTOL)
+
+
+# The scale ----------------------------------------------------------------------------
+
+
+def test_many_decays_keep_digits_and_range():
+    """0.5^500 = 3e-151 times a count of 1 added along the way must not distort it."""
+    store = WordTopics(np.ones((2, 1)))
+    for _ in range(500):
+        store.decay(0.5)
+        store.add(WordRows(np.array([1]), np.ones((1, 1))))
+    np.testing.assert_allclose(store.dense()[:, 0], [0.5**500, 2.0], rtol=RTOL)
+
+
+@pytest.mark.parametrize("keep", [SMALLEST_SCALE * 1.01, SMALLEST_SCALE * 0.99, 1e-300])
+def test_values_do_not_depend_on_whether_the_scale_was_folded(keep):
+    store = WordTopics(np.full((2, 1), 3.0))
+    store.decay(keep)
+    store.add(WordRows(np.array([0]), np.ones((1, 1))), keep)
+    np.testing.assert_allclose(store.dense()[:, 0], [4 * keep, 3 * keep], rtol=RTOL)
+    np.testing.assert_allclose(store.total, [7 * keep], rtol=RTOL)
+
+
+def test_scale_stays_above_its_floor():
+    store = WordTopics(np.ones((2, 1)))
+    for _ in range(100):
+        store.decay(0.3)
+        assert store._scale >= SMALLEST_SCALE
+
+
+def test_keeping_nothing_leaves_exact_zeros():
+    store = WordTopics(np.full((2, 1), np.pi))
+    store.decay(0.3)
+    store.decay(0.0)
+    np.testing.assert_array_equal(store.dense(), 0.0)
+    np.testing.assert_array_equal(store.total, 0.0)
+
+
+def test_store_works_on_after_keeping_nothing():
+    store = WordTopics(np.full((2, 1), np.pi))
+    store.decay(0.0)
+    store.add(WordRows(np.array([1]), np.full((1, 1), 5.0)), 2.0)
+    np.testing.assert_array_equal(store.dense()[:, 0], [0.0, 10.0])
+    np.testing.assert_array_equal(store.total, [10.0])
+
+
+def test_settling_changes_no_value():
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    store.decay(0.1)
+    before = store.dense()
+    store.settle()
+    np.testing.assert_array_equal(store.dense(), before)
+
+
+# Reading and copying ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [np.array([3, 0, 3]), slice(1, 3), np.array([], int)])
+def test_rows_are_those_of_the_whole(words):
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    store.decay(0.1)
+    np.testing.assert_array_equal(store.rows(words), store.dense()[words])
+
+
+@pytest.mark.parametrize("read", [WordTopics.dense, lambda store: store.rows(slice(4))])
+def test_writing_to_what_was_read_changes_nothing(read):
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    read(store)[:] = -1
+    np.testing.assert_array_equal(store.dense(), np.arange(8.0).reshape(4, 2))
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [WordTopics.copy, copy.deepcopy, lambda store: pickle.loads(pickle.dumps(store))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_copies_are_equal_and_independent(duplicate):
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    store.decay(0.1)
+    other = duplicate(store)
+    np.testing.assert_array_equal(other.dense(), store.dense())
+    np.testing.assert_allclose(other.total, store.total, rtol=RTOL)
+    before, total = store.dense(), store.total.copy()
+    other.decay(0.5)
+    other.add(WordRows(np.array([1]), np.ones((1, 2))))
+    np.testing.assert_array_equal(store.dense(), before)
+    np.testing.assert_array_equal(store.total, total)
+
+
+def test_adding_does_not_change_what_is_added():
+    rows = WordRows(np.array([1, 2]), np.ones((2, 2)))
+    store = WordTopics(np.ones((4, 2)))
+    store.decay(0.5)
+    store.add(rows, 3.0)
+    np.testing.assert_array_equal(rows.values, 1.0)
+
+
+def test_start_in_column_order_is_accepted():
+    values = np.asfortranarray(np.arange(8.0).reshape(4, 2))
+    np.testing.assert_array_equal(WordTopics(values).dense(), values)
+
+
+# Absorbing ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Stats:
+    topic_words: Any = additive("component", "word")  # noqa: RUF009
+    tables: Any = additive("component")  # noqa: RUF009
+    n_tokens: float = additive()
+
+
+def random_stats(rng, topic_words):
+    return Stats(topic_words, rng.random(N_TOPICS), rng.random())
+
+
+def check_absorbs(absorb_stats, seed):
+    """Every field of totals = keep totals + gain fresh, over 500 steps."""
+    rng = np.random.default_rng(seed)
+    start = rng.gamma(1.0, size=(N_WORDS, N_TOPICS))
+    totals = random_stats(rng, WordTopics(start.copy()))
+    words, tables, n_tokens = Plain(start), totals.tables, totals.n_tokens
+    for t in range(1, 501):
+        keep, gain = 1 - t**-0.6, 3.0 * rng.random()
+        fresh = random_stats(rng, random_rows(rng))
+        absorb_stats(totals, fresh, keep=keep, gain=gain)
+        words.decay(keep)
+        words.add(fresh.topic_words, gain)
+        tables = keep * tables + gain * fresh.tables
+        n_tokens = keep * n_tokens + gain * fresh.n_tokens
+        np.testing.assert_allclose(totals.topic_words.dense(), words.values, rtol=RTOL)
+        np.testing.assert_allclose(totals.tables, tables, rtol=RTOL)
+        np.testing.assert_allclose(totals.n_tokens, n_tokens, rtol=RTOL)
+
+
+def test_absorbing_is_the_same_formula_for_every_field(seed):
+    check_absorbs(absorb, seed)
+
+
+def absorb_words_alone(totals, fresh, *, keep, gain):
+    totals.topic_words.decay(keep)
+    totals.topic_words.add(fresh.topic_words, gain)
+
+
+def absorb_without_gain(totals, fresh, *, keep, gain):
+    absorb(totals, fresh, keep=keep, gain=1.0)
+
+
+@pytest.mark.parametrize("wrong", [absorb_words_alone, absorb_without_gain])
+def test_absorption_check_rejects_wrong_rules(wrong):
+    with pytest.raises(AssertionError):
+        check_absorbs(wrong, seed=0)
+
+
+def test_absorbing_leaves_the_news_unchanged():
+    rng = np.random.default_rng(0)
+    totals = random_stats(rng, WordTopics(np.ones((N_WORDS, N_TOPICS))))
+    fresh = random_stats(rng, random_rows(rng))
+    before = copy.deepcopy(fresh)
+    absorb(totals, fresh, keep=0.0, gain=1.0)
+    totals.tables += 1.0
+    np.testing.assert_array_equal(fresh.topic_words.values, before.topic_words.values)
+    np.testing.assert_array_equal(fresh.tables, before.tables)
+
+
+def test_absorbing_twice_half_equals_absorbing_once():
+    rng = np.random.default_rng(0)
+    once = random_stats(rng, WordTopics(np.ones((N_WORDS, N_TOPICS))))
+    twice = copy.deepcopy(once)
+    fresh = random_stats(rng, random_rows(rng))
+    absorb(once, fresh, keep=0.5, gain=2.0)
+    absorb(twice, fresh, keep=0.5, gain=1.0)
+    absorb(twice, fresh, keep=1.0, gain=1.0)
+    np.testing.assert_allclose(
+        once.topic_words.dense(), twice.topic_words.dense(), rtol=RTOL
+    )
+    np.testing.assert_allclose(once.tables, twice.tables, rtol=RTOL)
+
+
+def test_fields_name_their_axes():
+    axes = {item.name: item.metadata["axes"] for item in fields(Stats)}
+    assert axes == {
+        "topic_words": ("component", "word"),
+        "tables": ("component",),
+        "n_tokens": (),
+    }

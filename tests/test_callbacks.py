@@ -1,0 +1,204 @@
+"""Laws of the callback that scores held-out documents during a fit."""
+
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skbnp import HDP, callbacks
+from skbnp.callbacks import HeldOutMonitor
+from skbnp.datasets import make_bars
+
+N_PASSES = 6
+
+
+@pytest.fixture(scope="module")
+def bars():
+    return make_bars(120, side=3, n_words=30, random_state=0).data
+
+
+def model(**settings):
+    settings = {"max_iter": N_PASSES, "tol": 0, "batch_size": 40, **settings}
+    return HDP(4, random_state=0, **settings)
+
+
+def fit_with(monitor, X, **settings):
+    return model(**settings).set_callbacks(monitor).fit(X)
+
+
+# What is recorded ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learning_method", ["batch", "online"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_pass_adds_one_entry(bars, learning_method):
+    monitor = HeldOutMonitor(bars[80:])
+    hdp = fit_with(monitor, bars[:80], learning_method=learning_method)
+    per_pass = 2 if learning_method == "online" else 1
+    expected = list(range(per_pass, per_pass * N_PASSES + 1, per_pass))
+    assert monitor.history_["step"] == expected
+    assert hdp.history_["step"][-1] == expected[-1]
+    assert {len(values) for values in monitor.history_.values()} == {N_PASSES}
+
+
+def test_score_is_that_of_the_model_after_the_pass(bars):
+    monitor = HeldOutMonitor(bars[80:])
+    fit_with(monitor, bars[:80])
+    scores = [model(max_iter=n).fit(bars[:80]).score(bars[80:]) for n in (1, 3, 6)]
+    assert [monitor.history_["score"][n - 1] for n in (1, 3, 6)] == scores
+
+
+def test_number_of_components_is_recorded(bars):
+    monitor = HeldOutMonitor(bars[80:])
+    fit_with(monitor, bars[:80])
+    assert monitor.history_["n_components"] == [4] * N_PASSES
+
+
+def test_seconds_rise(bars):
+    monitor = HeldOutMonitor(bars[80:])
+    fit_with(monitor, bars[:80])
+    assert (np.diff([0.0, *monitor.history_["seconds"]]) > 0).all()
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 4, 6, 7, np.int64(2)])
+def test_only_every_so_many_passes_are_scored(bars, every):
+    monitor = HeldOutMonitor(bars[80:], every=every)
+    fit_with(monitor, bars[:80])
+    expected = [2 * n for n in range(1, N_PASSES + 1) if n % every == 0]
+    assert monitor.history_["step"] == expected
+
+
+def test_second_fit_forgets_the_first(bars):
+    monitor = HeldOutMonitor(bars[80:], every=4)
+    hdp = fit_with(monitor, bars[:80])
+    first = monitor.history_
+    hdp.fit(bars[:80])
+    assert monitor.history_ is not first
+    assert monitor.history_["score"] == first["score"]
+    assert monitor.history_["step"] == [8]
+
+
+def test_monitor_does_not_change_the_fit(bars):
+    seen = fit_with(HeldOutMonitor(bars[80:]), bars[:80])
+    unseen = model().fit(bars[:80])
+    np.testing.assert_array_equal(seen.components_, unseen.components_)
+    assert seen.n_iter_ == unseen.n_iter_
+
+
+def test_partial_fit_is_not_monitored(bars):
+    monitor = HeldOutMonitor(bars[80:])
+    model().set_callbacks(monitor).partial_fit(bars[:80])
+    assert not hasattr(monitor, "history_")
+
+
+# Its own time -------------------------------------------------------------------------
+
+
+class Clock:
+    """Time passes only when somebody says so."""
+
+    now = 100.0
+
+    def perf_counter(self):
+        return self.now
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_own_time_is_not_counted(monkeypatch, every):
+    """Passes of two seconds, scores of fifty."""
+    clock = Clock()
+
+    def slow_score(estimator, X):
+        clock.now += 50.0
+        return -1.0
+
+    monkeypatch.setattr(callbacks, "time", clock)
+    monkeypatch.setattr(callbacks, "document_completion_score", slow_score)
+    monitor = HeldOutMonitor(None, every=every)
+    fitted = SimpleNamespace(history_={"step": [1]}, n_components_=3)
+    context = SimpleNamespace(parent=object(), task_name="pass")
+    monitor.setup(None, None)
+    for _ in range(4):
+        monitor.on_fit_task_begin(None, context)
+        clock.now += 2.0
+        monitor.on_fit_task_end(None, context, fitted_estimator=fitted)
+    assert monitor.history_["seconds"] == [2.0 * n for n in range(every, 5, every)]
+
+
+# Where it can be used -----------------------------------------------------------------
+
+
+def test_clone_of_the_estimator_keeps_the_monitor(bars):
+    monitor = HeldOutMonitor(bars[80:])
+    clone(model().set_callbacks(monitor)).fit(bars[:80])
+    assert len(monitor.history_["score"]) == N_PASSES
+
+
+def test_monitor_is_pickled_before_a_fit(bars):
+    monitor = pickle.loads(pickle.dumps(HeldOutMonitor(bars[80:], every=2)))
+    fit_with(monitor, bars[:80])
+    assert monitor.history_["step"] == [4, 8, 12]
+
+
+def test_monitor_is_pickled_with_its_estimator(bars):
+    monitor = HeldOutMonitor(bars[80:])
+    hdp = pickle.loads(pickle.dumps(fit_with(monitor, bars[:80])))
+    (copied,) = hdp._skl_callbacks
+    assert copied.history_ == monitor.history_
+    assert copied is not monitor
+
+
+def test_monitor_works_inside_a_pipeline(bars):
+    monitor, alone = HeldOutMonitor(bars[80:]), HeldOutMonitor(bars[80:])
+    make_pipeline(
+        FunctionTransformer(accept_sparse=True), model().set_callbacks(monitor)
+    ).fit(bars[:80])
+    fit_with(alone, bars[:80])
+    assert monitor.history_["score"] == alone.history_["score"]
+
+
+def test_monitor_works_on_the_best_model_of_a_grid_search(bars):
+    monitor, alone = HeldOutMonitor(bars[80:]), HeldOutMonitor(bars[80:])
+    search = GridSearchCV(
+        model().set_callbacks(monitor),
+        {"n_components": [1, 6]},
+        cv=2,
+        error_score="raise",
+    ).fit(bars[:80])
+    assert search.best_params_ == {"n_components": 6}
+    fit_with(alone, bars[:80]).set_params(n_components=6).fit(bars[:80])
+    assert monitor.history_["score"] == alone.history_["score"]
+    assert monitor.history_["n_components"] == [6] * N_PASSES
+
+
+def test_monitor_works_in_a_grid_search_on_threads(bars):
+    monitor = HeldOutMonitor(bars[80:])
+    with parallel_config(backend="threading"):
+        GridSearchCV(
+            model().set_callbacks(monitor),
+            {"n_components": [1, 6]},
+            cv=2,
+            n_jobs=2,
+            error_score="raise",
+        ).fit(bars[:80])
+    assert {len(values) for values in monitor.history_.values()} == {N_PASSES}
+
+
+# Errors -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, 2.0, "2", None, np.nan])
+def test_bad_interval_is_refused(bars, every):
+    with pytest.raises(ValueError, match="every must be a positive integer"):
+        HeldOutMonitor(bars, every=every)
+
+
+def test_validation_documents_of_another_width_are_refused(bars):
+    with pytest.raises(ValueError, match="disagree"):
+        fit_with(HeldOutMonitor(bars[80:, :5]), bars[:80])

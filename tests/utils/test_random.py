@@ -1,0 +1,96 @@
+"""Laws of the named random streams."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from skbnp.utils.random import Purpose, draw_entropy, stream
+
+NAMES = [
+    (0, Purpose.START),
+    (1, Purpose.START),
+    (2**127 + 5, Purpose.START),
+    (0, Purpose.ORDER),
+    (0, Purpose.ORDER, 0),
+    (0, Purpose.ORDER, 1),
+    (1, Purpose.ORDER, 0),
+    (0, Purpose.ORDER, 0, 0),
+    (0, Purpose.ORDER, 0, 1),
+    (0, Purpose.ORDER, 1, 0),
+    (0, Purpose.SPLIT_TOKENS, 0),
+]
+
+
+def draws(name):
+    return tuple(stream(*name).integers(2**63, size=4).tolist())
+
+
+@pytest.mark.parametrize("name", NAMES, ids=str)
+def test_same_name_gives_the_same_draws(name):
+    assert draws(name) == draws(name)
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(NAMES, 2)), ids=str)
+def test_different_names_give_different_draws(pair):
+    first, second = map(draws, pair)
+    assert not set(first) & set(second)
+
+
+def test_streams_of_neighbours_are_not_correlated():
+    """Mean product of standard normals of 200 pairs of streams; |z| < 5 (6e-7)."""
+    sample = np.array(
+        [stream(7, Purpose.ORDER, n).standard_normal(500) for n in range(201)]
+    )
+    products = (sample[:-1] * sample[1:]).ravel()
+    assert abs(products.mean()) * np.sqrt(products.size) < 5
+
+
+def test_draws_of_one_stream_do_not_move_another():
+    expected = draws((3, Purpose.START))
+    other = stream(3, Purpose.ORDER)
+    own = stream(3, Purpose.START)
+    first = own.integers(2**63, size=2).tolist()
+    other.random(100)
+    assert tuple(first + own.integers(2**63, size=2).tolist()) == expected
+
+
+@pytest.mark.parametrize("seed", [0, 1, np.int64(5), 2**32 - 1])
+def test_entropy_of_an_int_is_reproducible(seed):
+    assert draw_entropy(seed) == draw_entropy(seed)
+
+
+def test_entropy_has_128_bits():
+    entropies = [draw_entropy(seed) for seed in range(50)]
+    assert len(set(entropies)) == 50
+    assert all(0 <= entropy < 2**128 for entropy in entropies)
+    assert max(entropies) >= 2**120  # 50 draws below it: probability 2^-400
+
+
+def test_entropy_of_a_random_state_is_that_of_its_seed():
+    assert draw_entropy(np.random.RandomState(4)) == draw_entropy(4)
+
+
+def test_random_state_runs_on():
+    random_state = np.random.RandomState(4)
+    assert draw_entropy(random_state) != draw_entropy(random_state)
+
+
+def test_none_draws_from_the_global_random_state():
+    np.random.seed(0)  # noqa: NPY002
+    first, second = draw_entropy(None), draw_entropy(None)
+    np.random.seed(0)  # noqa: NPY002
+    assert first == draw_entropy(None)
+    assert first != second
+
+
+def test_int_and_streams_leave_the_global_random_state_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    stream(draw_entropy(0), Purpose.START).random(10)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("bad", ["0", -1, 1.5, np.random.default_rng(0)])
+def test_what_is_no_random_state_is_refused(bad):
+    with pytest.raises((ValueError, TypeError)):
+        draw_entropy(bad)

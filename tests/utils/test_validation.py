@@ -1,0 +1,238 @@
+"""Laws of the input checks below the estimators."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skbnp.utils.validation import as_counts, check_counts, check_gamma_prior
+
+DENSE = np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0], [4.0, 0.0, 0.5]])
+
+
+def csr(data, indices, indptr, dtype=np.float64, index_dtype=np.int32):
+    X = sp.csr_array((3, 3), dtype=dtype)
+    X.data = np.array(data, dtype=dtype)
+    X.indices = np.array(indices, dtype=index_dtype)
+    X.indptr = np.array(indptr, dtype=index_dtype)
+    return X
+
+
+def canonical(**types):
+    return csr([2, 1, 4, 0.5], [1, 2, 0, 2], [0, 2, 2, 4], **types)
+
+
+def stored_zeros(**types):
+    return csr([0, 2, 1, 0, 4, 0.5], [0, 1, 2, 1, 0, 2], [0, 3, 4, 6], **types)
+
+
+def unsorted(**types):
+    return csr([1, 2, 0.5, 4], [2, 1, 2, 0], [0, 2, 2, 4], **types)
+
+
+def duplicates(**types):
+    return csr([1, 1, 1, 4, 0.5], [1, 1, 2, 0, 2], [0, 3, 3, 5], **types)
+
+
+def room_to_spare(**types):
+    return csr([0, 2, 1, 4, 0.5, 9, 9], [0, 1, 2, 0, 2, 0, 0], [0, 3, 3, 5], **types)
+
+
+def read_only(**types):
+    X = stored_zeros(**types)
+    for part in (X.data, X.indices, X.indptr):
+        part.flags.writeable = False
+    return X
+
+
+MATRICES = [canonical, stored_zeros, unsorted, duplicates, room_to_spare, read_only]
+matrices = pytest.mark.parametrize("make", MATRICES)
+types = pytest.mark.parametrize(
+    "types",
+    [
+        {},
+        {"dtype": np.float32},
+        {"index_dtype": np.int64},
+        {"dtype": np.float32, "index_dtype": np.int64},
+    ],
+    ids=["float64", "float32", "int64 indices", "float32, int64 indices"],
+)
+
+
+# The caller's matrix ------------------------------------------------------------------
+
+
+def check_leaves_the_caller_matrix_alone(convert, make, types):
+    X = make(**types)
+    parts = X.data, X.indices, X.indptr
+    copies = [part.copy() for part in parts]
+    flags = {name: vars(X).get(name) for name in vars(X) if name.startswith("_has")}
+    convert(X)
+    for part, held, copied in zip(
+        parts, (X.data, X.indices, X.indptr), copies, strict=True
+    ):
+        assert held is part
+        np.testing.assert_array_equal(part, copied)
+    assert flags == {name: vars(X).get(name) for name in flags}
+
+
+@matrices
+@types
+def test_conversion_leaves_the_caller_matrix_alone(make, types):
+    check_leaves_the_caller_matrix_alone(as_counts, make, types)
+
+
+@matrices
+@types
+def test_public_check_leaves_the_caller_matrix_alone(make, types):
+    def convert(X):
+        check_counts(X, whom="test")
+
+    check_leaves_the_caller_matrix_alone(convert, make, types)
+
+
+def test_memory_mapped_matrix_is_read_and_left_alone(tmp_path):
+    X = stored_zeros()
+    np.save(tmp_path / "data.npy", X.data)
+    X.data = np.load(tmp_path / "data.npy", mmap_mode="r")
+    np.testing.assert_array_equal(as_counts(X).toarray(), DENSE)
+
+
+def sort_in_place(X):
+    X.sum_duplicates()
+
+
+def drop_zeros_in_a_shared_container(X):
+    sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape).eliminate_zeros()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "make"),
+    [(sort_in_place, unsorted), (drop_zeros_in_a_shared_container, stored_zeros)],
+)
+def test_caller_check_rejects_conversions_in_place(wrong, make):
+    with pytest.raises(AssertionError):
+        check_leaves_the_caller_matrix_alone(wrong, make, {})
+
+
+# What comes out -----------------------------------------------------------------------
+
+
+@matrices
+@types
+def test_counts_are_canonical_float64(make, types):
+    counts = as_counts(make(**types))
+    np.testing.assert_array_equal(counts.toarray(), DENSE)
+    assert isinstance(counts, sp.csr_array)
+    assert counts.dtype == np.float64
+    assert counts.data.all()
+    rows = zip(counts.indptr[:-1], counts.indptr[1:], strict=True)
+    assert all((np.diff(counts.indices[begin:end]) > 0).all() for begin, end in rows)
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        np.array,
+        np.asfortranarray,
+        np.float32,
+        np.ndarray.tolist,
+        sp.csr_matrix,
+        sp.csc_array,
+        sp.coo_array,
+        sp.lil_array,
+        sp.dok_array,
+        sp.bsr_array,
+        sp.dia_array,
+    ],
+)
+def test_every_container_gives_the_same_counts(container):
+    counts = check_counts(container(DENSE), whom="test")
+    np.testing.assert_array_equal(counts.toarray(), DENSE)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int64, np.uint64])
+def test_integers_become_float64(dtype):
+    counts = check_counts(DENSE.astype(dtype), whom="test")
+    np.testing.assert_array_equal(counts.toarray(), DENSE.astype(dtype))
+    assert counts.dtype == np.float64
+
+
+@pytest.mark.parametrize("container", [np.array, sp.csr_array, sp.coo_matrix])
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_bad_values_are_refused(container, bad):
+    X = DENSE.copy()
+    X[2, 1] = bad
+    with pytest.raises(ValueError, match=r"Negative values|NaN|infinity"):
+        check_counts(container(X), whom="test")
+
+
+@pytest.mark.parametrize("kind", ["M8[D]", "m8[s]"])
+def test_times_are_refused(kind):
+    with pytest.raises(TypeError, match="X must hold counts, got dates or times"):
+        check_counts(np.ones((2, 2), dtype="i8").astype(kind), whom="test")
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("indptr", [0, 2, 1, 4], "decreases at row 1"),
+        ("indptr", [1, 2, 2, 4], "must start at 0"),
+        ("indptr", [0, 2, 4], "must have 4 entries"),
+        ("indptr", [0, 2, 2, 9], "beyond the 4 stored entries"),
+        ("indptr", [0.0, 2.0, 2.0, 4.0], "must hold integers"),
+        ("indices", [1, 2, 0, 3], "column index 3 is out of range for 3 columns"),
+        ("indices", [1, 2, 0, -1], "column index -1 is out of range"),
+        ("indices", [1.0, 2.0, 0.0, 2.0], "column indices must be integers"),
+    ],
+)
+def test_index_arrays_that_point_outside_are_refused(part, value, message):
+    X = canonical()
+    setattr(X, part, np.array(value))
+    with pytest.raises(ValueError, match=message):
+        check_counts(X, whom="test")
+
+
+# Gamma priors -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value", [(1, 2), [1.0, 2.0], np.array([1.0, 2.0]), (np.float32(1), np.int64(2))]
+)
+def test_pair_of_positive_numbers_is_a_gamma_prior(value):
+    prior = check_gamma_prior("name", value)
+    assert prior == (1.0, 2.0)
+    assert [type(part) for part in prior] == [float, float]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (0, 1),
+        (1, 0),
+        (-1, 1),
+        (1, -1),
+        (np.nan, 1),
+        (1, np.nan),
+        (np.inf, 1),
+        (1, np.inf),
+        (1,),
+        (1, 2, 3),
+        (),
+        ("shape", "rate"),
+        (1, None),
+        ((1, 2), (3, 4)),
+        1.0,
+        None,
+        (1j, 1),
+    ],
+    ids=repr,
+)
+def test_anything_else_is_refused_by_name_and_value(value):
+    message = (
+        "doc_concentration_prior must be a (shape, rate) pair of two positive "
+        f"numbers, got {value!r}."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check_gamma_prior("doc_concentration_prior", value)
