@@ -35,7 +35,7 @@ def main(figure_path="quickstart.png"):
     X = vectorizer.fit_transform(docs.data)
     X_train, X_test = train_test_split(X, test_size=0.1, random_state=0)
     print(
-        f"{X_train.shape[0]} documents to learn from, {X_test.shape[0]} to be tested on, "
+        f"{X_train.shape[0]} documents to learn from, {X_test.shape[0]} to test on, "
         f"{X.shape[1]} terms, {X.sum():.0f} tokens"
     )
 
@@ -65,7 +65,7 @@ def main(figure_path="quickstart.png"):
         lda.components_, lda.doc_topic_prior_, *split_tokens(X_test)
     )
     print(
-        "\nLog likelihood of the held-out fifth of each test document, nats per token:\n"
+        "\nLog likelihood of held-out tokens of the test documents, nats per token:\n"
         f"  skbnp HDP          {hdp.score(X_test):.3f}   ({hdp_seconds:.0f} s)\n"
         f"  scikit-learn LDA   {lda_score:.3f}   ({lda_seconds:.0f} s)"
     )

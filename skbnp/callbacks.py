@@ -51,8 +51,8 @@ class HeldOutMonitor:
     def __init__(self, X_valid: Any, every: int = 1):
         if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
             raise ValueError(f"every must be a positive integer, got {every!r}.")
-        self.X_valid = X_valid
-        self.every = every
+        self.X_valid: Any = X_valid
+        self.every: int = every
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Forget the previous fit."""

@@ -9,7 +9,7 @@ import skbnp
 
 PACKAGE = Path(skbnp.__file__).parent
 
-#: Layer of each part of the package; a part imports from lower layers, or within itself.
+#: Layer of each part of the package; a part imports from lower layers or within itself.
 LAYERS = {
     "utils": 0,
     "kernels": 1,

@@ -29,9 +29,7 @@ def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
     return x
 
 
-def log_growth(
-    prior: NDArray[np.float64], count: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def log_growth(prior: float, count: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log of the rising factorial, lnG(prior + count) - lnG(prior)."""
     return gammaln(prior + count) - gammaln(prior)
 
@@ -56,8 +54,8 @@ def log_marginal_gain(
         logB(prior + counts_k) - logB(prior), in nats.
     """
     n_words, n_topics = counts.shape
-    gain = -log_growth(np.float64(n_words * prior), total)
+    gain = -log_growth(n_words * prior, total)
     step = max(1, CHUNK // max(n_topics, 1))
     for begin in range(0, n_words, step):
-        gain += log_growth(np.float64(prior), counts[begin : begin + step]).sum(axis=0)
+        gain += log_growth(prior, counts[begin : begin + step]).sum(axis=0)
     return gain

@@ -32,12 +32,12 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components_  # type: ignore[attr-defined]
+        return self.n_components_
 
     @property
     def topic_word_distr_(self) -> np.ndarray:
         """Expected topics, rows of `components_` normalised, (n_components_, V)."""
-        distr = self.components_  # type: ignore[attr-defined]
+        distr = self.components_
         distr /= distr.sum(axis=1, keepdims=True)
         return distr
 
@@ -84,7 +84,7 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         return float(np.exp(-self.score(X)))
 
     def __getstate__(self):
-        return {**super().__getstate__(), "_skbnp_version": _VERSION}  # type: ignore[misc]
+        return {**super().__getstate__(), "_skbnp_version": _VERSION}
 
     def __setstate__(self, state):
         written = state.pop("_skbnp_version", _VERSION)
@@ -95,4 +95,4 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
                 UserWarning,
                 stacklevel=2,
             )
-        super().__setstate__(state)  # type: ignore[misc]
+        super().__setstate__(state)

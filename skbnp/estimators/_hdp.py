@@ -3,7 +3,6 @@
 import copy
 import warnings
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp

@@ -5,6 +5,7 @@ added in their order, so the sums have the same bits whoever computed them.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,7 +53,7 @@ class Batch:
         edges = np.searchsorted(work, np.arange(size, work[-1], max(size, 1)))
         edges = np.unique(np.concatenate([[0], edges, [n_docs]]))
         blocks = []
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in pairwise(edges):
             first, last = indptr[begin], indptr[end]
             slots, indices = _compact(local[first:last], len(words))
             counts = X.data[first:last]
@@ -84,4 +85,4 @@ def _row_sums(
     counts: NDArray[np.float64], indptr: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    return np.bincount(row, counts, minlength=len(indptr) - 1)
+    return np.bincount(row, counts, len(indptr) - 1).astype(np.float64)

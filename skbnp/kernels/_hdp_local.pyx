@@ -39,7 +39,7 @@ def infer_documents(
     The iteration starts from `tokens * share` (cold), or from what `doc_topic` holds
     (remembered), or from both if both are given; the result with the higher bound
 
-        sum_w n_w log s_w - sum_k N_k log e_k + sum_k [lnG(prior_k + N_k) - lnG(prior_k)]
+        sum_w n_w log s_w + sum_k [lnG(prior_k + N_k) - lnG(prior_k) - N_k log e_k]
 
     is kept, s_w = sum_l e_l weights_wl, N = doc_topic. So a document can take up topics
     that it did not have, and yet never falls below the bound it had.
@@ -63,7 +63,7 @@ def infer_documents(
     if weights.shape[1] != n_topics or doc_topic.shape[1] != n_topics:
         raise ValueError("weights, doc_topic and prior disagree on the topics")
     if doc_topic.shape[0] != n_docs or words.shape[0] != counts.shape[0]:
-        raise ValueError("indptr, words, counts and doc_topic disagree on the documents")
+        raise ValueError("indptr, words, counts and doc_topic disagree on documents")
     if work.shape[0] < 3 or work.shape[1] < n_topics or entropy.shape[0] < n_topics:
         raise ValueError("work or entropy is too small")
     if (cold and share.shape[0] != n_topics) or not (cold or remembered):
@@ -134,9 +134,9 @@ cdef void _iterate(
 ) noexcept nogil:
     """Iterate the expected counts of one document to their fixed point."""
     cdef Py_ssize_t n_topics = prior.shape[0]
-    cdef Py_ssize_t i, k, word, iteration
+    cdef Py_ssize_t i, k, word, _iteration
     cdef double change, ratio, mass
-    for iteration in range(max_iter):
+    for _iteration in range(max_iter):
         for k in range(n_topics):
             topic_weight[k] = exp_digamma(prior[k] + doc_topic[k])
             if topic_weight[k] < SMALLEST_WEIGHT:

@@ -1,1 +1,1 @@
-"""Models: state, sufficient statistics, updates, objectives. No loop over iterations."""
+"""Models: state, statistics, updates, objectives; no loop over iterations."""

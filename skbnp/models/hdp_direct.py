@@ -42,7 +42,7 @@ from skbnp.distributions.dirichlet import (
     log_growth,
     log_marginal_gain,
 )
-from skbnp.models.statistics import WordTopics, additive
+from skbnp.models.statistics import WordTopics
 
 __all__ = ["DirectHDP", "HDPState", "HDPStats"]
 
@@ -84,14 +84,14 @@ class HDPStats:
     tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
     """
 
-    topic_words: Any = additive("component", "word")  # S
-    entropy: Array = additive("component")  # of the responsibilities, nats
-    n_docs_using: Array = additive("component")  # documents with N_jk > 0
-    weight_slope: Array = additive("component")  # sum psi(t)
-    weight_offset: Array = additive("component")  # sum lnG(t) - x0 psi(t)
-    length_slope: float = additive()  # sum_j psi(alpha0 + N_j) - psi(alpha0)
-    length_offset: float = additive()  # sum_j -f(alpha0, N_j) + alpha0 length_slope_j
-    n_tokens: float = additive()
+    topic_words: Any  # S, (word, component): WordRows of a visit, WordTopics of totals
+    entropy: Array  # (K,) of the responsibilities, nats
+    n_docs_using: Array  # (K,) documents with N_jk > 0
+    weight_slope: Array  # (K,) sum psi(t)
+    weight_offset: Array  # (K,) sum lnG(t) - x0 psi(t)
+    length_slope: float  # sum_j psi(alpha0 + N_j) - psi(alpha0)
+    length_offset: float  # sum_j -f(alpha0, N_j) + alpha0 (its length_slope)
+    n_tokens: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +161,16 @@ class DirectHDP:
         theta = at + doc_topic.data
         slope = psi(theta)
         length_slope = (psi(alpha + n_tokens) - psi(alpha)).sum()
+
+        def sums(values: Array) -> Array:
+            return np.bincount(topic, values, n_components).astype(np.float64)
+
         return HDPStats(
             topic_words=topic_words,
             entropy=entropy,
-            n_docs_using=np.bincount(topic, minlength=n_components).astype(np.float64),
-            weight_slope=np.bincount(topic, slope, minlength=n_components),
-            weight_offset=np.bincount(
-                topic, gammaln(theta) - at * slope, minlength=n_components
-            ),
+            n_docs_using=sums(np.ones_like(theta)),
+            weight_slope=sums(slope),
+            weight_offset=sums(gammaln(theta) - at * slope),
             length_slope=length_slope,
             length_offset=alpha * length_slope - log_growth(alpha, n_tokens).sum(),
             n_tokens=n_tokens.sum(),

@@ -1,26 +1,22 @@
 """Additive statistics, and the one operation that learning performs on them.
 
-A model declares its statistics as a dataclass. Every field declares its axes: `()`,
-`(component,)` or `(component, word)`. What a visit of some documents gives, and the
-totals of a corpus, are two instances of the same dataclass; only the (component, word)
-field differs: `WordRows` for a visit, `WordTopics` for the totals.
+A model declares its statistics as a dataclass whose fields are numbers, arrays with
+one entry per component, and one field with an entry per (component, word). What a visit
+of some documents gives, and the totals of a corpus, are two instances of the same
+dataclass; only the (component, word) field differs: `WordRows` for a visit,
+`WordTopics` for the totals.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WordRows", "WordTopics", "absorb", "additive"]
+__all__ = ["WordRows", "WordTopics", "absorb"]
 
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6
-
-
-def additive(*axes: str) -> Any:
-    """Declare a field of statistics and its axes."""
-    return field(metadata={"axes": axes})
 
 
 @dataclass(slots=True)
@@ -56,7 +52,7 @@ class WordTopics:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of words, number of topics."""
-        return self._values.shape  # type: ignore[return-value]
+        return self._values.shape
 
     def rows(self, words: NDArray[np.intp] | slice) -> NDArray[np.float64]:
         """Counts of the named words, (n_words, n_topics)."""

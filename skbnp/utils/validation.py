@@ -155,7 +155,7 @@ def _check_index(index: np.ndarray, size: int, name: str, kind: str) -> None:
         )
 
 
-def as_counts(X: np.ndarray | sp.csr_array) -> sp.csr_array:
+def as_counts(X: Any) -> sp.csr_array:
     """Canonical float64 CSR of a checked matrix; the caller's matrix is not changed."""
     if sp.issparse(X):
         # A new container around the caller's buffers: even flags and dtypes of index

@@ -274,5 +274,5 @@ def test_the_face_refuses_shapes_that_disagree(change):
         "support": 0.0,
     }
     infer_documents(**arguments)
-    with pytest.raises(ValueError, match="disagree|too small|share"):
+    with pytest.raises(ValueError, match=r"disagree|too small|share"):
         infer_documents(**{**arguments, **change})

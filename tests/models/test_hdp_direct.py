@@ -222,7 +222,7 @@ def ascent(rng, learn, n_passes=6):
     """Objective after every pass of a small batch fit, in nats."""
     counts = random_corpus(rng, n_docs=10, n_words=15, mean=rng.choice([0.3, 2.0]))
     posterior = random_posterior(rng, int(rng.integers(1, 7)), 15, learn=learn)
-    # A prior that pins the corpus concentration: a change of it would start a new scale.
+    # A prior that pins the corpus concentration: each value has a scale of its own.
     posterior.model = replace(posterior.model, corpus_prior=(1e15, 1e15))
     posterior.state = replace(posterior.state, corpus_concentration=1.0)
     batch = Batch.from_counts(sp.csr_array(counts))

@@ -1,0 +1,376 @@
+"""Figures of a fit, drawn with matplotlib where it is installed."""
+
+import numpy as np
+
+from skbnp.inspection._terms import (
+    POSITIVE,
+    column_names,
+    fitted,
+    largest,
+    topics,
+)
+from skbnp.utils.validation import StrOptions, validate_params
+
+#: Blue and vermilion of Okabe and Ito: told apart by every kind of eye.
+BLUE, VERMILION = "#0072B2", "#D55E00"
+GREY = "#666666"
+#: Inches: bars of a panel, between terms and bars, panels, below and around all.
+BARS, PAD, GAP, TICKS, MARGIN = 1.2, 0.06, 0.25, 0.22, 0.25
+#: Points, and the lines that a term and a title take.
+FONT, TERM, TITLE = 9.0, 1.35, 2.2
+#: Inches across, where the figure is ours.
+MAX_WIDTH = 10.0
+
+
+def _pyplot():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Displays need matplotlib; install it with `pip install skbnp[plot]`."
+        ) from error
+    return plt
+
+
+class TopicTermsDisplay:
+    """The heaviest topics, a panel of bars each.
+
+    Best made with :meth:`from_estimator`. All panels share one scale of probabilities.
+
+    Parameters
+    ----------
+    terms : list of list of str
+        Terms of each topic, one list per panel.
+    probabilities : list of array-like of float
+        Their probabilities within the topic.
+    weights : array-like of shape (n_panels,)
+        Shares of the topics in the corpus.
+    labels : array-like of shape (n_panels,)
+        What to call the topics, for example their rows.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The host of the panels, invisible.
+    axes_ : ndarray of matplotlib Axes of shape (n_panels,)
+        The panels.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    summary : The same topics as text.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import HDP
+    >>> from skbnp.inspection import TopicTermsDisplay
+    >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
+    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> display = TopicTermsDisplay.from_estimator(hdp, ["rain", "snow", "sun"])
+    >>> display.terms
+    [['rain', 'snow', 'sun'], ['sun', 'rain', 'snow']]
+    >>> plt.show()
+    """
+
+    def __init__(self, *, terms, probabilities, weights, labels):
+        self.terms = terms
+        self.probabilities = probabilities
+        self.weights = weights
+        self.labels = labels
+
+    @classmethod
+    @validate_params(
+        {"n_components": [POSITIVE], "n_terms": [POSITIVE]},
+        prefer_skip_nested_validation=False,
+    )
+    def from_estimator(
+        cls,
+        estimator,
+        feature_names=None,
+        *,
+        n_components=8,
+        n_terms=8,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the heaviest topics of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            Anything with non-negative `components_`.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
+        n_components : int, default=8
+            Topics to draw, heaviest first; all of them if there are fewer.
+        n_terms : int, default=8
+            Terms of each topic.
+        ax : matplotlib Axes, default=None
+            Axes to divide into panels. `None` makes a figure of fitting size.
+        **kwargs : dict
+            Handed to matplotlib's `barh`.
+
+        Returns
+        -------
+        display : TopicTermsDisplay
+            The drawn display.
+        """
+        weights, distr = topics(estimator)
+        names = column_names(estimator, distr.shape[1], feature_names)
+        labels = largest(weights, n_components)
+        columns = [largest(distr[k], n_terms) for k in labels]
+        return cls(
+            terms=[list(names[best]) for best in columns],
+            probabilities=list(map(np.take, distr[labels], columns)),
+            weights=weights[labels],
+            labels=labels,
+        ).plot(ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to divide into panels; type shrinks where they are too small for it.
+            `None` makes a figure of fitting size.
+        **kwargs : dict
+            Handed to matplotlib's `barh`.
+
+        Returns
+        -------
+        display : TopicTermsDisplay
+            This object.
+        """
+        plt = _pyplot()
+        made = ax is None
+        if made:
+            _, ax = plt.subplots(figsize=(MAX_WIDTH, 1.0))
+        ax.set_axis_off()
+        self.ax_, self.figure_ = ax, ax.figure
+        self.axes_ = np.array([ax.inset_axes([0, 0, 1, 1]) for _ in self.terms])
+        self._draw_bars(**kwargs)
+        if made:
+            n_columns, scale, height = self._choose_grid(MAX_WIDTH - 2 * MARGIN, np.inf)
+            self.figure_.set_figheight(height + 2 * MARGIN)
+            x, y = MARGIN / MAX_WIDTH, MARGIN / (height + 2 * MARGIN)
+            ax.set_position([x, y, 1 - 2 * x, 1 - 2 * y])
+        else:
+            room = ax.get_window_extent().size / self.figure_.dpi
+            n_columns, scale, _ = self._choose_grid(*room)
+        self._arrange(n_columns, scale)
+        return self
+
+    def _draw_bars(self, **kwargs):
+        from matplotlib.ticker import MaxNLocator
+
+        limit = 1.04 * max(max(values) for values in self.probabilities)
+        panels = zip(self.axes_, self.terms, self.probabilities, strict=True)
+        for panel, terms, values in panels:
+            rows = np.arange(len(terms))
+            panel.barh(rows, values, **{"color": BLUE, "height": 0.7} | kwargs)
+            # A dollar sign is a dollar sign.
+            panel.set_yticks(rows, labels=terms, parse_math=False)
+            panel.set_ylim(max(map(len, self.terms)) - 0.5, -0.5)
+            panel.set_xlim(0.0, limit)
+            panel.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+            panel.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+            panel.grid(axis="x", color="0.9")
+            panel.set_axisbelow(True)
+            panel.spines[:].set_visible(False)
+            panel.tick_params(length=0, labelsize=FONT)
+            panel.tick_params(axis="x", labelcolor=GREY)
+
+    def _choose_grid(self, room_width, room_height):
+        """Choose columns, relative size of type and height, all in inches."""
+        label = max(
+            text.get_window_extent().width / self.figure_.dpi
+            for panel in self.axes_
+            for text in panel.get_yticklabels()
+        )
+        n, n_lines = len(self.axes_), max(map(len, self.terms))
+
+        def fit(n_columns):
+            width = n_columns * (label + PAD + BARS + GAP) - GAP
+            n_rows = -(-n // n_columns)
+            height = n_rows * (n_lines * TERM + TITLE) * FONT / 72 + TICKS
+            scale = min(1.0, room_width / width, room_height / height)
+            # As many rows, but filled evenly.
+            return scale, -(-n // n_rows), height * scale
+
+        scale, n_columns, height = max(map(fit, range(1, n + 1)))
+        return n_columns, scale, height
+
+    def _arrange(self, n_columns, scale):
+        """Put the panels where their labels have room, whatever the figure's size."""
+        from mpl_toolkits.axes_grid1.axes_divider import AxesDivider
+        from mpl_toolkits.axes_grid1.axes_size import Fixed, MaxWidth, Scaled
+
+        n_rows = -(-len(self.axes_) // n_columns)
+        widths, heights = [], [Fixed(TICKS * scale)]
+        for column in range(n_columns):
+            labels = [
+                text
+                for panel in self.axes_[column::n_columns]
+                for text in panel.get_yticklabels()
+            ]
+            widths += [MaxWidth(labels), Fixed(PAD), Scaled(1), Fixed(GAP * scale)]
+        heights += n_rows * [Scaled(1), Fixed(TITLE * FONT / 72 * scale)]
+        divider = AxesDivider(self.ax_)
+        divider.set_horizontal(widths[:-1])
+        divider.set_vertical(heights)
+        for i, panel in enumerate(self.axes_):
+            row, column = divmod(i, n_columns)
+            place = divider.new_locator(4 * column + 2, 2 * (n_rows - row) - 1)
+            panel.set_axes_locator(place)
+            is_last = i + n_columns >= len(self.axes_)
+            panel.tick_params(labelsize=FONT * scale, labelbottom=is_last)
+            title = f"topic {self.labels[i]} – {100 * self.weights[i]:.1f} %"
+            panel.set_title(title, loc="left", size=FONT * scale, weight="bold", pad=3)
+
+
+class HistoryDisplay:
+    """The course of a fit: its bound and its number of topics.
+
+    Best made with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    step : array-like of shape (n_records,)
+        Updates made.
+    seconds : array-like of shape (n_records,)
+        Wall clock.
+    bound : array-like of shape (n_records,)
+        Evidence lower bound in nats per token; nan where it was not evaluated.
+    n_components : array-like of shape (n_records,)
+        Number of topics.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the bound.
+    twin_ax_ : matplotlib Axes or None
+        Axes of the number of topics; `None` if it never changed.
+    figure_ : matplotlib Figure
+        The figure.
+    line_ : matplotlib Line2D
+        The bound.
+
+    See Also
+    --------
+    summary : The end of the fit as text.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import HDP
+    >>> from skbnp.datasets import make_bars
+    >>> from skbnp.inspection import HistoryDisplay
+    >>> X = make_bars(100, random_state=0).data
+    >>> hdp = HDP(n_components=5, max_iter=3, random_state=0).fit(X)
+    >>> display = HistoryDisplay.from_estimator(hdp, x="seconds")
+    >>> len(display.bound)
+    3
+    >>> plt.show()
+    """
+
+    def __init__(self, *, step, seconds, bound, n_components):
+        self.step = step
+        self.seconds = seconds
+        self.bound = bound
+        self.n_components = n_components
+
+    @classmethod
+    @validate_params(
+        {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
+    )
+    def from_estimator(
+        cls, estimator, feature_names=None, *, ax=None, x="step", **kwargs
+    ):
+        """Draw the history of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            Anything with `history_`.
+        feature_names : None
+            Ignored; all displays take it.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        x : {"step", "seconds"}, default="step"
+            The horizontal axis.
+        **kwargs : dict
+            Handed to matplotlib's `plot` for the bound.
+
+        Returns
+        -------
+        display : HistoryDisplay
+            The drawn display.
+        """
+        history = fitted(estimator, "history_")
+        return cls(
+            step=np.array(history["step"]),
+            seconds=np.array(history["seconds"]),
+            bound=np.array(history["elbo"], dtype=float),
+            n_components=np.array(history["n_components"]),
+        ).plot(ax, x=x, **kwargs)
+
+    @validate_params(
+        {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
+    )
+    def plot(self, ax=None, *, x="step", **kwargs):
+        """Draw the history.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        x : {"step", "seconds"}, default="step"
+            The horizontal axis.
+        **kwargs : dict
+            Handed to matplotlib's `plot` for the bound.
+
+        Returns
+        -------
+        display : HistoryDisplay
+            This object.
+        """
+        plt = _pyplot()
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
+        from matplotlib.ticker import MaxNLocator
+
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        self.ax_, self.figure_, self.twin_ax_ = ax, ax.figure, None
+        at = np.asarray(getattr(self, x))
+        known = np.isfinite(self.bound)
+        style = {
+            "color": BLUE,
+            "marker": "o" if known.sum() < 40 else "",
+            "markersize": 4,
+        }
+        style |= normalize_kwargs(kwargs, Line2D)
+        (self.line_,) = ax.plot(at[known], np.asarray(self.bound)[known], **style)
+        ax.set_xlabel(x)
+        if x == "step":
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_ylabel("bound (nats per token)", color=self.line_.get_color())
+        ax.spines[["top", "right"]].set_visible(False)
+        if len(np.unique(self.n_components)) > 1:
+            self._draw_n_components(at)
+        return self
+
+    def _draw_n_components(self, at):
+        from matplotlib.ticker import MaxNLocator
+
+        self.twin_ax_ = twin = self.ax_.twinx()
+        twin.step(at, self.n_components, where="post", color=VERMILION, lw=1.2)
+        twin.set_ylabel("topics", color=VERMILION)
+        twin.yaxis.set_major_locator(MaxNLocator(integer=True))
+        twin.spines[["top", "left"]].set_visible(False)
+        # The bound stays in front.
+        self.ax_.set_zorder(twin.get_zorder() + 1)
+        self.ax_.patch.set_visible(False)

@@ -1,0 +1,241 @@
+import subprocess
+import sys
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.exceptions import NotFittedError
+
+from skbnp import HDP
+from skbnp.datasets import make_bars
+from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
+
+DISPLAYS = [TopicTermsDisplay, HistoryDisplay]
+
+
+def texts_of(display):
+    """Boxes of all that is written, as drawn."""
+    display.figure_.canvas.draw()
+    texts = []
+    for panel in display.axes_:
+        limit = panel.get_xlim()[1]
+        ticks = [
+            text for text in panel.get_xticklabels() if text.get_position()[0] < limit
+        ]
+        texts += [*panel.get_yticklabels(), *ticks]
+        texts += [artist for artist in panel.get_children() if is_title(artist)]
+    texts = [text for text in texts if text.get_visible() and text.get_text()]
+    return [text.get_window_extent() for text in texts]
+
+
+def is_title(artist):
+    return isinstance(artist, plt.Text) and artist.get_text().startswith("topic")
+
+
+def overlaps(a, b, tolerance=0.5):
+    """Whether two boxes share more than half a pixel each way."""
+    return (
+        min(a.x1, b.x1) - max(a.x0, b.x0) > tolerance
+        and min(a.y1, b.y1) - max(a.y0, b.y0) > tolerance
+    )
+
+
+def many_topics(n_topics, length):
+    """A display of `n_topics` topics of 8 terms of up to `length` letters."""
+    rng = np.random.default_rng(0)
+    return TopicTermsDisplay(
+        terms=[
+            ["m" * n for n in rng.integers(1, length + 1, 8)] for _ in range(n_topics)
+        ],
+        probabilities=list(np.sort(rng.uniform(0.001, 0.04, (n_topics, 8)))[:, ::-1]),
+        weights=np.full(n_topics, 1 / n_topics),
+        labels=np.arange(n_topics) + 100,
+    )
+
+
+# -- terms -----------------------------------------------------------------------------
+
+
+def test_bars_are_as_long_as_probabilities(model):
+    display = TopicTermsDisplay.from_estimator(model)
+    widths = [[bar.get_width() for bar in panel.patches] for panel in display.axes_]
+    expected = -np.sort(-model.topic_word_distr_[[1, 2, 0]], axis=1)
+    assert_allclose(widths, expected)
+
+
+def test_terms_stand_at_their_bars_best_on_top(model, words):
+    display = TopicTermsDisplay.from_estimator(model, words, n_terms=3)
+    terms = top_terms(model, words, n=3)
+    for panel, k in zip(display.axes_, [1, 2, 0], strict=True):
+        assert [text.get_text() for text in panel.get_yticklabels()] == terms[k]
+        assert panel.yaxis.get_inverted()
+
+
+def test_titles_tell_topic_and_weight_heaviest_first(model):
+    display = TopicTermsDisplay.from_estimator(model, n_components=2)
+    titles = [panel.get_title("left") for panel in display.axes_]
+    assert titles == ["topic 1 – 50.0 %", "topic 2 – 25.0 %"]
+
+
+def test_panels_share_one_scale(model):
+    display = TopicTermsDisplay.from_estimator(model)
+    assert len({panel.get_xlim() for panel in display.axes_}) == 1
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 5, 8, 11])
+@pytest.mark.parametrize("length", [2, 14, 40, 120])
+def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
+    display = many_topics(n_topics, length).plot()
+    boxes = texts_of(display)
+    whole = display.figure_.bbox
+    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
+    assert all(box.x0 >= 0 and box.y0 >= 0 for box in boxes)
+    assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
+
+
+@pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+@pytest.mark.parametrize("n_topics", [1, 4, 8])
+def test_nothing_written_overlaps_in_given_axes(n_topics, layout):
+    _, axes = plt.subplots(1, 2, figsize=(12, 5), layout=layout)
+    display = many_topics(n_topics, 14).plot(axes[1])
+    boxes = texts_of(display)
+    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
+
+
+def test_overlaps_are_seen():
+    display = many_topics(2, 14).plot()
+    for panel in display.axes_:
+        panel.set_axes_locator(None)
+    assert any(overlaps(a, b) for a, b in combinations(texts_of(display), 2))
+
+
+def test_labels_keep_their_room_when_the_figure_grows():
+    display = many_topics(8, 14).plot()
+    display.figure_.set_size_inches(16, 9)
+    boxes = texts_of(display)
+    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
+
+
+def test_panels_stay_inside_given_axes(model):
+    _, axes = plt.subplots(1, 2)
+    display = TopicTermsDisplay.from_estimator(model, ax=axes[0])
+    display.figure_.canvas.draw()
+    host = axes[0].get_window_extent()
+    for panel in display.axes_:
+        box = panel.get_window_extent()
+        assert host.x0 <= box.x0 < box.x1 <= host.x1 + 1e-6
+        assert host.y0 <= box.y0 < box.y1 <= host.y1 + 1e-6
+
+
+def test_dollar_signs_are_terms_too(model):
+    display = TopicTermsDisplay.from_estimator(model, ["$a$", "$", "$^$", "b_c", "\\d"])
+    display.figure_.canvas.draw()
+    assert display.axes_[2].get_yticklabels()[0].get_text() == "$a$"
+
+
+def test_bars_take_keywords_of_matplotlib(model):
+    display = TopicTermsDisplay.from_estimator(model, color="black")
+    assert display.axes_[0].patches[0].get_facecolor() == (0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["n_components", "n_terms"])
+def test_numbers_are_positive(model, name):
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        TopicTermsDisplay.from_estimator(model, **{name: 0})
+
+
+# -- history ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("x", "at"), [("step", [2, 4]), ("seconds", [1.0, 2.25])])
+def test_bound_is_drawn_where_it_is_known(model, x, at):
+    display = HistoryDisplay.from_estimator(model, x=x)
+    assert_array_equal(display.line_.get_xydata(), np.c_[at, [-2.5, -2.0]])
+
+
+def test_number_of_topics_is_drawn_at_every_step(model):
+    display = HistoryDisplay.from_estimator(model)
+    (line,) = display.twin_ax_.lines
+    assert_array_equal(line.get_xydata(), np.c_[[1, 2, 3, 4], [2, 2, 4, 3]])
+
+
+def test_a_constant_number_of_topics_is_not_drawn(model):
+    model.history_["n_components"] = [3] * 4
+    assert HistoryDisplay.from_estimator(model).twin_ax_ is None
+
+
+def test_axes_name_their_units(model):
+    display = HistoryDisplay.from_estimator(model, x="seconds")
+    labels = display.ax_.get_xlabel(), display.ax_.get_ylabel()
+    assert labels == ("seconds", "bound (nats per token)")
+
+
+@pytest.mark.parametrize("keywords", [{"color": "k"}, {"c": "k", "ms": 2, "lw": 3}])
+def test_line_takes_keywords_of_matplotlib(model, keywords):
+    line = HistoryDisplay.from_estimator(model, **keywords).line_
+    assert line.get_color() == "k"
+
+
+def test_a_bound_never_evaluated_leaves_the_topics(model):
+    model.history_["elbo"] = [np.nan] * 4
+    display = HistoryDisplay.from_estimator(model)
+    assert len(display.line_.get_xdata()) == 0
+    assert display.twin_ax_ is not None
+
+
+def test_x_is_step_or_seconds(model):
+    with pytest.raises(ValueError, match="'x' parameter of HistoryDisplay"):
+        HistoryDisplay.from_estimator(model, x="epoch")
+
+
+def test_a_model_without_history_is_named():
+    lda = LatentDirichletAllocation(2, max_iter=1).fit([[1, 2], [3, 4]])
+    with pytest.raises(TypeError, match=r"history_.*LatentDirichletAllocation"):
+        HistoryDisplay.from_estimator(lda)
+
+
+# -- both ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_given_axes_are_used(display, model):
+    figure, ax = plt.subplots()
+    drawn = display.from_estimator(model, ax=ax)
+    assert (drawn.ax_, drawn.figure_) == (ax, figure)
+    assert plt.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_plotting_again_makes_another_figure(display, model):
+    drawn = display.from_estimator(model)
+    first = drawn.figure_
+    assert drawn.plot() is drawn
+    assert drawn.figure_ is not first
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_displays_show_a_fitted_hdp(display):
+    X = make_bars(60, random_state=0).data
+    drawn = display.from_estimator(HDP(5, max_iter=2, random_state=0).fit(X))
+    drawn.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_unfitted_models_are_not_drawn(display, unfitted):
+    with pytest.raises(NotFittedError):
+        display.from_estimator(unfitted)
+
+
+def test_matplotlib_is_imported_only_to_draw():
+    code = "import sys, skbnp.inspection; sys.exit('matplotlib' in sys.modules)"
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_missing_matplotlib_says_what_to_install(display, model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
+        display.from_estimator(model)

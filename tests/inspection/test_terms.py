@@ -1,0 +1,195 @@
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+)
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skbnp import HDP
+from skbnp.inspection import top_documents, top_terms
+
+TEXTS = ["sun sun sun rain", "sun sun rain"] * 6 + [
+    "oil coal coal",
+    "coal oil coal",
+] * 6
+TOPICS = [["coal", "oil"], ["sun", "rain"]]
+MODELS = {
+    "HDP": HDP(n_components=2, random_state=0),
+    "LDA": LatentDirichletAllocation(2, random_state=0),
+}
+
+
+@pytest.fixture(params=MODELS)
+def topic_model(request):
+    return clone(MODELS[request.param])
+
+
+def shout(texts):
+    return [text.upper() for text in texts]
+
+
+# -- terms -----------------------------------------------------------------------------
+
+
+def test_terms_are_the_most_probable_ones_in_order_of_rows(model, words):
+    assert top_terms(model, words, n=2) == [
+        ["sun", "rain"],
+        ["snow", "sun"],
+        ["hail", "wind"],
+    ]
+
+
+def test_ties_are_in_the_order_of_columns(model, words):
+    assert top_terms(model, words, n=4)[1] == ["snow", "sun", "rain", "wind"]
+
+
+def test_terms_end_with_the_vocabulary(model, words):
+    assert top_terms(model, words)[2] == words[::-1]
+
+
+def test_terms_are_python_strings(model, words):
+    assert type(top_terms(model, np.array(words))[0][0]) is str
+
+
+def test_names_default_to_those_scikit_learn_would_make(model):
+    assert top_terms(model, n=2)[0] == ["x0", "x1"]
+
+
+def test_names_default_to_those_seen_in_fit(topic_model):
+    X = pd.DataFrame([[9, 0, 0], [0, 5, 4]] * 9, columns=["sun", "oil", "coal"])
+    terms = top_terms(topic_model.fit(X), n=1)
+    assert sorted(terms) == [["oil"], ["sun"]]
+
+
+def test_names_given_win_over_those_of_a_pipeline(topic_model):
+    pipeline = make_pipeline(CountVectorizer(), topic_model).fit(TEXTS)
+    terms = top_terms(pipeline, ["COAL", "OIL", "RAIN", "SUN"], n=2)
+    assert sorted(terms) == [["COAL", "OIL"], ["SUN", "RAIN"]]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [CountVectorizer()],
+        [CountVectorizer(), "passthrough"],
+        [CountVectorizer(), VarianceThreshold()],
+        [CountVectorizer(), TfidfTransformer(norm=None, use_idf=False)],
+        [CountVectorizer(), FunctionTransformer(lambda X: X)],
+        [FunctionTransformer(shout), CountVectorizer()],
+        [FunctionTransformer(shout), CountVectorizer(), FunctionTransformer()],
+    ],
+    ids=["alone", "passthrough", "selected", "scaled", "densified", "cleaned", "both"],
+)
+def test_pipelines_know_their_vocabulary(steps, topic_model):
+    pipeline = make_pipeline(*steps, topic_model).fit(TEXTS)
+    assert sorted(top_terms(pipeline, n=2)) == TOPICS
+
+
+def test_selected_columns_keep_their_names(topic_model):
+    everywhere = [text + " the" for text in TEXTS]
+    pipeline = make_pipeline(CountVectorizer(), VarianceThreshold(), topic_model)
+    assert sorted(top_terms(pipeline.fit(everywhere), n=2)) == TOPICS
+
+
+def test_hashed_columns_are_numbered(topic_model):
+    hashing = HashingVectorizer(n_features=4, alternate_sign=False, norm=None)
+    terms = top_terms(make_pipeline(hashing, topic_model).fit(TEXTS), n=4)
+    assert sorted(terms[0]) == ["x0", "x1", "x2", "x3"]
+
+
+def test_a_search_shows_what_it_found():
+    pipeline = make_pipeline(CountVectorizer(), HDP(n_components=2, random_state=0))
+    search = GridSearchCV(pipeline, {"hdp__max_iter": [10]}, cv=2).fit(TEXTS)
+    assert top_terms(search) == top_terms(search.best_estimator_)
+
+
+def test_unfitted_models_have_no_terms(unfitted):
+    with pytest.raises(NotFittedError):
+        top_terms(unfitted)
+
+
+def test_unfitted_pipelines_have_no_terms(topic_model):
+    with pytest.raises(NotFittedError):
+        top_terms(make_pipeline(CountVectorizer(), topic_model))
+
+
+def test_a_model_without_components_is_named():
+    other = LogisticRegression().fit([[0], [1]], [0, 1])
+    with pytest.raises(TypeError, match=r"components_.*LogisticRegression"):
+        top_terms(other)
+
+
+@pytest.mark.parametrize(
+    ("names", "got"),
+    [
+        (["sun"] * 4, "got 4"),
+        ({"sun": 0, "rain": 1, "snow": 2, "wind": 3, "hail": 4}, "got a dict"),
+        ({"a", "b", "c", "d", "e"}, "got a set"),
+        ("abcde", "got a str"),
+    ],
+    ids=["short", "dict", "set", "string"],
+)
+def test_names_must_be_one_per_column_and_in_order(model, names, got):
+    with pytest.raises(ValueError, match=f"feature_names .* 5 names.*{got}"):
+        top_terms(model, names)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.0, "2", None])
+def test_n_is_a_positive_integer(model, n):
+    with pytest.raises(ValueError, match="'n' parameter of top_terms"):
+        top_terms(model, n=n)
+
+
+# -- documents -------------------------------------------------------------------------
+
+X = np.array([[8, 1, 1], [0, 9, 1], [4, 4, 2], [8, 1, 1], [1, 0, 9]])
+
+
+def test_documents_have_the_largest_shares_best_first(model):
+    assert_array_equal(top_documents(model, X, n=2), [[0, 3], [1, 2], [4, 2]])
+
+
+def test_documents_end_with_the_corpus(model):
+    documents = top_documents(model, X, n=99)
+    assert_array_equal(np.sort(documents, axis=1), [np.arange(5)] * 3)
+
+
+def test_shares_belong_to_their_documents(model):
+    documents, shares = top_documents(model, X, n=3, return_shares=True)
+    expected = [model.transform(X)[rows, k] for k, rows in enumerate(documents)]
+    assert_array_equal(shares, expected)
+
+
+def test_documents_of_a_pipeline_are_texts(topic_model):
+    pipeline = make_pipeline(CountVectorizer(), topic_model).fit(TEXTS)
+    coal = top_terms(pipeline, n=1).index(["coal"])
+    documents = top_documents(pipeline, ["sun rain", "coal oil coal coal"], n=1)
+    assert documents[coal] == 1
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_documents_do_not_depend_on_the_output_container(topic_model, container):
+    plain = top_documents(topic_model.fit(X), X)
+    framed = top_documents(topic_model.set_output(transform=container), X)
+    assert_array_equal(plain, framed)
+
+
+def test_unfitted_models_have_no_documents(unfitted):
+    with pytest.raises(NotFittedError):
+        top_documents(unfitted, X)
+
+
+def test_number_of_documents_is_positive(model):
+    with pytest.raises(ValueError, match="'n' parameter of top_documents"):
+        top_documents(model, X, n=0)
