@@ -55,7 +55,15 @@ class HeldOutMonitor:
         self.every: int = every
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Forget the previous fit."""
+        """Forget the previous fit.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins.
+        """
         self.history_: dict[str, list] = {
             "step": [],
             "seconds": [],
@@ -66,15 +74,41 @@ class HeldOutMonitor:
         self._start = time.perf_counter()
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that has ended.
+        """
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing to do before a pass."""
+        """Do nothing before a pass.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins.
+        """
 
     def on_fit_task_end(
         self, estimator: Any, context: Any, *, fitted_estimator: Any = None
     ) -> None:
-        """Score the model as it stands after a pass."""
+        """Score the model as it stands after a pass.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that has ended.
+        fitted_estimator : estimator instance
+            The model as it would be had the fit ended here.
+        """
         is_pass = context.parent is not None and context.task_name == "pass"
         if fitted_estimator is None or not is_pass:
             return

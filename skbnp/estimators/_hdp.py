@@ -575,7 +575,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         return sum(self.elbo_terms(X).values())
 
     def elbo_terms(self, X):
-        """Terms of the evidence lower bound, see `elbo`.
+        """Evidence lower bound by its terms, see `elbo`.
 
         Parameters
         ----------
