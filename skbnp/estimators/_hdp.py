@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.estimators._base import TopicModelMixin
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import expected_counts
-from skbnp.inference.engine import LocalStop, Posterior, learn, update
+from skbnp.inference.engine import LocalStop, Posterior, learn, per_token, update
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
@@ -292,14 +293,14 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             If `X` has negative, infinite or missing values, no rows or no columns, or
             a parameter is outside its range.
         """
-        model = self._make_model()
+        model, executor = self._make_model(), Executor(self.n_jobs)
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="fit")
         counts = _drop_empty(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
-            posterior, history = self._posterior, self.history_
-            posterior.model = model
+            posterior = replace(self._posterior, model=model)
+            history = self.history_
         else:
             posterior = self._start(model, counts, entropy, counts.sum())
             history = new_history()
@@ -307,25 +308,27 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         monitor = Monitor(history, tol=self.tol, verbose=self.verbose)
         root = self._init_callback_context(max_subtasks=self.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        passes = []
+        task, converged = root, False
 
         def begin_pass():
-            passes.append(root.subcontext("pass"))
-            passes[-1].call_on_fit_task_begin(estimator=self, X=X, y=y)
+            nonlocal task
+            task = root.subcontext("pass")
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
-        def end_pass():
-            return passes[-1].call_on_fit_task_end(
+        def end_task():
+            return task.call_on_fit_task_end(
                 estimator=self,
                 X=X,
                 y=y,
-                reconstruction_attributes=lambda: self._fitted_attributes(
-                    copy.deepcopy(posterior), copy.deepcopy(history), len(passes)
+                reconstruction_attributes=lambda: copy.deepcopy(
+                    self._fitted_attributes(
+                        posterior, history, monitor.n_passes, converged
+                    )
                 ),
             )
 
-        converged = False
         try:
-            with Executor(self.n_jobs) as executor, shown(self.verbose):
+            with executor, shown(self.verbose):
                 converged = learn(
                     posterior,
                     counts,
@@ -336,19 +339,13 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
                     n_passes=self.max_iter,
                     warm_up=0 if goes_on else self.warm_up,
                     begin_pass=begin_pass,
-                    end_pass=end_pass,
+                    end_pass=end_task,
                 )
         finally:
             self._publish(posterior, history, monitor.n_passes, converged)
         self._warn_if_not_converged(monitor)
-        root.call_on_fit_task_end(
-            estimator=self,
-            X=X,
-            y=y,
-            reconstruction_attributes=lambda: self._fitted_attributes(
-                posterior, history, monitor.n_passes
-            ),
-        )
+        task = root
+        end_task()
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -376,20 +373,36 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             If `X` has negative, infinite or missing values, no rows or no columns, or
             another number of columns than before.
         """
-        model = self._make_model()
+        self._validate_params()  # scikit-learn does so before the first chunk alone
+        model, executor = self._make_model(), Executor(self.n_jobs)
         goes_on = self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="partial_fit")
         counts = _drop_empty(counts)
         if goes_on:
-            posterior, history, n_iter = self._posterior, self.history_, self.n_iter_
-            posterior.model = model
+            posterior = replace(self._posterior, model=model)
+            history, n_iter = self.history_, self.n_iter_
         else:
             total = self.total_samples or counts.shape[0]
             n_tokens = counts.sum() / max(counts.shape[0], 1) * total
             entropy = draw_entropy(self.random_state)
             posterior = self._start(model, counts, entropy, n_tokens)
             history, n_iter = new_history(), 0
-        monitor = Monitor(history)
+        n_steps = posterior.n_steps
+        try:
+            with executor:
+                self._learn_chunk(posterior, counts, executor, Monitor(history))
+        except BaseException:
+            if posterior.n_steps > n_steps:
+                self._publish(posterior, history, n_iter + 1, converged=False)
+            elif not goes_on:
+                vars(self).pop("n_features_in_")
+                vars(self).pop("feature_names_in_", None)
+            raise
+        self._publish(posterior, history, n_iter + 1, converged=False)
+        return self
+
+    def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        """One online update per minibatch of a chunk, in the order of its rows."""
         schedule = OnlineSchedule(
             n_rows=counts.shape[0],
             batch_size=self.batch_size,
@@ -401,26 +414,18 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             n_seen=posterior.n_seen,
         )
         stop = LocalStop(self.max_doc_update_iter, self.mean_change_tol)
-        try:
-            with Executor(self.n_jobs) as executor:
-                for round in schedule.one_pass(0):
-                    batch = Batch.from_counts(
-                        counts[round.rows], posterior.state.n_components
-                    )
-                    update(
-                        posterior,
-                        batch,
-                        round,
-                        stop,
-                        executor,
-                        mean=self._is_warming_up(posterior),
-                    )
-                    posterior.n_seen += batch.n_docs
-                    monitor.record(posterior.n_steps, posterior.state.n_components)
-                posterior.update_topic_prior()
-        finally:
-            self._publish(posterior, history, n_iter + 1, converged=False)
-        return self
+        for round in schedule.one_pass(0):
+            batch = Batch.from_counts(counts[round.rows], posterior.state.n_components)
+            update(
+                posterior,
+                batch,
+                round,
+                stop,
+                executor,
+                monitor,
+                mean=self._is_warming_up(posterior),
+                n_new=batch.n_docs,
+            )
 
     def _make_model(self) -> DirectHDP:
         return DirectHDP(
@@ -603,9 +608,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         terms = posterior.model.bound(
             posterior.state, posterior.totals.topic_words, fresh
         )
-        if fresh.n_tokens == 0:
-            return dict.fromkeys(terms, 0.0)
-        return {name: float(value / fresh.n_tokens) for name, value in terms.items()}
+        return per_token(terms, fresh.n_tokens)
 
     def _document_step(self, batch: Batch):
         stop = LocalStop(self.max_doc_update_iter, self.mean_change_tol)

@@ -1,7 +1,7 @@
 """The variational loop: visit documents, absorb what they say, update the globals."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,11 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Round
-from skbnp.models.statistics import WordRows, absorb
+from skbnp.models.statistics import WordRows, WordTopics, absorb
 
-__all__ = ["LocalStop", "Posterior", "learn", "update"]
+__all__ = ["LocalStop", "Posterior", "learn", "per_token", "update", "update_from_all"]
 
-#: Updates of the weights after a visit of all documents, each with fresh tangents;
-#: the second is within 1e-8 nats of the optimum already.
+#: Updates of the weights after a visit of all documents, each with fresh tangents.
 N_REFRESHES = 3
 
 
@@ -81,39 +80,17 @@ class Posterior:
         fresh = self.model.statistics(self.state, rows, entropy, doc_topic, n_tokens)
         return fresh, doc_topic, n_tokens
 
-    def absorb(self, fresh: Any, round: Round) -> None:
-        """One update: totals, then globals."""
-        optimum = self.model.update(self.state, fresh, round.scale)
-        state = self.model.blend(self.state, optimum, round.step)
-        keep, gain = 1.0 - round.step, round.step * round.scale
-        with commit():
-            absorb(self.totals, fresh, keep=keep, gain=gain)
-            self.state = state
-            self.n_steps += 1
-
-    def refresh(self, doc_topic: sp.csr_array, n_tokens: NDArray[np.float64]) -> None:
-        """Move the tangents of all documents to the present globals, and update."""
-        for last in [False] * (N_REFRESHES - 1) + [True]:
-            totals = self.model.statistics(
-                self.state,
-                self.totals.topic_words,
-                self.totals.entropy,
-                doc_topic,
-                n_tokens,
-            )
-            state = self.state if last else self.model.update(self.state, totals)
-            with commit():
-                self.totals, self.state = totals, state
-
-    def update_topic_prior(self) -> None:
-        """Learn the topic prior from the totals, if the model does."""
-        self.state = self.model.update_topic_prior(self.state, self.totals)
-
     def objective(self) -> dict[str, float]:
         """Named terms of the bound of what the totals hold, in nats per token."""
-        n_tokens = max(self.totals.n_tokens, 1e-300)
         terms = self.model.objective(self.state, self.totals)
-        return {name: float(value / n_tokens) for name, value in terms.items()}
+        return per_token(terms, self.totals.n_tokens)
+
+
+def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:
+    """Divide the terms of a bound by a number of tokens; without any, they are zero."""
+    if n_tokens == 0:
+        return dict.fromkeys(terms, 0.0)
+    return {name: float(value / n_tokens) for name, value in terms.items()}
 
 
 def update(
@@ -122,21 +99,62 @@ def update(
     round: Round,
     stop: LocalStop,
     executor: Executor,
+    monitor: Monitor,
     *,
     mean: bool,
-    remembered: sp.csr_array | None = None,
-    remember: bool = False,
-) -> sp.csr_array:
-    """One round: visit the documents, then update the globals.
+    n_new: int = 0,
+) -> None:
+    """One online round: visit the documents, absorb them, move the globals.
 
-    Returns the expected counts of the documents. Nothing is written before all of them
-    have been visited.
+    Nothing is written before all documents have been visited, and then everything.
+    `n_new` of the documents are seen for the first time.
     """
+    model = posterior.model
+    step = posterior.document_step(batch, stop, mean=mean)
+    fresh, _, _ = posterior.collect(step, batch, executor)
+    optimum = model.update(posterior.state, fresh, round.scale)
+    state = model.blend(posterior.state, optimum, round.step)
+    keep, gain = 1.0 - round.step, round.step * round.scale
+    with commit():
+        absorb(posterior.totals, fresh, keep=keep, gain=gain)
+        if round.ends_pass:
+            state = model.update_topic_prior(state, posterior.totals)
+        posterior.state = state
+        posterior.n_steps += 1
+        posterior.n_seen += n_new
+        monitor.record(posterior.n_steps, state.n_components)
+
+
+def update_from_all(
+    posterior: Posterior,
+    batch: Batch,
+    stop: LocalStop,
+    executor: Executor,
+    monitor: Monitor,
+    *,
+    mean: bool,
+    remembered: sp.csr_array | None,
+) -> sp.csr_array:
+    """One batch round: visit all documents, then update with fresh tangents.
+
+    Returns the expected counts of the documents, to start from next time.
+    """
+    model, state = posterior.model, posterior.state
     step = posterior.document_step(batch, stop, mean=mean, remembered=remembered)
     fresh, doc_topic, n_tokens = posterior.collect(step, batch, executor)
-    posterior.absorb(fresh, round)
-    if remember:
-        posterior.refresh(doc_topic, n_tokens)
+    n_words = posterior.totals.topic_words.shape[0]
+    topic_words = WordTopics.from_rows(fresh.topic_words, n_words)
+    totals = replace(fresh, topic_words=topic_words)
+    for _ in range(N_REFRESHES):
+        state = model.update(state, totals)
+        totals = model.statistics(
+            state, topic_words, fresh.entropy, doc_topic, n_tokens
+        )
+    state = model.update_topic_prior(state, totals)
+    with commit():
+        posterior.state, posterior.totals = state, totals
+        posterior.n_steps += 1
+        monitor.record(posterior.n_steps, state.n_components)
     return doc_topic
 
 
@@ -178,24 +196,23 @@ def learn(
     for number in range(n_passes):
         begin_pass()
         mean = number < warm_up
-        for round in schedule.one_pass(number):
-            batch = whole or Batch.from_counts(X[round.rows], n_topics)
-            doc_topic = update(
-                posterior,
-                batch,
-                round,
-                stop,
-                executor,
-                mean=mean,
-                remembered=remembered,
-                remember=schedule.remembers,
-            )
-            remembered = doc_topic if schedule.remembers else None
-            if not round.ends_pass:
-                monitor.record(posterior.n_steps, posterior.state.n_components)
-        posterior.update_topic_prior()
+        for round in schedule.one_pass(number) if X.shape[0] else ():
+            if whole is None:
+                batch = Batch.from_counts(X[round.rows], n_topics)
+                update(posterior, batch, round, stop, executor, monitor, mean=mean)
+            else:
+                remembered = update_from_all(
+                    posterior,
+                    whole,
+                    stop,
+                    executor,
+                    monitor,
+                    mean=mean,
+                    remembered=remembered,
+                )
+        if X.shape[0] == 0:  # no round to record
+            monitor.record(posterior.n_steps, n_topics)
         elbo = sum(posterior.objective().values())
-        monitor.record(posterior.n_steps, posterior.state.n_components, elbo)
         converged = monitor.end_pass(elbo, settling=not mean)
         if end_pass() or converged:
             return converged

@@ -42,19 +42,21 @@ class Monitor:
         before = history["seconds"][-1] if history["seconds"] else 0.0
         self._start = time.perf_counter() - before
 
-    def record(self, step: int, n_components: int, elbo: float = nan) -> None:
-        """Add an entry to the trace."""
-        entry = (step, time.perf_counter() - self._start, n_components, elbo)
+    def record(self, step: int, n_components: int) -> None:
+        """Add an entry to the trace; its bound is not known yet."""
+        entry = (step, time.perf_counter() - self._start, n_components, nan)
         for name, value in zip(self.history, entry, strict=True):
             self.history[name].append(value)
 
     def end_pass(self, elbo: float, *, settling: bool) -> bool:
-        """Note the bound at the end of a pass; whether it has converged.
+        """Note the bound after the last update of a pass; whether it has converged.
 
         `settling` says that the pass was an exact one: a warm-up pass neither
         converges nor serves as the value to compare with.
         """
         self.n_passes += 1
+        if self.history["elbo"]:
+            self.history["elbo"][-1] = elbo
         self.change = abs(elbo - self._last) / max(abs(elbo), 1e-300)
         converged = settling and isfinite(self.change) and self.change < self.tol
         self._last = elbo if settling else nan

@@ -49,6 +49,13 @@ class WordTopics:
         self._scale = 1.0
         self.total = self._values.sum(axis=0)
 
+    @classmethod
+    def from_rows(cls, rows: WordRows, n_words: int) -> "WordTopics":
+        """Counts that are zero but for some words."""
+        values = np.zeros((n_words, rows.values.shape[1]))
+        values[rows.words] = rows.values
+        return cls(values)
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of words, number of topics."""
@@ -64,11 +71,13 @@ class WordTopics:
 
     def add(self, rows: WordRows, gain: float = 1.0) -> None:
         """Add `gain` times the rows of some words."""
+        self._own()
         self._values[rows.words] += rows.values * (gain / self._scale)
         self.total += gain * rows.values.sum(axis=0)
 
     def decay(self, keep: float) -> None:
         """Multiply all counts by `keep`."""
+        self._own()
         self._scale *= keep
         self.total *= keep
         if keep == 0.0:
@@ -83,6 +92,11 @@ class WordTopics:
         self._values *= self._scale
         self._scale = 1.0
         self.total = self._values.sum(axis=0)
+
+    def _own(self) -> None:
+        """Make arrays writeable that were loaded as memory maps."""
+        if not self._values.flags.writeable:
+            self._values, self.total = self._values.copy(), self.total.copy()
 
     def copy(self) -> "WordTopics":
         """Return an independent copy."""

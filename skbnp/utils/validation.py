@@ -101,19 +101,38 @@ def check_before_conversion(X: Any, name: str = "X") -> None:
 
 
 def _check_kind(X: Any, name: str) -> None:
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None:
-        dtypes = [getattr(X, "dtype", None)]
-    for dtype in dtypes:
-        if getattr(dtype, "kind", None) in _TIMES:
+    if isinstance(X, (list, tuple)):
+        X = np.asarray(X, dtype=object)
+    dtypes = getattr(X, "dtypes", getattr(X, "dtype", None))
+    for dtype in dtypes if hasattr(dtypes, "__iter__") else [dtypes]:
+        is_time = getattr(dtype, "kind", None) in _TIMES
+        if is_time or getattr(dtype, "is_temporal", bool)():
             raise TypeError(f"{name} must hold counts, got dates or times ({dtype}).")
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        for value in X.flat:
+            if isinstance(value, (np.datetime64, np.timedelta64)):
+                raise TypeError(
+                    f"{name} must hold counts, got dates or times ({value!r})."
+                )
 
 
 def _check_structure(X: Any, name: str) -> None:
     """Refuse a sparse matrix whose index arrays point outside of it."""
-    if not sp.issparse(X) or X.format not in ("csr", "csc", "bsr", "coo"):
+    if not sp.issparse(X) or X.ndim != 2 or X.format == "dok":
         return
-    if X.ndim != 2:
+    if X.format == "dia" and len(X.offsets) != len(X.data):
+        raise ValueError(
+            f"{name} has {len(X.offsets)} offsets for {len(X.data)} diagonals."
+        )
+    if X.format == "lil":
+        for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=False)):
+            if len(columns) != len(values):
+                raise ValueError(
+                    f"{name}: row {row} has {len(columns)} column indices for "
+                    f"{len(values)} values."
+                )
+            _check_index(np.array(columns, np.intp), X.shape[1], name, "column")
+    if X.format in ("dia", "lil"):
         return
     if X.format == "coo":
         for axis, index in enumerate(X.coords):

@@ -35,7 +35,8 @@ def clock(monkeypatch):
 def test_record_adds_one_entry_to_every_list(clock):
     monitor = Monitor(new_history())
     clock.now += 1.5
-    monitor.record(1, 20, -3.0)
+    monitor.record(1, 20)
+    monitor.end_pass(-3.0, settling=True)
     assert monitor.history == {
         "step": [1],
         "seconds": [1.5],

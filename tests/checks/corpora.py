@@ -1,0 +1,19 @@
+"""Corpora of the checks."""
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["FORMATS", "topic_counts"]
+
+FORMATS = ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"]
+
+
+def topic_counts(n_docs, n_words, *, n_topics=3, length=20.0, seed=0):
+    """Draw documents from a topic model: canonical, no empty row, no empty column."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.2), size=n_topics)
+    shares = rng.dirichlet(np.full(n_topics, 0.3), size=n_docs)
+    X = rng.poisson(length * shares @ topics).astype(np.float64)
+    X[np.arange(n_docs), np.arange(n_docs) % n_words] += 1.0
+    X[np.arange(n_words) % n_docs, np.arange(n_words)] += 1.0
+    return sp.csr_array(X)

@@ -1,0 +1,77 @@
+"""The public estimators, small and fast, and the marks that run a check on each."""
+
+import pytest
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from skbnp import HDP
+
+__all__ = [
+    "EVALUATIONS",
+    "INSTANCES",
+    "every_count_model",
+    "every_estimator",
+    "every_method",
+    "fresh",
+    "takes_counts_only",
+]
+
+_SMALL = {
+    "n_components": 4,
+    "batch_size": 16,
+    "max_iter": 3,
+    "warm_up": 1,
+    "tol": 0.0,
+    "random_state": 0,
+}
+
+#: A new estimator joins the checks here.
+INSTANCES = {
+    "HDP-online": HDP(learning_method="online", **_SMALL),
+    "HDP-batch": HDP(learning_method="batch", **_SMALL),
+}
+
+#: What reads a fitted estimator and data; an estimator has some of them.
+EVALUATIONS = ("transform", "score", "perplexity", "elbo", "elbo_terms")
+
+
+def takes_counts_only(estimator):
+    """Whether signed rows are illegal."""
+    return get_tags(estimator).input_tags.positive_only
+
+
+def fresh(estimator, **changes):
+    """Clone with other parameters, as far as the estimator has them."""
+    known = estimator.get_params()
+    return clone(estimator).set_params(
+        **{name: value for name, value in changes.items() if name in known}
+    )
+
+
+def every_estimator(wanted=lambda estimator: True):
+    """Parametrise a test over the fixture `estimator`, an unfitted clone."""
+    return pytest.mark.parametrize(
+        "estimator",
+        [pytest.param(e, id=name) for name, e in INSTANCES.items() if wanted(e)],
+        indirect=True,
+    )
+
+
+def every_count_model():
+    """Parametrise a test over the estimators of counts."""
+    return every_estimator(takes_counts_only)
+
+
+def every_method(*methods, wanted=lambda estimator: True):
+    """Parametrise a test over `estimator` and those of the methods that it has."""
+    return pytest.mark.parametrize(
+        ("estimator", "method"),
+        [
+            pytest.param(e, method, id=f"{name}-{method}")
+            for name, e in INSTANCES.items()
+            if wanted(e)
+            for method in methods
+            if hasattr(e, method)
+        ],
+        indirect=["estimator"],
+    )

@@ -1,0 +1,245 @@
+"""Interrupt fits in a process of their own, and print what happened as JSON.
+
+Arguments: a scenario, the name of an instance in `checks.estimators`, a number of jobs.
+"""
+
+import json
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from checks.corpora import topic_counts
+from checks.estimators import INSTANCES, fresh
+from checks.failures import fit_updates
+from checks.states import differences, learned
+
+MAIN = threading.main_thread().ident
+
+
+class Interrupter:
+    """A thread that sends SIGINT some time after an event."""
+
+    def __init__(self, delay):
+        self.begun = threading.Event()
+        self._delay = delay
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        self.begun.wait()
+        time.sleep(self._delay)
+        self.sent = time.monotonic()
+        signal.pthread_kill(MAIN, signal.SIGINT)
+
+
+class Begun:
+    """Callback that tells the interrupter that a fit, or its first pass, has begun."""
+
+    def __init__(self, interrupter, after_first_pass):
+        self.interrupter = interrupter
+        self.after_first_pass = after_first_pass
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        if not self.after_first_pass:
+            self.interrupter.begun.set()
+
+    def on_fit_task_end(self, estimator, context):
+        self.interrupter.begun.set()
+
+
+def report(estimator, X, reference):
+    """Say whether the estimator is usable and equals its uninterrupted twin."""
+    history = estimator.history_
+    return {
+        "n_updates": estimator._posterior.n_steps,
+        "history_steps": list(history["step"]),
+        "history_lengths": sorted({len(trace) for trace in history.values()}),
+        "n_components": estimator.n_components_,
+        "usable": bool(
+            np.allclose(estimator.transform(X[:9]).sum(axis=1), 1.0)
+            and np.isfinite(estimator.score(X[:9]))
+        ),
+        "differences": list(differences(comparable(estimator), comparable(reference)))[
+            :3
+        ],
+    }
+
+
+def comparable(estimator):
+    """Leave out what the end of a pass adds: its number and its bound."""
+    state = learned(estimator)
+    state["history_"] = {n: v for n, v in state["history_"].items() if n != "elbo"}
+    return {name: value for name, value in state.items() if name != "n_iter_"}
+
+
+def interrupt_long_fit(estimator, n_jobs, *, early):
+    """Ctrl-C during a fit that would last for minutes."""
+    # One visit of all documents takes a fraction of a second, or several seconds.
+    X = topic_counts(3000 if early else 600, 400, length=150.0)
+    estimator = fresh(
+        estimator,
+        n_components=60,
+        batch_size=150,
+        max_iter=100000,
+        max_doc_update_iter=1000 if early else 30,
+        mean_change_tol=0.0,
+        n_jobs=n_jobs,
+    )
+    interrupter = Interrupter(0.5 if early else 0.3)
+    reference = fresh(estimator, n_jobs=1)
+    estimator.set_callbacks(Begun(interrupter, after_first_pass=not early))
+    raised = None
+    try:
+        estimator.fit(X)
+    except KeyboardInterrupt:
+        raised = time.monotonic() - interrupter.sent
+    n_updates = estimator._posterior.n_steps
+    return {
+        "raised_after": raised,
+        **report(estimator, X, fit_updates(reference, X, n_updates)),
+    }
+
+
+def interrupt_every_line(estimator, n_jobs, *, method):
+    """Ctrl-C at each line of the engine, once at its first visits and once later."""
+    X = topic_counts(40, 12)
+    estimator = fresh(estimator, n_jobs=n_jobs, max_iter=2)
+    if method == "partial_fit":
+        estimator.partial_fit(X)
+    twins, places, found = {}, list_lines(estimator, method, X), []
+    for place in places:
+        victim = again(estimator, method, X)
+        raised = run_until(place, lambda: getattr(victim, method)(X))  # noqa: B023
+        if not victim.__sklearn_is_fitted__():
+            found.append([*place[:2], "not fitted"])
+            continue
+        n_updates = victim._posterior.n_steps
+        if n_updates not in twins:
+            twins[n_updates] = twin(estimator, method, X, n_updates)
+        seen = report(victim, X, twins[n_updates])
+        lengths = [len(seen["history_steps"])]
+        if seen["history_steps"] != list(range(1, n_updates + 1)):
+            found.append([*place[:2], f"{n_updates} updates, {lengths} in the history"])
+        elif seen["history_lengths"] != lengths:
+            found.append([*place[:2], "traces of several lengths"])
+        elif seen["differences"] or not seen["usable"]:
+            found.append([*place[:2], *seen["differences"]])
+        elif not raised:
+            found.append([*place[:2], "no KeyboardInterrupt"])
+    return {"n_places": len(places), "found": found}
+
+
+def again(estimator, method, X):
+    """Return what the call begins from: a new estimator, or one amid a stream."""
+    victim = fresh(estimator)
+    return victim.partial_fit(X) if method == "partial_fit" else victim
+
+
+def twin(estimator, method, X, n_updates):
+    """Return the estimator after so many complete updates."""
+    other = again(estimator, method, X)
+    begun = other._posterior.n_steps if method == "partial_fit" else 0
+    try:
+        return fit_updates(other, X, n_updates - begun, method)
+    except AssertionError:  # there are no more
+        return other
+
+
+#: Functions between which a fit moves from update to update. Before and after the loop
+#: nothing is learned; compiled code and helpers are interrupted on their way back.
+WATCHED = {
+    ("engine.py", "learn"),
+    ("engine.py", "update"),
+    ("engine.py", "absorb"),
+    ("engine.py", "refresh"),
+    ("engine.py", "collect"),
+    ("engine.py", "update_topic_prior"),
+    ("monitor.py", "record"),
+    ("monitor.py", "end_pass"),
+    ("statistics.py", "absorb"),
+    ("statistics.py", "add"),
+    ("statistics.py", "decay"),
+    ("schedules.py", "one_pass"),
+    ("_hdp.py", "end_pass"),
+    ("_hdp.py", "begin_pass"),
+}
+
+
+def walk(on_line, call):
+    """Call with `on_line(file, line)` before each line of the watched functions."""
+
+    def local(frame, event, argument):
+        if event == "line":
+            on_line(Path(frame.f_code.co_filename).name, frame.f_lineno)
+        return local
+
+    def trace(frame, event, argument):
+        code = frame.f_code
+        watched = (Path(code.co_filename).name, code.co_name) in WATCHED
+        return local if watched else None
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+
+
+def list_lines(estimator, method, X):
+    """List (file, line, how often before) of the first and the third visit of lines."""
+    visits = {}
+
+    def note(*place):
+        visits[place] = visits.get(place, 0) + 1
+
+    victim = again(estimator, method, X)
+    walk(note, lambda: getattr(victim, method)(X))
+    return [
+        (*place, number)
+        for place, total in visits.items()
+        for number in (0, 2)
+        if number < total
+    ]
+
+
+def run_until(place, call):
+    """Send SIGINT before the line; whether KeyboardInterrupt came out."""
+    visits = [0]
+
+    def strike(*here):
+        if here == place[:2]:
+            if visits[0] == place[2]:
+                signal.raise_signal(signal.SIGINT)
+            visits[0] += 1
+
+    try:
+        walk(strike, call)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+SCENARIOS = {
+    "late": lambda e, n_jobs: interrupt_long_fit(e, n_jobs, early=False),
+    "early": lambda e, n_jobs: interrupt_long_fit(e, n_jobs, early=True),
+    "lines-fit": lambda e, n_jobs: interrupt_every_line(e, n_jobs, method="fit"),
+    "lines-partial_fit": lambda e, n_jobs: interrupt_every_line(
+        e, n_jobs, method="partial_fit"
+    ),
+}
+
+if __name__ == "__main__":
+    scenario, name, n_jobs = sys.argv[1:]
+    print(json.dumps(SCENARIOS[scenario](INSTANCES[name], int(n_jobs))))

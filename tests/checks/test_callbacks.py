@@ -1,0 +1,321 @@
+"""scikit-learn's callbacks see each pass, may stop a fit, and cannot harm it."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from checks.callbacks import Keep, Recorder, StopAfter, Trouble
+from checks.estimators import every_count_model, every_estimator, fresh
+from checks.states import assert_same, learned
+from skbnp import HDP
+from skbnp.callbacks import HeldOutMonitor
+
+MONSTERS = "troll dragon giant kraken gorgon basilisk".split()
+FRUITS = "apple cherry quince medlar plum grape".split()
+
+
+@pytest.fixture
+def text():
+    rng = np.random.default_rng(0)
+    return [" ".join(rng.choice(words, size=12)) for words in [MONSTERS, FRUITS] * 15]
+
+
+def scores(estimator, X, y):
+    """Scorer of several names; importable."""
+    return {"held_out": estimator.score(X)}
+
+
+def search(estimator, n_jobs=None, **parameters):
+    grid = parameters or {"topic_word_prior": [0.05, 0.5]}
+    return GridSearchCV(estimator, grid, cv=2, n_jobs=n_jobs)
+
+
+# -- what callbacks see ----------------------------------------------------------------
+
+
+@every_estimator()
+def test_hooks_run_around_the_fit_and_around_each_pass(estimator, counts):
+    recorder = Recorder()
+    estimator.set_callbacks(recorder).fit(counts)
+    one_pass = ["begin pass", "end pass"]
+    expected = ["setup", "begin fit", *3 * one_pass, "end fit", "teardown"]
+    assert recorder.events == expected
+
+
+@every_estimator()
+def test_hooks_get_the_callers_x_and_y(estimator, counts):
+    recorder, y = Recorder(), np.arange(60)
+    estimator.set_callbacks(recorder).fit(counts, y)
+    assert all(seen[0] is counts and seen[1] is y for seen in recorder.seen)
+
+
+@every_estimator()
+def test_callbacks_do_not_change_the_result(estimator, counts):
+    other = fresh(estimator).fit(counts)
+    estimator.set_callbacks(Keep(), Recorder(), HeldOutMonitor(counts)).fit(counts)
+    assert_same(learned(other), learned(estimator))
+
+
+@every_estimator()
+def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, counts):
+    before = set(vars(fresh(estimator).fit(counts)))
+    estimator.set_callbacks(Recorder()).fit(counts)
+    assert set(vars(estimator)) - before == {"_skl_callbacks"}
+
+
+def check_fitted_estimators(estimator, X):
+    """Raise unless callbacks get what a fit of so many passes would give.
+
+    And unless it stays so when the fit, and the estimator, go on.
+    """
+    keep = Keep()
+    estimator.set_params(tol=0.0).set_callbacks(keep).fit(X)
+    estimator.partial_fit(X)
+    n_passes = estimator.max_iter
+    assert len(keep.fitted) == n_passes
+    for number, (handed, copied) in enumerate(
+        zip(keep.fitted, keep.copies, strict=True)
+    ):
+        alone = fresh(estimator, max_iter=number + 1).fit(X)
+        assert_same(learned(alone), learned(handed))
+        assert_same(learned(copied), learned(handed), ignore=())
+        assert_same(alone.transform(X), handed.transform(X))
+        assert alone.score(X) == handed.score(X)
+        assert_same(alone.components_, handed.components_)
+
+
+@every_estimator()
+def test_callbacks_get_the_estimator_fitted_with_so_many_passes(estimator, counts):
+    check_fitted_estimators(estimator, counts)
+
+
+@every_estimator()
+def test_end_of_the_fit_hands_out_the_fitted_estimator(estimator, counts):
+    keep = Keep()
+    estimator.set_callbacks(keep).fit(counts)
+    assert_same(learned(estimator), learned(keep.final[0]))
+
+
+@every_estimator()
+def test_end_of_the_fit_tells_whether_it_has_converged(estimator, counts):
+    keep = Keep()
+    estimator.set_params(tol=0.5, max_iter=9).set_callbacks(keep).fit(counts)
+    assert estimator.converged_
+    assert keep.final[0].converged_
+
+
+@every_estimator()
+def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, counts):
+    keep = Keep()
+    other = fresh(estimator).fit(counts)
+    estimator.set_callbacks(keep).fit(counts)
+    estimator.partial_fit(counts)
+    assert_same(learned(other), learned(keep.final[0]))
+    assert_same(other.components_, keep.final[0].components_)
+
+
+# -- stopping and failing --------------------------------------------------------------
+
+
+@every_estimator()
+def test_callback_ends_the_fit_after_the_pass(estimator, counts):
+    two_passes = fresh(estimator, max_iter=2).fit(counts)
+    estimator.set_params(max_iter=50).set_callbacks(StopAfter(2)).fit(counts)
+    assert estimator.n_iter_ == 2
+    assert_same(learned(two_passes), learned(estimator))
+
+
+@every_estimator()
+def test_stopped_fit_is_closed_properly(estimator, counts):
+    recorder = Recorder()
+    estimator.set_callbacks(StopAfter(1), recorder).fit(counts)
+    assert recorder.events[-3:] == ["end pass", "end fit", "teardown"]
+
+
+@every_estimator()
+def test_callback_that_raises_leaves_the_last_complete_pass(estimator, counts):
+    two_passes = fresh(estimator, max_iter=2).fit(counts)
+    trouble = Trouble(2)
+    estimator.set_callbacks(trouble)
+    with pytest.raises(OSError, match="no space left"):
+        estimator.fit(counts)
+    assert_same(learned(two_passes), learned(estimator))
+    assert trouble.closed
+
+
+@every_estimator()
+def test_callback_that_raises_before_a_pass_leaves_the_pass_before(estimator, counts):
+    two_passes = fresh(estimator, max_iter=2).fit(counts)
+    estimator.set_callbacks(Trouble(3, "begin"))
+    with pytest.raises(OSError, match="no space left"):
+        estimator.fit(counts)
+    assert_same(learned(two_passes), learned(estimator))
+
+
+@every_estimator()
+def test_estimator_fits_again_after_a_callback_raised(estimator, counts):
+    other = fresh(estimator).fit(counts)
+    estimator.set_callbacks(Trouble(1))
+    with pytest.raises(OSError, match="no space left"):
+        estimator.fit(counts)
+    assert_same(learned(other), learned(estimator.set_callbacks().fit(counts)))
+
+
+# -- scikit-learn's own ----------------------------------------------------------------
+
+
+@every_estimator()
+def test_progress_bar_counts_passes(estimator, counts, capsys):
+    other = fresh(estimator).fit(counts)
+    estimator.set_callbacks(ProgressBar()).fit(counts)
+    assert "100%" in capsys.readouterr().out
+    assert_same(learned(other), learned(estimator))
+
+
+@every_count_model()
+def test_scoring_monitor_logs_each_pass(estimator, counts):
+    monitor = ScoringMonitor(scoring=scores)
+    estimator.set_callbacks(monitor).fit(counts, np.zeros(60))
+    log = monitor.get_logs().data
+    passes = [row["held_out"] for row in log if row["task_name"] == "pass"]
+    expected = [
+        fresh(estimator, max_iter=number).fit(counts).score(counts)
+        for number in (1, 2, 3)
+    ]
+    assert passes == expected
+
+
+@every_count_model()
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_bar_and_scoring_monitor_work_in_a_search(
+    estimator, n_jobs, counts, capsys
+):
+    # scikit-learn hands progress bars down, monitors stay with whom they are set on.
+    monitor = ScoringMonitor(scoring=scores)
+    grid = search(estimator.set_callbacks(monitor), n_jobs)
+    grid.set_callbacks(ProgressBar(max_propagation_depth=None))
+    grid.fit(counts, np.zeros(60))
+    assert "100%" in capsys.readouterr().out
+    logs = [row for log in monitor.get_logs(select="all") for row in log.data]
+    passes = [row for row in logs if row["task_name"] == "pass"]
+    # 2 settings on 2 folds and the last fit, 3 passes each.
+    assert len(passes) == (2 * 2 + 1) * 3
+    assert all(np.isfinite(row["held_out"]) for row in passes)
+
+
+# -- HeldOutMonitor --------------------------------------------------------------------
+
+
+@every_count_model()
+def test_held_out_monitor_records_the_score_of_each_pass(estimator, counts):
+    monitor = HeldOutMonitor(counts[40:])
+    estimator.set_callbacks(monitor).fit(counts[:40])
+    expected = [
+        fresh(estimator, max_iter=number).fit(counts[:40]).score(counts[40:])
+        for number in (1, 2, 3)
+    ]
+    assert monitor.history_["score"] == expected
+    assert monitor.history_["step"][-1] == estimator.history_["step"][-1]
+    assert monitor.history_["n_components"] == [4, 4, 4]
+    assert (np.diff(monitor.history_["seconds"]) > 0).all()
+
+
+@every_count_model()
+def test_held_out_monitor_may_skip_passes(estimator, counts):
+    monitor = HeldOutMonitor(counts[40:], every=2)
+    estimator.set_params(max_iter=5).set_callbacks(monitor).fit(counts[:40])
+    assert len(monitor.history_["score"]) == 2
+
+
+@every_count_model()
+def test_held_out_monitor_forgets_the_fit_before(estimator, counts):
+    monitor = HeldOutMonitor(counts[40:])
+    estimator.set_callbacks(monitor).fit(counts[:40]).fit(counts[:40])
+    assert len(monitor.history_["score"]) == 3
+
+
+@every_count_model()
+def test_held_out_monitor_works_in_a_pipeline(estimator, text):
+    vectorizer = CountVectorizer().fit(text)
+    monitor = HeldOutMonitor(vectorizer.transform(text[20:]))
+    model = make_pipeline(CountVectorizer(), estimator.set_callbacks(monitor))
+    model.fit(text[:20])
+    assert monitor.history_["score"][-1] == model.score(text[20:])
+
+
+@every_count_model()
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text):
+    vectorizer = CountVectorizer().fit(text)
+    monitor = HeldOutMonitor(vectorizer.transform(text[20:]))
+    model = make_pipeline(CountVectorizer(), estimator.set_callbacks(monitor))
+    name = model.steps[-1][0]
+    grid = search(model, n_jobs, **{f"{name}__topic_word_prior": [0.05, 0.5]})
+    grid.fit(text[:20])
+    assert len(monitor.history_["score"]) == 3
+    assert monitor.history_["score"][-1] == grid.best_estimator_.score(text[20:])
+
+
+@every_count_model()
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_early_stop_acts_on_every_fit_of_a_search(estimator, n_jobs, counts):
+    estimator.set_params(max_iter=50).set_callbacks(StopAfter(2))
+    grid = search(estimator, n_jobs).fit(counts)
+    plain = search(fresh(estimator, max_iter=2)).fit(counts)
+    assert grid.best_estimator_.n_iter_ == 2
+    np.testing.assert_array_equal(
+        grid.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"]
+    )
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, "2", None])
+def test_held_out_monitor_refuses_a_bad_interval(every, counts):
+    with pytest.raises(ValueError, match="every must be a positive integer"):
+        HeldOutMonitor(counts, every)
+
+
+@every_count_model()
+def test_held_out_monitor_refuses_bad_documents_by_name(estimator, counts):
+    estimator.set_callbacks(HeldOutMonitor(-counts))
+    with pytest.raises(ValueError, match="Negative values in data"):
+        estimator.fit(counts)
+
+
+@every_count_model()
+def test_held_out_monitor_refuses_another_vocabulary(estimator, counts):
+    estimator.set_callbacks(HeldOutMonitor(sp.csr_array((3, 7))))
+    with pytest.raises(ValueError, match="7"):
+        estimator.fit(counts)
+
+
+# -- negative controls -----------------------------------------------------------------
+
+
+class HandsOutItself(HDP):
+    """Gives callbacks live state in place of copies."""
+
+    def _fitted_attributes(self, posterior, *others, **more):
+        return super()._fitted_attributes(self._live(posterior), *others, **more)
+
+    def _live(self, posterior):
+        self._shared = getattr(self, "_shared", posterior)
+        return self._shared
+
+
+class HandsOutTooMuch(HDP):
+    """Counts one pass too many."""
+
+    def _fitted_attributes(self, posterior, history, n_iter, *others, **more):
+        return super()._fitted_attributes(
+            posterior, history, n_iter + (n_iter < self.max_iter), *others, **more
+        )
+
+
+@pytest.mark.parametrize("wrong", [HandsOutItself, HandsOutTooMuch])
+def test_check_fails_where_callbacks_get_another_estimator(wrong, counts):
+    with pytest.raises(AssertionError):
+        check_fitted_estimators(wrong(4, max_iter=3, random_state=0), counts)

@@ -1,0 +1,236 @@
+"""The same seed gives the same bits, whoever does the work."""
+
+import joblib
+import numpy as np
+import pytest
+
+from checks.corpora import topic_counts
+from checks.estimators import EVALUATIONS, every_estimator, every_method, fresh
+from checks.states import (
+    assert_same,
+    check_leaves_global_random_state,
+    learned,
+)
+from skbnp import HDP
+from skbnp.inference import batch
+from skbnp.inference.batch import Batch
+
+N_JOBS = [2, 3, -1]
+
+
+@pytest.fixture(scope="module")
+def many():
+    return topic_counts(240, 30)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of some hundred counts, as large corpora have them."""
+    monkeypatch.setattr(batch, "BLOCK_SIZE", 150)
+
+
+def parallel(estimator, **changes):
+    """Large minibatches, so that there is something to share out."""
+    return fresh(estimator, batch_size=100, max_iter=2, **changes)
+
+
+def check_jobs_do_not_matter(estimator, run, n_jobs):
+    """Raise unless `run` of the estimator gives the same bits with so many jobs."""
+    one = run(parallel(estimator, n_jobs=1))
+    assert_same(one, run(parallel(estimator, n_jobs=n_jobs)))
+
+
+def check_same_seed_same_bits(make, run):
+    """Raise unless two estimators, made alike, give the same bits."""
+    assert_same(run(make()), run(make()))
+
+
+def check_seed_matters(estimator, run):
+    """Raise unless another seed gives another result."""
+    one, two = (run(fresh(estimator, random_state=seed)) for seed in (0, 1))
+    with pytest.raises(AssertionError):
+        assert_same(one, two)
+
+
+@every_estimator()
+def test_batches_have_several_blocks(estimator, many, small_blocks):
+    rows = parallel(estimator).get_params().get("batch_size", len(many.indptr) - 1)
+    assert len(Batch.from_counts(many[:rows]).blocks) > 3
+    assert len(Batch.from_counts(many).blocks) > 3
+
+
+@every_method("fit", "partial_fit")
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_learning_does_not_depend_on_the_number_of_jobs(
+    estimator, method, n_jobs, many, small_blocks, seed
+):
+    estimator.set_params(random_state=seed)
+    check_jobs_do_not_matter(
+        estimator, lambda e: learned(getattr(e, method)(many)), n_jobs
+    )
+
+
+@every_method(*EVALUATIONS)
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_evaluation_does_not_depend_on_the_number_of_jobs(
+    fitted, method, n_jobs, small_blocks
+):
+    X = topic_counts(240, 24)
+    one = getattr(fitted, method)(X)
+    assert_same(one, getattr(fitted.set_params(n_jobs=n_jobs), method)(X))
+
+
+@every_estimator()
+def test_number_of_jobs_may_change_in_a_stream(estimator, many, small_blocks):
+    one, two = parallel(estimator, n_jobs=1), parallel(estimator, n_jobs=2)
+    for part, n_jobs in [(many[:100], 3), (many[100:200], 1), (many[200:], 2)]:
+        one.partial_fit(part)
+        two.set_params(n_jobs=n_jobs).partial_fit(part)
+    assert_same(learned(one), learned(two))
+
+
+@every_method("fit", "partial_fit")
+def test_threading_backend_of_joblib_gives_the_same_bits(
+    estimator, method, many, small_blocks
+):
+    one = getattr(parallel(estimator), method)(many)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        two = getattr(parallel(estimator), method)(many)
+        distr, score = two.transform(many), two.score(many)
+    assert_same(learned(one), learned(two))
+    assert_same((one.transform(many), one.score(many)), (distr, score))
+
+
+@every_estimator()
+def test_processes_of_joblib_give_the_same_bits(estimator, many):
+    X = many[:60]
+    one = parallel(estimator).fit(X)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        two = parallel(estimator).fit(X)
+        distr, score = two.transform(X), two.score(X)
+    assert_same(learned(one), learned(two))
+    assert_same((one.transform(X), one.score(X)), (distr, score))
+
+
+@every_estimator()
+def test_explicit_jobs_win_over_the_configuration(estimator, many):
+    one = parallel(estimator).fit(many)
+    with joblib.parallel_config(n_jobs=2):
+        two = parallel(estimator, n_jobs=1).fit(many)
+    assert_same(learned(one), learned(two))
+
+
+@every_method("fit", "partial_fit")
+def test_same_seed_gives_the_same_bits(estimator, method, counts, seed):
+    check_same_seed_same_bits(
+        lambda: fresh(estimator, random_state=seed),
+        lambda e: learned(getattr(e, method)(counts)),
+    )
+
+
+@every_method("fit", "partial_fit")
+def test_equal_random_states_give_the_same_bits(estimator, method, counts, seed):
+    check_same_seed_same_bits(
+        lambda: fresh(estimator, random_state=np.random.RandomState(seed)),
+        lambda e: learned(getattr(e, method)(counts)),
+    )
+
+
+@every_estimator()
+def test_second_fit_with_the_same_seed_gives_the_same_bits(estimator, counts):
+    one = learned(fresh(estimator).fit(counts))
+    assert_same(one, learned(estimator.fit(counts).fit(counts)))
+
+
+@every_estimator()
+def test_fit_transform_equals_fit_and_transform(estimator, counts):
+    one = fresh(estimator).fit(counts).transform(counts)
+    assert_same(one, estimator.fit_transform(counts))
+
+
+@every_method("fit", "partial_fit")
+def test_another_seed_gives_another_result(estimator, method, counts):
+    check_seed_matters(
+        estimator, lambda e: getattr(e, method)(counts).transform(counts)
+    )
+
+
+@every_estimator()
+def test_random_state_moves_on_between_fits(estimator, counts):
+    estimator.set_params(random_state=np.random.RandomState(0))
+    one = estimator.fit(counts).transform(counts)
+    two = estimator.fit(counts).transform(counts)
+    with pytest.raises(AssertionError):
+        assert_same(one, two)
+
+
+@every_estimator()
+def test_no_random_state_draws_from_that_of_numpy(estimator, counts):
+    estimator.set_params(random_state=None)
+    results = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        results.append(learned(estimator.fit(counts)))
+    assert_same(*results)
+
+
+@every_method("fit", "partial_fit", "fit_transform")
+def test_learning_with_a_seed_leaves_global_random_states(estimator, method, counts):
+    check_leaves_global_random_state(lambda: getattr(estimator, method)(counts))
+
+
+# -- negative controls -----------------------------------------------------------------
+
+
+class SumsByJob(HDP):
+    """Adds one part for each job, in parts whose size is that of the job."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        parts = np.array_split(np.random.default_rng(0).random(9999), self.n_jobs)
+        self.topic_weights_ *= sum(np.cumsum(part)[-1] for part in parts)
+        return self
+
+
+class Restless(HDP):
+    """Draws from the global generator."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.topic_weights_ *= np.random.random()  # noqa: NPY002
+        return self
+
+
+class Fixed(HDP):
+    """Ignores its seed."""
+
+    def fit(self, X, y=None):
+        seed, self.random_state = self.random_state, 0
+        super().fit(X)
+        self.random_state = seed
+        return self
+
+
+def _fit(X):
+    return lambda estimator: learned(estimator.fit(X))
+
+
+def test_check_fails_where_sums_depend_on_the_number_of_jobs(many):
+    with pytest.raises(AssertionError):
+        check_jobs_do_not_matter(SumsByJob(4, random_state=0), _fit(many), 3)
+
+
+def test_check_fails_where_the_same_seed_gives_other_bits(counts):
+    with pytest.raises(AssertionError):
+        check_same_seed_same_bits(lambda: Restless(4, random_state=0), _fit(counts))
+
+
+def test_check_fails_where_the_seed_is_ignored(counts):
+    with pytest.raises(pytest.fail.Exception):
+        check_seed_matters(Fixed(4, max_iter=1), lambda e: e.fit(counts).components_)
+
+
+def test_check_fails_where_global_generators_are_drawn_from(counts):
+    wrong = Restless(4, max_iter=1, random_state=0)
+    with pytest.raises(AssertionError):
+        check_leaves_global_random_state(lambda: wrong.fit(counts))

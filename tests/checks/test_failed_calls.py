@@ -1,0 +1,213 @@
+"""A call that fails leaves the estimator as it was, or at its last complete update."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from checks.bad_input import CORRUPT, KINDS, VALUES
+from checks.estimators import every_estimator, every_method, fresh
+from checks.failures import Failure, failing_visit, fit_updates
+from checks.states import assert_same, learned, snapshot
+from skbnp import HDP
+
+_KINDS = [
+    "no-rows",
+    "one-dimensional",
+    "object-strings",
+    "complex-csr",
+    "timedelta",
+    "none",
+]
+SOME_BAD = {
+    "negative": VALUES["negative"],
+    "nan": VALUES["nan"],
+    "inf-csr": VALUES["inf-csr"],
+    **{name: KINDS[name] for name in _KINDS},
+    "csr-index-beyond": CORRUPT["csr-index-beyond"],
+    "csc-indptr-falls": CORRUPT["csc-indptr-falls"],
+    "coo-row-negative": CORRUPT["coo-row-negative"],
+}
+each_bad = pytest.mark.parametrize("bad", SOME_BAD.values(), ids=SOME_BAD.keys())
+
+
+def check_failure_leaves(estimator, method, X, error=(ValueError, TypeError)):
+    """Raise unless the call fails and nothing of the estimator has changed."""
+    before = snapshot(estimator)
+    with pytest.raises(error):
+        getattr(estimator, method)(X)
+    assert_same(before, vars(estimator), ignore=())
+
+
+def check_failure_leaves_unfitted(estimator, method, X):
+    """Raise unless the call fails and the estimator is not fitted afterwards."""
+    with pytest.raises(Failure):
+        getattr(estimator, method)(X)
+    assert not estimator.__sklearn_is_fitted__()
+
+
+@every_method("fit", "partial_fit", "fit_transform")
+@each_bad
+def test_refused_first_call_leaves_no_trace(estimator, method, bad, counts):
+    check_failure_leaves(estimator, method, bad.spoil(counts))
+
+
+@every_method("fit", "partial_fit", "transform", "score", "elbo")
+@each_bad
+def test_refused_later_call_leaves_no_trace(fitted, method, bad, counts):
+    check_failure_leaves(fitted, method, bad.spoil(counts))
+
+
+@every_estimator()
+def test_refused_warm_start_leaves_no_trace(fitted, counts):
+    fitted.set_params(warm_start=True)
+    check_failure_leaves(fitted, "fit", counts[:, :5])
+
+
+@every_method("partial_fit", "transform", "score", "elbo")
+def test_call_with_another_vocabulary_leaves_no_trace(fitted, method, counts):
+    check_failure_leaves(fitted, method, counts[:, :5])
+
+
+@every_method("fit", "partial_fit")
+def test_first_call_without_jobs_leaves_no_trace(estimator, method, counts):
+    check_failure_leaves(estimator.set_params(n_jobs=0), method, counts)
+
+
+@every_estimator()
+def test_later_chunk_without_jobs_leaves_no_trace(fitted, counts):
+    check_failure_leaves(fitted.set_params(n_jobs=0), "partial_fit", counts)
+
+
+@every_estimator()
+def test_failure_in_the_first_minibatch_of_a_stream_leaves_it_unfitted(
+    estimator, counts
+):
+    with failing_visit(1):
+        check_failure_leaves_unfitted(estimator, "partial_fit", counts)
+
+
+@every_estimator()
+def test_stream_begins_anew_after_a_failed_first_call(estimator, counts):
+    with failing_visit(1), pytest.raises(Failure):
+        estimator.partial_fit(counts)
+    other = fresh(estimator).partial_fit(counts[:, :7])
+    assert_same(learned(other), learned(estimator.partial_fit(counts[:, :7])))
+
+
+@every_estimator()
+def test_failure_in_the_first_minibatch_of_a_chunk_leaves_no_trace(fitted, counts):
+    with failing_visit(1):
+        check_failure_leaves(fitted, "partial_fit", counts, error=Failure)
+
+
+@every_estimator()
+@pytest.mark.parametrize("number", [2, 3])
+def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(
+    fitted, number, counts
+):
+    other = copy.deepcopy(fitted)
+    with failing_visit(number), pytest.raises(Failure):
+        fitted.partial_fit(counts)
+    other.partial_fit(counts[: 16 * (number - 1)])
+    assert_same(learned(other), learned(fitted))
+
+
+@every_estimator()
+def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
+    estimator, counts
+):
+    posteriors = []
+    with (
+        failing_visit(3, visited=lambda p: posteriors.append(copy.deepcopy(p))),
+        pytest.raises(Failure),
+    ):
+        estimator.partial_fit(counts)
+    assert_same(posteriors[2], estimator._posterior)
+    assert estimator.history_["step"] == [1, 2]
+
+
+@every_estimator()
+def test_stream_goes_on_after_a_failure_as_if_the_chunk_had_ended_there(fitted, counts):
+    other = copy.deepcopy(fitted)
+    with failing_visit(2), pytest.raises(Failure):
+        fitted.partial_fit(counts)
+    other.partial_fit(counts[:16]).partial_fit(counts[16:])
+    assert_same(learned(other), learned(fitted.partial_fit(counts[16:])))
+
+
+@every_estimator()
+@pytest.mark.parametrize("error", [Failure, MemoryError, KeyboardInterrupt])
+def test_failure_in_fit_leaves_the_complete_updates(estimator, error, counts):
+    other = fit_updates(fresh(estimator), counts, 2)
+    with failing_visit(3, error), pytest.raises(error):
+        estimator.fit(counts)
+    assert_same(learned(other), learned(estimator))
+    assert estimator.history_["step"] == [1, 2]
+
+
+@every_estimator()
+def test_estimator_is_usable_after_a_failure_in_fit(estimator, counts):
+    with failing_visit(3), pytest.raises(Failure):
+        estimator.fit(counts)
+    assert np.isfinite(estimator.score(counts))
+    assert estimator.history_["n_components"][-1] == estimator.n_components_
+    assert np.isfinite(estimator.elbo_)
+
+
+@every_estimator()
+def test_failure_before_the_first_update_of_fit_leaves_finite_numbers(
+    estimator, counts
+):
+    with failing_visit(1), pytest.raises(Failure):
+        estimator.fit(counts)
+    assert np.isfinite(estimator.transform(counts)).all()
+    assert abs(estimator.elbo_) < 1e6  # nats per token
+
+
+@every_estimator()
+def test_fit_starts_afresh_after_a_failure(estimator, counts):
+    other = fresh(estimator).fit(counts)
+    with failing_visit(2), pytest.raises(Failure):
+        estimator.fit(counts)
+    assert_same(learned(other), learned(estimator.fit(counts)))
+
+
+# -- negative controls -----------------------------------------------------------------
+
+
+class CountsFirst(HDP):
+    """Notes the width before it looks at the values."""
+
+    def partial_fit(self, X, y=None):
+        self.n_features_in_ = np.shape(X)[-1]
+        return super().partial_fit(X)
+
+
+class ForgetsFirst(HDP):
+    """Drops the old topics before it looks at the data."""
+
+    def fit(self, X, y=None):
+        self.__dict__.pop("topic_weights_", None)
+        return super().fit(X)
+
+
+def test_check_fails_where_a_refused_first_call_leaves_a_trace():
+    with pytest.raises(AssertionError, match="n_features_in_"):
+        check_failure_leaves(CountsFirst(4), "partial_fit", np.full((2, 3), -1.0))
+
+
+def test_check_fails_where_a_refused_later_call_leaves_a_trace(counts):
+    wrong = ForgetsFirst(4, max_iter=1).fit(counts)
+    with pytest.raises(AssertionError, match="topic_weights_"):
+        check_failure_leaves(wrong, "fit", -counts)
+
+
+def test_check_fails_where_a_call_that_should_fail_succeeds(counts):
+    with pytest.raises(pytest.fail.Exception):
+        check_failure_leaves(HDP(4, max_iter=1), "fit", counts)
+
+
+def test_updates_are_counted(counts):
+    with pytest.raises(AssertionError, match="not more than 3 updates"):
+        fit_updates(HDP(4, learning_method="batch", max_iter=3, tol=0), counts, 3)

@@ -1,0 +1,104 @@
+"""Ctrl-C ends a fit soon, and leaves the state of the last complete update."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checks.estimators import INSTANCES
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="a thread cannot interrupt the main thread there"
+)
+
+RUNNER = Path(__file__).with_name("interrupt_runner.py")
+#: Seconds within which KeyboardInterrupt must come out.
+SOON = 2.0
+
+each_instance = pytest.mark.parametrize("name", list(INSTANCES))
+each_n_jobs = pytest.mark.parametrize("n_jobs", [1, 2])
+
+
+def run(scenario, name, n_jobs):
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), scenario, name, str(n_jobs)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check_interrupt(seen):
+    """Raise unless the interrupt came out in time and left a consistent estimator."""
+    assert seen["raised_after"] is not None, "KeyboardInterrupt was swallowed"
+    assert seen["raised_after"] < SOON
+    assert seen["history_steps"] == list(range(1, seen["n_updates"] + 1))
+    assert seen["history_lengths"] == [seen["n_updates"]]
+    assert seen["usable"]
+    assert seen["differences"] == []
+
+
+@each_instance
+@each_n_jobs
+def test_interrupt_leaves_the_last_complete_update(name, n_jobs):
+    seen = run("late", name, n_jobs)
+    check_interrupt(seen)
+    assert seen["n_updates"] >= 1
+
+
+@pytest.mark.parametrize("name", ["HDP-batch"])
+@each_n_jobs
+def test_interrupt_before_the_first_complete_pass_leaves_the_start(name, n_jobs):
+    seen = run("early", name, n_jobs)
+    check_interrupt(seen)
+    assert seen["n_updates"] == 0
+
+
+LINES = [("fit", name) for name in INSTANCES] + [("partial_fit", "HDP-online")]
+
+
+@pytest.mark.parametrize(("method", "name"), LINES)
+def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
+    seen = run(f"lines-{method}", name, 1)
+    assert seen["n_places"] > 50
+    assert not seen["found"], seen["found"][:10]
+
+
+# -- negative controls -----------------------------------------------------------------
+
+SOUND = {
+    "raised_after": 0.1,
+    "n_updates": 2,
+    "history_steps": [1, 2],
+    "history_lengths": [2],
+    "usable": True,
+    "differences": [],
+}
+
+
+def test_check_passes_on_a_sound_interrupt():
+    check_interrupt(SOUND)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"raised_after": None},
+        {"raised_after": 2.5},
+        {"history_steps": [1]},
+        {"history_lengths": [1, 2]},
+        {"n_updates": 3},
+        {"usable": False},
+        {"differences": ["._posterior.n_seen: 1 is not 2"]},
+    ],
+    ids=str,
+)
+def test_check_fails_on_an_unsound_interrupt(change):
+    with pytest.raises(AssertionError):
+        check_interrupt(SOUND | change)

@@ -1,0 +1,189 @@
+"""Parameters of a wrong type or outside their range are refused by name."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils._param_validation import InvalidParameterError
+
+from checks.estimators import INSTANCES, every_estimator
+from skbnp import HDP
+
+NAN, INF = float("nan"), float("inf")
+_COUNT = [0, -1, 2.5, 3.0, NAN, INF, "3", None, [3], 1 + 0j]
+_POSITIVE = [0, 0.0, -1e-300, -1.0, NAN, INF, -INF, "1", None, [1.0], 1j]
+_NOT_NEGATIVE = [-1e-300, -1, NAN, INF, "1", None, [1.0]]
+_NO_PAIR = [
+    (1.0,),
+    (1.0, 1.0, 1.0),
+    (),
+    (0.0, 1.0),
+    (1.0, 0.0),
+    (-1.0, 1.0),
+    (1.0, NAN),
+    (INF, 1.0),
+    ("a", "b"),
+    (1j, 1.0),
+    (None, 1.0),
+    [[1.0, 1.0]],
+    1.0,
+    "ab",
+    None,
+    {"shape": 1.0, "rate": 1.0},
+]
+
+#: Values that an estimator with the parameter must refuse.
+BAD = {
+    "n_components": _COUNT,
+    "learning_method": ["Batch", "svi", "", 1, None, True],
+    "doc_concentration": _POSITIVE,
+    "corpus_concentration": _POSITIVE,
+    "topic_word_prior": _POSITIVE,
+    "learn_priors": ["yes", "topics", None, 2, 0.5],
+    "corpus_concentration_prior": _NO_PAIR,
+    "doc_concentration_prior": _NO_PAIR,
+    "batch_size": _COUNT,
+    "learning_offset": _NOT_NEGATIVE,
+    "learning_decay": [0.0, 0.49, 1.01, -1, NAN, INF, "0.7", None],
+    "total_samples": [0, -1, NAN, INF, "100", [100]],
+    "max_iter": _COUNT,
+    "tol": _NOT_NEGATIVE,
+    "max_doc_update_iter": _COUNT,
+    "mean_change_tol": _NOT_NEGATIVE,
+    "warm_up": [-1, 0.5, 2.0, NAN, "1", None],
+    "init": ["kmeans", "Docs", None, 0, np.ones((4, 24))],
+    "n_jobs": [0, 1.5, "2", [1]],
+    "random_state": [-1, 2**32, 0.5, "seed", np.random.default_rng(0)],
+    "verbose": [-1, 1.5, "yes", None],
+    "warm_start": ["yes", 2, None, 0.5],
+}
+
+#: What `partial_fit` reads at every call.
+READ_LATER = (
+    "batch_size",
+    "learning_offset",
+    "learning_decay",
+    "total_samples",
+    "max_doc_update_iter",
+    "mean_change_tol",
+    "warm_up",
+    "learn_priors",
+    "corpus_concentration_prior",
+    "doc_concentration_prior",
+    "n_jobs",
+)
+
+
+def check_refuses_parameter(estimator, method, name, value, X):
+    """Raise unless the method raises a ValueError that names the parameter.
+
+    Where the constraint is declared it is scikit-learn's InvalidParameterError; pairs
+    and numbers of jobs are our own check and joblib's.
+    """
+    estimator.set_params(**{name: value})
+    with pytest.raises(ValueError, match=rf"\b{name}\b") as caught:
+        getattr(estimator, method)(X)
+    if not name.endswith("_prior") and not (name == "n_jobs" and value == 0):
+        assert isinstance(caught.value, InvalidParameterError)
+
+
+def each_bad_value(names=tuple(BAD), most=None):
+    return pytest.mark.parametrize(
+        ("estimator", "name", "value"),
+        [
+            pytest.param(e, name, value, id=f"{label}-{name}-{str(value)[:16]}")
+            for label, e in INSTANCES.items()
+            for name in names
+            if name in e.get_params()
+            for value in BAD[name][:most]
+        ],
+        indirect=["estimator"],
+    )
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@each_bad_value()
+def test_bad_parameter_is_refused_by_name(estimator, method, name, value, counts):
+    check_refuses_parameter(estimator, method, name, value, counts)
+
+
+@each_bad_value(READ_LATER, most=2)
+def test_bad_parameter_set_between_chunks_is_refused_by_name(
+    fitted, name, value, counts
+):
+    check_refuses_parameter(fitted, "partial_fit", name, value, counts)
+
+
+@each_bad_value(most=1)
+def test_bad_parameter_leaves_the_estimator_unfitted(estimator, name, value, counts):
+    estimator.set_params(**{name: value})
+    before = set(vars(estimator))
+    with pytest.raises(ValueError, match=name):
+        estimator.fit(counts)
+    assert set(vars(estimator)) == before
+
+
+@every_estimator()
+def test_table_of_bad_values_covers_every_parameter(estimator):
+    assert estimator.get_params().keys() <= BAD.keys()
+
+
+@every_estimator()
+def test_constructor_accepts_and_keeps_whatever_it_is_given(estimator):
+    bad = {name: BAD[name][0] for name in estimator.get_params()}
+    kept = type(estimator)(**bad).get_params()
+    assert all(kept[name] is value for name, value in bad.items())
+
+
+@every_estimator()
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_components", np.int64(3)),
+        ("doc_concentration", np.float32(0.5)),
+        ("doc_concentration", 2),
+        ("corpus_concentration_prior", [2, 1]),
+        ("doc_concentration_prior", (np.float64(2.0), 1)),
+        ("learn_priors", True),
+        ("learn_priors", False),
+        ("learning_decay", 0.5),
+        ("learning_decay", 1),
+        ("learning_offset", 0),
+        ("total_samples", 1e6),
+        ("mean_change_tol", 0),
+        ("n_jobs", -1),
+        ("random_state", np.random.RandomState(0)),
+        ("random_state", None),
+        ("random_state", 2**32 - 1),
+        ("warm_up", 0),
+    ],
+)
+def test_parameter_on_the_border_of_its_range_is_accepted(
+    estimator, name, value, counts
+):
+    if name in estimator.get_params():
+        estimator.set_params(**{name: value})
+    distr = estimator.fit(counts).transform(counts)
+    assert np.isfinite(distr).all()
+
+
+# -- negative controls -----------------------------------------------------------------
+
+
+class Lenient(HDP):
+    """Falls back to defaults without a word."""
+
+    def fit(self, X, y=None):
+        clone(self).set_params(**HDP(n_components=2, max_iter=1).get_params())
+        return self
+
+
+class Vague(HDP):
+    def fit(self, X, y=None):
+        raise ValueError("Bad parameter.")
+
+
+@pytest.mark.parametrize("wrong", [Lenient, Vague])
+@pytest.mark.parametrize("name", list(BAD))
+def test_check_fails_on_an_estimator_that_does_not_refuse(wrong, name, counts):
+    with pytest.raises((pytest.fail.Exception, AssertionError)):
+        check_refuses_parameter(wrong(), "fit", name, BAD[name][0], counts)

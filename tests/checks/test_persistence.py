@@ -1,0 +1,262 @@
+"""Saving, copying and going on change nothing that they should not change."""
+
+import copy
+import io
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from checks.estimators import EVALUATIONS, every_estimator, every_method, fresh
+from checks.states import assert_same, learned, snapshot
+from skbnp import HDP
+
+
+def _through_joblib(estimator):
+    buffer = io.BytesIO()
+    joblib.dump(estimator, buffer)
+    buffer.seek(0)
+    return joblib.load(buffer)
+
+
+COPIES = {
+    "pickle": lambda e: pickle.loads(pickle.dumps(e)),
+    "old-pickle": lambda e: pickle.loads(pickle.dumps(e, protocol=2)),
+    "joblib": _through_joblib,
+    "deepcopy": copy.deepcopy,
+}
+each_copy = pytest.mark.parametrize("through", COPIES.values(), ids=COPIES.keys())
+
+
+def check_stream_survives(estimator, through, chunks):
+    """Raise unless a stream goes on after a copy as it does without."""
+    copied = clone(estimator)
+    for chunk in chunks:
+        estimator.partial_fit(chunk)
+        copied = through(copied.partial_fit(chunk))
+    assert_same(learned(estimator), learned(copied))
+
+
+@every_estimator()
+@each_copy
+def test_copy_in_the_middle_of_a_stream_goes_on_with_the_same_bits(
+    estimator, through, counts
+):
+    check_stream_survives(estimator, through, [counts[:20], counts[20:45], counts[45:]])
+
+
+@every_estimator()
+@each_copy
+def test_copy_holds_the_same_state(fitted, through):
+    assert_same(vars(fitted), vars(through(fitted)), ignore=())
+
+
+@every_method(*EVALUATIONS)
+@each_copy
+def test_copy_gives_the_same_results(fitted, method, through, counts):
+    copied = through(fitted)
+    assert_same(getattr(fitted, method)(counts), getattr(copied, method)(counts))
+
+
+@every_estimator()
+@each_copy
+def test_copy_of_an_unfitted_estimator_is_unfitted(estimator, through):
+    assert_same(vars(estimator), vars(through(estimator)))
+
+
+@every_estimator()
+def test_copy_is_independent_of_the_original(fitted, counts):
+    copied = copy.deepcopy(fitted)
+    before = snapshot(fitted)
+    copied.partial_fit(counts)
+    assert_same(before, vars(fitted), ignore=())
+
+
+@every_estimator()
+def test_same_version_loads_without_a_warning(fitted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pickle.loads(pickle.dumps(fitted))
+
+
+@every_estimator()
+def test_other_version_loads_with_a_warning(fitted, monkeypatch):
+    state = {**fitted.__getstate__(), "_skbnp_version": "0.0.0"}
+    monkeypatch.setattr(type(fitted), "__getstate__", lambda self: state)
+    saved = pickle.dumps(fitted)
+    with pytest.warns(UserWarning, match=r"saved by skbnp 0\.0\.0 and is loaded by"):
+        pickle.loads(saved)
+
+
+@every_estimator()
+def test_version_is_saved_but_is_no_attribute(fitted):
+    assert "_skbnp_version" in fitted.__getstate__()
+    assert not hasattr(pickle.loads(pickle.dumps(fitted)), "_skbnp_version")
+
+
+@every_estimator()
+def test_memory_mapped_estimator_evaluates_with_the_same_bits(fitted, counts, tmp_path):
+    joblib.dump(fitted, tmp_path / "model")
+    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+    assert_same(fitted.transform(counts), mapped.transform(counts))
+    assert_same(fitted.score(counts), mapped.score(counts))
+    assert_same(fitted.elbo(counts), mapped.elbo(counts))
+
+
+@every_estimator()
+def test_memory_mapped_estimator_learns_with_the_same_bits(fitted, counts, tmp_path):
+    joblib.dump(fitted, tmp_path / "model")
+    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+    fitted.partial_fit(counts)
+    mapped.partial_fit(counts)
+    assert_same(fitted.components_, mapped.components_)
+
+
+@every_estimator()
+def test_clone_has_the_parameters_and_nothing_learned(fitted):
+    assert learned(clone(fitted)) == {}
+    assert_same(fitted.get_params(), clone(fitted).get_params())
+
+
+@every_estimator()
+def test_clone_learns_the_same_bits(fitted, counts):
+    assert_same(learned(fitted), learned(clone(fitted).fit(counts)))
+
+
+@every_estimator()
+def test_parameters_set_before_fit_equal_those_of_the_constructor(estimator, counts):
+    changes = {"n_components": 3, "topic_word_prior": 0.2, "max_iter": 2}
+    one = fresh(estimator, **changes).fit(counts)
+    two = type(estimator)().set_params(**estimator.get_params())
+    two.set_params(**{n: v for n, v in changes.items() if n in two.get_params()})
+    assert_same(learned(one), learned(two.fit(counts)))
+
+
+@every_estimator()
+def test_fit_does_not_change_parameters(estimator, counts):
+    before = estimator.get_params()
+    estimator.fit(counts).partial_fit(counts)
+    after = estimator.get_params()
+    assert all(after[name] is value for name, value in before.items())
+
+
+@every_estimator()
+def test_fit_starts_afresh_whatever_was_learned_before(estimator, counts):
+    other = clone(estimator).fit(counts[:, :9])
+    estimator.fit(counts).partial_fit(counts)
+    assert_same(learned(other), learned(estimator.fit(counts[:, :9])))
+
+
+# -- going on --------------------------------------------------------------------------
+
+
+@every_estimator()
+def test_warm_start_of_an_unfitted_estimator_is_an_ordinary_fit(estimator, counts):
+    other = clone(estimator).fit(counts)
+    estimator.set_params(warm_start=True)
+    assert_same(learned(other), learned(estimator.fit(counts)))
+
+
+@every_estimator()
+def test_warm_start_continues_the_trace(estimator, counts):
+    estimator.set_params(warm_start=True).fit(counts)
+    n_updates = estimator.history_["step"][-1]
+    seconds = estimator.history_["seconds"][-1]
+    estimator.fit(counts)
+    assert estimator.history_["step"] == list(range(1, 2 * n_updates + 1))
+    assert estimator.history_["seconds"][n_updates] >= seconds
+    assert len({len(trace) for trace in estimator.history_.values()}) == 1
+
+
+@every_estimator()
+def test_warm_start_keeps_the_topics(estimator, counts):
+    # One further pass moves a topic less than it differs from the others.
+    estimator.set_params(warm_start=True, max_iter=10).fit(counts)
+    before = estimator.topic_word_distr_
+    after = estimator.set_params(max_iter=1).fit(counts).topic_word_distr_
+    distance = np.abs(before[:, None] - after[None]).sum(axis=2)
+    used = estimator.topic_weights_ > 0.1
+    assert (distance.argmin(axis=1) == np.arange(len(before)))[used].all()
+
+
+@every_estimator()
+def test_warm_start_counts_the_passes_of_the_last_fit(estimator, counts):
+    estimator.set_params(warm_start=True).fit(counts).set_params(max_iter=2)
+    assert estimator.fit(counts).n_iter_ == 2
+
+
+def is_batch(estimator):
+    return estimator.get_params().get("learning_method") == "batch"
+
+
+def check_bound_never_falls(elbo, below=1e-9):
+    """Raise unless each value is at least the one before it, up to rounding."""
+    falls = np.diff(elbo)
+    assert (falls >= -below).all(), falls.min()
+
+
+@every_estimator(is_batch)
+def test_more_passes_of_batch_learning_never_give_a_worse_bound(
+    estimator, counts, seed
+):
+    estimator.set_params(max_iter=15, warm_up=0, random_state=seed).fit(counts)
+    check_bound_never_falls(estimator.history_["elbo"])
+
+
+@every_estimator(is_batch)
+@pytest.mark.parametrize("start", [0, 4, 28])
+def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(
+    estimator, start, counts
+):
+    """Topics go on; documents start afresh, and may end in another optimum."""
+    estimator.set_params(max_iter=5, warm_up=0, warm_start=True, random_state=start)
+    for _ in range(4):
+        estimator.fit(counts)
+    trace = np.array(estimator.history_["elbo"])
+    for begin in range(0, 20, 5):
+        check_bound_never_falls(trace[begin : begin + 5])
+    assert np.diff(trace).min() > -5e-3
+
+
+@every_estimator()
+def test_partial_fit_goes_on_from_fit(fitted, counts):
+    n_updates, n_iter = fitted.history_["step"][-1], fitted.n_iter_
+    fitted.partial_fit(counts[:16])
+    assert fitted.history_["step"][-1] == n_updates + 1
+    assert fitted.n_iter_ == n_iter + 1
+
+
+@every_estimator()
+def test_chunks_cut_where_minibatches_end_equal_one_chunk(estimator, counts):
+    # The start is drawn from the first call alone, so that it is the same call here.
+    one = clone(estimator).partial_fit(counts).partial_fit(counts)
+    estimator.partial_fit(counts).partial_fit(counts[:32]).partial_fit(counts[32:])
+    assert one.n_iter_ == estimator.n_iter_ - 1
+    one.n_iter_ += 1
+    assert_same(learned(one), learned(estimator))
+
+
+# -- negative controls -----------------------------------------------------------------
+
+
+class ForgetsTheTrace(HDP):
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "n_iter_"}
+
+    def __setstate__(self, state):
+        super().__setstate__({**state, "n_iter_": 0})
+
+
+def test_check_fails_where_a_copy_loses_something(counts):
+    wrong = ForgetsTheTrace(4, random_state=0)
+    with pytest.raises(AssertionError):
+        check_stream_survives(wrong, COPIES["pickle"], [counts[:20], counts[20:]])
+
+
+def test_check_fails_where_the_bound_falls():
+    with pytest.raises(AssertionError):
+        check_bound_never_falls([-3.0, -2.0, -2.00001])

@@ -1,0 +1,271 @@
+"""Evaluation reads: it changes nothing, draws nothing, and treats rows one by one."""
+
+import copy
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from checks.corpora import topic_counts
+from checks.estimators import (
+    EVALUATIONS,
+    every_count_model,
+    every_estimator,
+    every_method,
+    fresh,
+)
+from checks.states import (
+    assert_same,
+    check_leaves_global_random_state,
+    snapshot,
+)
+from skbnp import HDP
+
+#: Rounding of a mean over tokens: sums of fewer than 10^5 terms of one size, in another
+#: order, differ by less than 10^5 eps = 2e-11, and by its root unless luck is bad.
+SUMS = 1e-11
+
+
+@pytest.fixture
+def rich(estimator):
+    """Many components, so that a mistake has room."""
+    return fresh(estimator, n_components=17, max_iter=2).fit(topic_counts(60, 24))
+
+
+def check_evaluation_changes_nothing(estimator, method, X):
+    """Raise if the method writes to the estimator."""
+    before = snapshot(estimator)
+    getattr(estimator, method)(X)
+    assert_same(before, vars(estimator), ignore=())
+
+
+def check_rows_are_independent(estimator, X, seed=0):
+    """Raise unless a row's proportions are the same bits wherever the row stands."""
+    whole = estimator.transform(X)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(X.shape[0])
+    assert_same(whole[order], estimator.transform(X[order]))
+    some = rng.choice(X.shape[0], 11)
+    assert_same(whole[some], estimator.transform(X[some]))
+    for row in order[:5]:
+        assert_same(whole[[row]], estimator.transform(X[[row]]))
+
+
+@every_method(*EVALUATIONS)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_evaluation_leaves_the_estimator_as_it_is(fitted, method, n_jobs, counts):
+    check_evaluation_changes_nothing(fitted.set_params(n_jobs=n_jobs), method, counts)
+
+
+@every_method(*EVALUATIONS)
+@pytest.mark.parametrize("random_state", [None, 0, np.random.RandomState(0)])
+def test_evaluation_draws_no_random_numbers(fitted, method, random_state, counts):
+    fitted.set_params(random_state=copy.deepcopy(random_state))
+    before = copy.deepcopy(fitted.random_state)
+    check_leaves_global_random_state(lambda: getattr(fitted, method)(counts))
+    assert_same(before, fitted.random_state)
+
+
+@every_method(*EVALUATIONS)
+def test_evaluation_twice_gives_the_same_bits(fitted, method, counts):
+    evaluate = getattr(fitted, method)
+    assert_same(evaluate(counts), evaluate(counts))
+
+
+@every_method(*EVALUATIONS)
+def test_evaluation_does_not_depend_on_what_was_evaluated_before(
+    fitted, method, counts
+):
+    other = copy.deepcopy(fitted)
+    for each in EVALUATIONS:
+        if hasattr(other, each):
+            getattr(other, each)(counts[:7])
+    assert_same(getattr(fitted, method)(counts), getattr(other, method)(counts))
+
+
+@every_estimator()
+@pytest.mark.parametrize("kind", ["csr", "dense"])
+def test_row_does_not_depend_on_neighbours_or_position(rich, kind, seed):
+    X = topic_counts(60, 24, seed=seed)
+    check_rows_are_independent(rich, X if kind == "csr" else X.toarray(), seed)
+
+
+@every_estimator()
+def test_row_does_not_depend_on_long_or_empty_neighbours(rich, counts):
+    long = sp.csr_array(np.full((1, 24), 1e6))
+    mixed = sp.vstack([sp.csr_array((1, 24)), counts, long], format="csr")
+    assert_same(rich.transform(counts), rich.transform(mixed)[1:-1])
+
+
+@every_estimator()
+def test_equal_rows_get_equal_proportions(rich, counts):
+    distr = rich.transform(sp.vstack([counts] * 3, format="csr"))
+    assert_same(distr[:60], distr[60:120])
+    assert_same(distr[:60], distr[120:])
+
+
+@every_estimator()
+def test_words_of_other_documents_do_not_matter(rich, counts):
+    # The document step sees only the words of its batch.
+    row = counts[[3]]
+    other = sp.vstack([row, sp.csr_array(np.ones((1, 24)))], format="csr")
+    assert_same(rich.transform(row)[0], rich.transform(other)[0])
+
+
+@every_estimator()
+@pytest.mark.parametrize("method", ["score", "elbo"])
+def test_means_do_not_depend_on_the_order_of_rows(rich, method, counts, seed):
+    order = np.random.default_rng(seed).permutation(counts.shape[0])
+    evaluate = getattr(rich, method)
+    assert evaluate(counts) == pytest.approx(evaluate(counts[order]), rel=SUMS)
+
+
+@every_count_model()
+def test_score_does_not_change_when_all_documents_are_repeated(rich, counts):
+    twice = sp.vstack([counts, counts], format="csr")
+    assert rich.score(counts) == pytest.approx(rich.score(twice), rel=SUMS)
+
+
+@every_count_model()
+def test_document_terms_of_the_bound_do_not_change_when_all_documents_are_repeated(
+    rich, counts
+):
+    one = rich.elbo_terms(counts)
+    two = rich.elbo_terms(sp.vstack([counts, counts], format="csr"))
+    for name in ("assignments", "entropy"):
+        assert one[name] == pytest.approx(two[name], rel=SUMS)
+
+
+@every_count_model()
+def test_score_is_the_mean_over_held_out_tokens_of_parts(rich):
+    # 20 % of 20 tokens: each document holds out 4, so that parts weigh by documents.
+    X = np.random.default_rng(0).multinomial(20, np.full(24, 1 / 24), size=60)
+    parts = rich.score(X[:20]) * 20 + rich.score(X[20:]) * 40
+    assert rich.score(X) == pytest.approx(parts / 60, rel=SUMS)
+
+
+@every_count_model()
+def test_bound_is_the_sum_of_its_terms(rich, counts):
+    assert rich.elbo(counts) == sum(rich.elbo_terms(counts).values())
+
+
+@every_count_model()
+def test_perplexity_is_the_exponential_of_the_negative_score(rich, counts):
+    assert rich.perplexity(counts) == float(np.exp(-rich.score(counts)))
+
+
+@every_estimator()
+def test_y_is_accepted_and_ignored(estimator, counts):
+    y = np.arange(counts.shape[0])
+    one, two = clone(estimator).fit(counts), clone(estimator).fit(counts, y)
+    assert_same(one.components_, two.components_)
+    assert one.score(counts) == one.score(counts, y)
+
+
+#: Sums over 60 documents in another order, 2 passes of 20 iterations each: a relative
+#: error of about 60 eps enters at each of 40 steps, and a step of the fixed point
+#: enlarges what came before by a small factor at the most. 1e-9 leaves room for 10^4.
+#: Beside that a count near the support threshold of 1e-9 tokens may fall on either side
+#: of it in each of 60 documents.
+ROUNDING = {"rtol": 1e-9, "atol": 6e-8}
+PASSES = {
+    "mean_change_tol": 0.0,
+    "max_doc_update_iter": 20,
+    "max_iter": 2,
+    "warm_up": 0,
+}
+
+
+def batch_like(estimator):
+    """All documents in one update, a fixed number of iterations, start from noise."""
+    return fresh(
+        estimator, batch_size=60, learning_offset=0.0, learning_decay=1.0, **PASSES
+    )
+
+
+@every_count_model()
+def test_learning_from_all_rows_at_once_does_not_depend_on_their_order(
+    estimator, counts, seed
+):
+    order = np.random.default_rng(seed).permutation(counts.shape[0])
+    one, two = (
+        batch_like(estimator).set_params(init="random").fit(X)
+        for X in (counts, counts[order])
+    )
+    np.testing.assert_allclose(one.components_, two.components_, **ROUNDING)
+
+
+@every_count_model()
+def test_learning_does_not_depend_on_the_order_of_the_vocabulary(
+    estimator, counts, seed, monkeypatch
+):
+    # The start draws noise word by word; without it topics start as documents.
+    class NoNoise:
+        def __init__(self, generator):
+            self._generator = generator
+
+        def __getattr__(self, name):
+            return getattr(self._generator, name)
+
+        def standard_gamma(self, shape, size):
+            return np.ones(size)
+
+    from skbnp.estimators import _hdp
+
+    stream = _hdp.stream
+    monkeypatch.setattr(_hdp, "stream", lambda *name: NoNoise(stream(*name)))
+    order = np.random.default_rng(seed).permutation(counts.shape[1])
+    one = batch_like(estimator).fit(counts)
+    two = batch_like(estimator).fit(counts[:, order])
+    np.testing.assert_allclose(one.components_[:, order], two.components_, **ROUNDING)
+
+
+# -- negative controls -----------------------------------------------------------------
+
+
+class Caches(HDP):
+    def transform(self, X):
+        self._last = super().transform(X)
+        return self._last
+
+
+class Smooths(HDP):
+    """Lets a row lean towards the mean of its neighbours."""
+
+    def transform(self, X):
+        distr = super().transform(X)
+        return distr + 1e-12 * (distr.mean(axis=0) - distr)
+
+
+class Numbers(HDP):
+    """Breaks ties by position."""
+
+    def transform(self, X):
+        distr = super().transform(X)
+        return distr * (1.0 + 1e-15 * np.arange(len(distr))[:, None])
+
+
+class Learns(HDP):
+    def score(self, X, y=None):
+        self.topic_weights_[0] += 1e-16
+        self.history_["elbo"][-1] = 0.0
+        return super().score(X)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "method"), [(Caches, "transform"), (Learns, "score")]
+)
+def test_check_fails_where_evaluation_writes(wrong, method, counts):
+    with pytest.raises(AssertionError):
+        check_evaluation_changes_nothing(
+            wrong(4, max_iter=1).fit(counts), method, counts
+        )
+
+
+@pytest.mark.parametrize("wrong", [Smooths, Numbers])
+def test_check_fails_where_rows_depend_on_each_other(wrong, counts):
+    with pytest.raises(AssertionError):
+        check_rows_are_independent(
+            wrong(17, max_iter=2, random_state=0).fit(counts), counts
+        )

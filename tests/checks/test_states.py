@@ -1,0 +1,92 @@
+"""The exact comparison notices every difference that it is there to notice."""
+
+import copy
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from checks.corpora import topic_counts
+from checks.estimators import EVALUATIONS, every_estimator, every_method
+from checks.states import assert_same, learned, snapshot
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+PAIRS = {
+    "last-bit": (1.0, np.nextafter(1.0, 2.0)),
+    "sign-of-zero": (0.0, -0.0),
+    "type-of-number": (1.0, np.float64(1.0)),
+    "int-and-bool": (1, True),
+    "dtype": (np.zeros(2), np.zeros(2, np.float32)),
+    "shape": (np.zeros((2, 1)), np.zeros(2)),
+    "entry": (np.zeros(2), np.array([0.0, 1e-300])),
+    "length": ([1, 2], [1, 2, 3]),
+    "missing-key": ({"a": 1}, {"a": 1, "b": 2}),
+    "nested": ({"a": [{"b": np.zeros(2)}]}, {"a": [{"b": np.ones(2)}]}),
+    "slot": (Slotted(1.0), Slotted(2.0)),
+    "object-array": (np.array([1, "a"], object), np.array([2, "a"], object)),
+    "stored-zero": (sp.csr_array([[1.0]]), sp.csr_array(([1.0, 0.0], [0, 0], [0, 2]))),
+    "random-state": (np.random.RandomState(0), np.random.RandomState(1)),
+    "text": ("a", "b"),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+def test_comparison_fails_on_different_objects(pair):
+    with pytest.raises(AssertionError):
+        assert_same(*pair)
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+def test_comparison_passes_on_a_deep_copy(pair):
+    assert_same(pair[0], copy.deepcopy(pair[0]))
+
+
+def test_comparison_holds_nan_equal_to_nan():
+    assert_same([np.nan, np.array([np.nan])], [np.nan, np.array([np.nan])])
+
+
+def test_comparison_leaves_out_wall_time_alone():
+    assert_same({"seconds": [1.0]}, {"seconds": [2.0]})
+    with pytest.raises(AssertionError):
+        assert_same({"seconds": [1.0], "step": 1}, {"seconds": [1.0], "step": 2})
+
+
+@every_estimator()
+def test_learned_state_names_all_that_fit_writes(estimator, counts):
+    before = set(vars(estimator))
+    assert set(learned(estimator.fit(counts))) == set(vars(estimator)) - before
+
+
+@every_estimator()
+def test_comparison_fails_on_a_change_deep_inside_an_estimator(fitted):
+    before = snapshot(fitted)
+    fitted.topic_weights_[-1] = np.nextafter(fitted.topic_weights_[-1], 2.0)
+    with pytest.raises(AssertionError, match="topic_weights_"):
+        assert_same(before, vars(fitted))
+
+
+@every_estimator()
+def test_comparison_fails_after_another_chunk(fitted, counts):
+    before = snapshot(fitted)
+    fitted.partial_fit(counts)
+    with pytest.raises(AssertionError):
+        assert_same(before, vars(fitted))
+
+
+@every_method(*EVALUATIONS)
+def test_list_of_estimators_has_what_is_evaluated(estimator, method):
+    assert callable(getattr(estimator, method))
+
+
+def test_corpus_has_neither_empty_rows_nor_empty_columns():
+    X = topic_counts(60, 24)
+    assert X.has_canonical_format
+    assert X.sum(axis=0).min() > 0
+    assert X.sum(axis=1).min() > 0

@@ -1,0 +1,68 @@
+"""What all tests share: seeds, corpora, one thread per library."""
+
+import os
+
+# Before NumPy, SciPy and matplotlib are imported for the first time: scikit-learn's
+# checks of array-API input run only then, and threads are ours to count.
+os.environ["SCIPY_ARRAY_API"] = "1"
+for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM"):
+    os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
+os.environ["MPLBACKEND"] = "Agg"
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from checks.corpora import topic_counts
+
+
+def _seeds():
+    """Seeds named by SKBNP_TEST_SEEDS: "7", "0-99" or "0-9,42"."""
+    seeds = []
+    for part in os.environ.get("SKBNP_TEST_SEEDS", "0").split(","):
+        first, _, last = part.partition("-")
+        seeds.extend(range(int(first), int(last or first) + 1))
+    return seeds
+
+
+@pytest.fixture(params=_seeds(), ids=lambda seed: f"seed{seed}")
+def seed(request):
+    """0, or each seed of the sweep that SKBNP_TEST_SEEDS asks for."""
+    return request.param
+
+
+@pytest.fixture
+def counts():
+    """60 documents over 24 words from 3 topics, a csr_array; yours to change."""
+    return topic_counts(60, 24)
+
+
+@pytest.fixture
+def corpus_with_empty_rows():
+    """A corpus whose first, last and several inner documents are empty."""
+    X = topic_counts(30, 24)
+    empty = sp.csr_array((1, 24))
+    return sp.vstack([empty, X[:7], empty, empty, X[7:], empty], format="csr")
+
+
+@pytest.fixture
+def tiny_counts():
+    """Four documents over five words: an empty one, repeated words, a single token."""
+    return np.array(
+        [[0, 0, 0, 0, 0], [3, 1, 0, 0, 0], [0, 0, 2, 5, 1], [0, 0, 0, 0, 1]],
+        dtype=float,
+    )
+
+
+@pytest.fixture
+def corpus():
+    """Load ``<name>.npz`` from the folder named by SKBNP_DATA."""
+    folder = os.environ.get("SKBNP_DATA")
+    if folder is None:
+        pytest.skip("SKBNP_DATA names no folder of corpora")
+
+    def load(name):
+        return sp.csr_array(sp.load_npz(Path(folder) / f"{name}.npz"))
+
+    return load

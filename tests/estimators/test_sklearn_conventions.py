@@ -1,0 +1,290 @@
+"""Every public estimator is a good citizen of scikit-learn."""
+
+import os
+import warnings
+from unittest import SkipTest
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+import sklearn
+from checks.estimators import INSTANCES, fresh
+from checks.states import assert_same, learned
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import estimator_checks, get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skbnp import HDP
+
+CHECKED = [
+    HDP(),
+    HDP(learning_method="batch", max_iter=5),
+    HDP(n_jobs=2, max_iter=5),
+]
+LABELS = ["online", "batch", "two-jobs"]
+
+#: Checks of scikit-learn's own suite that `check_estimator` does not run.
+FURTHER = [
+    "check_param_validation",
+    "check_dataframe_column_names_consistency",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+    "check_get_feature_names_out_error",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
+    "check_inplace_ensure_writeable",
+    "check_estimators_partial_fit_n_features",
+]
+
+each = pytest.mark.parametrize("estimator", INSTANCES.values(), ids=INSTANCES.keys())
+
+
+@pytest.fixture
+def text():
+    """Two subjects, a few words in common, one document without words."""
+    rng = np.random.default_rng(0)
+    subjects = ["troll dragon giant kraken gorgon", "apple cherry quince medlar plum"]
+    documents = [
+        " ".join(rng.choice([*subjects[i % 2].split(), "the", "and"], size=15))
+        for i in range(40)
+    ]
+    return [*documents, ""]
+
+
+# -- scikit-learn's checks -------------------------------------------------------------
+
+
+def run_check(check, *arguments):
+    """Run a check of scikit-learn; it fails where it would be skipped."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("error", SkipTestWarning)
+        try:
+            check(*arguments)
+        except SkipTest as skipped:
+            pytest.fail(f"skipped: {skipped}")
+
+
+@parametrize_with_checks(CHECKED, xfail_strict=True)
+def test_scikit_learn_check(estimator, check):
+    run_check(check, estimator)
+
+
+@pytest.mark.parametrize("name", FURTHER)
+@pytest.mark.parametrize("estimator", CHECKED, ids=LABELS)
+def test_further_scikit_learn_check(estimator, name):
+    check = getattr(estimator_checks, name)
+    run_check(check, type(estimator).__name__, clone(estimator))
+
+
+@pytest.mark.parametrize("estimator", CHECKED, ids=LABELS)
+def test_scikit_learn_finds_many_checks_for_the_estimator(estimator):
+    assert len(parametrize_with_checks([estimator]).args[1]) >= 45
+
+
+def test_array_api_inputs_are_switched_on():
+    assert os.environ["SCIPY_ARRAY_API"] == "1"
+
+
+def test_scikit_learn_check_fails_on_a_bad_citizen():
+    class Curious(HDP):
+        def transform(self, X):
+            self.seen_ = X
+            return super().transform(X)
+
+    with pytest.raises(AssertionError, match="changes __dict__"):
+        run_check(estimator_checks.check_dict_unchanged, "Curious", Curious())
+
+
+def test_skipped_check_fails():
+    def check():
+        raise SkipTest("no polars here")
+
+    with pytest.raises(pytest.fail.Exception, match="no polars here"):
+        run_check(check)
+
+
+@each
+def test_tags_say_what_the_estimator_takes(estimator):
+    tags = get_tags(estimator)
+    assert tags.input_tags.sparse
+    assert not tags.non_deterministic
+    assert tags.transformer_tags.preserves_dtype == ["float64", "float32"]
+
+
+# -- model selection -------------------------------------------------------------------
+
+
+def grid_search(estimator, cv, n_jobs=None):
+    pipeline = Pipeline([("words", CountVectorizer()), ("topics", clone(estimator))])
+    grid = {"topics__topic_word_prior": [0.01, 5.0], "topics__n_components": [1, 4]}
+    return GridSearchCV(pipeline, grid, cv=cv, n_jobs=n_jobs)
+
+
+@each
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_grid_search_over_raw_text_selects_by_held_out_score(estimator, n_jobs, text):
+    cv = KFold(3, shuffle=True, random_state=0)
+    search = grid_search(fresh(estimator, max_iter=8), cv, n_jobs).fit(text)
+    text = np.array(text, dtype=object)
+    by_hand = [
+        np.mean(
+            [
+                clone(search.estimator)
+                .set_params(**params)
+                .fit(text[train])
+                .score(text[test])
+                for train, test in cv.split(text)
+            ]
+        )
+        for params in search.cv_results_["params"]
+    ]
+    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], by_hand)
+    assert search.best_score_ == max(by_hand)
+    # Two subjects cannot share one topic, and a prior of 5 blurs topics of 40 texts.
+    assert search.best_params_ == {
+        "topics__n_components": 4,
+        "topics__topic_word_prior": 0.01,
+    }
+
+
+@each
+def test_grid_search_predicts_with_the_best_pipeline(estimator, text):
+    search = grid_search(estimator, 2).fit(text)
+    assert search.score(text) == search.best_estimator_.score(text)
+    assert search.transform(text).shape == (
+        41,
+        search.best_params_["topics__n_components"],
+    )
+
+
+@each
+def test_score_is_a_python_float(estimator, text):
+    X = CountVectorizer().fit_transform(text)
+    assert type(clone(estimator).fit(X).score(X)) is float
+
+
+# -- output ----------------------------------------------------------------------------
+
+
+@each
+@pytest.mark.parametrize("config", ["spmatrix", "sparray"])
+def test_pipeline_works_with_either_sparse_interface(estimator, config, text):
+    with sklearn.config_context(sparse_interface=config):
+        kind = sp.sparray if config == "sparray" else sp.spmatrix
+        assert isinstance(CountVectorizer().fit_transform(text), kind)
+        model = make_pipeline(CountVectorizer(), clone(estimator)).fit(text)
+        distr, score = model.transform(text), model.score(text)
+    other = make_pipeline(CountVectorizer(), clone(estimator)).fit(text)
+    assert_same((other.transform(text), other.score(text)), (distr, score))
+
+
+@each
+@pytest.mark.parametrize(
+    ("library", "frame"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)]
+)
+def test_output_may_be_a_data_frame(estimator, library, frame, text):
+    X = CountVectorizer().fit_transform(text)
+    estimator = clone(estimator).fit(X)
+    expected = estimator.transform(X)
+    table = estimator.set_output(transform=library).transform(X)
+    assert isinstance(table, frame)
+    assert list(table.columns) == list(estimator.get_feature_names_out())
+    np.testing.assert_array_equal(table.to_numpy(), expected)
+
+
+@each
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_output_of_a_pipeline_may_be_a_data_frame(estimator, library, text):
+    model = Pipeline([("words", CountVectorizer()), ("topics", clone(estimator))])
+    model["topics"].set_output(transform=library)
+    table = model.fit_transform(text)
+    assert table.shape == (41, model["topics"].n_components_)
+
+
+@each
+def test_pandas_output_keeps_the_index(estimator):
+    X = pd.DataFrame(np.eye(6) * 3, index=list("abcdef")).rename(columns="w{}".format)
+    table = clone(estimator).set_output(transform="pandas").fit_transform(X)
+    assert list(table.index) == list("abcdef")
+
+
+@each
+@pytest.mark.parametrize("n_components", [1, 4, 11])
+def test_output_names_follow_the_number_of_components(estimator, n_components, text):
+    X = CountVectorizer().fit_transform(text)
+    estimator = fresh(estimator, n_components=n_components).fit(X)
+    prefix = type(estimator).__name__.lower()
+    expected = [f"{prefix}{k}" for k in range(estimator.n_components_)]
+    assert list(estimator.get_feature_names_out()) == expected
+    assert estimator.transform(X).shape[1] == len(expected)
+
+
+@each
+def test_output_names_follow_the_components_when_a_refit_changes_them(estimator, text):
+    X = CountVectorizer().fit_transform(text)
+    estimator = clone(estimator).fit(X).set_params(n_components=7).fit(X)
+    assert len(estimator.get_feature_names_out()) == estimator.n_components_ == 7
+
+
+@each
+def test_names_of_terms_are_kept_by_learning_and_evaluation(estimator):
+    frame = pd.DataFrame(np.eye(5) + 1.0, columns=list("vwxyz"))
+    estimator = clone(estimator).fit(frame)
+    estimator.score(frame), estimator.transform(frame), estimator.elbo(frame)
+    estimator.partial_fit(frame)
+    assert list(estimator.feature_names_in_) == list("vwxyz")
+    assert estimator.n_features_in_ == 5
+
+
+@each
+def test_names_of_terms_are_forgotten_by_a_fit_without_names(estimator):
+    frame = pd.DataFrame(np.eye(5) + 1.0, columns=list("vwxyz"))
+    estimator = clone(estimator).fit(frame).fit(frame.to_numpy())
+    assert not hasattr(estimator, "feature_names_in_")
+
+
+# -- metadata --------------------------------------------------------------------------
+
+
+@each
+@pytest.mark.parametrize("routing", [False, True])
+def test_metadata_routing_changes_nothing(estimator, routing, text):
+    X = CountVectorizer().fit_transform(text)
+    other = clone(estimator).fit(X)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        one = clone(estimator)
+        distr = one.fit_transform(X)
+        model = make_pipeline(CountVectorizer(), clone(estimator)).fit(text)
+    assert_same(learned(other), learned(one))
+    assert_same(other.transform(X), distr)
+    assert_same(distr, model.transform(text))
+
+
+@each
+def test_unknown_metadata_is_refused(estimator, text):
+    X = CountVectorizer().fit_transform(text)
+    with pytest.raises(TypeError, match="sample_weight"):
+        clone(estimator).fit(X, sample_weight=np.ones(X.shape[0]))
+
+
+@each
+def test_no_request_for_metadata_is_offered(estimator):
+    assert not any(
+        n.startswith("set_") and n.endswith("_request") for n in dir(estimator)
+    )
+
+
+@each
+def test_html_representation_names_the_parameters(estimator):
+    html = clone(estimator)._repr_html_()
+    assert all(name in html for name in estimator.get_params())
