@@ -84,11 +84,13 @@ def compare(corpus):
 
 READING = """
 Held-out score (nats per token, larger is better) by document completion: the same
-80/20 split of the tokens of the same test documents, the same fold-in. Number of
-topics, topic prior 0.05, passes and step sizes (offset 1, decay 0.6, minibatches of 256) are the same
-for all; LDA's document prior is 1/K. Seconds are processor time of the fit, one thread.
-The warm-up (5 passes with mean topics) is part of HDP's defaults; without it the topics
-of a large vocabulary freeze, in HDP more than in LDA, whose prior keeps all alike.
+80/20 split of the tokens of the same test documents, the same fold-in.
+
+Number of topics, topic prior 0.05, passes and step sizes (offset 1, decay 0.6,
+minibatches of 256) are the same for all; LDA's document prior is 1/K. Seconds are
+processor time of the fit, one thread. The warm-up (5 passes with mean topics) is part
+of HDP's defaults; without it the topics of a large vocabulary freeze, in HDP more than
+in LDA, whose prior keeps all alike.
 """
 
 

@@ -395,8 +395,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             if posterior.n_steps > n_steps:
                 self._publish(posterior, history, n_iter + 1, converged=False)
             elif not goes_on:
-                vars(self).pop("n_features_in_")
-                vars(self).pop("feature_names_in_", None)
+                self.__dict__.pop("n_features_in_", None)
+                self.__dict__.pop("feature_names_in_", None)
             raise
         self._publish(posterior, history, n_iter + 1, converged=False)
         return self

@@ -103,7 +103,7 @@ def check_before_conversion(X: Any, name: str = "X") -> None:
 def _check_kind(X: Any, name: str) -> None:
     if isinstance(X, (list, tuple)):
         X = np.asarray(X, dtype=object)
-    dtypes = getattr(X, "dtypes", getattr(X, "dtype", None))
+    dtypes: Any = getattr(X, "dtypes", getattr(X, "dtype", None))
     for dtype in dtypes if hasattr(dtypes, "__iter__") else [dtypes]:
         is_time = getattr(dtype, "kind", None) in _TIMES
         if is_time or getattr(dtype, "is_temporal", bool)():

@@ -10,9 +10,9 @@ from reference import hdp_direct as reference
 from scipy.special import psi
 
 from skbnp.inference.batch import Batch
-from skbnp.inference.engine import LocalStop, Posterior, update
+from skbnp.inference.engine import LocalStop, Posterior, update_from_all
 from skbnp.inference.executor import Executor
-from skbnp.inference.schedules import Round
+from skbnp.inference.monitor import Monitor, new_history
 from skbnp.models.hdp_direct import (
     DirectHDP,
     HDPState,
@@ -24,7 +24,6 @@ from skbnp.models.hdp_direct import (
 from skbnp.models.statistics import WordRows, WordTopics
 
 EXACT = LocalStop(max_iter=50, tol=1e-9)
-WHOLE = Round(rows=None, step=1.0, scale=1.0, ends_pass=True)
 
 
 def random_corpus(rng, n_docs=8, n_words=12, mean=1.0):
@@ -218,7 +217,7 @@ def check_never_falls(trace, scale):
     assert falls.max() <= 1e-8 * scale, f"fell by {falls.max():.2e} of {scale:.2e}"
 
 
-def ascent(rng, learn, n_passes=6):
+def ascent(rng, learn, n_passes=8):
     """Objective after every pass of a small batch fit, in nats."""
     counts = random_corpus(rng, n_docs=10, n_words=15, mean=rng.choice([0.3, 2.0]))
     posterior = random_posterior(rng, int(rng.integers(1, 7)), 15, learn=learn)
@@ -226,21 +225,18 @@ def ascent(rng, learn, n_passes=6):
     posterior.model = replace(posterior.model, corpus_prior=(1e15, 1e15))
     posterior.state = replace(posterior.state, corpus_concentration=1.0)
     batch = Batch.from_counts(sp.csr_array(counts))
-    trace, remembered = [], None
+    trace, remembered, monitor = [], None, Monitor(new_history())
     with Executor(1) as executor:
         for _ in range(n_passes):
-            remembered = update(
+            remembered = update_from_all(
                 posterior,
                 batch,
-                WHOLE,
                 EXACT,
                 executor,
+                monitor,
                 mean=False,
                 remembered=remembered,
-                remember=True,
             )
-            trace.append(sum(posterior.objective().values()) * counts.sum())
-            posterior.update_topic_prior()
             trace.append(sum(posterior.objective().values()) * counts.sum())
     return trace
 
