@@ -110,7 +110,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         Passes between messages; 0 for none. For a progress bar use
         ``set_callbacks(sklearn.callback.ProgressBar())``.
     warm_start : bool, default=False
-        Whether `fit` goes on from the present topics.
+        Whether `fit` goes on from the present topics. Documents start afresh, so the
+        bound may be a little lower after the first pass than it was.
 
     Attributes
     ----------

@@ -39,6 +39,8 @@ __all__ = [
 
 #: Units that are not counts, and that NumPy would turn into numbers without a word.
 _TIMES = frozenset("mM")
+#: Beyond this, products of counts and probabilities leave the range of a float.
+MOST_TOKENS = 1e100
 #: What scikit-learn checks and converts.
 _COUNTS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -72,7 +74,7 @@ def check_documents(
     dtype : dtype
         float32 if `X` was float32, otherwise float64: the dtype of results.
     """
-    check_before_conversion(X)
+    X = check_before_conversion(X)
     whom = f"{type(estimator).__name__}.{method}"
     if reset:
         # scikit-learn sets the features before it looks at the values, and would leave
@@ -83,21 +85,33 @@ def check_documents(
     else:
         checked = validate_data(estimator, X, reset=False, **_COUNTS)
         check_non_negative(checked, whom)
-    return as_counts(checked), checked.dtype
+    return _check_total(as_counts(checked), "X"), checked.dtype
 
 
 def check_counts(X: Any, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
-    check_before_conversion(X, name)
+    X = check_before_conversion(X, name)
     checked = check_array(X, input_name=name, **_COUNTS)
     check_non_negative(checked, whom)
-    return as_counts(checked)
+    return _check_total(as_counts(checked), name)
 
 
-def check_before_conversion(X: Any, name: str = "X") -> None:
+def check_before_conversion(X: Any, name: str = "X") -> Any:
     """Refuse what a conversion to CSR counts would crash on, or silently accept."""
     _check_structure(X, name)
     _check_kind(X, name)
+    if sp.issparse(X) and X.format == "coo" and X.dtype.kind in "biu":
+        return X.astype(np.float64)  # duplicates are summed before they are converted
+    return X
+
+
+def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
+    total = counts.data.sum()
+    if not total < MOST_TOKENS:
+        raise ValueError(
+            f"{name} must hold fewer than {MOST_TOKENS:g} tokens, got {total:g}."
+        )
+    return counts
 
 
 def _check_kind(X: Any, name: str) -> None:
@@ -105,15 +119,19 @@ def _check_kind(X: Any, name: str) -> None:
         X = np.asarray(X, dtype=object)
     dtypes: Any = getattr(X, "dtypes", getattr(X, "dtype", None))
     for dtype in dtypes if hasattr(dtypes, "__iter__") else [dtypes]:
-        is_time = getattr(dtype, "kind", None) in _TIMES
-        if is_time or getattr(dtype, "is_temporal", bool)():
+        kind = getattr(dtype, "kind", None)
+        if kind in _TIMES or getattr(dtype, "is_temporal", bool)():
             raise TypeError(f"{name} must hold counts, got dates or times ({dtype}).")
+        if kind == "V":
+            raise TypeError(f"{name} must hold counts, got records ({dtype}).")
     if isinstance(X, np.ndarray) and X.dtype == object:
         for value in X.flat:
             if isinstance(value, (np.datetime64, np.timedelta64)):
                 raise TypeError(
                     f"{name} must hold counts, got dates or times ({value!r})."
                 )
+            if isinstance(value, int) and abs(value) >= MOST_TOKENS:
+                raise ValueError(f"{name} holds a value too large for a float.")
 
 
 def _check_structure(X: Any, name: str) -> None:

@@ -158,6 +158,8 @@ KINDS = {
     "complex-csc": Bad(
         lambda X: sp.csc_matrix(X.astype(complex)), "Complex data not supported"
     ),
+    "records": Bad(lambda X: np.zeros(X.shape, dtype=[("a", "f8")]), "records"),
+    "object-integer-too-large": Bad(_objects(10**400), "too large for a float"),
     "datetime": Bad(_filled(_DAY), _TIMES),
     "timedelta": Bad(_filled(_SECOND), _TIMES),
     "datetime-frame": Bad(_frame(pd.to_datetime(["2020-01-01"] * 3)), _TIMES),

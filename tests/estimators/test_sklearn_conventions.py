@@ -10,8 +10,6 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 import sklearn
-from checks.estimators import INSTANCES, fresh
-from checks.states import assert_same, learned
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.feature_extraction.text import CountVectorizer
@@ -20,6 +18,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import estimator_checks, get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from checks.estimators import INSTANCES, fresh
+from checks.states import assert_same, learned
 from skbnp import HDP
 
 CHECKED = [

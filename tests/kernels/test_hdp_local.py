@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import hdp_direct as reference
 from scipy.special import psi
 
+from reference import hdp_direct as reference
 from skbnp.kernels._hdp_local import infer_documents
 
 SUPPORT = 1e-9

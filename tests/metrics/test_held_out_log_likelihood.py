@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference import hdp_direct
 
+from reference import hdp_direct
 from skbnp.metrics import held_out_log_likelihood
 
 #: The fold-in that the package documents: iterations, mean change per token, support.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from reference import hdp_direct as reference
 from scipy.special import psi
 
+from reference import hdp_direct as reference
 from skbnp.inference.batch import Batch
 from skbnp.inference.engine import LocalStop, Posterior, update_from_all
 from skbnp.inference.executor import Executor

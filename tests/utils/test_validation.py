@@ -236,3 +236,15 @@ def test_anything_else_is_refused_by_name_and_value(value):
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         check_gamma_prior("doc_concentration_prior", value)
+
+
+def test_more_tokens_than_floats_can_weigh_are_refused():
+    with pytest.raises(ValueError, match=r"X must hold fewer than 1e\+100 tokens"):
+        check_counts([[1e300, 1.0]], whom="test")
+
+
+def test_duplicates_of_small_integers_are_summed_without_overflow():
+    coords = (np.zeros(2, dtype=int), np.zeros(2, dtype=int))
+    data = np.array([200, 100], dtype=np.uint8)
+    got = check_counts(sp.coo_array((data, coords), shape=(1, 1)), whom="test")
+    assert got.toarray() == [[300.0]]
