@@ -18,7 +18,11 @@ elif DEBUG:
 else:
     flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math"]
 
+# Apart: setuptools keeps what is newer than its source, whatever the flags were.
+BUILD = "build/debug" if DEBUG else "build/release"
+
 setup(
+    options={"build": {"build_base": BUILD}},
     ext_modules=cythonize(
         [
             Extension(
@@ -29,7 +33,7 @@ setup(
             for name in KERNELS
         ],
         # Generated C goes to build/, so that the tree holds sources only.
-        build_dir="build/debug" if DEBUG else "build/release",
+        build_dir=BUILD,
         compiler_directives={
             "language_level": 3,
             "boundscheck": DEBUG,
@@ -39,5 +43,5 @@ setup(
             "embedsignature": True,
             "freethreading_compatible": True,
         },
-    )
+    ),
 )

@@ -57,6 +57,8 @@ def main(figure_path="quickstart.png"):
         topic_word_prior=TOPIC_PRIOR,
         learning_method="online",
         batch_size=hdp.batch_size,
+        learning_offset=hdp.learning_offset,
+        learning_decay=hdp.learning_decay,
         max_iter=N_PASSES,
         random_state=0,
     ).fit(X_train)

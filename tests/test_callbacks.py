@@ -200,5 +200,5 @@ def test_bad_interval_is_refused(bars, every):
 
 
 def test_validation_documents_of_another_width_are_refused(bars):
-    with pytest.raises(ValueError, match="disagree"):
+    with pytest.raises(ValueError, match="X has 5 features"):
         fit_with(HeldOutMonitor(bars[80:, :5]), bars[:80])

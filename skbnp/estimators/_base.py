@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from skbnp.metrics import document_completion_score
+from skbnp.metrics._held_out import score_completion
 from skbnp.utils.validation import check_documents, check_is_fitted
 
 __all__ = ["TopicModelMixin"]
@@ -66,7 +66,7 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         """
         check_is_fitted(self)
         counts, _ = check_documents(self, X, reset=False, method="score")
-        return document_completion_score(self, counts)
+        return score_completion(self, counts)
 
     def perplexity(self, X: Any) -> float:
         """Held-out perplexity, exp(-score).

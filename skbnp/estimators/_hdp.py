@@ -58,16 +58,19 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         rest of the corpus weights.
     learning_method : {"online", "batch"}, default="online"
         "online": one update per minibatch, with decreasing steps; for all but small
-        corpora. "batch": one update per pass over the data; the bound never falls.
+        corpora. "batch": one update per pass over the data; after the warm-up the bound
+        does not fall, but for changes of `corpus_concentration_`, each value of which
+        has a bound of its own.
     doc_concentration : float, default=1.0
-        Concentration of a document's topics (alpha), > 0; larger values mix more topics
-        in a document. The starting value if it is learned.
+        Concentration of a document's topics (alpha), in [1e-100, 1e10]; larger values
+        mix more topics in a document. The value that the first fit starts from; what
+        `partial_fit` or a warm start goes on with are the values learned.
     corpus_concentration : float, default=1.0
-        Concentration of the corpus weights (gamma), > 0; larger values leave more
-        weight to rare and unseen topics. The starting value if it is learned.
+        Concentration of the corpus weights (gamma), in [1e-100, 1e10]; larger values
+        leave more weight to rare and unseen topics. A starting value, likewise.
     topic_word_prior : float, default=0.05
-        Dirichlet parameter of topics over terms (eta), > 0; smaller values make more
-        specific topics. The starting value if it is learned.
+        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
+        values make more specific topics. A starting value, likewise.
     learn_priors : bool or "concentrations", default="concentrations"
         Whether to learn both concentrations and the topic prior (True), the
         concentrations alone, or nothing (False).
@@ -75,7 +78,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         Shape and rate of the Gamma priors under which concentrations are learned,
         both > 0.
     batch_size : int, default=256
-        Documents of a minibatch.
+        Documents of a minibatch at the most; minibatches of a pass are of equal size.
     learning_offset : float, default=1.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay (tau),
         >= 0; larger values give early minibatches less weight.
@@ -86,7 +89,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         Documents of the stream that `partial_fit` learns from (D), > 0. None means
         those seen so far. `fit` uses the number of documents of `X`.
     max_iter : int, default=20
-        Passes over the data in `fit`.
+        Passes over the data in `fit`, warm-up included.
     tol : float, default=1e-4
         `fit` ends when the bound changes by less than `tol`, relatively, between two
         passes after the warm-up. 0 always makes `max_iter` passes.
@@ -131,7 +134,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         Values in force after learning.
     elbo_ : float
         Bound of the training data in nats per token; after online learning that of the
-        recent documents, weighted as the step sizes weigh them.
+        recent documents, weighted as the step sizes weigh them; during the first
+        updates the random start still weighs in it and lowers it.
     converged_ : bool
         Whether `tol` ended the last `fit`.
     history_ : dict of lists
@@ -167,14 +171,17 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
       updated likewise, online by averaging logarithms with the step sizes of Eq. (7).
     - Documents start from theta_jk = alpha beta_k + N_j beta_k / (1 - beta_{K+1}).
       Batch learning starts them from their last visit too and keeps the better result,
-      so that the bound never falls and new topics can enter old documents.
-    - Expected counts below 1e-9 tokens in a document are set to zero.
+      so that the bound does not fall and new topics can enter old documents.
+    - Expected counts below 1e-9 tokens in a document are set to zero, and topics of
+      theta_jk below 0.003 weigh alike, next to nothing.
     - The corpus concentration is learned under a proper Gamma prior; its maximum
       likelihood together with a point estimate of beta is at zero.
     - Warm-up: exp(E[log phi]) gives a term that a topic does not hold yet the weight
       exp(psi(eta)), about 1e-9 for eta = 0.05, so that topics of a large vocabulary
       freeze as they started. During the first passes the mean is used instead. Any
       responsibilities give a bound; the warm-up leads to a higher one.
+    - Minibatches of a pass have equal sizes: a small last one would stand for as much
+      of the corpus as the others.
     - Default step sizes decay with kappa = 0.6; the paper's 0.5 violates the condition
       that it quotes.
     - Documents without tokens are left out of learning.
@@ -198,9 +205,9 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "learning_method": [StrOptions({"batch", "online"})],
-        "doc_concentration": [Interval(Real, 0, np.inf, closed="neither")],
-        "corpus_concentration": [Interval(Real, 0, np.inf, closed="neither")],
-        "topic_word_prior": [Interval(Real, 0, np.inf, closed="neither")],
+        "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
         "learn_priors": ["boolean", StrOptions({"concentrations"})],
         "corpus_concentration_prior": [tuple, list],
         "doc_concentration_prior": [tuple, list],
@@ -300,12 +307,15 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         counts = _drop_empty(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
+            self._check_warm_start()
             posterior = replace(self._posterior, model=model)
             history = self.history_
         else:
+            self.__dict__.pop("_posterior", None)  # its vocabulary is gone
             posterior = self._start(model, counts, entropy, counts.sum())
             history = new_history()
         posterior.n_seen = max(posterior.n_seen, counts.shape[0])
+        posterior.is_warm = True  # once the first passes are made
         monitor = Monitor(history, tol=self.tol, verbose=self.verbose)
         root = self._init_callback_context(max_subtasks=self.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -440,6 +450,13 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             ),
         )
 
+    def _check_warm_start(self) -> None:
+        if self.n_components != self.n_components_:
+            raise ValueError(
+                f"n_components={self.n_components} with warm_start=True, but "
+                f"{self.n_components_} topics are fitted."
+            )
+
     def _make_schedule(self, n_rows, entropy, posterior):
         if self.learning_method == "batch":
             return BatchSchedule()
@@ -464,7 +481,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             )
             topics *= 0.1
             topics += counts[rows].T.toarray()
-        topics *= n_tokens / n_components / topics.sum(axis=0)
+        # Without a token the topics keep the noise that tells them apart.
+        topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
         state = HDPState(
             weights=np.full(n_components + 1, 1.0 / (n_components + 1)),
             doc_concentration=float(self.doc_concentration),
@@ -474,7 +492,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         return Posterior(model, state, model.start(state, WordTopics(topics)))
 
     def _is_warming_up(self, posterior: Posterior) -> bool:
-        if self.warm_up == 0:
+        if self.warm_up == 0 or posterior.is_warm:
             return False
         if self.total_samples is None:
             return posterior.n_steps < STREAM_WARM_UP
@@ -501,14 +519,20 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
 
     def _warn_if_not_converged(self, monitor: Monitor) -> None:
         exhausted = not self.converged_ and self.n_iter_ == self.max_iter
-        if self.learning_method == "batch" and self.tol > 0 and exhausted:
-            warnings.warn(
+        if self.learning_method != "batch" or self.tol == 0 or not exhausted:
+            return
+        if np.isfinite(monitor.change):
+            reason = (
                 f"The bound still changed by {monitor.change:.1e} (relative) in the "
                 f"last of {self.max_iter} passes, tol={self.tol:g}. Increase max_iter "
-                "or tol.",
-                ConvergenceWarning,
-                stacklevel=4,
+                "or tol."
             )
+        else:
+            reason = (
+                f"max_iter={self.max_iter} leaves no two passes to compare after the "
+                f"warm-up of {self.warm_up}. Increase max_iter."
+            )
+        warnings.warn(reason, ConvergenceWarning, stacklevel=4)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

@@ -39,6 +39,7 @@ class Posterior:
     totals: Any
     n_steps: int = 0  # updates
     n_seen: int = 0  # documents with tokens, each counted once
+    is_warm: bool = False  # the warm-up lies behind
 
     def document_step(
         self,
@@ -117,12 +118,12 @@ def update(
     keep, gain = 1.0 - round.step, round.step * round.scale
     with commit():
         absorb(posterior.totals, fresh, keep=keep, gain=gain)
-        if round.ends_pass:
-            state = model.update_topic_prior(state, posterior.totals)
         posterior.state = state
         posterior.n_steps += 1
         posterior.n_seen += n_new
         monitor.record(posterior.n_steps, state.n_components)
+    if round.ends_pass:
+        posterior.state = model.update_topic_prior(state, posterior.totals)
 
 
 def update_from_all(

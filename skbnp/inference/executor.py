@@ -35,6 +35,7 @@ class Executor:
         self.n_workers = effective_n_jobs(n_jobs)
         backend, _ = get_active_backend(prefer="threads")
         self._shares_memory = getattr(backend, "supports_sharedmem", False)
+        self._is_lazy = getattr(backend, "supports_return_generator", False)
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> "Executor":
@@ -52,8 +53,9 @@ class Executor:
             return map(function, items)
         if self._pool is not None:
             return self._map_pool(self._pool, function, items)
-        jobs = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        return jobs(delayed(function)(item) for item in items)
+        kind = "generator" if self._is_lazy else "list"
+        jobs = Parallel(n_jobs=self.n_jobs, return_as=kind)
+        return iter(jobs(delayed(function)(item) for item in items))
 
     def _map_pool(
         self, pool: ThreadPoolExecutor, function: Callable[..., T], items: Iterable[Any]

@@ -73,17 +73,21 @@ class Monitor:
 
 @contextmanager
 def shown(verbose: int) -> Iterator[None]:
-    """Show messages on standard output if nobody has configured logging."""
+    """Show messages on standard output unless logging shows them already."""
     package = logging.getLogger("skbnp")
-    if not verbose or logger.hasHandlers():
+    heard = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+    if not verbose or heard:
         yield
         return
-    handler, level = logging.StreamHandler(sys.stdout), package.level
+    handler = logging.StreamHandler(sys.stdout)
+    level, propagate = package.level, package.propagate
     handler.setFormatter(logging.Formatter("[skbnp] %(message)s"))
     package.addHandler(handler)
     package.setLevel(logging.INFO)
+    package.propagate = False  # what hears warnings alone shall not hear these
     try:
         yield
     finally:
         package.removeHandler(handler)
         package.setLevel(level)
+        package.propagate = propagate

@@ -9,6 +9,7 @@ and with globals moved by the same step towards their optimum for the scaled sta
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ class OnlineSchedule:
     Parameters
     ----------
     n_rows, batch_size : int
-        Documents at hand; documents of a minibatch (the last may be smaller).
+        Documents at hand; documents of a minibatch at the most.
     offset, decay : float
         tau and kappa.
     entropy : int or None
@@ -72,15 +73,16 @@ class OnlineSchedule:
         order = np.arange(self.n_rows)
         if self.entropy is not None:
             order = stream(self.entropy, Purpose.ORDER, number).permutation(order)
-        starts = range(0, self.n_rows, self.batch_size)
-        for position, begin in enumerate(starts):
-            rows = order[begin : begin + self.batch_size]
-            t = self.first_step + number * len(starts) + position + 1
-            rho = (self.offset + t) ** -self.decay
-            total = self.total_samples or self.n_seen + begin + len(rows)
+        n_batches = -(-self.n_rows // self.batch_size)
+        # Of equal size, give or take a document: a last minibatch of a few would stand
+        # for as much of the corpus as the others do.
+        edges = np.arange(n_batches + 1) * self.n_rows // max(n_batches, 1)
+        for position, (begin, end) in enumerate(pairwise(edges)):
+            t = self.first_step + number * n_batches + position + 1
+            total = self.total_samples or self.n_seen + end
             yield Round(
-                rows=rows,
-                step=rho,
-                scale=total / len(rows),
-                ends_pass=begin + self.batch_size >= self.n_rows,
+                rows=order[begin:end],
+                step=(self.offset + t) ** -self.decay,
+                scale=total / (end - begin),
+                ends_pass=end == self.n_rows,
             )

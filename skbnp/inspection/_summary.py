@@ -77,7 +77,7 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     doc_concentration     0.38...
     topic_word_prior      0.05
     <BLANKLINE>
-    topic   weight  terms
+      row   weight  terms
         1   60.4 %  rain, snow, sun
         0   39.1 %  sun, rain, snow
     """
@@ -97,7 +97,7 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     width = max(map(len, facts))
     lines = [repr(model), ""]
     lines += [f"{name:{width}}  {value}" for name, value in facts.items()]
-    lines += ["", "topic   weight  terms"]
+    lines += ["", "  row   weight  terms"]
     for k in shown:
         lines += _topic(k, weights[k], names[largest(distr[k], n_terms)])
     if (n_more := n_active - len(shown)) > 0:

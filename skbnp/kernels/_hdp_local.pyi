@@ -1,6 +1,8 @@
 from numpy import float64, int32
 from numpy.typing import NDArray
 
+SMALLEST_WORD_WEIGHT: float
+
 def infer_documents(
     indptr: NDArray[int32],
     words: NDArray[int32],

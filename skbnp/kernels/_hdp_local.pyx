@@ -5,8 +5,9 @@ from libc.stdint cimport int32_t
 
 from skbnp.kernels._math cimport exp_digamma
 
-# Below this a topic weight is a clamp, not a number: products with the smallest word
-# weight (1e-140, set by the caller) stay normal, so that no division is 0/0.
+#: Word weights come clamped here, relative to the word's largest; topic weights are
+#: clamped below. Products of the two stay normal, so that no division is 0/0.
+SMALLEST_WORD_WEIGHT = 1e-140
 cdef double SMALLEST_WEIGHT = 1e-150
 
 

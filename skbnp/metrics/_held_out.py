@@ -1,6 +1,7 @@
 """Document completion: predict a part of each document from the rest."""
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,9 @@ from sklearn.utils.validation import check_array
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, expected_counts
 from skbnp.inference.executor import Executor
+from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.validation import check_counts
+from skbnp.utils.validation import check_counts, check_documents
 
 __all__ = [
     "document_completion_score",
@@ -30,8 +32,6 @@ Array = NDArray[np.float64]
 MOST_UNITS = 10**8
 #: The fold-in of a document ends at this mean change per token, or after so many steps.
 FOLD_IN_TOL, FOLD_IN_MAX_ITER = 1e-3, 100
-#: Probability of a word that no topic can produce, relative to the word's largest.
-SMALLEST_WORD_WEIGHT = 1e-140
 
 
 def split_tokens(
@@ -310,7 +310,18 @@ def document_completion_score(
     True
     """
     if isinstance(estimator, Pipeline):
-        X, estimator = estimator[:-1].transform(X), estimator[-1]
+        if len(estimator) > 1:
+            X = estimator[:-1].transform(X)
+        estimator = estimator[-1]
+    if hasattr(estimator, "n_features_in_"):
+        X, _ = check_documents(estimator, X, reset=False, method="score")
+    return score_completion(estimator, X, observed, random_state)
+
+
+def score_completion(
+    estimator: Any, X: Any, observed: float = 0.8, random_state: Any = 0
+) -> float:
+    """Score a model on documents whose features have been checked."""
     X_observed, X_held = split_tokens(X, observed=observed, random_state=random_state)
     if hasattr(estimator, "doc_concentration_") and hasattr(
         estimator, "topic_weights_"
@@ -325,7 +336,9 @@ def document_completion_score(
             X_held,
             n_jobs=getattr(estimator, "n_jobs", None),
         )
-    theta = _proportions(estimator.transform(X_observed), "transform(X)")
+    with warnings.catch_warnings():  # names were checked; the parts have none
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        theta = _proportions(estimator.transform(X_observed), "transform(X)")
     word_topic = np.ascontiguousarray(
         _proportions(estimator.components_, "components_").T
     )

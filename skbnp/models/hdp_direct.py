@@ -42,6 +42,7 @@ from skbnp.distributions.dirichlet import (
     log_growth,
     log_marginal_gain,
 )
+from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.models.statistics import WordTopics
 
 __all__ = ["DirectHDP", "HDPState", "HDPStats"]
@@ -52,8 +53,6 @@ Array = NDArray[np.float64]
 SMALLEST_WEIGHT = 1e-8
 #: Range of the learned concentrations and of the topic prior.
 LOWEST, HIGHEST = 1e-4, 1e4
-#: Smallest word weight of the document step, relative to the word's largest.
-SMALLEST_WORD_WEIGHT = 1e-140
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +224,12 @@ class DirectHDP:
 
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
         """Named terms of the bound, in nats; tight where the tangents are fresh."""
-        x = state.doc_prior
         words = log_marginal_gain(
             state.topic_word_prior,
             totals.topic_words.dense(),
             totals.topic_words.total,
         )
-        return self._terms(state, totals, words, x)
+        return self._terms(state, totals, words)
 
     def bound(
         self, state: HDPState, topic_words: WordTopics, fresh: HDPStats
@@ -248,12 +246,12 @@ class DirectHDP:
         log_total = psi(n_words * eta + topic_words.total)
         words += ((psi(eta + used) - log_total) * rows.values).sum(axis=0)
         words -= ((psi(eta + held) - log_total) * held).sum(axis=0)
-        return self._terms(state, fresh, words, state.doc_prior)
+        return self._terms(state, fresh, words)
 
     def _terms(
-        self, state: HDPState, stats: HDPStats, words: Array, x: Array
+        self, state: HDPState, stats: HDPStats, words: Array
     ) -> dict[str, float]:
-        alpha = state.doc_concentration
+        alpha, x = state.doc_concentration, state.doc_prior
         assignments = (
             stats.length_offset
             - alpha * stats.length_slope

@@ -4,6 +4,7 @@ The names below that scikit-learn keeps private are used by many estimators outs
 but may move; they are imported here and nowhere else.
 """
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,8 @@ def check_before_conversion(X: Any, name: str = "X") -> Any:
 
 
 def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
-    total = counts.data.sum()
+    with np.errstate(over="ignore"):
+        total = counts.data.sum()
     if not total < MOST_TOKENS:
         raise ValueError(
             f"{name} must hold fewer than {MOST_TOKENS:g} tokens, got {total:g}."
@@ -201,7 +203,7 @@ def as_counts(X: Any) -> sp.csr_array:
     else:
         counts = sp.csr_array(X)
     if not counts.has_canonical_format:
-        counts = counts.copy()
+        counts = counts.astype(np.float64)
         counts.sum_duplicates()
     if not counts.data.all():
         counts = counts.copy()
@@ -212,7 +214,7 @@ def as_counts(X: Any) -> sp.csr_array:
 def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
     """Check the (shape, rate) pair of a Gamma prior."""
     try:
-        shape, rate = (float(part) for part in value)
+        shape, rate = (float(x) if isinstance(x, Real) else -1.0 for x in value)
     except (TypeError, ValueError):
         shape = rate = -1.0
     if not (0 < shape < np.inf and 0 < rate < np.inf):

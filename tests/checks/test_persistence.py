@@ -233,7 +233,7 @@ def test_partial_fit_goes_on_from_fit(fitted, counts):
 def test_chunks_cut_where_minibatches_end_equal_one_chunk(estimator, counts):
     # The start is drawn from the first call alone, so that it is the same call here.
     one = clone(estimator).partial_fit(counts).partial_fit(counts)
-    estimator.partial_fit(counts).partial_fit(counts[:32]).partial_fit(counts[32:])
+    estimator.partial_fit(counts).partial_fit(counts[:30]).partial_fit(counts[30:])
     assert one.n_iter_ == estimator.n_iter_ - 1
     one.n_iter_ += 1
     assert_same(learned(one), learned(estimator))

@@ -211,6 +211,11 @@ def test_a_batch_fit_that_has_not_settled_says_so(X):
     assert not hdp.converged_
 
 
+def test_a_batch_fit_that_ends_with_the_warm_up_says_so(X):
+    with pytest.warns(ConvergenceWarning, match="no two passes to compare"):
+        HDP(5, learning_method="batch", max_iter=3, random_state=0).fit(X)
+
+
 def test_a_fixed_number_of_passes_is_not_an_accident(X):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -273,6 +278,49 @@ def test_warm_start_goes_on_where_the_fit_ended(X):
     assert hdp.elbo_ >= first - 1e-9
     assert hdp.n_iter_ == 3
     assert hdp.history_["step"] == list(range(1, 10))
+
+
+def test_minibatches_of_a_pass_are_of_equal_size(X):
+    """A last minibatch of one document would stand for the whole corpus."""
+    hdp = HDP(5, batch_size=100, max_iter=1, random_state=0).fit(X[:401])
+    assert hdp.history_["step"] == [1, 2, 3, 4, 5]
+    held = (hdp.components_ - hdp.topic_word_prior_).sum()
+    assert_allclose(held, X[:401].sum(), rtol=1e-2)
+
+
+def test_a_stream_that_begins_without_tokens_can_tell_topics_apart(X):
+    hdp = HDP(5, batch_size=100, random_state=0).partial_fit(np.zeros((3, X.shape[1])))
+    for _ in range(5):
+        hdp.partial_fit(X)
+    assert np.ptp(hdp.topic_word_distr_, axis=0).max() > 0.02
+
+
+def test_a_stream_after_a_fit_is_past_its_warm_up(X):
+    hdp = quiet_fit(HDP(5, learning_method="batch", max_iter=3, random_state=0), X)
+    assert not hdp._is_warming_up(hdp._posterior)
+    assert not hdp.set_params(total_samples=1e9)._is_warming_up(hdp._posterior)
+
+
+def test_warm_start_refuses_another_number_of_topics(X):
+    hdp = HDP(5, max_iter=2, warm_start=True, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="n_components=9 with warm_start=True"):
+        hdp.set_params(n_components=9).fit(X)
+
+
+def test_a_fit_that_fails_before_it_starts_leaves_no_old_topics(X):
+    class Refusal:
+        def setup(self, estimator, context):
+            raise MemoryError
+
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+        def on_fit_task_end(self, estimator, context): ...
+
+    hdp = HDP(5, max_iter=1, random_state=0).fit(X)
+    with pytest.raises(MemoryError):
+        hdp.set_callbacks(Refusal()).fit(X[:, :50])
+    with pytest.raises(NotFittedError):
+        hdp.transform(X)
 
 
 # Prediction -------------------------------------------------------------------------

@@ -64,10 +64,11 @@ def test_first_step_without_offset_forgets_the_start():
     assert first.step == 1.0
 
 
-def test_last_minibatch_is_scaled_by_its_own_size():
-    last = rounds(ONLINE, 0)[-1]
-    assert len(last.rows) == 3
-    assert last.scale == pytest.approx(23 / 3)
+def test_each_minibatch_is_scaled_by_its_own_size():
+    sizes = [len(round.rows) for round in rounds(ONLINE, 0)]
+    assert sorted(sizes) == [4, 4, 5, 5, 5]
+    got = [round.scale for round in rounds(ONLINE, 0)]
+    assert got == pytest.approx([23 / size for size in sizes])
 
 
 # Order --------------------------------------------------------------------------------
@@ -80,13 +81,14 @@ def test_every_row_is_visited_once_in_a_pass(schedule, batch_size):
     np.testing.assert_array_equal(np.sort(rows), np.arange(23))
 
 
-@pytest.mark.parametrize("batch_size", [5, 23, 1000])
-def test_all_minibatches_but_the_last_are_full(batch_size):
+@pytest.mark.parametrize("batch_size", [1, 5, 11, 22, 23, 1000])
+def test_minibatches_are_few_and_of_equal_size(batch_size):
     sizes = [
         len(round.rows) for round in rounds(replace(ONLINE, batch_size=batch_size), 0)
     ]
-    assert all(size == batch_size for size in sizes[:-1])
-    assert 0 < sizes[-1] <= batch_size
+    assert len(sizes) == -(-23 // batch_size)
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) <= batch_size
 
 
 @pytest.mark.parametrize("batch_size", [1, 5, 23, 1000])
@@ -126,7 +128,7 @@ def scales(schedule):
 
 def test_stream_of_unknown_length_counts_the_documents_seen_so_far():
     np.testing.assert_allclose(
-        scales(replace(STREAM, n_seen=100)), [105, 110, 115, 120, 123]
+        scales(replace(STREAM, n_seen=100)), [104, 109, 113, 118, 123]
     )
 
 

@@ -1,8 +1,10 @@
 """Laws of the document-completion score and of perplexity."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
@@ -292,3 +294,19 @@ def test_model_at_the_end_of_a_pipeline_is_scored(bars, hdp):
     pipeline = Pipeline([("same", FunctionTransformer(accept_sparse=True)), ("m", hdp)])
     score = document_completion_score(pipeline, bars.data)
     assert score == document_completion_score(hdp, bars.data)
+
+
+def test_pipeline_of_the_model_alone_is_scored(bars, hdp):
+    score = document_completion_score(Pipeline([("m", hdp)]), bars.data)
+    assert score == document_completion_score(hdp, bars.data)
+
+
+@pytest.mark.parametrize("model", [HDP, LatentDirichletAllocation])
+def test_names_of_columns_are_compared(bars, model):
+    frame = pd.DataFrame(bars.data.toarray(), columns=bars.feature_names)
+    fitted = model(3, max_iter=1, random_state=0).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert document_completion_score(fitted, frame) < 0.0
+    with pytest.raises(ValueError, match="feature names should match"):
+        document_completion_score(fitted, frame[frame.columns[::-1]])
