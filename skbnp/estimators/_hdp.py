@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.estimators._base import TopicModelMixin
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import expected_counts
+from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import LocalStop, Posterior, learn, per_token, update
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history, shown
@@ -128,6 +129,11 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         represented.
     n_components_ : int
         Number of represented topics.
+    component_ids_ : ndarray of shape (n_components_,)
+        Stable name of each topic; unchanged while rows move.
+    lineage_ : list of named tuples (step, kind, parents, children)
+        Where each id came from: the start, then every merge and every end of a topic.
+        Ended ids never return.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
     doc_concentration_, corpus_concentration_, topic_word_prior_ : float
@@ -451,10 +457,11 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         )
 
     def _check_warm_start(self) -> None:
-        if self.n_components != self.n_components_:
+        n_started = len(self.lineage_[0].children)
+        if self.n_components != n_started:
             raise ValueError(
-                f"n_components={self.n_components} with warm_start=True, but "
-                f"{self.n_components_} topics are fitted."
+                f"n_components={self.n_components} with warm_start=True, but the fit "
+                f"began with {n_started}."
             )
 
     def _make_schedule(self, n_rows, entropy, posterior):
@@ -489,7 +496,14 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             corpus_concentration=float(self.corpus_concentration),
             topic_word_prior=float(self.topic_word_prior),
         )
-        return Posterior(model, state, model.start(state, WordTopics(topics)))
+        ids = np.arange(n_components)
+        return Posterior(
+            model,
+            state,
+            model.start(state, WordTopics(topics)),
+            ids,
+            [Lineage(0, "init", (), tuple(ids.tolist()))],
+        )
 
     def _is_warming_up(self, posterior: Posterior) -> bool:
         if self.warm_up == 0 or posterior.is_warm:
@@ -503,6 +517,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         return {
             "_posterior": posterior,
             "n_components_": state.n_components,
+            "component_ids_": posterior.ids.copy(),
+            "lineage_": list(posterior.lineage),
             "topic_weights_": state.weights[:-1].copy(),
             "doc_concentration_": state.doc_concentration,
             "corpus_concentration_": state.corpus_concentration,
@@ -533,6 +549,79 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
                 f"warm-up of {self.warm_up}. Increase max_iter."
             )
         warnings.warn(reason, ConvergenceWarning, stacklevel=4)
+
+    # -- editing ----------------------------------------------------------------------
+
+    def merge_components(self, ids):
+        """Merge topics of a fitted model into the first of them.
+
+        Counts and weights add up. The other ids end; the merge is recorded in
+        `lineage_`, and `partial_fit` or a warm start goes on from the merged topics.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            Two or more of `component_ids_`.
+
+        Returns
+        -------
+        self : HDP
+            The edited estimator.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or repeated, or there are fewer than two.
+        """
+        target, *sources = self._check_ids(ids, at_least=2)
+        for source in sources:
+            apply(Merge(source, target), self._posterior)
+        return self._publish_edits()
+
+    def drop_components(self, ids):
+        """Drop topics of a fitted model.
+
+        Their counts are forgotten, their weights go to the topics not represented. The
+        end of each is recorded in `lineage_`.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            One or more of `component_ids_`, not all of them.
+
+        Returns
+        -------
+        self : HDP
+            The edited estimator.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or repeated, or no topic would be left.
+        """
+        dropped = self._check_ids(ids, at_least=1)
+        if len(dropped) == self.n_components_:
+            raise ValueError("ids must leave at least one topic.")
+        for name in dropped:
+            apply(Remove(name), self._posterior)
+        return self._publish_edits()
+
+    def _check_ids(self, ids, at_least: int) -> list[int]:
+        check_is_fitted(self)
+        names = np.asarray(ids)
+        if names.ndim != 1 or names.dtype.kind not in "iu" or len(names) < at_least:
+            raise ValueError(f"ids must be {at_least} or more integers, got {ids!r}.")
+        unknown = np.setdiff1d(names, self.component_ids_)
+        if len(unknown) or len(np.unique(names)) < len(names):
+            raise ValueError(
+                "ids must be distinct and among component_ids_, got "
+                f"{names.tolist()}; unknown: {unknown.tolist()}."
+            )
+        return names.tolist()
+
+    def _publish_edits(self):
+        self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
+        return self
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

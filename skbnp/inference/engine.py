@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, visit
+from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
@@ -37,6 +38,8 @@ class Posterior:
     model: Any
     state: Any
     totals: Any
+    ids: NDArray[np.intp]  # (K,) stable name of each component
+    lineage: list[Lineage]  # where each id came from
     n_steps: int = 0  # updates
     n_seen: int = 0  # documents with tokens, each counted once
     is_warm: bool = False  # the warm-up lies behind

@@ -222,6 +222,58 @@ class DirectHDP:
             return state
         return replace(state, topic_word_prior=update_topic_prior(state, totals))
 
+    def merge(
+        self, state: HDPState, totals: HDPStats, source: int, target: int
+    ) -> tuple[HDPState, HDPStats]:
+        """Add r, theta, beta and S of two topics: lambda = lambda' + lambda'' - eta.
+
+        What the sums over documents do not tell is bounded from below, so that the
+        bound stays one: (x + y)^(m + n) >= x^(m) y^(n) for rising factorials, and
+        merging loses at most log 2 nats of entropy per token, and never all below zero.
+        """
+        pair, x = [source, target], state.doc_prior
+        parts = (
+            totals.weight_offset
+            + x * totals.weight_slope
+            - totals.n_docs_using * gammaln(x)
+        )
+        tokens = totals.topic_words.total[pair].sum()
+        entropy = max(totals.entropy[pair].sum() - np.log(2.0) * tokens, 0.0)
+        changed = {
+            "entropy": entropy,
+            "n_docs_using": 0.0,
+            "weight_slope": 0.0,
+            "weight_offset": parts[pair].sum(),
+        }
+        weights = state.weights.copy()
+        weights[target] += weights[source]
+        columns: dict[str, Any] = {}
+        for name, value in changed.items():
+            column = getattr(totals, name).copy()
+            column[target] = value
+            columns[name] = np.delete(column, source)
+        return (
+            replace(state, weights=np.delete(weights, source)),
+            replace(
+                totals, topic_words=totals.topic_words.merged(source, target), **columns
+            ),
+        )
+
+    def remove(
+        self, state: HDPState, totals: HDPStats, column: int
+    ) -> tuple[HDPState, HDPStats]:
+        """Drop a topic and its counts; its weight joins the last entry of beta."""
+        weights = state.weights.copy()
+        weights[-1] += weights[column]
+        columns: dict[str, Any] = {
+            name: np.delete(getattr(totals, name), column)
+            for name in ("entropy", "n_docs_using", "weight_slope", "weight_offset")
+        }
+        return (
+            replace(state, weights=np.delete(weights, column)),
+            replace(totals, topic_words=totals.topic_words.without(column), **columns),
+        )
+
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
         """Named terms of the bound, in nats; tight where the tangents are fresh."""
         words = log_marginal_gain(

@@ -87,6 +87,16 @@ class WordTopics:
         elif self._scale < SMALLEST_SCALE:
             self.settle()
 
+    def without(self, column: int) -> "WordTopics":
+        """Return a copy that lacks a topic."""
+        return WordTopics(np.delete(self.dense(), column, axis=1))
+
+    def merged(self, source: int, target: int) -> "WordTopics":
+        """Return a copy in which one topic holds the counts of two."""
+        values = self.dense()
+        values[:, target] += values[:, source]
+        return WordTopics(np.delete(values, source, axis=1))
+
     def settle(self) -> None:
         """Multiply the scale into the array and sum the totals afresh."""
         self._values *= self._scale

@@ -45,7 +45,7 @@ def random_posterior(rng, n_topics, n_words, *, learn=True):
     model = DirectHDP(learn_concentrations=learn, learn_topic_prior=learn)
     state = random_state(rng, n_topics)
     topics = WordTopics(rng.gamma(0.5, 4.0, size=(n_words, n_topics)))
-    return Posterior(model, state, model.start(state, topics))
+    return Posterior(model, state, model.start(state, topics), np.arange(n_topics), [])
 
 
 def responsibilities(posterior, counts, doc_topic):
@@ -199,7 +199,7 @@ def test_data_terms_stay_below_the_exact_evidence(docs, seed):
 def fitted(posterior, counts, n_updates):
     """Topics and documents updated in turn, the globals of the evidence fixed."""
     batch = Batch.from_counts(sp.csr_array(counts))
-    frozen = Posterior(posterior.model, posterior.state, posterior.totals)
+    frozen = replace(posterior)
     with Executor(1) as executor:
         for _ in range(n_updates):
             step = frozen.document_step(batch, EXACT)
@@ -447,6 +447,68 @@ def test_a_blend_of_step_one_is_the_optimum_and_of_step_zero_the_start():
     assert_allclose(
         half.doc_concentration, np.sqrt(old.doc_concentration * new.doc_concentration)
     )
+
+
+# Edits ------------------------------------------------------------------------------
+
+
+def pieces(posterior, counts):
+    """Totals of a visit, the brute-force r, and the same with topics 0 and 2 merged."""
+    fresh, _, _, r = collected(posterior, counts)
+    joined = [part.copy() for part in r]
+    for part in joined:
+        part[:, 0] += part[:, 2]
+    return as_totals(fresh, counts.shape[1]), [np.delete(p, 2, axis=1) for p in joined]
+
+
+@pytest.mark.parametrize("corpus", range(20))
+def test_the_bound_after_a_merge_lies_below_the_exact_one(corpus, seed):
+    rng = np.random.default_rng([seed, corpus])
+    counts = random_corpus(rng)
+    posterior = random_posterior(rng, 4, counts.shape[1])
+    totals, merged_r = pieces(posterior, counts)
+    model = posterior.model
+    state, merged = model.merge(posterior.state, totals, 2, 0)
+    got = model.objective(state, merged)
+    exact = reference.profile_terms(
+        counts,
+        merged_r,
+        state.weights,
+        state.doc_concentration,
+        state.corpus_concentration,
+        state.topic_word_prior,
+    )
+    for name in ("words", "weights"):
+        assert_allclose(got[name], exact[name], rtol=1e-9)
+    for name in ("assignments", "entropy"):
+        assert got[name] <= exact[name] + 1e-9
+    assert merged.entropy.min() >= 0.0
+
+
+def test_a_merge_adds_counts_and_weights(seed):
+    rng = np.random.default_rng(seed)
+    posterior = random_posterior(rng, 4, 6)
+    before = posterior.totals.topic_words.dense()
+    state, totals = posterior.model.merge(posterior.state, posterior.totals, 1, 3)
+    after = totals.topic_words.dense()
+    assert_allclose(after, before[:, [0, 2, 3]] + [0, 0, 1] * before[:, [1]])
+    assert_allclose(totals.topic_words.total, after.sum(axis=0))
+    assert_allclose(
+        state.weights,
+        posterior.state.weights[[0, 2, 3, 4]]
+        + posterior.state.weights[1] * np.array([0, 0, 1, 0]),
+    )
+
+
+def test_a_removed_topic_leaves_its_weight_to_new_ones(seed):
+    rng = np.random.default_rng(seed)
+    posterior = random_posterior(rng, 3, 6)
+    before = posterior.totals.topic_words.dense()
+    state, totals = posterior.model.remove(posterior.state, posterior.totals, 0)
+    assert_allclose(totals.topic_words.dense(), before[:, 1:])
+    assert_allclose(state.weights.sum(), 1.0)
+    old = posterior.state.weights
+    assert_allclose(state.weights, [old[1], old[2], old[3] + old[0]])
 
 
 # Word weights -----------------------------------------------------------------------

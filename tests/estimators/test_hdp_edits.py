@@ -1,0 +1,192 @@
+"""Edits of a fitted HDP, and the log that tells where each topic came from."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from skbnp import HDP
+from skbnp.datasets import make_bars
+
+
+@pytest.fixture(scope="module")
+def X():
+    return sp.csr_array(make_bars(200, side=5, random_state=0).data)
+
+
+@pytest.fixture
+def hdp(X):
+    return HDP(8, max_iter=3, random_state=0).fit(X)
+
+
+def prior_free(hdp):
+    return hdp.components_ - hdp.topic_word_prior_
+
+
+def test_a_fit_names_its_topics_and_their_start(hdp):
+    assert_array_equal(hdp.component_ids_, np.arange(8))
+    assert hdp.lineage_ == [(0, "init", (), tuple(range(8)))]
+    assert hdp.lineage_[0].kind == "init"
+
+
+def test_merge_adds_counts_and_weights_to_the_first(hdp):
+    counts, weights = prior_free(hdp), hdp.topic_weights_
+    assert hdp.merge_components([5, 1, 7]) is hdp
+    assert_array_equal(hdp.component_ids_, [0, 2, 3, 4, 5, 6])
+    assert hdp.n_components_ == 6
+    assert_allclose(prior_free(hdp)[4], counts[[5, 1, 7]].sum(axis=0), rtol=1e-9)
+    assert_allclose(prior_free(hdp)[:4], counts[[0, 2, 3, 4]], rtol=1e-9)
+    assert_allclose(hdp.topic_weights_[4], weights[[5, 1, 7]].sum())
+
+
+def test_merge_is_recorded(hdp):
+    step = hdp.history_["step"][-1]
+    hdp.merge_components([5, 1, 7])
+    assert hdp.lineage_[1:] == [
+        (step, "merge", (5, 1), (5,)),
+        (step, "merge", (5, 7), (5,)),
+    ]
+
+
+def test_drop_forgets_counts_and_frees_weights(hdp):
+    counts, weights = prior_free(hdp), hdp.topic_weights_
+    hdp.drop_components(np.array([3, 0]))
+    kept = [1, 2, 4, 5, 6, 7]
+    assert_array_equal(hdp.component_ids_, kept)
+    assert_allclose(prior_free(hdp), counts[kept], rtol=1e-9)
+    assert_allclose(hdp.topic_weights_, weights[kept])
+    assert [entry[1:] for entry in hdp.lineage_[1:]] == [
+        ("prune", (3,), ()),
+        ("prune", (0,), ()),
+    ]
+
+
+def test_edited_model_predicts_with_its_new_topics(hdp, X):
+    hdp.merge_components([5, 1]).drop_components([2])
+    distr = hdp.transform(X)
+    assert distr.shape == (200, 6)
+    assert_allclose(distr.sum(axis=1), 1.0)
+    assert list(hdp.get_feature_names_out()) == [f"hdp{k}" for k in range(6)]
+    assert np.isfinite([hdp.score(X), hdp.elbo(X), hdp.elbo_]).all()
+
+
+def test_halves_of_a_topic_merge_into_it(hdp, X):
+    """Two copies with half the counts and weight each merge into the topic."""
+    before, score = hdp.components_, hdp.score(X)
+    posterior = hdp._posterior
+    values = posterior.totals.topic_words.dense()
+    values[:, 0] /= 2
+    twins = np.column_stack([values, values[:, 0]])
+    weights = posterior.state.weights.copy()
+    weights[0] /= 2
+    split = copy.deepcopy(hdp)
+    part = split._posterior
+    part.totals.topic_words = type(part.totals.topic_words)(twins)
+    for name in ("entropy", "n_docs_using", "weight_slope", "weight_offset"):
+        column = getattr(part.totals, name)
+        setattr(part.totals, name, np.append(column, column[0]))
+    state = part.state
+    part.state = type(state)(
+        np.insert(weights, 8, weights[0]),
+        state.doc_concentration,
+        state.corpus_concentration,
+        state.topic_word_prior,
+    )
+    part.ids = np.append(part.ids, 8)
+    split._publish_edits()
+    split.merge_components([0, 8])
+    assert_allclose(split.components_, before, rtol=1e-9)
+    assert_allclose(split.score(X), score, rtol=1e-9)
+
+
+def test_learning_goes_on_after_edits(hdp, X):
+    hdp.merge_components([5, 1]).drop_components([2])
+    hdp.partial_fit(X[:100])
+    assert_array_equal(hdp.component_ids_, [0, 3, 4, 5, 6, 7])
+    hdp.set_params(warm_start=True).fit(X)
+    assert hdp.n_components_ == 6
+    assert len(hdp.lineage_) == 3
+
+
+def test_a_new_fit_starts_a_new_log(hdp, X):
+    hdp.drop_components([2]).fit(X)
+    assert_array_equal(hdp.component_ids_, np.arange(8))
+    assert len(hdp.lineage_) == 1
+
+
+def test_edits_survive_pickling(hdp, X):
+    hdp.merge_components([5, 1])
+    loaded = pickle.loads(pickle.dumps(hdp))
+    assert loaded.lineage_ == hdp.lineage_
+    assert_array_equal(loaded.transform(X), hdp.transform(X))
+
+
+def test_edits_do_not_reach_a_copy_made_before(hdp):
+    before = copy.deepcopy(hdp)
+    log, ids = hdp.lineage_, hdp.component_ids_
+    hdp.merge_components([5, 1])
+    assert before.n_components_ == 8
+    assert len(log) == 1
+    assert len(ids) == 8
+
+
+@pytest.mark.parametrize(
+    ("method", "ids"),
+    [
+        ("merge_components", [1]),
+        ("merge_components", [1, 1]),
+        ("merge_components", [1, 8]),
+        ("merge_components", [1, -1]),
+        ("merge_components", [1.0, 2.0]),
+        ("merge_components", [[1, 2]]),
+        ("merge_components", "12"),
+        ("merge_components", 1),
+        ("drop_components", []),
+        ("drop_components", [9]),
+        ("drop_components", [1, 1]),
+        ("drop_components", range(8)),
+        ("drop_components", None),
+    ],
+)
+def test_ids_that_name_no_edit_are_refused_and_change_nothing(hdp, method, ids):
+    before = pickle.dumps(hdp)
+    with pytest.raises(ValueError, match="ids must"):
+        getattr(hdp, method)(ids)
+    assert pickle.dumps(hdp) == before
+
+
+def test_ids_that_have_ended_are_refused(hdp):
+    hdp.merge_components([5, 1])
+    with pytest.raises(ValueError, match=r"unknown: \[1\]"):
+        hdp.drop_components([1])
+
+
+@pytest.mark.parametrize("method", ["merge_components", "drop_components"])
+def test_edits_need_a_fitted_model(method):
+    with pytest.raises(NotFittedError):
+        getattr(HDP(), method)([0, 1])
+
+
+def test_random_sequences_of_edits_keep_every_invariant(X, seed):
+    rng = np.random.default_rng(seed)
+    hdp = HDP(40, max_iter=1, random_state=0).fit(X)
+    mass, alive = prior_free(hdp).sum(), set(range(40))
+    while len(alive) > 1:
+        names = rng.permutation(sorted(alive))[: rng.integers(2, 4)].tolist()
+        if rng.random() < 0.5 and len(alive) > 3:
+            mass -= prior_free(hdp)[np.isin(hdp.component_ids_, names)].sum()
+            hdp.drop_components(names)
+            alive -= set(names)
+        else:
+            hdp.merge_components(names)
+            alive -= set(names[1:])
+        assert set(hdp.component_ids_.tolist()) == alive
+        assert_allclose(prior_free(hdp).sum(), mass, rtol=1e-8)
+        assert 0.0 < hdp.topic_weights_.sum() < 1.0
+        assert hdp.components_.shape == (len(alive), X.shape[1])
+    ended = {entry.parents[-1] for entry in hdp.lineage_[1:]}
+    assert ended == set(range(40)) - alive
