@@ -29,7 +29,9 @@ def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
     return x
 
 
-def log_growth(prior: float, count: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_growth(
+    prior: float | NDArray[np.float64], count: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Log of the rising factorial, lnG(prior + count) - lnG(prior)."""
     return gammaln(prior + count) - gammaln(prior)
 

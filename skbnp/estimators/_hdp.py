@@ -18,6 +18,7 @@ from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import LocalStop, Posterior, learn, per_token, update
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history, shown
+from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.models.statistics import WordTopics
@@ -31,7 +32,7 @@ from skbnp.utils.validation import (
     fit_context,
 )
 
-__all__ = ["HDP"]
+__all__ = ["HDP", "SplitMerge"]
 
 #: Minibatches of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 30
@@ -78,6 +79,11 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors under which concentrations are learned,
         both > 0.
+    split_merge : bool or SplitMerge, default=False
+        Whether online learning splits, merges and prunes topics after the warm-up, so
+        that their number is found from any start (Algorithm 2 of [1]_); a `SplitMerge`
+        sets the details. Differences of the bound are those of a minibatch. Where the
+        vocabulary is large they favour merging: for text leave the moves out.
     batch_size : int, default=256
         Documents of a minibatch at the most; minibatches of a pass are of equal size.
     learning_offset : float, default=1.0
@@ -132,7 +138,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     component_ids_ : ndarray of shape (n_components_,)
         Stable name of each topic; unchanged while rows move.
     lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id came from: the start, then every merge and every end of a topic.
+        Where each id came from: the start, then every split, merge and end of a topic.
         Ended ids never return.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
@@ -146,8 +152,9 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         Whether `tol` ended the last `fit`.
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
-        time), `n_components`, `elbo` (nats per token; online learning evaluates it
-        once per pass of `fit`, nan in between and in `partial_fit`).
+        time), `n_components`, `n_splits` and `n_merges` so far, `elbo` (nats per token;
+        online learning evaluates it once per pass of `fit`, nan in between and in
+        `partial_fit`).
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
@@ -217,6 +224,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         "learn_priors": ["boolean", StrOptions({"concentrations"})],
         "corpus_concentration_prior": [tuple, list],
         "doc_concentration_prior": [tuple, list],
+        "split_merge": ["boolean", SplitMerge],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
@@ -244,6 +252,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         learn_priors="concentrations",
         corpus_concentration_prior=(1.0, 1.0),
         doc_concentration_prior=(1.0, 1.0),
+        split_merge=False,
         batch_size=256,
         learning_offset=1.0,
         learning_decay=0.6,
@@ -267,6 +276,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         self.learn_priors = learn_priors
         self.corpus_concentration_prior = corpus_concentration_prior
         self.doc_concentration_prior = doc_concentration_prior
+        self.split_merge = split_merge
         self.batch_size = batch_size
         self.learning_offset = learning_offset
         self.learning_decay = learning_decay
@@ -307,6 +317,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             If `X` has negative, infinite or missing values, no rows or no columns, or
             a parameter is outside its range.
         """
+        self._check_consistency()
         model, executor = self._make_model(), Executor(self.n_jobs)
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="fit")
@@ -355,6 +366,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
                     monitor,
                     n_passes=self.max_iter,
                     warm_up=0 if goes_on else self.warm_up,
+                    moves=self._moves(),
                     begin_pass=begin_pass,
                     end_pass=end_task,
                 )
@@ -391,6 +403,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             another number of columns than before.
         """
         self._validate_params()  # scikit-learn does so before the first chunk alone
+        self._check_consistency()
         model, executor = self._make_model(), Executor(self.n_jobs)
         goes_on = self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="partial_fit")
@@ -432,17 +445,22 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         )
         stop = LocalStop(self.max_doc_update_iter, self.mean_change_tol)
         for round in schedule.one_pass(0):
-            batch = Batch.from_counts(counts[round.rows], posterior.state.n_components)
+            rows = counts[round.rows]
             update(
                 posterior,
-                batch,
+                rows,
                 round,
                 stop,
                 executor,
                 monitor,
                 mean=self._is_warming_up(posterior),
-                n_new=batch.n_docs,
+                moves=self._moves(),
+                n_new=rows.shape[0],
             )
+
+    def _check_consistency(self) -> None:
+        if self.split_merge and self.learning_method == "batch":
+            raise ValueError("split_merge needs learning_method='online'.")
 
     def _make_model(self) -> DirectHDP:
         return DirectHDP(
@@ -455,6 +473,11 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
                 "doc_concentration_prior", self.doc_concentration_prior
             ),
         )
+
+    def _moves(self) -> SplitMerge | None:
+        if self.split_merge is True:
+            return SplitMerge()
+        return self.split_merge or None
 
     def _check_warm_start(self) -> None:
         n_started = len(self.lineage_[0].children)
@@ -503,6 +526,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             model.start(state, WordTopics(topics)),
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
+            entropy=entropy,
         )
 
     def _is_warming_up(self, posterior: Posterior) -> bool:

@@ -12,7 +12,7 @@ from skbnp.inference.batch import Batch, Block
 from skbnp.inference.executor import Executor
 from skbnp.kernels._hdp_local import infer_documents
 
-__all__ = ["DocumentStep", "expected_counts", "visit"]
+__all__ = ["DocumentStep", "expected_counts", "visit_blocks"]
 
 Array = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class DocumentStep:
         return doc_topic, word_topic, entropy
 
 
-def visit(
+def visit_blocks(
     step: DocumentStep, batch: Batch, executor: Executor
 ) -> Iterator[tuple[Block, Array, Array, Array]]:
     """Yield each block with its expected counts, sums by word and entropy, in order."""

@@ -11,14 +11,14 @@ import numpy as np
 
 from skbnp.inference.interrupts import commit
 
-__all__ = ["Edit", "Lineage", "Merge", "Remove", "apply"]
+__all__ = ["Edit", "Lineage", "Merge", "Remove", "Split", "apply"]
 
 
 class Lineage(NamedTuple):
     """One entry of the log, as users read it."""
 
     step: int  # updates made before
-    kind: str  # "init", "merge", "prune"
+    kind: str  # "init", "split", "merge", "prune"
     parents: tuple[int, ...]  # ids that it changed or ended
     children: tuple[int, ...]  # ids that live on, or begin
 
@@ -38,7 +38,16 @@ class Remove:
     id: int
 
 
-Edit = Merge | Remove
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A component becomes two: one keeps its id and place, the child is new."""
+
+    id: int
+    child: int
+    children: Any  # topics (2, n_words), shares (2,)
+
+
+Edit = Merge | Remove | Split
 
 
 def apply(edit: Edit, posterior: Any) -> None:
@@ -46,15 +55,24 @@ def apply(edit: Edit, posterior: Any) -> None:
     columns = {int(name): column for column, name in enumerate(posterior.ids)}
     model, state, totals = posterior.model, posterior.state, posterior.totals
     entry: tuple[str, tuple[int, ...], tuple[int, ...]]
-    if isinstance(edit, Merge):
+    ids = posterior.ids
+    if isinstance(edit, Split):
+        state, totals = model.split(
+            state, totals, columns[edit.id], edit.children.topics, edit.children.shares
+        )
+        ids = np.append(ids, edit.child)
+        entry = ("split", (edit.id,), (edit.id, edit.child))
+    elif isinstance(edit, Merge):
         gone = columns[edit.source]
         state, totals = model.merge(state, totals, gone, columns[edit.target])
+        ids = np.delete(ids, gone)
         entry = ("merge", (edit.target, edit.source), (edit.target,))
     else:
         gone = columns[edit.id]
         state, totals = model.remove(state, totals, gone)
+        ids = np.delete(ids, gone)
         entry = ("prune", (edit.id,), ())
     with commit():
         posterior.state, posterior.totals = state, totals
-        posterior.ids = np.delete(posterior.ids, gone)
+        posterior.ids = ids
         posterior.lineage = [*posterior.lineage, Lineage(posterior.n_steps, *entry)]

@@ -1,7 +1,7 @@
 """The variational loop: visit documents, absorb what they say, update the globals."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, visit
+from skbnp.inference.documents import DocumentStep, expected_counts, visit_blocks
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
+from skbnp.inference.moves.split_merge import SplitMerge, merge_and_prune, split
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Round
+from skbnp.inference.visit import Visit
 from skbnp.models.statistics import WordRows, WordTopics, absorb
+from skbnp.utils.random import Purpose, stream
 
 __all__ = ["LocalStop", "Posterior", "learn", "per_token", "update", "update_from_all"]
 
@@ -43,6 +46,31 @@ class Posterior:
     n_steps: int = 0  # updates
     n_seen: int = 0  # documents with tokens, each counted once
     is_warm: bool = False  # the warm-up lies behind
+    idle: dict[int, int] = field(default_factory=dict)  # id: minibatches without use
+    entropy: int = 0  # of the random streams of moves
+
+    @property
+    def n_named(self) -> int:
+        """Ids given so far; also the next one."""
+        return 1 + max(max(entry.children, default=-1) for entry in self.lineage)
+
+    @property
+    def n_moves(self) -> tuple[int, int]:
+        """Splits and merges accepted so far."""
+        kinds = [entry.kind for entry in self.lineage]
+        return kinds.count("split"), kinds.count("merge")
+
+    def look(
+        self, X: sp.csr_array, batch: Batch, stop: LocalStop, executor: Executor
+    ) -> Visit:
+        """Visit documents and keep their responsibilities, for moves."""
+        step = self.document_step(batch, stop)
+        doc_topic = expected_counts(step, batch, executor)
+        local = np.searchsorted(batch.words, X.indices)
+        counts = sp.csr_array(
+            (X.data, local, X.indptr), shape=(X.shape[0], len(batch.words))
+        )
+        return Visit.under(counts, batch.words, step.weights, step.prior, doc_topic)
 
     def document_step(
         self,
@@ -74,7 +102,9 @@ class Posterior:
         entropy = np.zeros(n_topics)
         counts = [sp.csr_array((0, n_topics))]
         lengths = [np.zeros(0)]
-        for block, doc_topic, word_topic, block_entropy in visit(step, batch, executor):
+        for block, doc_topic, word_topic, block_entropy in visit_blocks(
+            step, batch, executor
+        ):
             sums[block.slots] += word_topic
             entropy += block_entropy
             counts.append(sp.csr_array(doc_topic))
@@ -99,23 +129,37 @@ def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:
 
 def update(
     posterior: Posterior,
-    batch: Batch,
+    X: sp.csr_array,
     round: Round,
     stop: LocalStop,
     executor: Executor,
     monitor: Monitor,
     *,
     mean: bool,
+    moves: SplitMerge | None = None,
     n_new: int = 0,
 ) -> None:
     """One online round: visit the documents, absorb them, move the globals.
 
-    Nothing is written before all documents have been visited, and then everything.
-    `n_new` of the documents are seen for the first time.
+    Nothing is written before all documents have been visited, and then everything, but
+    for moves: each is written by itself. There are none during the warm-up. `n_new` of
+    the documents are seen for the first time.
     """
-    model = posterior.model
-    step = posterior.document_step(batch, stop, mean=mean)
-    fresh, _, _ = posterior.collect(step, batch, executor)
+    model, moves = posterior.model, None if mean else moves
+    batch = Batch.from_counts(X, posterior.state.n_components)
+    if moves is None:
+        step = posterior.document_step(batch, stop, mean=mean)
+        fresh, _, _ = posterior.collect(step, batch, executor)
+    else:
+        visit = posterior.look(X, batch, stop, executor)
+        visit = merge_and_prune(moves, posterior, visit, round.scale)
+        fresh = model.statistics(
+            posterior.state,
+            WordRows(visit.words, visit.sums),
+            visit.entropy,
+            sp.csr_array(visit.doc_topic),
+            visit.n_tokens,
+        )
     optimum = model.update(posterior.state, fresh, round.scale)
     state = model.blend(posterior.state, optimum, round.step)
     keep, gain = 1.0 - round.step, round.step * round.scale
@@ -124,9 +168,13 @@ def update(
         posterior.state = state
         posterior.n_steps += 1
         posterior.n_seen += n_new
-        monitor.record(posterior.n_steps, state.n_components)
+        monitor.record(posterior.n_steps, state.n_components, posterior.n_moves)
     if round.ends_pass:
         posterior.state = model.update_topic_prior(state, posterior.totals)
+    if moves is not None:
+        visit = posterior.look(X, batch, stop, executor)
+        rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+        split(moves, posterior, visit, round.scale * batch.n_docs, rng)
 
 
 def update_from_all(
@@ -158,7 +206,7 @@ def update_from_all(
     with commit():
         posterior.state, posterior.totals = state, totals
         posterior.n_steps += 1
-        monitor.record(posterior.n_steps, state.n_components)
+        monitor.record(posterior.n_steps, state.n_components, posterior.n_moves)
     return doc_topic
 
 
@@ -172,6 +220,7 @@ def learn(
     *,
     n_passes: int,
     warm_up: int,
+    moves: SplitMerge | None = None,
     begin_pass: Callable[[], None] = lambda: None,
     end_pass: Callable[[], bool] = lambda: False,
 ) -> bool:
@@ -187,6 +236,8 @@ def learn(
         Order and weight of visits; end of a document's iteration; threads; trace.
     n_passes, warm_up : int
         Passes over the data; the first of them that use mean weights.
+    moves : SplitMerge or None
+        Moves of online learning.
     begin_pass, end_pass : callable
         Called around each pass; the latter may ask to stop.
 
@@ -202,8 +253,16 @@ def learn(
         mean = number < warm_up
         for round in schedule.one_pass(number) if X.shape[0] else ():
             if whole is None:
-                batch = Batch.from_counts(X[round.rows], n_topics)
-                update(posterior, batch, round, stop, executor, monitor, mean=mean)
+                update(
+                    posterior,
+                    X[round.rows],
+                    round,
+                    stop,
+                    executor,
+                    monitor,
+                    mean=mean,
+                    moves=moves,
+                )
             else:
                 remembered = update_from_all(
                     posterior,

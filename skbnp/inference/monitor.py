@@ -16,7 +16,8 @@ History = dict[str, list]
 
 def new_history() -> History:
     """Return an empty trace."""
-    return {"step": [], "seconds": [], "n_components": [], "elbo": []}
+    names = ("step", "seconds", "n_components", "elbo", "n_splits", "n_merges")
+    return {name: [] for name in names}
 
 
 class Monitor:
@@ -42,9 +43,12 @@ class Monitor:
         before = history["seconds"][-1] if history["seconds"] else 0.0
         self._start = time.perf_counter() - before
 
-    def record(self, step: int, n_components: int) -> None:
+    def record(
+        self, step: int, n_components: int, n_moves: tuple[int, int] = (0, 0)
+    ) -> None:
         """Add an entry to the trace; its bound is not known yet."""
-        entry = (step, time.perf_counter() - self._start, n_components, nan)
+        seconds = time.perf_counter() - self._start
+        entry = (step, seconds, n_components, nan, *n_moves)
         for name, value in zip(self.history, entry, strict=True):
             self.history[name].append(value)
 

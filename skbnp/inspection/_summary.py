@@ -128,13 +128,14 @@ def _course(model):
         parts.append(f"{history['seconds'][-1]:,.1f} seconds")
     if parts:
         facts["fit"] = ", ".join(parts)
-    moves = [
-        _count(int(history[f"n_{kind}s"][-1]), kind)
+    moves = {
+        kind: int(history[f"n_{kind}s"][-1])
         for kind in ("birth", "split", "merge")
         if history.get(f"n_{kind}s")
-    ]
-    if moves:
-        facts["moves"] = ", ".join(moves) + " accepted"
+    }
+    if any(moves.values()):
+        counts = (_count(number, kind) for kind, number in moves.items())
+        facts["moves"] = ", ".join(counts) + " accepted"
     bound = getattr(model, "elbo_", math.nan)
     if math.isfinite(bound):
         facts["bound"] = f"{bound:.4f} nats per token"

@@ -259,6 +259,33 @@ class DirectHDP:
             ),
         )
 
+    def split(
+        self,
+        state: HDPState,
+        totals: HDPStats,
+        column: int,
+        topics: Array,
+        shares: Array,
+    ) -> tuple[HDPState, HDPStats]:
+        """Put two topics in the place of one: the first there, the second at the end.
+
+        The documents' sums stay with the first, and the entropy with them: those
+        documents do not know the second yet.
+        """
+        weights = np.insert(
+            state.weights, state.n_components, shares[1] * state.weights[column]
+        )
+        weights[column] *= shares[0]
+        columns: dict[str, Any] = {
+            name: np.append(getattr(totals, name), 0.0)
+            for name in ("entropy", "n_docs_using", "weight_slope", "weight_offset")
+        }
+        topic_words = totals.topic_words.parted(column, *topics)
+        return (
+            replace(state, weights=weights),
+            replace(totals, topic_words=topic_words, **columns),
+        )
+
     def remove(
         self, state: HDPState, totals: HDPStats, column: int
     ) -> tuple[HDPState, HDPStats]:

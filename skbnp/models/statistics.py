@@ -65,6 +65,18 @@ class WordTopics:
         """Counts of the named words, (n_words, n_topics)."""
         return self._values[words] * self._scale
 
+    def column(self, topic: int) -> NDArray[np.float64]:
+        """Counts of one topic, (n_words,)."""
+        return self._values[:, topic] * self._scale
+
+    def parted(
+        self, topic: int, first: NDArray[np.float64], second: NDArray[np.float64]
+    ) -> "WordTopics":
+        """Return a copy with two topics for one: in its place, and at the end."""
+        values = np.column_stack([self.dense(), second])
+        values[:, topic] = first
+        return WordTopics(values)
+
     def dense(self) -> NDArray[np.float64]:
         """Counts of all words, (n_words, n_topics)."""
         return self._values * self._scale

@@ -21,6 +21,7 @@ class Purpose(IntEnum):
     START = 0
     ORDER = 1
     SPLIT_TOKENS = 2
+    MOVE = 3
 
 
 def draw_entropy(random_state: Any) -> int:

@@ -39,6 +39,7 @@ BAD = {
     "corpus_concentration": _POSITIVE,
     "topic_word_prior": _POSITIVE,
     "learn_priors": ["yes", "topics", None, 2, 0.5],
+    "split_merge": ["yes", 1.5, {}],
     "corpus_concentration_prior": _NO_PAIR,
     "doc_concentration_prior": _NO_PAIR,
     "batch_size": _COUNT,

@@ -42,6 +42,8 @@ def test_record_adds_one_entry_to_every_list(clock):
         "seconds": [1.5],
         "n_components": [20],
         "elbo": [-3.0],
+        "n_splits": [0],
+        "n_merges": [0],
     }
 
 

@@ -1,0 +1,1 @@
+"""Moves: proposals that change the number of components, and their exact scores."""
