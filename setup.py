@@ -9,7 +9,7 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("SKBNP_DEBUG", "0") == "1"
 MSVC = sys.platform == "win32"
 
-KERNELS = ["_hdp_local"]
+KERNELS = ["_hdp_local", "_merge"]
 
 if MSVC:
     flags = ["/Od" if DEBUG else "/O2"]

@@ -15,11 +15,15 @@ from skbnp.estimators._base import TopicModelMixin
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import expected_counts
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
-from skbnp.inference.engine import LocalStop, Posterior, learn, per_token, update
+from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
+from skbnp.inference.memoized import Memoized
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.online import Online, advance
+from skbnp.inference.posterior import LocalStop, Posterior, Visitor, per_token
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.inference.trials import Trials
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.models.statistics import WordTopics
 from skbnp.utils.random import Purpose, draw_entropy, stream
@@ -56,13 +60,18 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     Parameters
     ----------
     n_components : int, default=20
-        Number of represented topics (K), at least 1. All other topics together keep the
-        rest of the corpus weights.
-    learning_method : {"online", "batch"}, default="online"
-        "online": one update per minibatch, with decreasing steps; for all but small
-        corpora. "batch": one update per pass over the data; after the warm-up the bound
-        does not fall, but for changes of `corpus_concentration_`, each value of which
-        has a bound of its own.
+        Number of represented topics (K) to start from, at least 1; with `split_merge`
+        any start will do. All other topics together keep the rest of the corpus
+        weights.
+    max_components : int or None, default=None
+        Bound of the number of topics that moves may reach, at least `n_components`.
+    learning_method : {"online", "memoized", "batch"}, default="online"
+        "online": one update per minibatch, with decreasing steps; for streams and large
+        corpora. "memoized": one update per minibatch, which remembers what it said when
+        it was visited before, so that the bound is that of the whole corpus, does not
+        fall after the warm-up and can judge moves exactly; memory is about twice that
+        of the data. "batch": the same with the corpus as one minibatch. (Changes of
+        `corpus_concentration_` may lower the bound: each value has one of its own.)
     doc_concentration : float, default=1.0
         Concentration of a document's topics (alpha), in [1e-100, 1e10]; larger values
         mix more topics in a document. The value that the first fit starts from; what
@@ -79,11 +88,11 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors under which concentrations are learned,
         both > 0.
-    split_merge : bool or SplitMerge, default=False
-        Whether online learning splits, merges and prunes topics after the warm-up, so
-        that their number is found from any start (Algorithm 2 of [1]_); a `SplitMerge`
-        sets the details. Differences of the bound are those of a minibatch. Where the
-        vocabulary is large they favour merging: for text leave the moves out.
+    split_merge : bool or SplitMerge, default=True
+        Whether topics are born, split, merged and pruned after the warm-up, so that
+        their number is found from any start (Algorithm 2 of [1]_ and Notes); a
+        `SplitMerge` sets the details. Online learning judges moves by minibatches, the
+        other methods by the exact bound.
     batch_size : int, default=256
         Documents of a minibatch at the most; minibatches of a pass are of equal size.
     learning_offset : float, default=1.0
@@ -152,8 +161,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         Whether `tol` ended the last `fit`.
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
-        time), `n_components`, `n_splits` and `n_merges` so far, `elbo` (nats per token;
-        online learning evaluates it once per pass of `fit`, nan in between and in
+        time), `n_components`, `n_births`, `n_splits` and `n_merges` accepted so far,
+        `elbo` (nats per token; evaluated once per pass of `fit`, nan in between and in
         `partial_fit`).
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
@@ -217,7 +226,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "learning_method": [StrOptions({"batch", "online"})],
+        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "learning_method": [StrOptions({"batch", "memoized", "online"})],
         "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
         "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
         "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
@@ -245,6 +255,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         self,
         n_components=20,
         *,
+        max_components=None,
         learning_method="online",
         doc_concentration=1.0,
         corpus_concentration=1.0,
@@ -252,7 +263,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         learn_priors="concentrations",
         corpus_concentration_prior=(1.0, 1.0),
         doc_concentration_prior=(1.0, 1.0),
-        split_merge=False,
+        split_merge=True,
         batch_size=256,
         learning_offset=1.0,
         learning_decay=0.6,
@@ -269,6 +280,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         warm_start=False,
     ):
         self.n_components = n_components
+        self.max_components = max_components
         self.learning_method = learning_method
         self.doc_concentration = doc_concentration
         self.corpus_concentration = corpus_concentration
@@ -317,19 +329,19 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             If `X` has negative, infinite or missing values, no rows or no columns, or
             a parameter is outside its range.
         """
-        self._check_consistency()
         model, executor = self._make_model(), Executor(self.n_jobs)
+        limit = self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="fit")
         counts = _drop_empty(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
             self._check_warm_start()
-            posterior = replace(self._posterior, model=model)
+            posterior = replace(self._posterior, model=model, max_components=limit)
             history = self.history_
         else:
             self.__dict__.pop("_posterior", None)  # its vocabulary is gone
-            posterior = self._start(model, counts, entropy, counts.sum())
+            posterior = self._start(model, counts, entropy, counts.sum(), limit)
             history = new_history()
         posterior.n_seen = max(posterior.n_seen, counts.shape[0])
         posterior.is_warm = True  # once the first passes are made
@@ -358,15 +370,9 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         try:
             with executor, shown(self.verbose):
                 converged = learn(
-                    posterior,
-                    counts,
-                    self._make_schedule(counts.shape[0], entropy, posterior),
-                    LocalStop(self.max_doc_update_iter, self.mean_change_tol),
-                    executor,
+                    self._make_learner(posterior, counts, executor, goes_on),
                     monitor,
                     n_passes=self.max_iter,
-                    warm_up=0 if goes_on else self.warm_up,
-                    moves=self._moves(),
                     begin_pass=begin_pass,
                     end_pass=end_task,
                 )
@@ -403,19 +409,19 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             another number of columns than before.
         """
         self._validate_params()  # scikit-learn does so before the first chunk alone
-        self._check_consistency()
         model, executor = self._make_model(), Executor(self.n_jobs)
+        limit = self._limit()
         goes_on = self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="partial_fit")
         counts = _drop_empty(counts)
         if goes_on:
-            posterior = replace(self._posterior, model=model)
+            posterior = replace(self._posterior, model=model, max_components=limit)
             history, n_iter = self.history_, self.n_iter_
         else:
             total = self.total_samples or counts.shape[0]
             n_tokens = counts.sum() / max(counts.shape[0], 1) * total
             entropy = draw_entropy(self.random_state)
-            posterior = self._start(model, counts, entropy, n_tokens)
+            posterior = self._start(model, counts, entropy, n_tokens, limit)
             history, n_iter = new_history(), 0
         n_steps = posterior.n_steps
         try:
@@ -443,24 +449,19 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             total_samples=self.total_samples,
             n_seen=posterior.n_seen,
         )
-        stop = LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+        visitor = Visitor(self._local_stop(), executor)
         for round in schedule.one_pass(0):
             rows = counts[round.rows]
-            update(
+            advance(
                 posterior,
                 rows,
                 round,
-                stop,
-                executor,
+                visitor,
                 monitor,
                 mean=self._is_warming_up(posterior),
                 moves=self._moves(),
                 n_new=rows.shape[0],
             )
-
-    def _check_consistency(self) -> None:
-        if self.split_merge and self.learning_method == "batch":
-            raise ValueError("split_merge needs learning_method='online'.")
 
     def _make_model(self) -> DirectHDP:
         return DirectHDP(
@@ -473,6 +474,16 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
                 "doc_concentration_prior", self.doc_concentration_prior
             ),
         )
+
+    def _limit(self) -> float:
+        if self.max_components is None:
+            return np.inf
+        if self.max_components < self.n_components:
+            raise ValueError(
+                f"max_components={self.max_components} must be at least "
+                f"n_components={self.n_components}."
+            )
+        return self.max_components
 
     def _moves(self) -> SplitMerge | None:
         if self.split_merge is True:
@@ -487,20 +498,38 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
                 f"began with {n_started}."
             )
 
-    def _make_schedule(self, n_rows, entropy, posterior):
-        if self.learning_method == "batch":
-            return BatchSchedule()
-        return OnlineSchedule(
+    def _make_learner(self, posterior, counts, executor, goes_on):
+        moves, n_rows = self._moves(), counts.shape[0]
+        visitor = Visitor(self._local_stop(), executor)
+        warm_up = 0 if goes_on else self.warm_up
+        schedule = OnlineSchedule(
             n_rows=n_rows,
             batch_size=self.batch_size,
             offset=self.learning_offset,
             decay=self.learning_decay,
-            entropy=entropy,
+            entropy=posterior.entropy,
             first_step=posterior.n_steps,
             total_samples=n_rows,
+            reshuffle=self.learning_method == "online",
         )
+        if self.learning_method == "online":
+            return Online(
+                posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
+            )
+        learner = Memoized(
+            posterior,
+            counts,
+            BatchSchedule(n_rows) if self.learning_method == "batch" else schedule,
+            visitor,
+            warm_up=warm_up,
+            moves=moves,
+        )
+        return learner if moves is None else Trials(learner, moves, self.max_iter)
 
-    def _start(self, model, counts, entropy, n_tokens) -> Posterior:
+    def _local_stop(self) -> LocalStop:
+        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+
+    def _start(self, model, counts, entropy, n_tokens, limit) -> Posterior:
         """Globals before the first update: equal weights, topics of equal size."""
         n_components, n_features = self.n_components, counts.shape[1]
         rng = stream(entropy, Purpose.START)
@@ -527,6 +556,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             entropy=entropy,
+            max_components=limit,
         )
 
     def _is_warming_up(self, posterior: Posterior) -> bool:
@@ -599,7 +629,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         """
         target, *sources = self._check_ids(ids, at_least=2)
         for source in sources:
-            apply(Merge(source, target), self._posterior)
+            apply(Merge([(source, target)]), self._posterior)
         return self._publish_edits()
 
     def drop_components(self, ids):
@@ -626,8 +656,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         dropped = self._check_ids(ids, at_least=1)
         if len(dropped) == self.n_components_:
             raise ValueError("ids must leave at least one topic.")
-        for name in dropped:
-            apply(Remove(name), self._posterior)
+        apply(Remove(dropped), self._posterior)
         return self._publish_edits()
 
     def _check_ids(self, ids, at_least: int) -> list[int]:
@@ -742,15 +771,14 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         posterior = self._posterior
         with Executor(self.n_jobs) as executor:
             step = self._document_step(batch)
-            fresh, _, _ = posterior.collect(step, batch, executor)
+            fresh = posterior.collect(step, batch, executor).stats
         terms = posterior.model.bound(
             posterior.state, posterior.totals.topic_words, fresh
         )
         return per_token(terms, fresh.n_tokens)
 
     def _document_step(self, batch: Batch):
-        stop = LocalStop(self.max_doc_update_iter, self.mean_change_tol)
-        return self._posterior.document_step(batch, stop)
+        return self._posterior.document_step(batch, self._local_stop())
 
 
 def _drop_empty(counts: sp.csr_array) -> sp.csr_array:

@@ -28,6 +28,7 @@ class Block:
 
     rows: slice  # of the batch
     slots: NDArray[np.intp]  # (n_words,) its words, as positions in Batch.words
+    words: NDArray[np.intp]  # (n_words,) and as columns of the matrix
     indptr: NDArray[np.int32]  # (n_docs + 1,)
     indices: NDArray[np.int32]  # (nnz,) positions in `slots`
     counts: NDArray[np.float64]  # (nnz,)
@@ -62,6 +63,7 @@ class Batch:
                 Block(
                     rows=slice(int(begin), int(end)),
                     slots=slots,
+                    words=words[slots],
                     indptr=starts.astype(np.int32),
                     indices=indices,
                     counts=np.ascontiguousarray(counts),

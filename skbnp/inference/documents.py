@@ -1,18 +1,20 @@
 """The document step over a batch: blocks in, expected counts and statistics out."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import psi
 
 from skbnp.inference.batch import Batch, Block
 from skbnp.inference.executor import Executor
 from skbnp.kernels._hdp_local import infer_documents
 
-__all__ = ["DocumentStep", "expected_counts", "visit_blocks"]
+__all__ = ["BlockVisit", "DocumentStep", "Look", "expected_counts", "visit_blocks"]
 
 Array = NDArray[np.float64]
 
@@ -20,6 +22,35 @@ Array = NDArray[np.float64]
 #: is outside the support of a document: its count is exactly zero. What dropping it can
 #: cost is about 1e-9 times a log ratio, in nats.
 SUPPORT = 1e-9
+NOTHING = np.empty(0)
+
+
+@dataclass(slots=True)
+class BlockVisit:
+    """What the documents of a block say: responsibilities r_jwk, and their sums.
+
+    Where somebody looks closer, the responsibilities are there in factors,
+    r_jwk = doc_weights_jk word_weights_wk / norms_jw; documents have no weights off
+    their support.
+    """
+
+    block: Block
+    prior: Array  # (K,) x
+    word_weights: Array  # (n_words, K)
+    doc_topic: Array  # (n_docs, K) N_jk
+    word_topic: Array  # (n_words, K) S_kw
+    entropy: Array  # (K,) -sum n r log r
+    doc_weights: Array = field(default_factory=lambda: NOTHING)  # (n_docs, K)
+    norms: Array = field(default_factory=lambda: NOTHING)  # (nnz,)
+
+    @property
+    def row(self) -> NDArray[np.intp]:
+        """Document of each stored count, (nnz,)."""
+        return np.repeat(np.arange(len(self.doc_topic)), np.diff(self.block.indptr))
+
+
+#: Looks at a block while its responsibilities are at hand, on the block's thread.
+Look = Callable[[BlockVisit], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +64,8 @@ class DocumentStep:
     max_iter: int
     tol: float
 
-    def run(self, block: Block, collect: bool) -> tuple[Array, Array, Array]:
-        """Expected counts (n_docs, K), sums by word (n_words, K), entropy (K,)."""
+    def run(self, block: Block, collect: bool, factors: bool = False) -> BlockVisit:
+        """Visit one block; `collect` asks for sums, `factors` for those too."""
         n_topics = len(self.prior)
         tile = self.weights[block.slots]
         if self.remembered is None:
@@ -61,23 +92,59 @@ class DocumentStep:
         )
         if collect:
             entropy -= np.einsum("wk,wk->k", word_topic, np.log(tile))
-        return doc_topic, word_topic, entropy
+        visit = BlockVisit(block, self.prior, tile, doc_topic, word_topic, entropy)
+        if factors:
+            _factorise(visit)
+        return visit
+
+
+def _factorise(visit: BlockVisit) -> None:
+    """One more exact step, Eqs. (3) and (4), whose factors are kept."""
+    block, tile = visit.block, visit.word_weights
+    weights = np.zeros_like(visit.doc_topic)
+    used = visit.doc_topic > 0.0
+    weights[used] = np.maximum(
+        np.exp(psi((visit.prior + visit.doc_topic)[used])), 1e-150
+    )
+    norms = np.einsum("nk,nk->n", weights[visit.row], tile[block.indices])
+    shape = (len(weights), len(tile))
+    ratio = sp.csr_array(
+        (block.counts / norms, block.indices, block.indptr), shape=shape
+    )
+    logs = sp.csr_array(
+        (ratio.data * np.log(norms), block.indices, block.indptr), shape=shape
+    )
+    visit.doc_weights, visit.norms = weights, norms
+    visit.doc_topic = weights * (ratio @ tile)
+    visit.word_topic = tile * (ratio.T @ weights)
+    log_weights = np.log(weights, out=np.zeros_like(weights), where=weights > 0.0)
+    visit.entropy = (
+        (tile * (logs.T @ weights)).sum(axis=0)
+        - (visit.doc_topic * log_weights).sum(axis=0)
+        - (visit.word_topic * np.log(tile)).sum(axis=0)
+    )
 
 
 def visit_blocks(
-    step: DocumentStep, batch: Batch, executor: Executor
-) -> Iterator[tuple[Block, Array, Array, Array]]:
-    """Yield each block with its expected counts, sums by word and entropy, in order."""
-    run = partial(step.run, collect=True)
-    results = executor.map(run, batch.blocks)
-    for block, result in zip(batch.blocks, results, strict=True):
-        yield block, *result
+    step: DocumentStep, batch: Batch, executor: Executor, look: Look | None = None
+) -> Iterator[tuple[BlockVisit, Any]]:
+    """Yield each visited block, in order, with what `look` saw in it."""
+    yield from executor.map(partial(_visit, step, look), batch.blocks)
+
+
+def _visit(
+    step: DocumentStep, look: Look | None, block: Block
+) -> tuple[BlockVisit, Any]:
+    visit = step.run(block, collect=True, factors=look is not None)
+    seen = None if look is None else look(visit)
+    visit.doc_weights = visit.norms = NOTHING  # as large as the data
+    return visit, seen
 
 
 def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Array:
     """Expected tokens of each topic in each document of a batch, (n_docs, K)."""
     counts = np.empty((batch.n_docs, len(step.prior)))
     results = executor.map(partial(step.run, collect=False), batch.blocks)
-    for block, (doc_topic, _, _) in zip(batch.blocks, results, strict=True):
-        counts[block.rows] = doc_topic
+    for visit in results:
+        counts[visit.block.rows] = visit.doc_topic
     return counts

@@ -4,6 +4,7 @@ An id is given once and never returns; columns may move. The log of edits tells 
 each component came from.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,31 +12,30 @@ import numpy as np
 
 from skbnp.inference.interrupts import commit
 
-__all__ = ["Edit", "Lineage", "Merge", "Remove", "Split", "apply"]
+__all__ = ["Lineage", "Merge", "Remove", "Split", "apply"]
 
 
 class Lineage(NamedTuple):
     """One entry of the log, as users read it."""
 
     step: int  # updates made before
-    kind: str  # "init", "split", "merge", "prune"
+    kind: str  # "init", "birth", "split", "merge", "prune"
     parents: tuple[int, ...]  # ids that it changed or ended
     children: tuple[int, ...]  # ids that live on, or begin
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The target takes over what the source holds."""
+    """Targets take over what sources hold; the pairs (source, target) are disjoint."""
 
-    source: int
-    target: int
+    pairs: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A component ends; its weight goes to the components not represented."""
+    """Components end; their weight goes to the components not represented."""
 
-    id: int
+    ids: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +52,27 @@ Edit = Merge | Remove | Split
 
 def apply(edit: Edit, posterior: Any) -> None:
     """Change state, totals, ids and log of a posterior, all at once or not at all."""
-    columns = {int(name): column for column, name in enumerate(posterior.ids)}
+    columns, ids = posterior.columns, posterior.ids
     model, state, totals = posterior.model, posterior.state, posterior.totals
-    entry: tuple[str, tuple[int, ...], tuple[int, ...]]
-    ids = posterior.ids
+    entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):
         state, totals = model.split(
             state, totals, columns[edit.id], edit.children.topics, edit.children.shares
         )
         ids = np.append(ids, edit.child)
-        entry = ("split", (edit.id,), (edit.id, edit.child))
+        entries = [("split", (edit.id,), (edit.id, edit.child))]
     elif isinstance(edit, Merge):
-        gone = columns[edit.source]
-        state, totals = model.merge(state, totals, gone, columns[edit.target])
-        ids = np.delete(ids, gone)
-        entry = ("merge", (edit.target, edit.source), (edit.target,))
+        pairs = [(columns[source], columns[target]) for source, target in edit.pairs]
+        state, totals = model.merge(state, totals, pairs)
+        ids = np.delete(ids, [source for source, _ in pairs])
+        entries = [("merge", (t, s), (t,)) for s, t in edit.pairs]
     else:
-        gone = columns[edit.id]
+        gone = [columns[name] for name in edit.ids]
         state, totals = model.remove(state, totals, gone)
         ids = np.delete(ids, gone)
-        entry = ("prune", (edit.id,), ())
+        entries = [("prune", (name,), ()) for name in edit.ids]
     with commit():
         posterior.state, posterior.totals = state, totals
         posterior.ids = ids
-        posterior.lineage = [*posterior.lineage, Lineage(posterior.n_steps, *entry)]
+        log = [Lineage(posterior.n_steps, *entry) for entry in entries]
+        posterior.lineage = [*posterior.lineage, *log]

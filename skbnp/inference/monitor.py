@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite, nan
 
@@ -16,8 +16,9 @@ History = dict[str, list]
 
 def new_history() -> History:
     """Return an empty trace."""
-    names = ("step", "seconds", "n_components", "elbo", "n_splits", "n_merges")
-    return {name: [] for name in names}
+    names = ("step", "seconds", "n_components", "elbo")
+    moves = ("n_births", "n_splits", "n_merges")
+    return {name: [] for name in names + moves}
 
 
 class Monitor:
@@ -43,13 +44,11 @@ class Monitor:
         before = history["seconds"][-1] if history["seconds"] else 0.0
         self._start = time.perf_counter() - before
 
-    def record(
-        self, step: int, n_components: int, n_moves: tuple[int, int] = (0, 0)
-    ) -> None:
+    def record(self, step: int, n_components: int, n_moves: Mapping[str, int]) -> None:
         """Add an entry to the trace; its bound is not known yet."""
         seconds = time.perf_counter() - self._start
-        entry = (step, seconds, n_components, nan, *n_moves)
-        for name, value in zip(self.history, entry, strict=True):
+        entry = {"step": step, "seconds": seconds, "n_components": n_components}
+        for name, value in {**entry, "elbo": nan, **n_moves}.items():
             self.history[name].append(value)
 
     def end_pass(self, elbo: float, *, settling: bool) -> bool:

@@ -10,35 +10,44 @@ and with globals moved by the same step towards their optimum for the scaled sta
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["BatchSchedule", "OnlineSchedule", "Round"]
+__all__ = ["BatchSchedule", "OnlineSchedule", "Round", "Schedule"]
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """Rows visited together, and what their statistics count for."""
 
-    rows: NDArray[np.intp] | None  # None: all of them
+    rows: NDArray[np.intp]
     step: float  # rho
     scale: float  # documents of the corpus over documents of the round
     ends_pass: bool
+
+
+class Schedule(Protocol):
+    """Yields the rounds of a pass over the data; none if there are no rows."""
+
+    def one_pass(self, number: int) -> Iterator[Round]:
+        """Yield the rounds of one pass over the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSchedule:
     """All documents, then one update (Eq. (5) of Bryant and Sudderth 2012)."""
 
-    #: Documents keep their expected counts from visit to visit, and start from them.
-    remembers = True
+    n_rows: int
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
-        yield Round(rows=None, step=1.0, scale=1.0, ends_pass=True)
+        if self.n_rows:
+            rows = np.arange(self.n_rows)
+            yield Round(rows, step=1.0, scale=1.0, ends_pass=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +61,15 @@ class OnlineSchedule:
     offset, decay : float
         tau and kappa.
     entropy : int or None
-        Names the random order of documents, new in every pass; None keeps their order.
+        Names the random order of documents; None keeps the order of the rows.
     first_step : int
         Updates made so far; the next one has t = first_step + 1.
+    total_samples : float or None
+        Documents of the corpus; None means those seen by then.
+    n_seen : int
+        Documents seen before.
+    reshuffle : bool
+        Whether the random order is new in every pass.
     """
 
     n_rows: int
@@ -65,14 +80,14 @@ class OnlineSchedule:
     first_step: int = 0
     total_samples: float | None = None
     n_seen: int = 0
-
-    remembers = False
+    reshuffle: bool = True
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
         order = np.arange(self.n_rows)
         if self.entropy is not None:
-            order = stream(self.entropy, Purpose.ORDER, number).permutation(order)
+            place = number if self.reshuffle else 0
+            order = stream(self.entropy, Purpose.ORDER, place).permutation(order)
         n_batches = -(-self.n_rows // self.batch_size)
         # Of equal size, give or take a document: a last minibatch of a few would stand
         # for as much of the corpus as the others do.

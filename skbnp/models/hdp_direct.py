@@ -27,6 +27,7 @@ References
    Hierarchical Dirichlet Processes", NIPS 2012.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -223,40 +224,40 @@ class DirectHDP:
         return replace(state, topic_word_prior=update_topic_prior(state, totals))
 
     def merge(
-        self, state: HDPState, totals: HDPStats, source: int, target: int
+        self, state: HDPState, totals: HDPStats, pairs: Sequence[tuple[int, int]]
     ) -> tuple[HDPState, HDPStats]:
-        """Add r, theta, beta and S of two topics: lambda = lambda' + lambda'' - eta.
+        """Add r, theta, beta and S of pairs of topics (source, target), disjoint.
 
-        What the sums over documents do not tell is bounded from below, so that the
-        bound stays one: (x + y)^(m + n) >= x^(m) y^(n) for rising factorials, and
-        merging loses at most log 2 nats of entropy per token, and never all below zero.
+        lambda = lambda' + lambda'' - eta. What the sums over documents do not tell is
+        bounded from below, so that the bound stays one: (x + y)^(m + n) >= x^(m) y^(n)
+        for rising factorials, and merging loses at most log 2 nats of entropy per
+        token, and never all below zero.
         """
-        pair, x = [source, target], state.doc_prior
+        sources, targets = np.transpose(pairs)
+        x = state.doc_prior
         parts = (
             totals.weight_offset
             + x * totals.weight_slope
             - totals.n_docs_using * gammaln(x)
         )
-        tokens = totals.topic_words.total[pair].sum()
-        entropy = max(totals.entropy[pair].sum() - np.log(2.0) * tokens, 0.0)
+        tokens = totals.topic_words.total[sources] + totals.topic_words.total[targets]
+        entropy = totals.entropy[sources] + totals.entropy[targets]
         changed = {
-            "entropy": entropy,
+            "entropy": np.maximum(entropy - np.log(2.0) * tokens, 0.0),
             "n_docs_using": 0.0,
             "weight_slope": 0.0,
-            "weight_offset": parts[pair].sum(),
+            "weight_offset": parts[sources] + parts[targets],
         }
         weights = state.weights.copy()
-        weights[target] += weights[source]
+        weights[targets] += weights[sources]
         columns: dict[str, Any] = {}
         for name, value in changed.items():
             column = getattr(totals, name).copy()
-            column[target] = value
-            columns[name] = np.delete(column, source)
+            column[targets] = value
+            columns[name] = np.delete(column, sources)
         return (
-            replace(state, weights=np.delete(weights, source)),
-            replace(
-                totals, topic_words=totals.topic_words.merged(source, target), **columns
-            ),
+            replace(state, weights=np.delete(weights, sources)),
+            replace(totals, topic_words=totals.topic_words.merged(pairs), **columns),
         )
 
     def split(
@@ -287,18 +288,18 @@ class DirectHDP:
         )
 
     def remove(
-        self, state: HDPState, totals: HDPStats, column: int
+        self, state: HDPState, totals: HDPStats, gone: Sequence[int]
     ) -> tuple[HDPState, HDPStats]:
-        """Drop a topic and its counts; its weight joins the last entry of beta."""
+        """Drop topics and their counts; their weight joins the last entry of beta."""
         weights = state.weights.copy()
-        weights[-1] += weights[column]
+        weights[-1] += weights[list(gone)].sum()
         columns: dict[str, Any] = {
-            name: np.delete(getattr(totals, name), column)
+            name: np.delete(getattr(totals, name), gone)
             for name in ("entropy", "n_docs_using", "weight_slope", "weight_offset")
         }
         return (
-            replace(state, weights=np.delete(weights, column)),
-            replace(totals, topic_words=totals.topic_words.without(column), **columns),
+            replace(state, weights=np.delete(weights, gone)),
+            replace(totals, topic_words=totals.topic_words.without(gone), **columns),
         )
 
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
@@ -317,15 +318,27 @@ class DirectHDP:
 
         `words` is then E[log p(w | z, phi)] - KL(q(phi) || p(phi)).
         """
-        eta = state.topic_word_prior
-        n_words = topic_words.shape[0]
-        held, rows = topic_words.dense(), fresh.topic_words
-        words = log_marginal_gain(eta, held, topic_words.total)
-        used = held[rows.words]
+        terms = self.documents_bound(state, topic_words, fresh)
+        terms["words"] -= self.divergence(state, topic_words)
+        return terms
+
+    def documents_bound(
+        self, state: HDPState, topic_words: WordTopics, fresh: HDPStats
+    ) -> dict[str, float]:
+        """Named terms of `bound` without the divergence; visits the words in use."""
+        eta, rows = state.topic_word_prior, fresh.topic_words
+        log_phi = psi(eta + topic_words.rows(rows.words))
+        log_phi -= psi(topic_words.shape[0] * eta + topic_words.total)
+        return self._terms(state, fresh, (log_phi * rows.values).sum(axis=0))
+
+    def divergence(self, state: HDPState, topic_words: WordTopics) -> float:
+        """KL(q(phi) || p(phi)) of the topics, in nats; visits all words."""
+        eta, n_words = state.topic_word_prior, topic_words.shape[0]
+        held = topic_words.dense()
         log_total = psi(n_words * eta + topic_words.total)
-        words += ((psi(eta + used) - log_total) * rows.values).sum(axis=0)
-        words -= ((psi(eta + held) - log_total) * held).sum(axis=0)
-        return self._terms(state, fresh, words)
+        expected = ((psi(eta + held) - log_total) * held).sum(axis=0)
+        gain = log_marginal_gain(eta, held, topic_words.total)
+        return float((expected - gain).sum())
 
     def _terms(
         self, state: HDPState, stats: HDPStats, words: Array

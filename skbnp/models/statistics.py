@@ -11,9 +11,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["WordRows", "WordTopics", "absorb"]
+__all__ = ["WordRows", "WordTopics", "absorb", "exchange"]
 
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6
@@ -24,7 +25,11 @@ class WordRows:
     """Topic counts of some words of the vocabulary."""
 
     words: NDArray[np.intp]  # (n_words,) increasing
-    values: NDArray[np.float64]  # (n_words, n_topics)
+    values: Any  # (n_words, n_topics), ndarray; csr_array where they are kept
+
+    def dense(self) -> NDArray[np.float64]:
+        """Counts as an ndarray."""
+        return self.values.toarray() if sp.issparse(self.values) else self.values
 
 
 class WordTopics:
@@ -84,8 +89,18 @@ class WordTopics:
     def add(self, rows: WordRows, gain: float = 1.0) -> None:
         """Add `gain` times the rows of some words."""
         self._own()
-        self._values[rows.words] += rows.values * (gain / self._scale)
-        self.total += gain * rows.values.sum(axis=0)
+        values = rows.dense()
+        self._values[rows.words] += values * (gain / self._scale)
+        self.total += gain * values.sum(axis=0)
+
+    def exchange(self, old: WordRows, new: WordRows) -> None:
+        """Take the rows of some words away, and add others of the same words."""
+        self._own()
+        change = new.dense() - old.dense()
+        rows = self._values[new.words] + change / self._scale
+        # What was added and taken away leaves rounding errors, of either sign.
+        self._values[new.words] = np.maximum(rows, 0.0)
+        self.total += change.sum(axis=0)
 
     def decay(self, keep: float) -> None:
         """Multiply all counts by `keep`."""
@@ -99,15 +114,19 @@ class WordTopics:
         elif self._scale < SMALLEST_SCALE:
             self.settle()
 
-    def without(self, column: int) -> "WordTopics":
-        """Return a copy that lacks a topic."""
-        return WordTopics(np.delete(self.dense(), column, axis=1))
+    def without(self, columns: Any) -> "WordTopics":
+        """Return a copy that lacks some topics."""
+        return WordTopics(np.delete(self.dense(), columns, axis=1))
 
-    def merged(self, source: int, target: int) -> "WordTopics":
-        """Return a copy in which one topic holds the counts of two."""
+    def merged(self, pairs: Any) -> "WordTopics":
+        """Return a copy in which targets hold the counts of their sources too.
+
+        `pairs` are (source, target), disjoint.
+        """
+        sources, targets = np.transpose(pairs)
         values = self.dense()
-        values[:, target] += values[:, source]
-        return WordTopics(np.delete(values, source, axis=1))
+        values[:, targets] += values[:, sources]
+        return WordTopics(np.delete(values, sources, axis=1))
 
     def settle(self) -> None:
         """Multiply the scale into the array and sum the totals afresh."""
@@ -123,6 +142,17 @@ class WordTopics:
     def copy(self) -> "WordTopics":
         """Return an independent copy."""
         return WordTopics(self.dense())
+
+
+def exchange(totals: Any, old: Any, new: Any) -> None:
+    """Let totals = totals - old + new, in place, field by field."""
+    for item in fields(totals):
+        held = getattr(totals, item.name)
+        out, into = getattr(old, item.name), getattr(new, item.name)
+        if isinstance(held, WordTopics):
+            held.exchange(out, into)
+        else:
+            setattr(totals, item.name, held - out + into)
 
 
 def absorb(totals: Any, fresh: Any, *, keep: float, gain: float) -> None:

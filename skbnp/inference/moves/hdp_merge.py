@@ -1,73 +1,127 @@
-"""Merge two topics of the HDP (section 3.2 of Bryant and Sudderth 2012).
+"""Merge topics of the HDP (section 3.2 of Bryant and Sudderth 2012).
 
 r_k = r_k' + r_k'', theta, beta and S likewise, so lambda = lambda' + lambda'' - eta
-(the paper's lambda' + lambda'' counts the prior twice).
+(the paper's lambda' + lambda'' counts the prior twice). The bound changes by
+
+    sum_j gain_j + logB(eta + S' + S'') - logB(eta + S') - logB(eta + S'') + logB(eta),
+
+gain_j of the document j as in `compare_merges`. A corpus, or a long enough stream,
+tells the sum over documents; the words' part is that of the totals.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.distributions.dirichlet import log_growth, log_marginal_gain
-from skbnp.inference.visit import Visit
-from skbnp.models.hdp_direct import HDPState
+from skbnp.distributions.dirichlet import log_growth
+from skbnp.inference.documents import BlockVisit
+from skbnp.kernels._merge import compare_merges
 
-__all__ = ["candidates", "gain", "propose"]
+__all__ = [
+    "Comparison",
+    "best_disjoint",
+    "candidates",
+    "documents_gain",
+    "words_gain",
+]
 
 Array = NDArray[np.float64]
+Pair = tuple[int, int]
 
-#: Differences closer to zero than this count as ties, and ties merge.
-TIE = 1e-8
-#: Pairs tried per topic.
+#: Pairs looked at per topic.
 PAIRS_PER_TOPIC = 3
+#: Tokens too few to matter: less than one nat in a million words.
+NEGLIGIBLE = 1e-9
 
 
-def propose(
-    state: HDPState, visit: Visit, n_words: int, scale: float
-) -> list[tuple[int, int]]:
-    """Disjoint pairs of topics (target, source) whose merge raises the bound."""
-    pairs: list[tuple[int, int]] = []
-    taken: set[int] = set()
-    for one, other in candidates(state, visit):
-        if one in taken or other in taken:
-            continue
-        if gain(state, visit, one, other, n_words, scale) > -TIE:
-            pairs.append((one, other))
-            taken |= {one, other}
-    return pairs
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Looks at what documents lose and gain when pairs of columns merge."""
+
+    pairs: NDArray[np.int32]  # (n_pairs, 2)
+
+    def __call__(self, visit: BlockVisit) -> Array:
+        """Sums of loss, gain and squared gain, (n_pairs, 3), in nats."""
+        sums, block = np.zeros((len(self.pairs), 3)), visit.block
+        if len(self.pairs):
+            compare_merges(
+                block.indptr,
+                block.indices,
+                block.counts,
+                visit.word_weights,
+                visit.doc_weights,
+                visit.norms,
+                visit.doc_topic,
+                log_growth(visit.prior, visit.doc_topic),
+                visit.prior,
+                self.pairs,
+                sums,
+            )
+        return sums
 
 
-def candidates(state: HDPState, visit: Visit) -> list[tuple[int, int]]:
-    """Pairs of positively correlated theta_jk, best first, at most 3 K."""
-    theta = state.doc_prior + visit.doc_topic
-    theta = theta - theta.mean(axis=0)
-    length = np.sqrt((theta**2).sum(axis=0))
-    theta = np.divide(theta, length, out=np.zeros_like(theta), where=length > 0.0)
-    one, other = np.triu_indices(theta.shape[1], 1)
-    correlation = np.einsum("jk,jl->kl", theta, theta)[one, other]
-    best = np.argsort(-correlation, kind="stable")[: PAIRS_PER_TOPIC * theta.shape[1]]
-    best = best[correlation[best] > 0.0]
-    return list(zip(one[best].tolist(), other[best].tolist(), strict=True))
+def candidates(doc_topic: sp.csr_array, words: Array) -> list[Pair]:
+    """Pairs of topics that may be one: at most 3 K, in order of likeness.
+
+    Those of positively correlated theta_jk, best first, every other place taken by
+    pairs whose words are alike: copies that share the documents between them are not
+    correlated. `words` holds the counts of some words, (n_words, K).
+    """
+    n_docs, n_topics = doc_topic.shape
+    one, other = np.triu_indices(n_topics, 1)
+    mean = np.asarray(doc_topic.mean(axis=0)).ravel()
+    products = (doc_topic.T @ doc_topic).toarray() - n_docs * np.outer(mean, mean)
+    correlation = _scaled(products)[one, other]
+    likeness = _scaled(words.T @ words)[one, other]
+    best = np.argsort(-correlation, kind="stable")
+    alike = np.argsort(-likeness, kind="stable")
+    order = np.column_stack([best, alike]).ravel()
+    useful = np.column_stack([correlation[best] > 0.0, likeness[alike] > 0.5]).ravel()
+    order = order[useful]
+    _, first = np.unique(order, return_index=True)
+    order = order[np.sort(first)][: PAIRS_PER_TOPIC * n_topics]
+    return list(zip(one[order].tolist(), other[order].tolist(), strict=True))
 
 
-def gain(
-    state: HDPState, visit: Visit, one: int, other: int, n_words: int, scale: float
+def _scaled(products: Array) -> Array:
+    """Products of columns over their lengths; zero for empty columns."""
+    length = np.sqrt(np.maximum(np.diag(products), 0.0))
+    scale = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
+    return scale[:, None] * products * scale
+
+
+def documents_gain(
+    prior: Array, doc_topic: sp.csc_array, one: int, other: int
 ) -> float:
-    """Exact difference of the bound for the scaled documents of the visit, in nats."""
-    x, pair = state.doc_prior, [one, other]
-    tokens = visit.doc_topic[:, pair]
-    documents = log_growth(x[pair].sum(), tokens.sum(axis=1)).sum()
-    documents -= log_growth(x[pair], tokens).sum()
-    lost = visit.entropy[pair].sum() - visit.joint_entropy(one, other)
-    sums = scale * visit.sums[:, pair]
-    sums = np.column_stack([sums, sums.sum(axis=1)])
-    words = _words(state.topic_word_prior, sums, n_words)
-    return float(scale * (documents - lost) + words[2] - words[0] - words[1])
+    """Gain of all documents but for the loss of entropy, in nats."""
+    first, second = doc_topic[:, [one]], doc_topic[:, [other]]
+    gain = log_growth(prior[one] + prior[other], (first + second).data).sum()
+    gain -= log_growth(prior[one], first.data).sum()
+    gain -= log_growth(prior[other], second.data).sum()
+    return float(gain)
 
 
-def _words(prior: float, sums: Array, n_words: int) -> Array:
-    """log_marginal_gain of topics whose other words have no counts."""
-    total = sums.sum(axis=0)
-    seen = log_marginal_gain(prior, sums, total)
-    return (
-        seen + log_growth(len(sums) * prior, total) - log_growth(n_words * prior, total)
-    )
+def words_gain(eta: float, first: Array, second: Array) -> float:
+    """Gain of the words of two topics, (n_words,) counts each, in nats."""
+    both = np.minimum(first, second) > NEGLIGIBLE  # the others gain nothing
+    joint = log_growth(eta, first[both] + second[both]).sum()
+    apart = log_growth(eta, np.concatenate([first[both], second[both]])).sum()
+    total = np.array([first.sum() + second.sum(), first.sum(), second.sum()])
+    norm = log_growth(len(first) * eta, total)
+    return float(joint - apart - norm[0] + norm[1] + norm[2])
+
+
+def best_disjoint(pairs: list[Pair], gains: Any) -> list[int]:
+    """Positions of pairs with positive gain, best first, that share no member."""
+    chosen: list[int] = []
+    taken: set[int] = set()
+    for index in np.argsort(-np.asarray(gains), kind="stable").tolist():
+        if gains[index] <= 0.0:
+            break
+        if taken.isdisjoint(pairs[index]):
+            taken |= set(pairs[index])
+            chosen.append(index)
+    return chosen

@@ -7,24 +7,75 @@ documents and judged by the exact difference of the bound on the other half: a
 difference on the documents that were fitted is biased towards splitting.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, gammaln, psi
+from scipy.special import expit, gammaln, psi, xlogy
 
 from skbnp.distributions.dirichlet import log_growth
-from skbnp.inference.visit import Visit, x_log_x
-from skbnp.models.hdp_direct import HDPState
+from skbnp.inference.documents import BlockVisit
 
-__all__ = ["Children", "Parent", "fit_children", "gain", "start"]
+__all__ = [
+    "Children",
+    "Collection",
+    "Parent",
+    "Parts",
+    "fit_children",
+    "gain",
+    "propose",
+    "start",
+]
 
 Array = NDArray[np.float64]
 
 #: Sweeps over the documents with the children's topics fixed; updates of the topics.
 N_INNER, N_OUTER = 6, 4
+#: Tokens of a topic that no move looks at: what they could change is as small.
+NEGLIGIBLE = 1e-9
 #: Neither child takes less of the parent's weight; clipping keeps the step an ascent.
 SMALLEST_SHARE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The tokens of one topic in some documents."""
+
+    words: NDArray[np.intp]  # (n,) columns of the corpus
+    rows: NDArray[np.intp]  # (n,) documents
+    mass: Array  # (n,) n_jw r_jwk
+
+    @classmethod
+    def joined(cls, parts: Sequence["Parts"], names: NDArray[np.intp]) -> "Parts":
+        """Put the parts of several blocks together; `names` are the rows' names."""
+        return cls(
+            np.concatenate([part.words for part in parts]),
+            names[np.concatenate([part.rows for part in parts])],
+            np.concatenate([part.mass for part in parts]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Looks at a block and takes out the tokens of some topics."""
+
+    columns: list[int]
+
+    def __call__(self, visit: BlockVisit) -> list[Parts]:
+        """Parts of each topic."""
+        block, row = visit.block, visit.row
+        words = block.words[block.indices]
+        parts = []
+        for column in self.columns:
+            weights = visit.doc_weights[:, column]
+            here = weights[row] > 0.0
+            mass = weights[row[here]] * visit.word_weights[block.indices[here], column]
+            mass *= block.counts[here] / visit.norms[here]
+            held = mass > NEGLIGIBLE
+            rows = row[here][held] + block.rows.start
+            parts.append(Parts(words[here][held], rows, mass[held]))
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +92,27 @@ class Parent:
     scale: float  # documents of the corpus over these
 
     @classmethod
-    def of(
+    def among(
         cls,
-        state: HDPState,
+        parts: Parts,
+        prior: float,
         topic: Array,
-        visit: Visit,
-        column: int,
         chosen: NDArray[np.bool_],
         n_docs: float,
     ) -> "Parent":
-        """Collect the counts of the chosen documents that belong to the topic."""
-        mass = visit.counts.data * visit.responsibilities(column)
-        here = chosen[visit.row] & (mass > 0.0)
+        """The topic in the chosen documents, for a corpus of `n_docs`."""
+        here = chosen[parts.rows]
+        tokens = np.bincount(parts.rows[here], parts.mass[here], len(chosen))
+        n_chosen = max(int(chosen.sum()), 1)
         return cls(
-            prior=float(state.doc_prior[column]),
+            prior=prior,
             topic=topic,
-            words=visit.words[visit.counts.indices[here]],
-            rows=visit.row[here],
-            mass=mass[here],
-            tokens=np.where(chosen, visit.doc_topic[:, column], 0.0),
-            n_docs=max(int(chosen.sum()), 1),
-            scale=n_docs / max(int(chosen.sum()), 1),
+            words=parts.words[here],
+            rows=parts.rows[here],
+            mass=parts.mass[here],
+            tokens=tokens.astype(np.float64),
+            n_docs=n_chosen,
+            scale=n_docs / n_chosen,
         )
 
 
@@ -108,6 +159,12 @@ def start(parent: Parent, rng: np.random.Generator) -> Children | None:
     half = parent.topic.sum() / 2.0
     topics = np.stack([parent.topic / 2.0, drawn * (half / drawn.sum())])
     return Children(topics, np.array([0.5, 0.5]))
+
+
+def propose(parent: Parent, eta: float, rng: np.random.Generator) -> Children | None:
+    """Two children fitted to some documents, if the topic can be told apart."""
+    children = start(parent, rng)
+    return None if children is None else fit_children(parent, children, eta)
 
 
 def fit_children(parent: Parent, children: Children, eta: float) -> Children:
@@ -165,7 +222,7 @@ def gain(
         return -np.inf, 0.0
     per_token = (share * _log_phi(children.topics, parent.words, eta)).sum(axis=0)
     per_token -= _log_phi(parent.topic[None], parent.words, eta)[0]
-    per_token -= x_log_x(share).sum(axis=0)
+    per_token -= xlogy(share, share).sum(axis=0)
     mass = parent.mass * per_token
     each = np.bincount(parent.rows, mass, len(parent.tokens)).astype(np.float64)
     x = parent.prior * children.shares

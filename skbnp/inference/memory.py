@@ -1,0 +1,104 @@
+"""What each batch of a corpus said when it was last visited."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.posterior import Collected, Posterior
+from skbnp.models.statistics import WordRows, WordTopics
+
+__all__ = ["Memo", "doc_topic", "refreshed", "resummed"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """Statistics of one batch, and the expected counts of its documents.
+
+    Exact zeros are not stored: memory is that of the pairs in use. Never changed, but
+    replaced, so that who holds an old list of memos holds an old state.
+    """
+
+    stats: Any  # with sparse WordRows
+    doc_topic: sp.csr_array  # (n_docs, K) N
+    n_tokens: Array  # (n_docs,)
+    losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
+
+    @classmethod
+    def of(cls, found: Collected, losses: Array) -> "Memo":
+        """Keep what a visit found."""
+        rows = found.stats.topic_words
+        rows = WordRows(rows.words, sp.csr_array(rows.values))
+        stats = replace(found.stats, topic_words=rows)
+        return cls(stats, found.doc_topic, found.n_tokens, losses)
+
+    def merged(self, pairs: Sequence[tuple[int, int]], losses: Array) -> "Memo":
+        """Add sources to targets; `losses` of entropy go with the pairs."""
+        sources, targets = np.transpose(pairs)
+        entropy = self.stats.entropy.copy()
+        entropy[targets] += entropy[sources] - losses
+        return self._mapped(pairs, sources, entropy)
+
+    def without(self, columns: Sequence[int]) -> "Memo":
+        """Drop topics that no document uses."""
+        return self._mapped([], columns, self.stats.entropy)
+
+    def _mapped(self, pairs: Any, gone: Any, entropy: Array) -> "Memo":
+        moved = sp.eye_array(len(entropy), format="lil")
+        for source, target in pairs:
+            moved[source, target] = 1.0
+        moved = sp.csr_array(moved.tocsc()[:, np.delete(np.arange(len(entropy)), gone)])
+        rows = self.stats.topic_words
+        small = {
+            item.name: np.delete(value, gone)
+            for item in fields(self.stats)
+            if np.ndim(value := getattr(self.stats, item.name)) == 1
+        }
+        stats = replace(
+            self.stats,
+            topic_words=WordRows(rows.words, sp.csr_array(rows.values @ moved)),
+            **{**small, "entropy": np.delete(entropy, gone)},
+        )
+        return replace(
+            self, stats=stats, doc_topic=sp.csr_array(self.doc_topic @ moved)
+        )
+
+
+def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
+    """Expected counts of all documents, (n_docs, K)."""
+    return sp.csc_array(sp.vstack([memo.doc_topic for memo in memos]))
+
+
+def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Memo]]:
+    """Move all tangents to the present weights: totals and memos, the bound exact."""
+    new = []
+    for memo in memos:
+        stats = posterior.model.statistics(
+            posterior.state,
+            memo.stats.topic_words,
+            memo.stats.entropy,
+            memo.doc_topic,
+            memo.n_tokens,
+        )
+        new.append(replace(memo, stats=stats))
+    totals = posterior.totals
+    small = {
+        item.name: sum(getattr(memo.stats, item.name) for memo in new)
+        for item in fields(totals)
+        if item.name != "topic_words"
+    }
+    return replace(totals, **small), new
+
+
+def resummed(memos: Iterable[Memo], n_words: int, n_topics: int) -> WordTopics:
+    """Sum of the topics' words; rounding errors of earlier sums are gone."""
+    values = np.zeros((n_words, n_topics))
+    for memo in memos:
+        rows = memo.stats.topic_words
+        values[rows.words] += rows.dense()
+    return WordTopics(values)

@@ -1,0 +1,221 @@
+"""When topics are merged, pruned and split during online learning.
+
+Algorithm 2 of Bryant and Sudderth (2012), except that
+
+- a minibatch alone does not decide about a merge: what documents gain is added up until
+  it is clear, and the words' part is that of the totals;
+- splits are tried on a fresh document step under the updated topics, and judged on
+  documents that they were not fitted to.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.edits import Merge, Remove, Split, apply
+from skbnp.inference.moves import hdp_merge, hdp_split
+from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.posterior import Collected, Posterior, Visitor
+
+__all__ = ["Moving", "comparison", "merge", "prune", "split"]
+
+Pair = tuple[int, int]
+
+#: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
+LONGEST_WAIT = 64
+#: Visits of a whole minibatch that splits may spend at once, and earn by a minibatch;
+#: one more where a split is accepted. So the cost of splits that nobody needs is small.
+CREDIT, EARNED = 4.0, 0.05
+#: A document with fewer expected tokens of a topic is not looked at for its split.
+USED = 0.01
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What some documents say about a merge."""
+
+    n_docs: int = 0
+    gain: float = 0.0
+    square: float = 0.0
+    look_at: int = 1  # documents at which to look next
+
+    def add(self, n_docs: int, sums: NDArray[np.float64]) -> bool:
+        """Add the sums over further documents; whether it is time to look."""
+        self.n_docs += n_docs
+        self.gain += sums[1]
+        self.square += sums[2]
+        is_time = self.n_docs >= self.look_at
+        if is_time:
+            self.look_at = 2 * self.n_docs
+        return is_time
+
+    def of_corpus(self, n_docs: float) -> tuple[float, float]:
+        """Gain of a corpus of such documents, and its standard error."""
+        mean = self.gain / self.n_docs
+        variance = max(self.square / self.n_docs - mean**2, 0.0)
+        return n_docs * mean, n_docs * np.sqrt(variance / self.n_docs)
+
+
+@dataclass(slots=True)
+class Moving:
+    """What moves remember between minibatches; all by ids."""
+
+    began: int  # step of the first minibatch with moves
+    idle: dict[int, int] = field(default_factory=dict)  # minibatches without use
+    pairs: dict[Pair, Evidence] = field(default_factory=dict)
+    apart: dict[Pair, int] = field(default_factory=dict)  # not compared before a step
+    waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
+    credit: float = CREDIT  # for splits
+    rival: Any = None  # a posterior on trial
+    n_trials: int = 0
+    n_rejected: int = 0  # in a row
+    rest_until: int = 0  # no trial before this step
+
+    def start_afresh(self) -> None:
+        """Forget everything about topics."""
+        self.pairs, self.apart, self.waits, self.idle = {}, {}, {}, {}
+
+    def forget(self, gone: set[int]) -> None:
+        """Drop what is remembered about ids that have changed or ended."""
+        self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
+        self.apart = {p: u for p, u in self.apart.items() if gone.isdisjoint(p)}
+        self.waits = {n: w for n, w in self.waits.items() if n not in gone}
+        self.idle = {n: t for n, t in self.idle.items() if n not in gone}
+
+
+def comparison(posterior: Posterior) -> hdp_merge.Comparison:
+    """What to look at while the next minibatch is visited."""
+    columns, moving = posterior.columns, posterior.moving
+    # An edit of a fitted model, or an interrupt in a move, may have ended some.
+    moving.pairs = {p: e for p, e in moving.pairs.items() if columns.keys() >= set(p)}
+    pairs = [(columns[one], columns[other]) for one, other in moving.pairs]
+    return hdp_merge.Comparison(np.array(pairs, dtype=np.int32).reshape(-1, 2))
+
+
+def merge(
+    moves: SplitMerge, posterior: Posterior, found: Collected, n_docs: float
+) -> None:
+    """Merge what the documents so far show to be one topic, and choose new pairs."""
+    moving, columns = posterior.moving, posterior.columns
+    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    sums = sum(found.seen, np.zeros((len(moving.pairs), 3)))
+    gains: dict[Pair, float] = {}
+    for (pair, evidence), row in zip(list(moving.pairs.items()), sums, strict=True):
+        if not evidence.add(len(found.n_tokens), row):
+            continue
+        gained, error = evidence.of_corpus(n_docs)
+        one, other = (words.column(columns[name]) for name in pair)
+        gained += hdp_merge.words_gain(eta, one, other)
+        if gained > moves.confidence * error:
+            gains[pair] = gained
+        elif gained < -moves.confidence * error or evidence.n_docs >= n_docs:
+            del moving.pairs[pair]
+            moving.apart[pair] = posterior.n_steps + LONGEST_WAIT
+    pairs = list(gains)
+    best = hdp_merge.best_disjoint(pairs, list(gains.values()))
+    chosen = [pairs[index][::-1] for index in best]
+    if chosen:
+        apply(Merge(chosen), posterior)
+        moving.forget({name for pair in chosen for name in pair})
+    for _, target in chosen:  # what this minibatch says of it is out of date
+        moving.waits[target] = (posterior.n_steps + 1, 0)
+    _choose_pairs(posterior, found, columns)
+
+
+def _choose_pairs(
+    posterior: Posterior, found: Collected, columns: dict[int, int]
+) -> None:
+    """Compare pairs that look alike and have not been told apart lately."""
+    moving, living = posterior.moving, posterior.columns
+    names = {column: name for name, column in columns.items()}
+    step = posterior.n_steps
+    moving.apart = {p: until for p, until in moving.apart.items() if until > step}
+    fresh = found.stats.topic_words
+    for one, other in hdp_merge.candidates(found.doc_topic, fresh.values):
+        if len(moving.pairs) >= hdp_merge.PAIRS_PER_TOPIC * len(living):
+            return
+        pair = (names[one], names[other])
+        if living.keys() >= set(pair) and pair not in moving.apart:
+            moving.pairs.setdefault(pair, Evidence())
+
+
+def prune(moves: SplitMerge, posterior: Posterior, idle: list[int]) -> None:
+    """End topics that have been idle for a while."""
+    moving, living = posterior.moving, posterior.columns
+    moving.idle = {n: moving.idle.get(n, 0) + 1 for n in idle if n in living}
+    ending = [n for n, times in moving.idle.items() if times >= moves.prune_patience]
+    ending = ending[: len(living) - 1]
+    if ending:
+        apply(Remove(ending), posterior)
+        moving.forget(set(ending))
+
+
+def split(
+    moves: SplitMerge,
+    posterior: Posterior,
+    X: sp.csr_array,
+    doc_topic: sp.csr_array,
+    columns: dict[int, int],
+    n_docs: float,
+    visitor: Visitor,
+    rng: np.random.Generator,
+) -> None:
+    """Try to split topics drawn by their mass, and keep what raises the bound.
+
+    `doc_topic` are expected counts, columns as `columns` says.
+    """
+    state, step = posterior.state, posterior.n_steps
+    tried = _tried(moves, posterior, rng)
+    names = posterior.ids[tried].tolist()
+    using = doc_topic[:, [columns[name] for name in names]] >= USED
+    rows = np.flatnonzero(using.sum(axis=1))
+    moving = posterior.moving
+    moving.credit = min(moving.credit + EARNED, CREDIT)
+    if len(rows) < 2 or moving.credit < 0.0:
+        return
+    moving.credit -= X[rows].sum() / X.sum()
+    look = hdp_split.Collection(tried.tolist())
+    seen = visitor.visit(posterior, X[rows], look=look).seen
+    fitted = np.zeros(X.shape[0], dtype=bool)
+    fitted[rng.permutation(X.shape[0])[: X.shape[0] // 2]] = True
+    n_accepted = 0
+    for index, (name, column) in enumerate(zip(names, tried.tolist(), strict=True)):
+        parts = hdp_split.Parts.joined([block[index] for block in seen], rows)
+        topic = posterior.totals.topic_words.column(column)
+        prior = float(state.doc_prior[column])
+        train = hdp_split.Parent.among(parts, prior, topic, fitted, n_docs)
+        judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, n_docs)
+        children = hdp_split.propose(train, state.topic_word_prior, rng)
+        gained, error = -np.inf, 0.0
+        if children is not None:
+            gained, error = hdp_split.gain(
+                judge, children, state.topic_word_prior, moves.min_child_tokens
+            )
+        if gained > moves.confidence * error:
+            apply(Split(name, posterior.n_named, children), posterior)
+            posterior.moving.waits.pop(name, None)
+            moving.credit = min(moving.credit + 1.0, CREDIT)
+            n_accepted += 1
+            if n_accepted == moves.max_splits:
+                return
+        else:
+            _, wait = posterior.moving.waits.get(name, (0, 0))
+            wait = min(max(2 * wait, 1), LONGEST_WAIT)
+            posterior.moving.waits[name] = (step + 1 + wait, wait)
+
+
+def _tried(
+    moves: SplitMerge, posterior: Posterior, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Columns of topics to split: those not rejected lately, drawn by their mass."""
+    waits, step = posterior.moving.waits, posterior.n_steps
+    mass = posterior.totals.topic_words.total.copy()
+    waiting = [waits.get(name, (0, 0))[0] > step for name in posterior.ids.tolist()]
+    mass[np.array(waiting)] = 0.0
+    n_tries = min(moves.max_tries, int((mass > 0.0).sum()))
+    if n_tries == 0 or len(mass) >= posterior.max_components:
+        return np.zeros(0, dtype=np.intp)
+    return rng.choice(len(mass), n_tries, replace=False, p=mass / mass.sum())

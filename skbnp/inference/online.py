@@ -1,0 +1,170 @@
+"""Online learning: one update of the globals per minibatch, and moves."""
+
+from dataclasses import replace
+from typing import Any
+
+import scipy.sparse as sp
+
+from skbnp.inference.edits import Remove, apply
+from skbnp.inference.interrupts import commit
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.moves import minibatch, rival
+from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.posterior import Collected, Posterior, Visitor
+from skbnp.inference.schedules import Round, Schedule
+from skbnp.models.statistics import absorb
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["Online", "advance"]
+
+#: Totals of which mean weights gave a larger share are too blurred to judge topics by.
+STALE = 0.1
+
+
+class Online:
+    """Passes over a corpus in minibatches of random documents.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Learned in place; consistent at any moment at which an exception can arrive.
+    X : csr_array
+        Canonical counts, no empty rows.
+    schedule : Schedule
+    visitor : Visitor
+    warm_up : int
+        First passes, with mean weights.
+    moves : SplitMerge or None
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        X: sp.csr_array,
+        schedule: Schedule,
+        visitor: Visitor,
+        *,
+        warm_up: int,
+        moves: SplitMerge | None,
+    ):
+        self.posterior, self.X = posterior, X
+        self.schedule, self.visitor = schedule, visitor
+        self.warm_up, self.moves = warm_up, moves
+        self.n_passes = 0
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether it was exact, so that the bound can settle."""
+        mean = self.n_passes < self.warm_up
+        for round in self.schedule.one_pass(self.n_passes):
+            advance(
+                self.posterior,
+                self.X[round.rows],
+                round,
+                self.visitor,
+                monitor,
+                mean=mean,
+                moves=self.moves,
+            )
+        self.n_passes += 1
+        return not mean
+
+
+def advance(
+    posterior: Posterior,
+    X: sp.csr_array,
+    round: Round,
+    visitor: Visitor,
+    monitor: Monitor,
+    *,
+    mean: bool,
+    moves: SplitMerge | None = None,
+    n_new: int = 0,
+) -> None:
+    """One online round: visit the documents, absorb them, move the globals.
+
+    Nothing is written before all documents have been visited, and then everything, but
+    for moves: each is written by itself. There are none during the warm-up. `n_new` of
+    the documents are seen for the first time.
+    """
+    look, moves = None, None if mean else moves
+    if moves is not None:
+        if posterior.moving is None:
+            posterior.moving = minibatch.Moving(posterior.n_steps)
+        if posterior.moving.rival is None and posterior.stale < STALE:
+            look = minibatch.comparison(posterior)
+    found = visitor.visit(posterior, X, mean=mean, look=look)
+    if moves is not None and posterior.moving.rival is not None:
+        _accompany(moves, posterior, X, found, round, visitor)
+    optimum = posterior.model.update(posterior.state, found.stats, round.scale)
+    with commit():
+        _absorb(posterior, found, optimum, round, mean)
+        posterior.n_seen += n_new
+        posterior.record(monitor)
+    if moves is not None:
+        _move(moves, posterior, X, found, round.scale * X.shape[0], visitor)
+
+
+def _absorb(
+    posterior: Posterior, found: Collected, optimum: Any, round: Round, mean: bool
+) -> None:
+    """Eqs. (6) and (7)."""
+    model, keep, gain = posterior.model, 1.0 - round.step, round.step * round.scale
+    absorb(posterior.totals, found.stats, keep=keep, gain=gain)
+    posterior.state = model.blend(posterior.state, optimum, round.step)
+    posterior.n_steps += 1
+    posterior.stale = keep * posterior.stale + (round.step if mean else 0.0)
+    if round.ends_pass:
+        posterior.state = model.update_topic_prior(posterior.state, posterior.totals)
+
+
+def _move(
+    moves: SplitMerge,
+    posterior: Posterior,
+    X: sp.csr_array,
+    found: Collected,
+    n_docs: float,
+    visitor: Visitor,
+) -> None:
+    """Change topics after a minibatch of a corpus of `n_docs` documents."""
+    moving = posterior.moving
+    if moving.rival is not None:
+        rival.decide(moves, posterior, n_docs)
+    elif rival.may_begin(moves, posterior):
+        moving.rival = rival.propose(posterior, X, found.doc_topic, n_docs)
+        moving.start_afresh()
+    elif found.seen[0] is not None:  # somebody has looked
+        columns = posterior.columns
+        used = found.stats.topic_words.values.sum(axis=0)
+        idle = posterior.ids[used < moves.prune_tokens].tolist()
+        minibatch.merge(moves, posterior, found, n_docs)
+        minibatch.prune(moves, posterior, idle)
+        rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+        minibatch.split(
+            moves, posterior, X, found.doc_topic, columns, n_docs, visitor, rng
+        )
+
+
+def _accompany(
+    moves: SplitMerge,
+    posterior: Posterior,
+    X: sp.csr_array,
+    found: Collected,
+    round: Round,
+    visitor: Visitor,
+) -> None:
+    """Let the rival learn from a minibatch, and judge it if it is time."""
+    trial = posterior.moving.rival
+    other, mean = trial.posterior, trial.is_warming_up
+    theirs = visitor.visit(other, X, mean=mean)
+    if other.stale < STALE:
+        trial.judge(posterior, found, theirs)
+    optimum = other.model.update(other.state, theirs.stats, round.scale)
+    step = max(round.step, trial.step(found.stats.n_tokens))
+    _absorb(other, theirs, optimum, replace(round, step=step), mean)
+    trial.start *= 1.0 - step
+    trial.age += 1
+    if mean and not trial.is_warming_up:
+        light = other.totals.topic_words.total < moves.prune_mass
+        ending = other.ids[light][: len(other.ids) - 1].tolist()
+        if ending:
+            apply(Remove(ending), other)

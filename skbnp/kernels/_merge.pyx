@@ -1,0 +1,62 @@
+"""What merging two topics of a topic model would change in its documents."""
+
+from libc.math cimport lgamma, log1p
+from libc.stdint cimport int32_t
+
+
+def compare_merges(
+    const int32_t[::1] indptr,         # IN    (n_docs + 1,)
+    const int32_t[::1] words,          # IN    (nnz,) rows of `word_weights`
+    const double[::1] counts,          # IN    (nnz,) n > 0
+    const double[:, ::1] word_weights, # IN    (n_words, n_topics) b
+    const double[:, ::1] doc_weights,  # IN    (n_docs, n_topics) e, zero: not used
+    const double[::1] norms,           # IN    (nnz,) s; r = e b / s
+    const double[:, ::1] doc_topic,    # IN    (n_docs, n_topics) N
+    const double[:, ::1] growth,       # IN    (n_docs, n_topics) f(x_k, N_jk)
+    const double[::1] prior,           # IN    (n_topics,) x
+    const int32_t[:, ::1] pairs,       # IN    (n_pairs, 2) topics
+    double[:, ::1] sums,               # INOUT (n_pairs, 3), see below
+):
+    """Add up, for each pair (a, b), what documents gain when its topics merge.
+
+    The gain of a document is
+
+        f(x_a + x_b, N_a + N_b) - f(x_a, N_a) - f(x_b, N_b) - loss,
+        loss = sum_w n_w [(r_a + r_b) log(r_a + r_b) - r_a log r_a - r_b log r_b] >= 0,
+
+    with f(x, N) = lnG(x + N) - lnG(x). Added to `sums` are the loss, the gain, and the
+    square of the gain. A document that uses one of the two topics loses nothing.
+
+    Time O(n_docs * n_pairs + tokens of documents that use both); no allocation.
+    """
+    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_pairs = pairs.shape[0]
+    cdef Py_ssize_t doc, pair, i, a, b
+    cdef double loss, gain, first, second, both
+    if doc_topic.shape[0] != n_docs or doc_weights.shape[0] != n_docs:
+        raise ValueError("indptr, doc_topic and doc_weights disagree on the documents")
+    if sums.shape[0] != n_pairs or sums.shape[1] != 3:
+        raise ValueError("sums must have three columns and a row per pair")
+    with nogil:
+        for pair in range(n_pairs):
+            a, b = pairs[pair, 0], pairs[pair, 1]
+            both = lgamma(prior[a] + prior[b])
+            for doc in range(n_docs):
+                first, second = doc_topic[doc, a], doc_topic[doc, b]
+                if first == 0.0 and second == 0.0:
+                    continue
+                gain = lgamma(prior[a] + prior[b] + first + second) - both
+                gain -= growth[doc, a] + growth[doc, b]
+                loss = 0.0
+                if first > 0.0 and second > 0.0:
+                    for i in range(indptr[doc], indptr[doc + 1]):
+                        first = doc_weights[doc, a] * word_weights[words[i], a]
+                        second = doc_weights[doc, b] * word_weights[words[i], b]
+                        if first > 0.0 and second > 0.0:
+                            loss += counts[i] / norms[i] * (
+                                first * log1p(second / first)
+                                + second * log1p(first / second)
+                            )
+                gain -= loss
+                sums[pair, 0] += loss
+                sums[pair, 1] += gain
+                sums[pair, 2] += gain * gain
