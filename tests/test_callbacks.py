@@ -57,7 +57,9 @@ def test_score_is_that_of_the_model_after_the_pass(bars):
 def test_number_of_components_is_recorded(bars):
     monitor = HeldOutMonitor(bars[80:])
     fit_with(monitor, bars[:80])
-    assert monitor.history_["n_components"] == [4] * N_PASSES
+    sizes = [model(max_iter=n).fit(bars[:80]).n_components_ for n in (1, 3, 6)]
+    assert [monitor.history_["n_components"][n - 1] for n in (1, 3, 6)] == sizes
+    assert len(monitor.history_["n_components"]) == N_PASSES
 
 
 def test_seconds_rise(bars):
