@@ -30,6 +30,7 @@ PUBLIC = {
     ],
     "skbnp.metrics": [
         "document_completion_score",
+        "evidence_bound",
         "held_out_log_likelihood",
         "perplexity",
         "split_tokens",
