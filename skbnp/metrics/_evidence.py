@@ -35,11 +35,11 @@ def evidence_bound(estimator: Any, X: Any) -> float:
 
     under the hierarchical Dirichlet process with all its infinitely many topics, at the
     concentrations and the topic prior of the estimator (tokens are told apart: there is
-    no multinomial coefficient). So models of any numbers of topics can be compared, best
-    at equal concentrations; learned ones are compared along with the topics. A
+    no multinomial coefficient). So models of any numbers of topics can be compared,
+    best at equal concentrations; learned ones are compared along with the topics. A
     superfluous topic costs some nats, an empty one too. `HDP.elbo`, with its point
-    estimate of the topic weights, is not a bound of the evidence and counts empty topics
-    as free.
+    estimate of the topic weights, is not a bound of the evidence and counts empty
+    topics as free.
 
     Parameters
     ----------
