@@ -13,7 +13,7 @@ import skbnp
 
 PUBLIC = {
     "skbnp": ["HDP", "__version__"],
-    "skbnp.callbacks": ["HeldOutMonitor"],
+    "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
     "skbnp.datasets": [
         "load_docstrings",
         "load_ldac",
