@@ -23,6 +23,7 @@ PUBLIC = {
     ],
     "skbnp.inspection": [
         "HistoryDisplay",
+        "LineageDisplay",
         "TopicTermsDisplay",
         "summary",
         "top_documents",
