@@ -4,55 +4,28 @@ import time
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from skbnp.metrics import document_completion_score
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import check_is_fitted
 
-__all__ = ["HeldOutMonitor"]
+__all__ = ["HeldOutMonitor", "TopicTermsMonitor"]
 
 
-class HeldOutMonitor:
-    """Record the held-out score of a topic model while it is fitted.
+def _check_positive(name: str, value: Any) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+    return int(value)
 
-    Attach it with ``estimator.set_callbacks(HeldOutMonitor(X_valid))``. After each
-    pass, or every few passes, the validation documents are scored by
-    :func:`skbnp.metrics.document_completion_score`. The time this takes is not counted
-    in `seconds`. Clones share the callback: in a search with threads, set it on the
-    final model alone.
 
-    Parameters
-    ----------
-    X_valid : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Validation documents, as the estimator itself sees them (inside a pipeline:
-        counts, not text).
-    every : int, default=1
-        Passes between scores.
+class _PassMonitor:
+    """Look at the model after every so many passes of a fit."""
 
-    Attributes
-    ----------
-    history_ : dict of lists
-        One entry per score of the latest fit: `step` (updates made), `seconds`
-        (elapsed wall time of the fit), `score` (nats per token) and `n_components`.
+    fields: tuple[str, ...]  # of `history_`
 
-    See Also
-    --------
-    sklearn.callback.ProgressBar : Shows progress.
-
-    Examples
-    --------
-    >>> from skbnp import HDP
-    >>> from skbnp.callbacks import HeldOutMonitor
-    >>> from skbnp.datasets import make_bars
-    >>> X = make_bars(300, random_state=0).data
-    >>> monitor = HeldOutMonitor(X[200:])
-    >>> hdp = HDP(max_iter=3, random_state=0).set_callbacks(monitor).fit(X[:200])
-    >>> len(monitor.history_["score"])
-    3
-    """
-
-    def __init__(self, X_valid: Any, every: int = 1):
-        if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
-            raise ValueError(f"every must be a positive integer, got {every!r}.")
-        self.X_valid: Any = X_valid
-        self.every: int = every
+    def __init__(self, every: int):
+        self.every: int = _check_positive("every", every)
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Forget the previous fit.
@@ -64,14 +37,8 @@ class HeldOutMonitor:
         context : sklearn.callback.CallbackContext
             The task that begins.
         """
-        self.history_: dict[str, list] = {
-            "step": [],
-            "seconds": [],
-            "score": [],
-            "n_components": [],
-        }
+        self.history_: dict[str, list] = {name: [] for name in self.fields}
         self._n_passes = 0
-        self._start = time.perf_counter()
 
     def teardown(self, estimator: Any, context: Any) -> None:
         """Do nothing: there is nothing to release.
@@ -98,7 +65,7 @@ class HeldOutMonitor:
     def on_fit_task_end(
         self, estimator: Any, context: Any, *, fitted_estimator: Any = None
     ) -> None:
-        """Score the model as it stands after a pass.
+        """Look at the model as it stands after a pass.
 
         Parameters
         ----------
@@ -113,17 +80,162 @@ class HeldOutMonitor:
         if fitted_estimator is None or not is_pass:
             return
         self._n_passes += 1
-        if self._n_passes % self.every:
-            return
+        if self._n_passes % self.every == 0:
+            self._look(fitted_estimator)
+
+    def _look(self, fitted_estimator: Any) -> None:
+        raise NotImplementedError
+
+    def _add(self, **entry: Any) -> None:
+        for name in self.fields:
+            self.history_[name].append(entry[name])
+
+
+class HeldOutMonitor(_PassMonitor):
+    """Record the held-out score of a topic model while it is fitted.
+
+    Attach it with ``estimator.set_callbacks(HeldOutMonitor(X_valid))``. After each
+    pass, or every few passes, the validation documents are scored by
+    :func:`skbnp.metrics.document_completion_score`. The time this takes is not counted
+    in `seconds`. Clones share the callback: in a search with threads, set it on the
+    final model alone.
+
+    Parameters
+    ----------
+    X_valid : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Validation documents, as the estimator itself sees them (inside a pipeline:
+        counts, not text).
+    every : int, default=1
+        Passes between scores.
+
+    Attributes
+    ----------
+    history_ : dict of lists
+        One entry per score of the latest fit: `step` (updates made), `seconds`
+        (elapsed wall time of the fit), `score` (nats per token) and `n_components`.
+
+    See Also
+    --------
+    TopicTermsMonitor : Records the terms of the topics.
+    sklearn.callback.ProgressBar : Shows progress.
+
+    Examples
+    --------
+    >>> from skbnp import HDP
+    >>> from skbnp.callbacks import HeldOutMonitor
+    >>> from skbnp.datasets import make_bars
+    >>> X = make_bars(300, random_state=0).data
+    >>> monitor = HeldOutMonitor(X[200:])
+    >>> hdp = HDP(max_iter=3, random_state=0).set_callbacks(monitor).fit(X[:200])
+    >>> len(monitor.history_["score"])
+    3
+    """
+
+    fields = ("step", "seconds", "score", "n_components")
+
+    def __init__(self, X_valid: Any, every: int = 1):
+        super().__init__(every)
+        self.X_valid: Any = X_valid
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Forget the previous fit, and start the clock.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins.
+        """
+        super().setup(estimator, context)
+        self._start = time.perf_counter()
+
+    def _look(self, fitted_estimator: Any) -> None:
         begin = time.perf_counter()
-        score = document_completion_score(fitted_estimator, self.X_valid)
-        trace = fitted_estimator.history_
-        entry = {
-            "step": trace["step"][-1],
-            "seconds": begin - self._start,
-            "score": score,
-            "n_components": fitted_estimator.n_components_,
-        }
-        for name, value in entry.items():
-            self.history_[name].append(value)
+        self._add(
+            step=fitted_estimator.history_["step"][-1],
+            seconds=begin - self._start,
+            score=document_completion_score(fitted_estimator, self.X_valid),
+            n_components=fitted_estimator.n_components_,
+        )
         self._start += time.perf_counter() - begin
+
+
+class TopicTermsMonitor(_PassMonitor):
+    """Record the top terms of all topics while a model is fitted.
+
+    Attach it with ``estimator.set_callbacks(TopicTermsMonitor())``; it looks after each
+    pass, or every few passes. `partial_fit` calls no callbacks: call :meth:`record`
+    whenever the topics shall be kept. :class:`skbnp.inspection.LineageDisplay` shows
+    what was recorded.
+
+    Parameters
+    ----------
+    n_terms : int, default=10
+        Terms of each topic.
+    every : int, default=1
+        Passes between records.
+
+    Attributes
+    ----------
+    history_ : dict of lists
+        One entry per record: `step` (updates made), `component_ids` (array of shape
+        (n_components,)) and `terms` (array of shape (n_components, n_terms), the
+        columns of the most probable terms, most probable first). `fit` starts anew.
+
+    See Also
+    --------
+    HeldOutMonitor : Records the held-out score.
+
+    Examples
+    --------
+    >>> from skbnp import HDP
+    >>> from skbnp.callbacks import TopicTermsMonitor
+    >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
+    >>> monitor = TopicTermsMonitor(n_terms=2)
+    >>> hdp = HDP(2, max_iter=4, random_state=0).set_callbacks(monitor).fit(X)
+    >>> monitor.history_["step"]
+    [1, 2, 3, 4]
+    >>> monitor.history_["terms"][-1]
+    array([[2, 0],
+           [0, 1]])
+    """
+
+    fields = ("step", "component_ids", "terms")
+
+    def __init__(self, n_terms: int = 10, every: int = 1):
+        super().__init__(every)
+        self.n_terms: int = _check_positive("n_terms", n_terms)
+
+    def record(self, estimator: Any) -> None:
+        """Record the topics of a fitted model as they are now.
+
+        Parameters
+        ----------
+        estimator : fitted topic model
+            With `component_ids_`, `components_` and `history_`. Records of the same and
+            of later steps are replaced: they are of another fit, or were edited.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the model is not fitted.
+        """
+        check_is_fitted(estimator)
+        if not hasattr(self, "history_"):
+            self.setup(estimator, None)
+        self._look(estimator)
+
+    def _look(self, fitted_estimator: Any) -> None:
+        step, topics = (
+            fitted_estimator.history_["step"][-1],
+            fitted_estimator.components_,
+        )
+        while self.history_["step"] and self.history_["step"][-1] >= step:
+            for values in self.history_.values():
+                values.pop()
+        self._add(
+            step=step,
+            component_ids=fitted_estimator.component_ids_.copy(),
+            terms=np.array([largest(topic, self.n_terms) for topic in topics]),
+        )

@@ -1,4 +1,4 @@
-"""Laws of the callback that scores held-out documents during a fit."""
+"""Laws of the callbacks that look at a model during a fit."""
 
 import pickle
 from types import SimpleNamespace
@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skbnp import HDP, callbacks
-from skbnp.callbacks import HeldOutMonitor
+from skbnp.callbacks import HeldOutMonitor, TopicTermsMonitor
 from skbnp.datasets import make_bars
 
 N_PASSES = 6
@@ -192,6 +193,89 @@ def test_monitor_works_in_a_grid_search_on_threads(bars):
     assert {len(values) for values in monitor.history_.values()} == {N_PASSES}
 
 
+# Terms --------------------------------------------------------------------------------
+
+
+def same_records(left, right):
+    assert left["step"] == right["step"]
+    for name in ("component_ids", "terms"):
+        for one, two in zip(left[name], right[name], strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("every", [1, 2, 4])
+def test_terms_are_those_of_the_model_after_the_pass(bars, every):
+    monitor = TopicTermsMonitor(n_terms=3, every=every)
+    fit_with(monitor, bars)
+    passes = range(every, N_PASSES + 1, every)
+    expected = {"step": [], "component_ids": [], "terms": []}
+    for n in passes:
+        hdp = model(max_iter=n).fit(bars)
+        expected["step"].append(hdp.history_["step"][-1])
+        expected["component_ids"].append(hdp.component_ids_)
+        expected["terms"].append(np.argsort(-hdp.components_, axis=1)[:, :3])
+    same_records(monitor.history_, expected)
+
+
+def test_terms_of_a_vocabulary_smaller_than_asked_are_all_of_them(bars):
+    monitor = TopicTermsMonitor(n_terms=50)
+    fit_with(monitor, bars)
+    assert monitor.history_["terms"][0].shape == (4, 9)
+
+
+def test_ids_are_recorded_as_topics_come_and_go(bars):
+    monitor = TopicTermsMonitor()
+    hdp = fit_with(monitor, bars, split_merge=True, warm_up=0, batch_size=30)
+    ids = monitor.history_["component_ids"]
+    assert len({len(names) for names in ids}) > 1
+    np.testing.assert_array_equal(ids[-1], hdp.component_ids_)
+
+
+def test_a_stream_is_recorded_on_demand(bars):
+    monitor, hdp = TopicTermsMonitor(), model()
+    for chunk in (bars[:40], bars[40:80], bars[80:]):
+        monitor.record(hdp.partial_fit(chunk))
+    assert monitor.history_["step"] == [1, 2, 3]
+    top = np.argmax(hdp.components_, axis=1)
+    np.testing.assert_array_equal(monitor.history_["terms"][-1][:, 0], top)
+
+
+def test_a_record_does_not_follow_the_estimator(bars):
+    monitor, hdp = TopicTermsMonitor(), model().partial_fit(bars[:40])
+    monitor.record(hdp)
+    before = monitor.history_["component_ids"][0].copy()
+    hdp.drop_components([0])
+    np.testing.assert_array_equal(monitor.history_["component_ids"][0], before)
+
+
+def test_a_record_of_the_same_step_replaces_the_last(bars):
+    monitor, hdp = TopicTermsMonitor(), model().partial_fit(bars)
+    monitor.record(hdp)
+    monitor.record(hdp.drop_components([0]))
+    assert monitor.history_["step"] == [3]
+    assert monitor.history_["component_ids"][0].tolist() == [1, 2, 3]
+
+
+def test_another_stream_replaces_the_first(bars):
+    monitor, hdp = TopicTermsMonitor(), model()
+    for _ in range(2):
+        monitor.record(hdp.partial_fit(bars))
+    monitor.record(model().partial_fit(bars[:40]))
+    assert monitor.history_["step"] == [1]
+
+
+def test_recording_an_unfitted_model_is_refused():
+    with pytest.raises(NotFittedError):
+        TopicTermsMonitor().record(model())
+
+
+def test_terms_are_pickled_with_their_estimator(bars):
+    monitor = TopicTermsMonitor()
+    hdp = pickle.loads(pickle.dumps(fit_with(monitor, bars)))
+    (copied,) = hdp._skl_callbacks
+    same_records(copied.history_, monitor.history_)
+
+
 # Errors -------------------------------------------------------------------------------
 
 
@@ -199,6 +283,13 @@ def test_monitor_works_in_a_grid_search_on_threads(bars):
 def test_bad_interval_is_refused(bars, every):
     with pytest.raises(ValueError, match="every must be a positive integer"):
         HeldOutMonitor(bars, every=every)
+
+
+@pytest.mark.parametrize("name", ["n_terms", "every"])
+@pytest.mark.parametrize("value", [0, 2.0, True, None])
+def test_numbers_of_terms_and_passes_are_positive(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be a positive integer"):
+        TopicTermsMonitor(**{name: value})
 
 
 def test_validation_documents_of_another_width_are_refused(bars):

@@ -13,7 +13,7 @@ import skbnp
 
 PUBLIC = {
     "skbnp": ["HDP", "__version__"],
-    "skbnp.callbacks": ["HeldOutMonitor"],
+    "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
     "skbnp.datasets": [
         "load_docstrings",
         "load_ldac",
@@ -23,6 +23,7 @@ PUBLIC = {
     ],
     "skbnp.inspection": [
         "HistoryDisplay",
+        "LineageDisplay",
         "TopicTermsDisplay",
         "summary",
         "top_documents",
@@ -30,6 +31,7 @@ PUBLIC = {
     ],
     "skbnp.metrics": [
         "document_completion_score",
+        "evidence_bound",
         "held_out_log_likelihood",
         "perplexity",
         "split_tokens",

@@ -1,11 +1,13 @@
 """Looking at fitted topic models: terms, documents, a printed account, figures."""
 
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
+from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms
 
 __all__ = [
     "HistoryDisplay",
+    "LineageDisplay",
     "TopicTermsDisplay",
     "summary",
     "top_documents",

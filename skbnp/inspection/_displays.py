@@ -6,9 +6,9 @@ from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
     fitted,
-    largest,
     topics,
 )
+from skbnp.utils.ordering import largest
 from skbnp.utils.validation import StrOptions, validate_params
 
 #: Blue and vermilion of Okabe and Ito: told apart by every kind of eye.
@@ -232,9 +232,10 @@ class TopicTermsDisplay:
 
 
 class HistoryDisplay:
-    """The course of a fit: its bound and its number of topics.
+    """The course of a fit: its bound, or its score, and its number of topics.
 
-    Best made with :meth:`from_estimator`.
+    Best made with :meth:`from_estimator`. Both share one plot, or have one each, in
+    which several fits can be compared, as in Figure 2 of [1]_.
 
     Parameters
     ----------
@@ -246,13 +247,16 @@ class HistoryDisplay:
         Evidence lower bound in nats per token; nan where it was not evaluated.
     n_components : array-like of shape (n_records,)
         Number of topics.
+    label : str, default="bound (nats per token)"
+        What `bound` holds.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
         Axes of the bound.
     twin_ax_ : matplotlib Axes or None
-        Axes of the number of topics; `None` if it never changed.
+        Axes of the number of topics; `None` if it never changed and has no axes of its
+        own.
     figure_ : matplotlib Figure
         The figure.
     line_ : matplotlib Line2D
@@ -261,6 +265,13 @@ class HistoryDisplay:
     See Also
     --------
     summary : The end of the fit as text.
+    LineageDisplay : Where each topic came from.
+    skbnp.callbacks.HeldOutMonitor : Records the score.
+
+    References
+    ----------
+    .. [1] Michael Bryant and Erik B. Sudderth, "Truly Nonparametric Online Variational
+       Inference for Hierarchical Dirichlet Processes", NIPS 2012.
 
     Examples
     --------
@@ -276,18 +287,28 @@ class HistoryDisplay:
     >>> plt.show()
     """
 
-    def __init__(self, *, step, seconds, bound, n_components):
+    def __init__(
+        self, *, step, seconds, bound, n_components, label="bound (nats per token)"
+    ):
         self.step = step
         self.seconds = seconds
         self.bound = bound
         self.n_components = n_components
+        self.label = label
 
     @classmethod
     @validate_params(
         {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
     )
     def from_estimator(
-        cls, estimator, feature_names=None, *, ax=None, x="step", **kwargs
+        cls,
+        estimator,
+        feature_names=None,
+        *,
+        monitor=None,
+        ax=None,
+        x="step",
+        **kwargs,
     ):
         """Draw the history of a fitted model.
 
@@ -297,24 +318,33 @@ class HistoryDisplay:
             Anything with `history_`.
         feature_names : None
             Ignored; all displays take it.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. `None` makes a figure.
+        monitor : HeldOutMonitor, default=None
+            Draw what this callback recorded during the fit: the held-out score instead
+            of the bound, and the number of topics as often.
+        ax : matplotlib Axes or pair of them, default=None
+            Axes to draw in; of a pair, the second takes the number of topics, and the
+            colours of further fits go on. `None` makes a figure.
         x : {"step", "seconds"}, default="step"
             The horizontal axis.
         **kwargs : dict
-            Handed to matplotlib's `plot` for the bound.
+            Handed to matplotlib's `plot` for the bound; of a pair of axes, a `label`
+            and a `color` hold for both.
 
         Returns
         -------
         display : HistoryDisplay
             The drawn display.
         """
-        history = fitted(estimator, "history_")
+        history, bound, more = fitted(estimator, "history_"), "elbo", {}
+        if monitor is not None:
+            history, bound = monitor.history_, "score"
+            more = {"label": "held-out score (nats per token)"}
         return cls(
             step=np.array(history["step"]),
             seconds=np.array(history["seconds"]),
-            bound=np.array(history["elbo"], dtype=float),
+            bound=np.array(history[bound], dtype=float),
             n_components=np.array(history["n_components"]),
+            **more,
         ).plot(ax, x=x, **kwargs)
 
     @validate_params(
@@ -325,12 +355,14 @@ class HistoryDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. `None` makes a figure.
+        ax : matplotlib Axes or pair of them, default=None
+            Axes to draw in; of a pair, the second takes the number of topics, and the
+            colours of further fits go on. `None` makes a figure.
         x : {"step", "seconds"}, default="step"
             The horizontal axis.
         **kwargs : dict
-            Handed to matplotlib's `plot` for the bound.
+            Handed to matplotlib's `plot` for the bound; of a pair of axes, a `label`
+            and a `color` hold for both.
 
         Returns
         -------
@@ -338,29 +370,39 @@ class HistoryDisplay:
             This object.
         """
         plt = _pyplot()
+        from matplotlib.axes import Axes
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
         from matplotlib.ticker import MaxNLocator
 
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
-        self.ax_, self.figure_, self.twin_ax_ = ax, ax.figure, None
-        at = np.asarray(getattr(self, x))
-        known = np.isfinite(self.bound)
-        style = {
-            "color": BLUE,
-            "marker": "o" if known.sum() < 40 else "",
-            "markersize": 4,
-        }
+        own = None if isinstance(ax, Axes) else ax[1]
+        ax = ax if own is None else ax[0]
+        self.ax_, self.figure_, self.twin_ax_ = ax, ax.figure, own
+        at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
+        known = np.isfinite(bound)
+        style = {"marker": "o" if known.sum() < 40 else "", "markersize": 4}
+        style |= {"color": BLUE} if own is None else {}
         style |= normalize_kwargs(kwargs, Line2D)
-        (self.line_,) = ax.plot(at[known], np.asarray(self.bound)[known], **style)
-        ax.set_xlabel(x)
-        if x == "step":
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_ylabel("bound (nats per token)", color=self.line_.get_color())
+        (self.line_,) = ax.plot(at[known], bound[known], **style)
+        color = self.line_.get_color()
+        ax.set_ylabel(self.label)
         ax.spines[["top", "right"]].set_visible(False)
-        if len(np.unique(self.n_components)) > 1:
-            self._draw_n_components(at)
+        if own is not None:
+            label = self.line_.get_label()
+            own.step(at, self.n_components, where="post", color=color, label=label)
+            own.set_ylabel("topics")
+            own.spines[["top", "right"]].set_visible(False)
+            own.yaxis.set_major_locator(MaxNLocator(integer=True))
+        else:
+            ax.yaxis.label.set_color(color)
+            if len(np.unique(self.n_components)) > 1:
+                self._draw_n_components(at)
+        for axes in (ax,) if own is None else (ax, own):
+            axes.set_xlabel(x)
+            if x == "step":
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         return self
 
     def _draw_n_components(self, at):

@@ -8,11 +8,11 @@ from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
     fitted_model,
-    largest,
     topics,
     unwrap,
 )
 from skbnp.metrics import document_completion_score
+from skbnp.utils.ordering import largest
 from skbnp.utils.validation import check_counts, validate_params
 
 WIDTH = 80

@@ -4,6 +4,7 @@ from numbers import Integral
 
 import numpy as np
 
+from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, check_is_fitted, validate_params
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
@@ -168,13 +169,6 @@ def _pipeline_names(estimator):
     # A step without names in front, say a text cleaner, does not hide those behind it.
     start = stop - [*named[:stop][::-1], False].index(False)
     return estimator[start:stop].get_feature_names_out()
-
-
-def largest(values, n):
-    """Find the `n` largest values: indices, largest first, ties in order of index."""
-    n = min(n, len(values))
-    candidates = np.flatnonzero(values >= np.partition(values, -n)[-n])
-    return candidates[np.argsort(-values[candidates], kind="stable")][:n]
 
 
 def topics(estimator):

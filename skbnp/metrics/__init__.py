@@ -1,5 +1,6 @@
-"""Scores of fitted models: held-out likelihood and perplexity."""
+"""Scores of fitted models: held-out likelihood, perplexity, bound of the evidence."""
 
+from skbnp.metrics._evidence import evidence_bound
 from skbnp.metrics._held_out import (
     document_completion_score,
     held_out_log_likelihood,
@@ -9,6 +10,7 @@ from skbnp.metrics._held_out import (
 
 __all__ = [
     "document_completion_score",
+    "evidence_bound",
     "held_out_log_likelihood",
     "perplexity",
     "split_tokens",

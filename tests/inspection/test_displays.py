@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from itertools import combinations
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -184,6 +185,50 @@ def test_a_bound_never_evaluated_leaves_the_topics(model):
     display = HistoryDisplay.from_estimator(model)
     assert len(display.line_.get_xdata()) == 0
     assert display.twin_ax_ is not None
+
+
+def recorded_scores():
+    """A monitor that looked twice."""
+    return SimpleNamespace(
+        history_={
+            "step": [2, 4],
+            "seconds": [0.75, 1.5],
+            "score": [-3.0, -2.75],
+            "n_components": [2, 3],
+        }
+    )
+
+
+@pytest.mark.parametrize(("x", "at"), [("step", [2, 4]), ("seconds", [0.75, 1.5])])
+def test_the_score_of_a_monitor_is_drawn_in_place_of_the_bound(model, x, at):
+    display = HistoryDisplay.from_estimator(model, monitor=recorded_scores(), x=x)
+    assert_array_equal(display.line_.get_xydata(), np.c_[at, [-3.0, -2.75]])
+    assert display.ax_.get_ylabel() == "held-out score (nats per token)"
+    (line,) = display.twin_ax_.lines
+    assert_array_equal(line.get_xydata(), np.c_[at, [2, 3]])
+
+
+@pytest.mark.parametrize("x", ["step", "seconds"])
+def test_a_pair_of_axes_takes_several_fits(model, x):
+    _, axes = plt.subplots(1, 2)
+    for label in ("one", "two"):
+        display = HistoryDisplay.from_estimator(model, ax=axes, x=x, label=label)
+        assert (display.ax_, display.twin_ax_) == tuple(axes)
+    for panel in axes:
+        assert [line.get_label() for line in panel.lines] == ["one", "two"]
+        assert panel.get_xlabel() == x
+    left, right = ([line.get_color() for line in panel.lines] for panel in axes)
+    assert left == right
+    assert left[0] != left[1]
+    assert_array_equal(axes[1].lines[0].get_ydata(), [2, 2, 4, 3])
+    assert axes[1].get_ylabel() == "topics"
+
+
+def test_a_constant_number_of_topics_is_drawn_in_axes_of_its_own(model):
+    model.history_["n_components"] = [3] * 4
+    _, axes = plt.subplots(2)
+    display = HistoryDisplay.from_estimator(model, ax=axes)
+    assert_array_equal(display.twin_ax_.lines[0].get_ydata(), [3] * 4)
 
 
 def test_x_is_step_or_seconds(model):

@@ -1,0 +1,472 @@
+"""The genealogy of topics as a figure."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, _pyplot
+from skbnp.inspection._terms import POSITIVE, column_names, fitted
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import validate_params
+
+#: Inches, where the figure is ours: its least width and that of the time axis; below,
+#: above and left of the axes.
+WIDTH, TIME, FOOT, HEAD, SIDE = 10.0, 4.0, 0.55, 0.4, 0.55
+#: In sizes of the type: a line, the room of a lane beside its terms, from a lane to the
+#: first term below, around a final text, between texts.
+LEADING, LANE, BELOW, PAD, GAP = 1.3, 0.9, 1.1, 0.6, 1.2
+#: Lists of terms that a lane of a figure of ours has room for at the least.
+LISTS = 3
+#: Share of given axes that final terms may take.
+MOST = 0.6
+#: Points between connectors of one step that would lie on each other.
+APART = 4.0
+
+
+@dataclass
+class Lane:
+    """The life of one component id."""
+
+    id: int
+    begin: int
+    end: int | None = None  # None: lives
+    origin: list[int] = field(default_factory=list)  # ids it was split from
+    target: list[int] = field(default_factory=list)  # ids it was merged into
+    is_born: bool = False  # from no other, after the start
+
+
+def lanes_of(lineage):
+    """Read the life of every id from the log, whatever its kinds of edits."""
+    lanes = {}
+    for number, (step, _, parents, children) in enumerate(lineage):
+        for name in children:
+            if name not in lanes:
+                lanes[name] = Lane(name, step, origin=list(parents))
+                lanes[name].is_born = number > 0 and not parents
+        for name in set(parents) - set(children):
+            lanes[name].end, lanes[name].target = step, list(children)
+    return lanes
+
+
+def ancestors(lineage, ids):
+    """Return the ids with all that they came from."""
+    found = set(ids)
+    for entry in reversed(lineage):
+        if found.intersection(entry.children):
+            found.update(entry.parents)
+    return found
+
+
+def descendants(lineage, ids):
+    """Return the ids with all that came of them."""
+    found = set(ids)
+    for entry in lineage:
+        if found.intersection(entry.parents):
+            found.update(entry.children)
+    return found
+
+
+def arranged(lanes):
+    """Order lanes so that few connectors cross.
+
+    A child stands below what it was split from, the later the nearer: the connectors
+    pass where the later ones do not live yet. What was merged and is nobody's child
+    stands above its target, the earlier the nearer.
+    """
+    parent = {}
+    for name, lane in lanes.items():
+        parent[name] = next((other for other in lane.origin if other in lanes), None)
+    for name, lane in lanes.items():
+        target = next((other for other in lane.target if other in lanes), None)
+        if parent[name] is None and target is not None:
+            root = target
+            while parent[root] is not None:
+                root = parent[root]
+            if root != name:
+                parent[name] = target
+
+    def around(name):
+        own = [lanes[other] for other in lanes if parent[other] == name]
+        above = [lane for lane in own if name not in lane.origin]
+        below = [lane for lane in own if name in lane.origin]
+        above.sort(key=lambda lane: (-lane.end, lane.id))
+        below.sort(key=lambda lane: (-lane.begin, -lane.id))
+        yield from (other for lane in above for other in around(lane.id))
+        yield name
+        yield from (other for lane in below for other in around(lane.id))
+
+    roots = sorted(name for name in lanes if parent[name] is None)
+    return [lanes[name] for root in roots for name in around(root)]
+
+
+class LineageDisplay:
+    """The genealogy of topics: where each came from, and what it was about.
+
+    Best made with :meth:`from_estimator`. Time, in updates, runs to the right, and each
+    component id has a lane: blue if it lives, grey if it has ended. Splits and merges
+    join two lanes. The terms of the living stand at the end; those of earlier times
+    stand below their lane, wherever others have come up and there is room. Connectors
+    of one step stand side by side.
+
+    Parameters
+    ----------
+    lineage : list of named tuples (step, kind, parents, children)
+        The log, as `lineage_` of an estimator.
+    ids : iterable of int
+        What to draw.
+    last_step : int
+        Where the time axis ends.
+    final_terms : dict of int to list of str
+        Terms of the living.
+    terms : dict of int to list of (int, list of str), default=None
+        For each id, steps in rising order and the terms then.
+
+    Attributes
+    ----------
+    ids_ : list of int
+        The lanes' ids, from top to bottom.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    skbnp.callbacks.TopicTermsMonitor : Records terms over time.
+    HistoryDisplay : The number of topics over time.
+
+    Notes
+    -----
+    With terms over time this is Figure 3 of [1]_.
+
+    References
+    ----------
+    .. [1] Michael Bryant and Erik B. Sudderth, "Truly Nonparametric Online Variational
+       Inference for Hierarchical Dirichlet Processes", NIPS 2012.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import HDP
+    >>> from skbnp.callbacks import TopicTermsMonitor
+    >>> from skbnp.datasets import make_bars
+    >>> from skbnp.inspection import LineageDisplay
+    >>> X = make_bars(300, side=3, random_state=0).data
+    >>> monitor = TopicTermsMonitor()
+    >>> hdp = HDP(2, split_merge=True, batch_size=100, warm_up=0, random_state=0)
+    >>> hdp = hdp.set_callbacks(monitor).fit(X)
+    >>> display = LineageDisplay.from_estimator(hdp, terms=monitor)
+    >>> len(display.ids_) >= hdp.n_components_
+    True
+    >>> plt.show()
+    """
+
+    def __init__(self, *, lineage, ids, last_step, final_terms, terms=None):
+        self.lineage = lineage
+        self.ids = ids
+        self.last_step = last_step
+        self.final_terms = final_terms
+        self.terms = terms
+
+    @classmethod
+    @validate_params({"n_terms": [POSITIVE]}, prefer_skip_nested_validation=False)
+    def from_estimator(
+        cls, estimator, feature_names=None, *, ids=None, terms=None, n_terms=5, ax=None
+    ):
+        """Draw the genealogy of the topics of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            Anything with `lineage_`, `component_ids_`, `components_` and `history_`.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
+        ids : array-like of int, default=None
+            The families to draw: these ids, living or ended, what they came from and
+            what came of them. `None` draws the living and what they came from, topics
+            that were merged into them included.
+        terms : TopicTermsMonitor, default=None
+            What was recorded during the fit. `None` shows final terms alone.
+        n_terms : int, default=5
+            Terms of each topic.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; type shrinks where they are too small for it. `None` makes
+            a figure of fitting size.
+
+        Returns
+        -------
+        display : LineageDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ValueError
+            If an id was never given, or `ids` names none.
+        """
+        lineage = fitted(estimator, "lineage_")
+        components = fitted(estimator, "components_")
+        living = fitted(estimator, "component_ids_").tolist()
+        steps = [*fitted(estimator, "history_")["step"], lineage[-1].step]
+        names = column_names(estimator, components.shape[1], feature_names)
+        if ids is None:
+            family = ancestors(lineage, living)
+        else:
+            asked = check_ids(ids, lineage)
+            family = ancestors(lineage, asked) | descendants(lineage, asked)
+        return cls(
+            lineage=lineage,
+            ids=family,
+            last_step=max(steps),
+            final_terms={
+                name: list(names[largest(topic, n_terms)])
+                for name, topic in zip(living, components, strict=True)
+            },
+            terms=None if terms is None else recorded(terms, names, n_terms),
+        ).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw the genealogy.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in; type shrinks where they are too small for it. `None` makes
+            a figure of fitting size.
+
+        Returns
+        -------
+        display : LineageDisplay
+            This object.
+        """
+        plt = _pyplot()
+        every = lanes_of(self.lineage)
+        lanes = arranged({name: every[name] for name in sorted(self.ids)})
+        self.ids_ = [lane.id for lane in lanes]
+        row = {name: number for number, name in enumerate(self.ids_)}
+        final = {
+            name: self._written(self.final_terms[name])
+            for name in self.ids_
+            if name in self.final_terms
+        }
+        if ax is None:
+            size, (_, ax) = FONT, plt.subplots()
+            self._size_figure(ax, len(lanes), final.values())
+        else:
+            size = self._fitting_size(ax, len(lanes), final.values())
+        self.ax_, self.figure_ = ax, ax.figure
+        self._scale_axes(lanes, final.values(), size)
+        self._draw_lanes(lanes, row, size)
+        for name, text in final.items():
+            self._write(text, self.last_step, row[name], size, final=True)
+        if self.terms is not None:
+            self._write_terms(lanes, row, final, size)
+        return self
+
+    def _written(self, terms):
+        return (", " if self.terms is None else "\n").join(terms)
+
+    @property
+    def _lane_height(self):
+        """Height of a lane in sizes of the type."""
+        if self.terms is None:
+            return LANE + LEADING
+        lists = [terms for record in self.terms.values() for _, terms in record]
+        lists += self.final_terms.values()
+        return LANE + LEADING * (max(map(len, lists), default=1) + 1)
+
+    def _size_figure(self, ax, n_lanes, texts):
+        """Make a figure of ours as large as its lanes and its terms."""
+        text = (max(widths(ax, texts, FONT)) + 2 * PAD * FONT) / 72
+        time = TIME if self.terms is None else max(TIME, LISTS * text)
+        width = max(WIDTH, SIDE + time + text + MARGIN)
+        lanes = n_lanes * self._lane_height * FONT / 72
+        height = FOOT + lanes + HEAD
+        ax.figure.set_size_inches(width, height)
+        inside = 1.0 - (SIDE + MARGIN) / width
+        ax.set_position([SIDE / width, FOOT / height, inside, lanes / height])
+
+    def _fitting_size(self, ax, n_lanes, texts):
+        """Choose the size of the type for given axes."""
+        ax.figure.draw_without_rendering()  # a layout may move the axes
+        width, height = extent(ax)
+        text = max(widths(ax, texts, FONT)) / FONT + 2 * PAD
+        return min(FONT, height / n_lanes / self._lane_height, MOST * width / text)
+
+    def _scale_axes(self, lanes, texts, size):
+        from matplotlib.ticker import MaxNLocator
+
+        ax, begin = self.ax_, min(lane.begin for lane in lanes)
+        end = max(self.last_step, begin + 1)
+        text = max(widths(ax, texts, size)) + 2 * PAD * size
+        span = (end - begin) / (0.99 - text / extent(ax)[0])
+        ax.set_xlim(begin - 0.01 * span, begin + 0.99 * span)
+        ticks = MaxNLocator(6, integer=True).tick_values(begin, end)
+        ax.set_xticks([tick for tick in ticks if begin <= tick <= end])
+        above = 0.5 if self.terms is None else LEADING / self._lane_height
+        ax.set_ylim(len(lanes) - above, -above)
+        ax.set_yticks(range(len(lanes)), labels=[str(lane.id) for lane in lanes])
+        ax.tick_params(axis="both", length=0, labelsize=size)
+        ax.tick_params(axis="x", length=3, color=GREY, labelcolor=GREY)
+        ax.set_xlabel("step", size=size, color=GREY)
+        ax.set_ylabel("component id", size=size, color=GREY)
+        ax.grid(axis="y", color="0.93")
+        ax.set_axisbelow(True)
+        ax.spines[["top", "left", "right"]].set_visible(False)
+        ax.spines["bottom"].set(color=GREY, bounds=(begin, end))
+
+    def _draw_lanes(self, lanes, row, size):
+        from matplotlib.lines import Line2D
+
+        ax = self.ax_
+        kinds: dict[str, Any] = {}  # how the legend shows each
+        begins, ends, joints = self._connectors(lanes, row)
+        hollow: dict[str, Any] = {
+            "ls": "",
+            "markersize": 5.0,
+            "markerfacecolor": "white",
+        }
+        for lane in lanes:
+            y, lives = row[lane.id], lane.end is None
+            x = [begins[lane.id], ends[lane.id]]
+            ax.plot(x, [y, y], color=BLUE if lives else GREY, lw=2.0, zorder=2.2)
+            if lane.is_born:
+                kinds["birth"] = hollow | {"marker": "o", "color": BLUE}
+                ax.plot(x[0], y, zorder=2.3, **kinds["birth"])
+            if not lives and not row.keys() & lane.target:
+                kind = "merge, not shown" if lane.target else "end"
+                kinds[kind] = hollow | {"marker": "D" if lane.target else "X"}
+                kinds[kind]["color"] = GREY
+                ax.plot(x[1], y, zorder=2.3, **kinds[kind])
+        for kind, x, source, target in joints:
+            kinds[kind] = {"color": VERMILION if kind == "merge" else GREY, "lw": 1.0}
+            ax.plot([x, x], [source, target], zorder=2.1, **kinds[kind])
+            if kind == "split":  # a list of terms may hide the line
+                ax.plot(x, source, ".", color=GREY, ms=5.0, zorder=2.3)
+            else:  # rows run downwards
+                tip = {"color": VERMILION, "marker": "^" if target < source else "v"}
+                ax.plot(x, target, zorder=2.3, ls="", markersize=5.0, **tip)
+                kinds[kind] |= {"marker": "v", "markersize": 5.0}
+        if kinds:
+            ax.legend(
+                handles=[
+                    Line2D([], [], label=kind, **style) for kind, style in kinds.items()
+                ],
+                loc="lower left",
+                bbox_to_anchor=(0.0, 1.0),
+                borderaxespad=0.1,
+                ncols=len(kinds),
+                frameon=False,
+                fontsize=size,
+            )
+
+    def _connectors(self, lanes, row):
+        """Place where lanes begin and end, side by side where one step has several."""
+        shift = APART * np.diff(self.ax_.get_xlim()).item() / extent(self.ax_)[0]
+        begins = {lane.id: lane.begin for lane in lanes}
+        ends = {
+            lane.id: self.last_step if lane.end is None else lane.end for lane in lanes
+        }
+        events = []
+        for lane in lanes:
+            for other in row.keys() & lane.origin:
+                events.append((lane.begin, "split", begins, other, lane.id, lane.id))
+            for other in row.keys() & lane.target:
+                events.append((lane.end, "merge", ends, lane.id, other, lane.id))
+        taken: dict[int, list] = {}  # by step and slot: spans of rows
+        joints = []
+        # Splits are tried after an update, merges before the next.
+        for step, kind, places, *pair, moved in sorted(
+            events, key=lambda event: (event[0], event[1] == "merge", event[5])
+        ):
+            source, target = (row[name] for name in pair)
+            low, high = sorted((source, target))
+            slots = taken.setdefault(step, [])
+            number = next(
+                (
+                    number
+                    for number, spans in enumerate(slots)
+                    if all(high < begin or end < low for begin, end in spans)
+                ),
+                len(slots),
+            )
+            if number == len(slots):
+                slots.append([])
+            slots[number].append((low, high))
+            places[moved] = step + number * shift
+            joints.append((kind, places[moved], source, target))
+        return begins, ends, joints
+
+    def _write(self, text, step, y, size, *, final):
+        """Write beside the end of a lane, line under line; or below the lane."""
+        dx, dy = (PAD, 0.0) if final else (0.0, -BELOW)
+        for number, line in enumerate(text.split("\n")):
+            self.ax_.annotate(
+                line,
+                (step, y),
+                xytext=(dx * size, (dy - number * LEADING) * size),
+                textcoords="offset points",
+                va="center",
+                size=size,
+                parse_math=False,  # a dollar sign is a dollar sign
+                annotation_clip=False,
+                zorder=3.0,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.15 * size},
+            )
+
+    def _write_terms(self, lanes, row, final, size):
+        """Write what lanes were about below them, where it has changed and fits."""
+        ax = self.ax_
+        scale = extent(ax)[0] / np.diff(ax.get_xlim()).item()  # points per step
+        for lane in lanes:
+            last: set[str] = set()
+            free = -np.inf
+            edge = self.last_step if lane.id in final else ax.get_xlim()[1]
+            for step, terms in self.terms.get(lane.id, []):
+                text = self._written(terms)
+                width = max(widths(ax, [text], size))
+                end = step * scale + width + GAP * size
+                if set(terms) == last or step * scale < free or end > edge * scale:
+                    continue
+                last, free = set(terms), end
+                ax.plot(step, row[lane.id], "|", color=BLUE, ms=6.0, zorder=2.3)
+                self._write(text, step, row[lane.id], size, final=False)
+
+
+def recorded(monitor, names, n_terms):
+    """Read a monitor: for each id, steps and terms."""
+    records: dict[int, list] = {}
+    history = monitor.history_
+    for step, ids, columns in zip(
+        history["step"], history["component_ids"], history["terms"], strict=True
+    ):
+        for name, best in zip(ids.tolist(), columns, strict=True):
+            records.setdefault(name, []).append((step, list(names[best[:n_terms]])))
+    return records
+
+
+def check_ids(ids, lineage):
+    """Check ids that a user asks for."""
+    known = {name for entry in lineage for name in entry.children}
+    asked = np.asarray(ids)
+    if asked.ndim != 1 or asked.dtype.kind not in "iu" or len(asked) == 0:
+        raise ValueError(f"ids must be one or more integers, got {ids!r}.")
+    if unknown := sorted(set(asked.tolist()) - known):
+        raise ValueError(f"ids must be among those of lineage_, unknown: {unknown}.")
+    return asked.tolist()
+
+
+def extent(ax):
+    """Width and height of axes in points."""
+    return ax.get_window_extent().size * 72 / ax.figure.dpi
+
+
+def widths(ax, texts, size):
+    """Widths of texts in points, and 0."""
+    probe = ax.figure.text(0, 0, "", size=size, parse_math=False)
+    found = [0.0]
+    for text in texts:
+        probe.set_text(text)
+        found.append(probe.get_window_extent().width * 72 / ax.figure.dpi)
+    probe.remove()
+    return found

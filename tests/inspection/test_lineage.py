@@ -1,0 +1,438 @@
+"""The figure of the genealogy: what it shows, where, and that it can be read."""
+
+import copy
+import sys
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.exceptions import NotFittedError
+
+from inspection.test_displays import overlaps
+from skbnp import HDP
+from skbnp.callbacks import TopicTermsMonitor
+from skbnp.datasets import make_bars
+from skbnp.inference.edits import Lineage
+from skbnp.inspection import LineageDisplay, top_terms
+from skbnp.inspection._displays import BLUE, GREY, VERMILION
+from skbnp.inspection._lineage import ancestors, arranged, descendants, lanes_of
+
+#: 0 and 1 begin; 0 gives 2, 2 gives 3; 1 goes into 0; 4 is born; 2 ends; 5 from 4.
+STORY = [
+    Lineage(0, "init", (), (0, 1)),
+    Lineage(2, "split", (0,), (0, 2)),
+    Lineage(3, "split", (2,), (2, 3)),
+    Lineage(5, "merge", (0, 1), (0,)),
+    Lineage(6, "birth", (), (4,)),
+    Lineage(7, "prune", (2,), ()),
+    Lineage(8, "split", (4,), (4, 5)),
+]
+ALL = range(6)
+
+
+def words(rng, n, length=9):
+    return ["m" * k for k in rng.integers(1, length + 1, n)]
+
+
+def show(lineage=STORY, ids=ALL, terms=None, last_step=10, ax=None, length=9):
+    rng = np.random.default_rng(0)
+    living = {k for k, lane in lanes_of(lineage).items() if lane.end is None}
+    return LineageDisplay(
+        lineage=lineage,
+        ids=ids,
+        last_step=last_step,
+        final_terms={name: words(rng, 5, length) for name in sorted(living)},
+        terms=terms,
+    ).plot(ax)
+
+
+def random_lineage(n_ids, seed=0):
+    """A log in which the first two topics split, merge and end at random."""
+    rng = np.random.default_rng(seed)
+    log, living, step = [Lineage(0, "init", (), (0, 1))], [0, 1], 0
+    for name in range(2, n_ids):
+        step += int(rng.integers(0, 3))
+        parent = int(rng.choice(living))
+        log.append(Lineage(step, "split", (parent,), (parent, name)))
+        living.append(name)
+        if rng.random() < 0.3:
+            target, source = (int(k) for k in rng.choice(living, 2, replace=False))
+            log.append(Lineage(step, "merge", (target, source), (target,)))
+            living.remove(source)
+        elif rng.random() < 0.2:
+            log.append(Lineage(step, "prune", (living[0],), ()))
+            living.remove(living[0])
+    return log, step + 3
+
+
+def random_terms(lineage, last_step, length=9, n_terms=5):
+    """Other terms for every living topic at every second step."""
+    rng, records = np.random.default_rng(1), {}
+    for name, lane in lanes_of(lineage).items():
+        end = last_step if lane.end is None else lane.end
+        for step in range(lane.begin + 1, end + 1, 2):
+            records.setdefault(name, []).append((step, words(rng, n_terms, length)))
+    return records
+
+
+def boxes_of(display):
+    """Boxes of all that is written, as drawn."""
+    display.figure_.canvas.draw()
+    ax = display.ax_
+    texts = [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels()]
+    texts += [ax.xaxis.label, ax.yaxis.label]
+    texts += ax.get_legend().get_texts() if ax.get_legend() else []
+    return [
+        plt.Text.get_window_extent(text)
+        for text in texts
+        if text.get_visible() and text.get_text()
+    ]
+
+
+def check_legible(display, *, inside=True):
+    boxes, whole = boxes_of(display), display.figure_.bbox
+    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
+    if inside:
+        assert all(box.x0 >= 0 and box.y0 >= 0 for box in boxes)
+        assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
+
+
+def segments(display, color):
+    """Lines of a colour, as ((x0, y0), (x1, y1))."""
+    return [
+        line.get_xydata().tolist()
+        for line in display.ax_.lines
+        if line.get_color() == color and len(line.get_xdata()) == 2
+    ]
+
+
+def markers(display):
+    return {
+        (line.get_marker(), *line.get_xydata()[0])
+        for line in display.ax_.lines
+        if len(line.get_xdata()) == 1
+    }
+
+
+# Reading the log ----------------------------------------------------------------------
+
+
+def test_lanes_live_from_their_origin_to_their_end():
+    lanes = lanes_of(STORY)
+    lives = {name: (lane.begin, lane.end) for name, lane in lanes.items()}
+    assert lives == {
+        0: (0, None),
+        1: (0, 5),
+        2: (2, 7),
+        3: (3, None),
+        4: (6, None),
+        5: (8, None),
+    }
+    assert [lanes[name].origin for name in ALL] == [[], [], [0], [2], [], [4]]
+    assert lanes[1].target == [0]
+    assert [name for name in ALL if lanes[name].is_born] == [4]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [([0], {0, 1}), ([3], {0, 2, 3}), ([5], {4, 5}), ([1], {1}), ([2, 4], {0, 2, 4})],
+)
+def test_ancestors_are_what_flowed_into_the_ids(ids, expected):
+    # 1 went into 0 after 2 and 3 had left it.
+    assert ancestors(STORY, ids) == expected
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"), [([0], {0, 2, 3}), ([1], {0, 1}), ([2], {2, 3}), ([4], {4, 5})]
+)
+def test_descendants_are_what_the_ids_flowed_into(ids, expected):
+    # 0 had split before 1 came into it.
+    assert descendants(STORY, ids) == expected
+
+
+def test_lanes_stand_next_to_their_family():
+    order = [lane.id for lane in arranged(lanes_of(STORY))]
+    assert order == [1, 0, 2, 3, 4, 5]
+
+
+def test_later_children_stand_nearer():
+    log = [Lineage(0, "init", (), (0,))]
+    log += [Lineage(k, "split", (0,), (0, k)) for k in (1, 2, 3)]
+    assert [lane.id for lane in arranged(lanes_of(log))] == [0, 3, 2, 1]
+
+
+def test_a_parent_that_merges_into_its_child_is_drawn_once():
+    log = [
+        Lineage(0, "init", (), (0,)),
+        Lineage(1, "split", (0,), (0, 1)),
+        Lineage(2, "merge", (1, 0), (1,)),
+    ]
+    assert [lane.id for lane in arranged(lanes_of(log))] == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_lane_is_arranged_once(seed):
+    lanes = lanes_of(random_lineage(40, seed)[0])
+    assert sorted(lane.id for lane in arranged(lanes)) == list(range(40))
+
+
+# Drawing ------------------------------------------------------------------------------
+
+
+def test_lanes_are_blue_while_they_live_and_grey_when_they_have_ended():
+    display = show()
+    row = {name: y for y, name in enumerate(display.ids_)}
+    blue, grey = segments(display, BLUE), segments(display, GREY)
+    for name, begin in ((0, 0), (3, 3), (4, 6), (5, 8)):
+        assert [[begin, row[name]], [10, row[name]]] in blue
+    for name, begin, end in ((1, 0, 5), (2, 2, 7)):
+        assert [[begin, row[name]], [end, row[name]]] in grey
+
+
+def test_connectors_join_parents_and_children():
+    display = show()
+    row = {name: y for y, name in enumerate(display.ids_)}
+    for step, parent, child in ((2, 0, 2), (3, 2, 3), (8, 4, 5)):
+        assert [[step, row[parent]], [step, row[child]]] in segments(display, GREY)
+    assert segments(display, VERMILION) == [[[5, row[1]], [5, row[0]]]]
+
+
+def test_marks_tell_births_ends_and_the_direction_of_merges():
+    display = show()
+    row = {name: y for y, name in enumerate(display.ids_)}
+    drawn = markers(display)
+    assert {("o", 6, row[4]), ("X", 7, row[2]), ("v", 5, row[0])} <= drawn
+    legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert sorted(legend) == ["birth", "end", "merge", "split"]
+
+
+def test_a_merge_into_a_topic_that_is_not_shown_is_marked():
+    display = show(ids=[1])
+    assert ("D", 5, 0) in markers(display)
+    assert display.ax_.get_legend().get_texts()[0].get_text() == "merge, not shown"
+
+
+def test_connectors_of_one_step_do_not_lie_on_each_other():
+    log = [
+        Lineage(0, "init", (), (0, 1, 2, 3)),
+        Lineage(4, "merge", (2, 0), (2,)),
+        Lineage(4, "merge", (3, 1), (3,)),
+        Lineage(4, "split", (2,), (2, 4)),
+    ]
+    display = show(log, ids=range(5))
+    upright = [
+        (x, *sorted((y0, y1)))
+        for color in (GREY, VERMILION)
+        for (x, y0), (x1, y1) in segments(display, color)
+        if y0 != y1 and x == x1
+    ]
+    assert len(upright) == 3
+    for (x, low, high), (other, begin, end) in combinations(upright, 2):
+        assert x != other or high < begin or end < low
+
+
+def test_ids_label_the_lanes():
+    display = show()
+    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert labels == [str(name) for name in display.ids_]
+
+
+def test_time_is_told_up_to_the_last_step():
+    display = show()
+    assert max(display.ax_.get_xticks()) <= 10
+    assert display.ax_.spines["bottom"].get_bounds() == (0, 10)
+
+
+def written(display):
+    """Terms by (step, id), a line each."""
+    texts = {}
+    for text in display.ax_.texts:
+        texts.setdefault((text.xy[0], display.ids_[int(text.xy[1])]), []).append(text)
+    for lines in texts.values():
+        assert (np.diff([line.xyann[1] for line in lines]) < 0).all(), "run downwards"
+    return {
+        place: "\n".join(line.get_text() for line in lines)
+        for place, lines in texts.items()
+    }
+
+
+def test_terms_stand_where_they_were_recorded():
+    terms = {0: [(1, ["a", "b"]), (9, ["c", "d"])], 2: [(4, ["e", "f"])]}
+    texts = written(show(terms=terms))
+    assert texts[1, 0] == "a\nb"
+    assert texts[4, 2] == "e\nf"
+
+
+def test_terms_that_have_not_changed_are_not_repeated():
+    terms = {0: [(1, ["a", "b"]), (4, ["b", "a"]), (7, ["a", "c"])]}
+    texts = written(show(terms=terms))
+    assert [step for step, name in texts if name == 0] == [10, 1, 7]
+
+
+def test_terms_without_room_are_left_out():
+    terms = {0: [(1, ["a"]), (1.01, ["b"]), (9.999, ["c"])]}
+    texts = written(show(terms=terms))
+    assert [step for step, name in texts if name == 0] == [10, 1]
+
+
+def test_dollar_signs_are_terms_too():
+    terms = {0: [(1, ["$^$", "\\d"])]}
+    show(terms=terms).figure_.canvas.draw()
+
+
+# Legible ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [3, 12, 40])
+@pytest.mark.parametrize("n_ids", [2, 8, 30])
+def test_nothing_written_overlaps_or_is_cut_off(n_ids, length):
+    log, last = random_lineage(n_ids)
+    check_legible(show(log, range(n_ids), last_step=last, length=length))
+
+
+@pytest.mark.parametrize("length", [3, 12, 40])
+@pytest.mark.parametrize("n_ids", [2, 8, 30])
+def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
+    log, last = random_lineage(n_ids)
+    terms = random_terms(log, last, length)
+    display = show(log, range(n_ids), terms, last, length=length)
+    check_legible(display)
+    assert len(written(display)) > n_ids
+
+
+@pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+@pytest.mark.parametrize("over_time", [False, True])
+def test_nothing_written_overlaps_in_given_axes(layout, over_time):
+    log, last = random_lineage(12)
+    terms = random_terms(log, last) if over_time else None
+    _, axes = plt.subplots(1, 2, figsize=(12, 5), layout=layout)
+    check_legible(show(log, range(12), terms, last, ax=axes[1]), inside=False)
+
+
+def test_overlaps_are_seen():
+    log, last = random_lineage(8)
+    display = show(log, range(8), last_step=last)
+    for text in display.ax_.texts:
+        text.set_size(30)
+    with pytest.raises(AssertionError):
+        check_legible(display)
+
+
+# Of an estimator ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bars():
+    return make_bars(300, side=4, random_state=0).data
+
+
+@pytest.fixture(scope="module")
+def split(bars):
+    """A fit that splits, with the terms of its passes."""
+    monitor = TopicTermsMonitor(n_terms=4)
+    hdp = HDP(2, split_merge=True, batch_size=60, warm_up=0, max_iter=6, random_state=0)
+    return hdp.set_callbacks(monitor).fit(bars), monitor
+
+
+def test_the_living_and_their_ancestors_are_shown(split):
+    hdp, _ = split
+    display = LineageDisplay.from_estimator(hdp)
+    assert hdp.n_components_ > 4, "it has split"
+    assert set(hdp.component_ids_) <= set(display.ids_)
+    assert set(display.ids_) == ancestors(hdp.lineage_, hdp.component_ids_.tolist())
+
+
+def test_final_terms_are_top_terms(split):
+    hdp, _ = split
+    names = [f"w{j}" for j in range(hdp.n_features_in_)]
+    texts = written(LineageDisplay.from_estimator(hdp, names, n_terms=3))
+    last = hdp.history_["step"][-1]
+    for name, terms in zip(hdp.component_ids_, top_terms(hdp, names, 3), strict=True):
+        assert texts[last, name] == ", ".join(terms)
+
+
+def test_a_family_is_shown(split):
+    hdp, _ = split
+    child = hdp.lineage_[1].children[1]
+    display = LineageDisplay.from_estimator(hdp, ids=[child])
+    family = ancestors(hdp.lineage_, [child]) | descendants(hdp.lineage_, [child])
+    assert set(display.ids_) == family
+    assert child in family
+
+
+def test_terms_over_time_are_those_of_the_monitor(split):
+    hdp, monitor = split
+    display = LineageDisplay.from_estimator(hdp, terms=monitor, n_terms=3)
+    step, ids = monitor.history_["step"][0], monitor.history_["component_ids"][0]
+    first = {
+        int(name): [f"x{j}" for j in columns[:3]]
+        for name, columns in zip(ids, monitor.history_["terms"][0], strict=True)
+    }
+    shown = {name: records[0] for name, records in display.terms.items()}
+    assert {name: terms for name, (at, terms) in shown.items() if at == step} == first
+    check_legible(display)
+
+
+def test_edits_after_the_fit_are_shown(split):
+    hdp = copy.deepcopy(split[0])
+    a, b = hdp.component_ids_[:2].tolist()
+    hdp.merge_components([a, b])
+    display = LineageDisplay.from_estimator(hdp)
+    assert b in display.ids_
+    assert_allclose(display.last_step, hdp.lineage_[-1].step)
+
+
+def test_a_model_without_moves_has_a_lane_for_each_topic(bars):
+    display = LineageDisplay.from_estimator(HDP(3, max_iter=2).fit(bars))
+    assert display.ids_ == [0, 1, 2]
+    assert display.ax_.get_legend() is None
+
+
+def test_given_axes_are_used(split):
+    figure, ax = plt.subplots()
+    drawn = LineageDisplay.from_estimator(split[0], ax=ax)
+    assert (drawn.ax_, drawn.figure_) == (ax, figure)
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_plotting_again_makes_another_figure(split):
+    drawn = LineageDisplay.from_estimator(split[0])
+    first = drawn.figure_
+    assert drawn.plot() is drawn
+    assert drawn.figure_ is not first
+
+
+@pytest.mark.parametrize("ids", [[], 3, [0.5], "0", [[0]]])
+def test_ids_are_a_list_of_integers(split, ids):
+    with pytest.raises(ValueError, match="ids must be one or more integers"):
+        LineageDisplay.from_estimator(split[0], ids=ids)
+
+
+def test_ids_that_were_never_given_are_named(split):
+    with pytest.raises(ValueError, match=r"unknown: \[999\]"):
+        LineageDisplay.from_estimator(split[0], ids=[0, 999])
+
+
+def test_number_of_terms_is_positive(split):
+    with pytest.raises(ValueError, match="'n_terms' parameter"):
+        LineageDisplay.from_estimator(split[0], n_terms=0)
+
+
+def test_unfitted_models_are_not_drawn():
+    with pytest.raises(NotFittedError):
+        LineageDisplay.from_estimator(HDP())
+
+
+def test_a_model_without_lineage_is_named():
+    lda = LatentDirichletAllocation(2, max_iter=1).fit([[1, 2], [3, 4]])
+    with pytest.raises(TypeError, match=r"lineage_.*LatentDirichletAllocation"):
+        LineageDisplay.from_estimator(lda)
+
+
+def test_missing_matplotlib_says_what_to_install(split, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
+        LineageDisplay.from_estimator(split[0])

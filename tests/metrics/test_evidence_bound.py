@@ -1,0 +1,319 @@
+"""The bound of the evidence: below the exact evidence, and fit to compare models."""
+
+import copy
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from checks.states import assert_same, snapshot
+from models.test_hdp_surrogate import (
+    without_divergence_of_sticks,
+    without_later_topics,
+)
+from reference import hdp_direct, hdp_surrogate
+from skbnp import HDP
+from skbnp.datasets import make_bars
+from skbnp.inference.engine import LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.metrics import _evidence, evidence_bound
+from skbnp.models.statistics import WordTopics
+
+#: Documents and size of the vocabulary of corpora whose partitions can be listed.
+CORPORA = {
+    "one topic": ([[0, 0, 0, 0, 0]], 2),
+    "two topics": ([[0, 0, 0], [], [1, 1, 1]], 2),
+    "mixed": ([[0, 0, 1], [1, 2], [2, 2]], 3),
+    "single tokens": ([[0], [1], [0], [1], [2]], 4),
+}
+#: alpha, gamma, eta.
+SETTINGS = [(0.1, 1.0, 0.05), (1.0, 1.0, 0.5), (0.2, 3.0, 0.05), (6.0, 0.3, 1.5)]
+
+
+def count_matrix(corpus):
+    docs, n_features = corpus
+    return np.array([np.bincount(doc, minlength=n_features) for doc in docs], float)
+
+
+def fit(X, n_components, settings=(1.0, 1.0, 0.5), **more):
+    alpha, gamma, eta = settings
+    options = {
+        "learning_method": "batch",
+        "doc_concentration": alpha,
+        "corpus_concentration": gamma,
+        "topic_word_prior": eta,
+        "learn_priors": False,
+        "warm_up": 1,
+        "max_iter": 12,
+        "tol": 0.0,
+        "random_state": 0,
+    }
+    return HDP(n_components, **(options | more)).fit(X)
+
+
+@pytest.fixture(scope="module")
+def bars():
+    return make_bars(120, side=3, n_words=30, random_state=0).data
+
+
+@pytest.fixture(scope="module")
+def hdp(bars):
+    return fit(bars, 9)
+
+
+# A bound ------------------------------------------------------------------------------
+
+
+@cache
+def log_evidence(name, settings):
+    docs, n_features = CORPORA[name]
+    return np.log(hdp_surrogate.evidence(docs, *settings, n_features))
+
+
+def smallest_gap(name, n_components, settings):
+    """Evidence less bound, in nats, of the best of some fits; none may be below 0."""
+    X = count_matrix(CORPORA[name])
+    bounds = [
+        X.sum() * evidence_bound(fit(X, n_components, settings, **start), X)
+        for start in ({}, {"init": "random"}, {"init": "random", "random_state": 1})
+    ]
+    gap = log_evidence(name, settings) - max(bounds)
+    assert gap > 0.0, "the bound exceeds the evidence"
+    return gap
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("n_components", [1, 2, 3, 5])
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_bound_is_below_the_exact_evidence(corpus, n_components, settings):
+    smallest_gap(corpus, n_components, settings)
+
+
+@pytest.mark.parametrize(("corpus", "n_topics"), [("one topic", 1), ("two topics", 2)])
+def test_bound_is_closest_at_the_right_number_of_topics(corpus, n_topics):
+    gaps = {k: smallest_gap(corpus, k, SETTINGS[0]) for k in (1, 2, 3)}
+    assert min(gaps, key=gaps.get) == n_topics
+    assert gaps[n_topics] < 1.5 * n_topics, "a bound that is far away proves little"
+
+
+def test_bound_is_not_caught_in_the_valley_of_a_large_leftover():
+    """Of two maxima over one stick, the lower one lies 19 nats below the other."""
+    assert smallest_gap("single tokens", 1, (6.0, 0.02, 1.5)) < 5.0
+
+
+@pytest.mark.parametrize("wrong", [without_later_topics, without_divergence_of_sticks])
+def test_the_evidence_check_tells_a_planted_bug(wrong, monkeypatch):
+    monkeypatch.setattr(_evidence, "terms", wrong)
+    with pytest.raises(AssertionError, match="exceeds"):
+        smallest_gap("two topics", 3, (1.0, 0.02, 0.05))
+
+
+def test_bound_is_that_of_the_terms_written_out(hdp, bars, monkeypatch):
+    """All of it by brute force, with N and q(v) as the last round has them."""
+    seen = {}
+
+    class Spy(_evidence.Assignments):
+        @classmethod
+        def of(cls, doc_topic, n_tokens, order):
+            seen.update(doc_topic=doc_topic, order=order)
+            return Assignments.of(doc_topic, n_tokens, order)
+
+    def terms_of(sticks, documents, alpha, gamma):
+        seen["sticks"] = sticks
+        return terms(sticks, documents, alpha, gamma)
+
+    Assignments, terms = _evidence.Assignments, _evidence.terms
+    monkeypatch.setattr(_evidence, "Assignments", Spy)
+    monkeypatch.setattr(_evidence, "terms", terms_of)
+    monkeypatch.setattr(_evidence, "TOL", 1e-12)
+    exact = copy.deepcopy(hdp)
+    exact.set_params(max_doc_update_iter=5000, mean_change_tol=1e-12)
+    X = bars[:12]
+    got = evidence_bound(exact, X)
+
+    counts, order, lam = X.toarray().astype(float), seen["order"], hdp.components_
+    a, b = seen["sticks"].parameters
+    doc_topic = seen["doc_topic"].toarray()[:, order]
+    prior = hdp_surrogate.expected_weights(a, b)  # alpha = 1
+    log_phi = hdp_direct.expected_log_topics(lam[order]).T
+    resp = [
+        hdp_direct.document_step(row, log_phi, prior[:-1], start, 0, 0.0, 1e-9)[1]
+        for row, start in zip(counts, doc_topic, strict=True)
+    ]
+    found, _ = hdp_direct.sufficient_statistics(counts, resp)
+    assert_allclose(found, doc_topic, atol=1e-6, err_msg="N is at its fixed point")
+    theta = prior + np.column_stack([doc_topic, np.zeros(len(counts))])
+    expected = hdp_surrogate.surrogate_terms(
+        counts, resp, theta, lam[order], a, b, 1.0, 1.0, 0.5
+    )
+    # Stationary, so that what is left of the iteration enters squared.
+    assert_allclose(got, sum(expected.values()) / counts.sum(), rtol=1e-9)
+
+
+def rounds_of(hdp, X):
+    with Executor(1) as executor:
+        counts = sp.csr_array(X, dtype=float)
+        stop = LocalStop(200, 1e-6)
+        return list(_evidence.fitting_rounds(hdp._posterior, counts, stop, executor))
+
+
+@pytest.mark.parametrize("n_components", [1, 3, 9, 20])
+def test_no_round_lowers_the_bound(n_components, bars, seed):
+    rounds = rounds_of(fit(bars, n_components, max_iter=4, random_state=seed), bars)
+    assert len(rounds) > 1
+    # Falls are rounding, and 1e-9 tokens of each topic that are dropped per document.
+    assert np.diff(rounds).min() >= -1e-8
+
+
+@pytest.mark.parametrize("alpha", [1e-100, 1e10])
+@pytest.mark.parametrize("gamma", [1e-100, 1e10])
+def test_extreme_concentrations_give_a_bound(bars, alpha, gamma):
+    hdp = fit(bars, 3, (alpha, gamma, 0.5), max_iter=2)
+    assert -1e10 < evidence_bound(hdp, bars) < 0.0
+
+
+# What it tells ------------------------------------------------------------------------
+
+
+def with_posterior(hdp, order=None, n_empty=0):
+    """The same model with its topics in another order, or with more of them."""
+    other = copy.deepcopy(hdp)
+    state, totals = other._posterior.state, other._posterior.totals
+    held, weights = totals.topic_words.dense(), state.weights
+    if order is not None:
+        held, weights = held[:, order], weights[np.append(order, -1)]
+    if n_empty:
+        held = np.column_stack([held, np.zeros((len(held), n_empty))])
+        weights = np.concatenate(
+            [weights[:-1], np.full(n_empty, 1e-8), weights[-1:] - n_empty * 1e-8]
+        )
+    other._posterior.state = replace(state, weights=weights)
+    other._posterior.totals = replace(totals, topic_words=WordTopics(held))
+    return other
+
+
+@pytest.mark.parametrize("n_empty", [0, 3])
+def test_order_of_topics_does_not_matter(hdp, bars, n_empty, seed):
+    more = with_posterior(hdp, n_empty=n_empty)
+    order = np.random.default_rng(seed).permutation(9 + n_empty)
+    # Sums over topics in another order.
+    assert_allclose(
+        evidence_bound(with_posterior(more, order=order), bars),
+        evidence_bound(more, bars),
+        rtol=1e-9,
+    )
+
+
+def test_an_empty_topic_costs_some_nats(hdp, bars):
+    """Here 3.3; it grows with the logarithm of the number of documents."""
+    n_tokens = bars.sum()
+    bounds = [
+        n_tokens * evidence_bound(with_posterior(hdp, n_empty=n), bars)
+        for n in range(3)
+    ]
+    charges = -np.diff(bounds)
+    assert (charges > 1.0).all()
+    assert (charges < 6.0).all()
+
+
+def test_bound_is_below_that_of_a_point_estimate(hdp, bars):
+    """The bound pays for not knowing the weights."""
+    terms = hdp.elbo_terms(bars)
+    known = terms["words"] + terms["assignments"] + terms["entropy"]
+    assert evidence_bound(hdp, bars) < known
+
+
+@pytest.fixture(scope="module")
+def forty():
+    """Twenty bars in forty topics, half of them idle."""
+    X = make_bars(500, random_state=0).data
+    return X, HDP(40, random_state=0).fit(X)
+
+
+def test_bound_is_highest_near_the_true_number_of_topics(forty):
+    X, hdp = forty
+    models = {k: HDP(k, random_state=0).fit(X) for k in (2, 10, 20)} | {40: hdp}
+    bounds = {k: evidence_bound(model, X) for k, model in models.items()}
+    assert models[max(bounds, key=bounds.get)].n_active_components_ == 20
+    assert bounds[2] < bounds[10] < bounds[20], "which finds 19"
+
+
+def test_bound_rises_when_idle_topics_go_and_falls_when_bars_merge(forty):
+    X, hdp = forty
+    n_tokens = hdp.components_.sum(axis=1)
+    idle = hdp.component_ids_[np.argsort(n_tokens)[:20]]
+    clean = copy.deepcopy(hdp).drop_components(idle)
+    merged = copy.deepcopy(clean).merge_components(clean.component_ids_[:2])
+    bound = evidence_bound(clean, X)
+    assert bound > evidence_bound(hdp, X)
+    assert bound > evidence_bound(merged, X) + 0.01
+
+
+# Input --------------------------------------------------------------------------------
+
+
+def test_documents_without_tokens_do_not_matter(hdp, bars):
+    empty = sp.csr_array((4, bars.shape[1]))
+    padded = sp.vstack([empty, bars, empty], format="csr")
+    assert evidence_bound(hdp, padded) == evidence_bound(hdp, bars)
+
+
+def test_without_tokens_the_bound_is_zero(hdp, bars):
+    assert evidence_bound(hdp, np.zeros((5, bars.shape[1]))) == 0.0
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csc_array, sp.coo_array])
+def test_any_matrix_of_counts_gives_the_same(hdp, bars, kind):
+    X = kind(bars.toarray().astype(np.int32))
+    assert evidence_bound(hdp, X) == evidence_bound(hdp, bars)
+
+
+def test_threads_do_not_change_the_bound(hdp, bars):
+    threads = copy.deepcopy(hdp).set_params(n_jobs=2)
+    assert evidence_bound(threads, bars) == evidence_bound(hdp, bars)
+
+
+def test_the_estimator_is_not_changed(hdp, bars):
+    before = snapshot(hdp)
+    first = evidence_bound(hdp, bars)
+    assert_same(before, vars(hdp), ignore=())
+    assert evidence_bound(hdp, bars) == first
+
+
+def test_a_pipeline_hands_on_its_documents(bars):
+    pipeline = make_pipeline(
+        FunctionTransformer(lambda X: X[:, ::-1]), HDP(5, max_iter=2, random_state=0)
+    ).fit(bars.toarray())
+    X = bars.toarray()
+    assert evidence_bound(pipeline, X) == evidence_bound(pipeline[-1], X[:, ::-1])
+
+
+def test_other_estimators_are_refused(bars):
+    lda = LatentDirichletAllocation(2, max_iter=1).fit(bars)
+    with pytest.raises(TypeError, match="must be an HDP, got LatentDirichlet"):
+        evidence_bound(lda, bars)
+
+
+def test_an_unfitted_model_is_refused(bars):
+    with pytest.raises(NotFittedError):
+        evidence_bound(HDP(), bars)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones((3, 4)), "X has 4 features"),
+        (-np.ones((3, 9)), "Negative values"),
+        (np.full((3, 9), np.nan), "NaN"),
+    ],
+)
+def test_bad_documents_are_refused(hdp, X, message):
+    with pytest.raises(ValueError, match=message):
+        evidence_bound(hdp, X)

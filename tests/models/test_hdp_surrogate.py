@@ -1,0 +1,257 @@
+"""The surrogate bound's terms, gradients and optimiser against slow twins."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from scipy.special import expit, psi
+
+from reference import hdp_surrogate as reference
+from skbnp.models.hdp_surrogate import (
+    TOTALS,
+    Assignments,
+    Sticks,
+    fit_sticks,
+    terms,
+    terms_and_gradient,
+)
+
+N_TOPICS = [1, 2, 5]
+
+
+def random_problem(rng, n_topics, n_docs=7):
+    """Counts (D, V), r with exact zeros, and the counts N (D, K) of topics."""
+    counts = rng.poisson(1.5, size=(n_docs, 6)).astype(float)
+    counts[:, 0] += 1.0
+    resp = [rng.dirichlet(np.full(n_topics, 0.6), size=6) for _ in counts]
+    if n_topics > 1:
+        for part in resp[::2]:
+            part[:, -2] += part[:, -1]
+            part[:, -1] = 0.0
+    doc_topic = np.array([row @ part for row, part in zip(counts, resp, strict=True)])
+    return counts, resp, doc_topic
+
+
+def random_sticks(rng, n_topics):
+    return Sticks(rng.normal(size=n_topics), rng.normal(2.0, 1.5, size=n_topics))
+
+
+def assignments(doc_topic, order=None):
+    order = np.arange(doc_topic.shape[1]) if order is None else order
+    return Assignments.of(sp.csr_array(doc_topic), doc_topic.sum(axis=1), order)
+
+
+def value(sticks, documents, alpha, gamma):
+    return sum(terms(sticks, documents, alpha, gamma).values())
+
+
+def settings(rng):
+    return rng.gamma(1.0, 1.5) + 0.05, rng.gamma(1.0, 1.5) + 0.05
+
+
+# Terms --------------------------------------------------------------------------------
+
+
+def check_terms(surrogate, n_topics, seed):
+    """Each term is the transcription's at theta = alpha E[beta] + N.
+
+    The transcription has E[log p(z | pi)] in the term of z, the package with pi.
+    """
+    rng = np.random.default_rng([seed, n_topics])
+    counts, resp, doc_topic = random_problem(rng, n_topics)
+    sticks, (alpha, gamma) = random_sticks(rng, n_topics), settings(rng)
+    got = surrogate(sticks, assignments(doc_topic), alpha, gamma)
+    a, b = sticks.parameters
+    theta = alpha * reference.expected_weights(a, b)
+    theta = theta + np.column_stack([doc_topic, np.zeros(len(counts))])
+    lam = rng.gamma(2.0, 1.0, size=(n_topics, 6))
+    expected = reference.surrogate_terms(
+        counts, resp, theta, lam, a, b, alpha, gamma, 0.3
+    )
+    log_pi = psi(theta) - psi(theta.sum(axis=1, keepdims=True))
+    assigned = expected["pi"] + (doc_topic * log_pi[:, :-1]).sum()
+    assert_allclose(got["assignments"], assigned, rtol=1e-10, err_msg="assignments")
+    assert_allclose(got["weights"], expected["v"], rtol=1e-10, err_msg="weights")
+
+
+@pytest.mark.parametrize("n_topics", N_TOPICS)
+def test_terms_equal_brute_force(n_topics, seed):
+    check_terms(terms, n_topics, seed)
+
+
+def without_later_topics(sticks, documents, alpha, gamma):
+    """Each log(1 - v_k) counted once, where K + 1 - k topics have it."""
+    exact = terms(sticks, documents, alpha, gamma)
+    a, b = sticks.parameters
+    n_further = np.arange(len(a))[::-1]
+    excess = n_further @ (psi(b) - psi(a + b)) * len(documents.n_tokens)
+    return exact | {"assignments": exact["assignments"] - excess}
+
+
+def without_leftover(sticks, documents, alpha, gamma):
+    """As if the last stick were the end: no theta_{K+1}."""
+    exact = terms(sticks, documents, alpha, gamma)
+    rest = sticks.expected_weights[-1]
+    lost = len(documents.n_tokens) * np.log(alpha * rest)
+    return exact | {"assignments": exact["assignments"] + lost}
+
+
+def without_divergence_of_sticks(sticks, documents, alpha, gamma):
+    return terms(sticks, documents, alpha, gamma) | {"weights": 0.0}
+
+
+PLANTED = [without_later_topics, without_leftover, without_divergence_of_sticks]
+
+
+@pytest.mark.parametrize("wrong", PLANTED)
+def test_the_comparison_of_terms_tells_a_planted_bug(wrong, seed):
+    with pytest.raises(AssertionError, match=r"assignments|weights"):
+        check_terms(wrong, 3, seed)
+
+
+def test_expected_weights_are_those_of_the_sticks(seed):
+    sticks = random_sticks(np.random.default_rng(seed), 6)
+    expected = reference.expected_weights(*sticks.parameters)
+    assert_allclose(sticks.expected_weights, expected, rtol=1e-12)
+
+
+def test_sticks_begin_near_the_weights(seed):
+    weights = np.random.default_rng(seed).dirichlet(np.full(8, 0.3))
+    sticks = Sticks.around(weights, 50)
+    assert_allclose(sticks.expected_weights, 0.99 * weights + 0.01 / 8, rtol=1e-9)
+    assert np.min(sticks.parameters) > 51.0
+
+
+def test_topics_take_their_sticks_in_the_given_order(seed):
+    rng = np.random.default_rng(seed)
+    _, _, doc_topic = random_problem(rng, 4)
+    order, sticks = rng.permutation(4), random_sticks(rng, 4)
+    moved = terms(sticks, assignments(doc_topic, order), 1.2, 0.8)
+    assert moved == pytest.approx(
+        terms(sticks, assignments(doc_topic[:, order]), 1.2, 0.8), rel=1e-12
+    )
+    as_it_was = terms(sticks, assignments(doc_topic), 1.2, 0.8)
+    assert as_it_was["assignments"] != pytest.approx(moved["assignments"], rel=1e-3)
+
+
+# Gradient -----------------------------------------------------------------------------
+
+
+def check_gradient(function, n_topics, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    _, _, doc_topic = random_problem(rng, n_topics)
+    documents, (alpha, gamma) = assignments(doc_topic), settings(rng)
+    sticks = random_sticks(rng, n_topics)
+    _, gradient = function(sticks, documents, alpha, gamma)
+    point = np.concatenate([sticks.logit_mean, sticks.log_total])
+    for entry, move in enumerate(1e-5 * np.eye(2 * n_topics)):
+        ends = [
+            value(Sticks(*np.split(point + side, 2)), documents, alpha, gamma)
+            for side in (move, -move)
+        ]
+        slope = (ends[0] - ends[1]) / 2e-5
+        # Rounding of two values of 10^2..10^3 nats over 2e-5, and the third derivative.
+        assert_allclose(gradient[entry], slope, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_topics", N_TOPICS)
+def test_gradient_is_the_difference_of_the_bound(n_topics, seed):
+    check_gradient(terms_and_gradient, n_topics, seed)
+
+
+def gradient_of_one_document_less(sticks, documents, alpha, gamma):
+    fewer = replace(documents, n_tokens=documents.n_tokens[1:])
+    return terms_and_gradient(sticks, fewer, alpha, gamma)
+
+
+def gradient_in_the_mean_itself(sticks, documents, alpha, gamma):
+    values, gradient = terms_and_gradient(sticks, documents, alpha, gamma)
+    slope = expit(sticks.logit_mean) * expit(-sticks.logit_mean)
+    return values, gradient / np.append(slope, np.ones_like(slope))
+
+
+@pytest.mark.parametrize(
+    "wrong", [gradient_of_one_document_less, gradient_in_the_mean_itself]
+)
+def test_the_gradient_check_tells_a_wrong_gradient(wrong, seed):
+    with pytest.raises(AssertionError):
+        check_gradient(wrong, 3, seed)
+
+
+# Optimiser ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", range(30))
+def test_fitting_the_sticks_does_not_lower_the_bound(problem, seed):
+    rng = np.random.default_rng([seed, problem])
+    n_topics = int(rng.integers(1, 9))
+    _, _, doc_topic = random_problem(rng, n_topics)
+    documents, (alpha, gamma) = assignments(doc_topic), settings(rng)
+    start = random_sticks(rng, n_topics)
+    found = fit_sticks(start, documents, alpha, gamma)
+    before = value(start, documents, alpha, gamma)
+    assert value(found, documents, alpha, gamma) >= before
+    assert value(found, documents, alpha, gamma) > before + 0.1, "random starts improve"
+
+
+@pytest.mark.parametrize("problem", range(10))
+def test_fitted_sticks_have_no_better_neighbour(problem, seed):
+    rng = np.random.default_rng([seed, problem])
+    _, _, doc_topic = random_problem(rng, 4)
+    documents, (alpha, gamma) = assignments(doc_topic), settings(rng)
+    start = Sticks.around(np.full(5, 0.2), len(doc_topic))
+    found = fit_sticks(start, documents, alpha, gamma)
+    best = value(found, documents, alpha, gamma)
+    for move in 0.03 * rng.standard_normal((20, 2, 4)):
+        near = Sticks(found.logit_mean + move[0], found.log_total + move[1])
+        assert value(near, documents, alpha, gamma) < best
+
+
+def test_an_unused_topic_is_charged():
+    """Two nats or so for a corpus of 7 documents; a free topic would be a defect."""
+    rng = np.random.default_rng(0)
+    _, _, doc_topic = random_problem(rng, 3)
+    best = []
+    for n_empty in range(4):
+        padded = np.column_stack([doc_topic, np.zeros((len(doc_topic), n_empty))])
+        start = Sticks.around(np.full(4 + n_empty, 1 / (4 + n_empty)), 7)
+        documents = assignments(padded)
+        best.append(value(fit_sticks(start, documents, 1.0, 1.0), documents, 1.0, 1.0))
+    charges = -np.diff(best)
+    assert (charges > 1.0).all()
+    assert (charges < 4.0).all()
+
+
+def check_rounding(log_total):
+    """The divergence of the sticks is never negative, but for rounding of 1e-15 w."""
+    rng = np.random.default_rng(0)
+    empty = Assignments.of(sp.csr_array((0, 5)), np.zeros(0), np.arange(5))
+    for _ in range(200):
+        sticks = Sticks(rng.uniform(-25, 25, 5), rng.uniform(-10, log_total, 5))
+        gamma = 10.0 ** rng.uniform(-3, 3)
+        assert terms(sticks, empty, 1.0, gamma)["weights"] < 1e-3
+
+
+def test_rounding_does_not_lift_the_bound():
+    check_rounding(TOTALS[1])
+
+
+def test_the_check_of_rounding_tells_too_sharp_sticks():
+    with pytest.raises(AssertionError):
+        check_rounding(40.0)
+
+
+@pytest.mark.parametrize("alpha", [1e-100, 1e-4, 1e10])
+@pytest.mark.parametrize("gamma", [1e-100, 1e-4, 1e10])
+def test_extreme_concentrations_give_finite_sticks(alpha, gamma):
+    _, _, doc_topic = random_problem(np.random.default_rng(0), 3)
+    documents = assignments(doc_topic)
+    start = Sticks.around(np.full(4, 0.25), 7)
+    found = fit_sticks(start, documents, alpha, gamma)
+    assert np.isfinite(value(found, documents, alpha, gamma))
+    assert value(found, documents, alpha, gamma) >= value(
+        start, documents, alpha, gamma
+    )
+    assert (found.expected_weights > 0.0).all()
