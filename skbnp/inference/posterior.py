@@ -82,11 +82,12 @@ class Posterior:
         log = rival.lineage[len(self.lineage) :]
         born = {entry.children for entry in log if entry.kind == "birth"}
         gone = {entry.parents for entry in log if entry.kind == "prune"}
+        merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
+        passing = {name for (name,) in born & gone} - merged
         log = [
             entry._replace(step=self.n_steps)
             for entry in log
-            if not (entry.kind == "birth" and entry.children in gone)
-            and not (entry.kind == "prune" and entry.parents in born)
+            if passing.isdisjoint(entry.parents + entry.children)
         ]
         with commit():
             self.state, self.totals, self.ids = rival.state, rival.totals, rival.ids

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skbnp.inference.batch import Batch
-from skbnp.inference.engine import LocalStop, Posterior
 from skbnp.inference.executor import Executor
+from skbnp.inference.posterior import LocalStop, Posterior
 from skbnp.models.hdp_direct import DirectHDP
 from skbnp.models.hdp_surrogate import (
     SMALLEST,
@@ -106,7 +106,8 @@ def evidence_bound(estimator: Any, X: Any) -> float:
     >>> from skbnp.datasets import make_bars
     >>> from skbnp.metrics import evidence_bound
     >>> X = make_bars(200, side=3, random_state=0).data
-    >>> few, enough = (HDP(k, random_state=0).fit(X) for k in (2, 12))
+    >>> few = HDP(2, split_merge=False, random_state=0).fit(X)
+    >>> enough = HDP(12, split_merge=False, random_state=0).fit(X)
     >>> bool(evidence_bound(few, X) < evidence_bound(enough, X))
     True
     """
@@ -138,7 +139,8 @@ def fitting_rounds(
     batch = Batch.from_counts(counts, state.n_components)
     step, sticks, last = posterior.document_step(batch, stop), None, -np.inf
     for _ in range(MAX_ROUNDS):
-        fresh, doc_topic, lengths = posterior.collect(step, batch, executor)
+        found = posterior.collect(step, batch, executor)
+        doc_topic, lengths = found.doc_topic, found.n_tokens
         if sticks is None:
             held = posterior.totals.topic_words.total
             order = np.lexsort((-held, -doc_topic.sum(axis=0)))
@@ -146,7 +148,7 @@ def fitting_rounds(
             sticks = Sticks.around(weights, len(lengths))
         documents = Assignments.of(doc_topic, lengths, order)
         sticks = fit_sticks(sticks, documents, alpha, gamma)
-        topics = posterior.model.bound(state, posterior.totals.topic_words, fresh)
+        topics = posterior.model.bound(state, posterior.totals.topic_words, found.stats)
         bound = topics["words"] + topics["entropy"]
         bound += sum(terms(sticks, documents, alpha, gamma).values())
         bound /= n_tokens

@@ -21,7 +21,7 @@ from models.test_hdp_surrogate import (
 from reference import hdp_direct, hdp_surrogate
 from skbnp import HDP
 from skbnp.datasets import make_bars
-from skbnp.inference.engine import LocalStop
+from skbnp.inference.posterior import LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.metrics import _evidence, evidence_bound
 from skbnp.models.statistics import WordTopics
@@ -46,6 +46,7 @@ def fit(X, n_components, settings=(1.0, 1.0, 0.5), **more):
     alpha, gamma, eta = settings
     options = {
         "learning_method": "batch",
+        "split_merge": False,
         "doc_concentration": alpha,
         "corpus_concentration": gamma,
         "topic_word_prior": eta,
@@ -234,12 +235,12 @@ def test_bound_is_below_that_of_a_point_estimate(hdp, bars):
 def forty():
     """Twenty bars in forty topics, half of them idle."""
     X = make_bars(500, random_state=0).data
-    return X, HDP(40, random_state=0).fit(X)
+    return X, HDP(40, split_merge=False, random_state=0).fit(X)
 
 
 def test_bound_is_highest_near_the_true_number_of_topics(forty):
     X, hdp = forty
-    models = {k: HDP(k, random_state=0).fit(X) for k in (2, 10, 20)} | {40: hdp}
+    models = {k: HDP(k, split_merge=False, random_state=0).fit(X) for k in (2, 10, 20)} | {40: hdp}
     bounds = {k: evidence_bound(model, X) for k, model in models.items()}
     assert models[max(bounds, key=bounds.get)].n_active_components_ == 20
     assert bounds[2] < bounds[10] < bounds[20], "which finds 19"
