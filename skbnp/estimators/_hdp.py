@@ -338,6 +338,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         if goes_on:
             self._check_warm_start()
             posterior = replace(self._posterior, model=model, max_components=limit)
+            if self.learning_method != "online":
+                posterior.moving = None  # its trial would undo this fit
             history = self.history_
         else:
             self.__dict__.pop("_posterior", None)  # its vocabulary is gone
@@ -673,6 +675,10 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         return names.tolist()
 
     def _publish_edits(self):
+        moving = self._posterior.moving
+        if moving is not None:  # a trial that began before would undo the edit
+            moving.rival = None
+            moving.start_afresh()
         self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
         return self
 

@@ -101,7 +101,8 @@ def advance(
         posterior.n_seen += n_new
         posterior.record(monitor)
     if moves is not None:
-        _move(moves, posterior, X, found, round.scale * X.shape[0], visitor)
+        n_docs = round.scale * X.shape[0]
+        _move(moves, posterior, X, found, n_docs, round.step, visitor)
 
 
 def _absorb(
@@ -123,6 +124,7 @@ def _move(
     X: sp.csr_array,
     found: Collected,
     n_docs: float,
+    step_size: float,
     visitor: Visitor,
 ) -> None:
     """Change topics after a minibatch of a corpus of `n_docs` documents."""
@@ -140,7 +142,15 @@ def _move(
         minibatch.prune(moves, posterior, idle)
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         minibatch.split(
-            moves, posterior, X, found.doc_topic, columns, n_docs, visitor, rng
+            moves,
+            posterior,
+            X,
+            found.doc_topic,
+            columns,
+            n_docs,
+            step_size,
+            visitor,
+            rng,
         )
 
 

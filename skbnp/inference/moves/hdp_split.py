@@ -124,36 +124,26 @@ class Children:
     shares: Array  # (2,) of the parent's weight
 
 
-def start(parent: Parent, rng: np.random.Generator) -> Children | None:
-    """Break the symmetry: half the topic against a document, or words that go together.
+def start(
+    parent: Parent, kind: str, step: float, rng: np.random.Generator
+) -> Children | None:
+    """Break the symmetry between the children.
 
-    The second child is the topic's part of a random document, or the words that occur
-    with a random word more often than the topic expects.
+    "doc": half of the topic against its part of a random document; "word": against the
+    words that occur with a random word more often than the topic expects; "mixed": one
+    of these at random; "paper": what the topic held before the last step against what
+    the documents added, which differ by noise alone where learning has converged.
+    None if there is nothing to tell apart.
     """
-    total = parent.mass.sum()
-    if not total > 0.0:
+    if not parent.mass.sum() > 0.0:
         return None
-    n_words = len(parent.topic)
-    if rng.random() < 0.5:
-        share = parent.tokens / parent.tokens.sum()
-        here = parent.rows == rng.choice(len(share), p=share)
-        drawn = np.bincount(parent.words[here], parent.mass[here], n_words)
-    else:
-        sums = np.bincount(parent.words, parent.mass, n_words)
-        word = rng.choice(n_words, p=sums / sums.sum())
-        with_word = np.bincount(
-            parent.rows, parent.mass * (parent.words == word), len(parent.tokens)
-        )
-        rate = np.divide(
-            with_word,
-            parent.tokens,
-            out=np.zeros_like(with_word),
-            where=parent.tokens > 0.0,
-        )
-        rate -= with_word.sum() / parent.tokens.sum()
-        together = np.bincount(parent.words, parent.mass * rate[parent.rows], n_words)
-        expected = sums / total * (parent.tokens * rate).sum()
-        drawn = np.maximum(together - expected, 0.0)
+    if kind == "paper":
+        added = step * parent.scale * _sums(parent, parent.mass)
+        topics = np.stack([np.maximum(parent.topic - added, 0.0), added])
+        first = float(np.clip(1.0 - step, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
+        return Children(topics, np.array([first, 1.0 - first]))
+    from_doc = rng.random() < 0.5 if kind == "mixed" else kind == "doc"
+    drawn = _of_document(parent, rng) if from_doc else _of_word(parent, rng)
     if not drawn.sum() > 0.0:
         return None
     half = parent.topic.sum() / 2.0
@@ -161,9 +151,35 @@ def start(parent: Parent, rng: np.random.Generator) -> Children | None:
     return Children(topics, np.array([0.5, 0.5]))
 
 
-def propose(parent: Parent, eta: float, rng: np.random.Generator) -> Children | None:
+def _sums(parent: Parent, mass: Array) -> Array:
+    return np.bincount(parent.words, mass, len(parent.topic)).astype(np.float64)
+
+
+def _of_document(parent: Parent, rng: np.random.Generator) -> Array:
+    """The topic's part of a document, drawn by the size of that part."""
+    share = parent.tokens / parent.tokens.sum()
+    here = parent.rows == rng.choice(len(share), p=share)
+    return _sums(parent, parent.mass * here)
+
+
+def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
+    """The words whose rate in documents goes with that of a word, drawn by its mass."""
+    sums = _sums(parent, parent.mass)
+    word = rng.choice(len(sums), p=sums / sums.sum())
+    tokens = parent.tokens
+    rate = np.bincount(parent.rows, parent.mass * (parent.words == word), len(tokens))
+    rate = np.divide(rate, tokens, out=np.zeros_like(tokens), where=tokens > 0.0)
+    rate -= sums[word] / tokens.sum()
+    together = _sums(parent, parent.mass * rate[parent.rows])
+    expected = sums / sums.sum() * (tokens * rate).sum()
+    return np.maximum(together - expected, 0.0)
+
+
+def propose(
+    parent: Parent, eta: float, kind: str, step: float, rng: np.random.Generator
+) -> Children | None:
     """Two children fitted to some documents, if the topic can be told apart."""
-    children = start(parent, rng)
+    children = start(parent, kind, step, rng)
     return None if children is None else fit_children(parent, children, eta)
 
 
@@ -171,11 +187,7 @@ def fit_children(parent: Parent, children: Children, eta: float) -> Children:
     """Restricted iteration: ascend the bound with r' + r'' = r held fixed."""
     for _ in range(N_OUTER):
         share, _, shares = _assign(parent, children, eta, learn_shares=True)
-        sums = [
-            parent.scale
-            * np.bincount(parent.words, parent.mass * part, len(parent.topic))
-            for part in share
-        ]
+        sums = [parent.scale * _sums(parent, parent.mass * part) for part in share]
         children = Children(np.stack(sums), shares)
     return children
 

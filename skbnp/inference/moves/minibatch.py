@@ -160,6 +160,7 @@ def split(
     doc_topic: sp.csr_array,
     columns: dict[int, int],
     n_docs: float,
+    step_size: float,
     visitor: Visitor,
     rng: np.random.Generator,
 ) -> None:
@@ -179,16 +180,21 @@ def split(
     moving.credit -= X[rows].sum() / X.sum()
     look = hdp_split.Collection(tried.tolist())
     seen = visitor.visit(posterior, X[rows], look=look).seen
-    fitted = np.zeros(X.shape[0], dtype=bool)
-    fitted[rng.permutation(X.shape[0])[: X.shape[0] // 2]] = True
+    fitted = np.ones(X.shape[0], dtype=bool)
+    if moves.judge == "others":
+        fitted[rng.permutation(X.shape[0])[X.shape[0] // 2 :]] = False
     n_accepted = 0
     for index, (name, column) in enumerate(zip(names, tried.tolist(), strict=True)):
         parts = hdp_split.Parts.joined([block[index] for block in seen], rows)
         topic = posterior.totals.topic_words.column(column)
         prior = float(state.doc_prior[column])
         train = hdp_split.Parent.among(parts, prior, topic, fitted, n_docs)
-        judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, n_docs)
-        children = hdp_split.propose(train, state.topic_word_prior, rng)
+        judge = train
+        if moves.judge == "others":
+            judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, n_docs)
+        children = hdp_split.propose(
+            train, state.topic_word_prior, moves.start, step_size, rng
+        )
         gained, error = -np.inf, 0.0
         if children is not None:
             gained, error = hdp_split.gain(
@@ -199,7 +205,8 @@ def split(
             posterior.moving.waits.pop(name, None)
             moving.credit = min(moving.credit + 1.0, CREDIT)
             n_accepted += 1
-            if n_accepted == moves.max_splits:
+            is_full = len(posterior.ids) >= posterior.max_components
+            if n_accepted == moves.max_splits or is_full:
                 return
         else:
             _, wait = posterior.moving.waits.get(name, (0, 0))

@@ -109,7 +109,8 @@ def decide(moves: SplitMerge, posterior: Posterior, n_docs: float) -> None:
     if n_judged < WINDOW or n_judged % EVERY:
         return
     gained, error = rival.gain(posterior, n_docs)
-    if gained > moves.confidence * error:
+    fits = rival.posterior.state.n_components <= posterior.max_components
+    if fits and gained > moves.confidence * error:
         posterior.adopt(rival.posterior)
         moving.start_afresh()
         moving.n_rejected = 0

@@ -1,8 +1,14 @@
 """What an expert may set of the moves of a topic model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Literal
 
 __all__ = ["SplitMerge"]
+
+CHOICES = {
+    "start": ("mixed", "doc", "word", "paper"),
+    "judge": ("others", "same"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +22,14 @@ class SplitMerge:
         vocabulary is large, splits alone do not climb from few topics.
     max_tries, max_splits : int
         Topics that a minibatch tries to split, and splits at the most (online).
+    start : {"mixed", "doc", "word", "paper"}
+        How the children of a split begin: as a document against the rest of the topic,
+        as words that go together, as one of these at random, or, as in the paper, as
+        what the topic held against what the last minibatch added.
+    judge : {"others", "same"}
+        Documents of the minibatch that judge a split: those that the children were not
+        fitted to, or, as in the paper, the same. The latter is biased towards
+        splitting, but does with small minibatches.
     confidence : float
         Standard errors by which a move must raise the bound where minibatches judge it
         (online). On a synthetic corpus useful splits had 2 and more, superfluous ones
@@ -39,6 +53,8 @@ class SplitMerge:
     births: bool = True
     max_tries: int = 20
     max_splits: int = 1
+    start: Literal["mixed", "doc", "word", "paper"] = "mixed"
+    judge: Literal["others", "same"] = "others"
     confidence: float = 1.5
     min_child_tokens: float = 1.0
     prune_tokens: float = 1.0
@@ -49,3 +65,17 @@ class SplitMerge:
     max_rejections: int = 2
     trial_warm_up: int = 5
     trial_passes: int = 4
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(map(repr, choices))}, got "
+                    f"{getattr(self, name)!r}."
+                )
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name not in CHOICES and not (
+                isinstance(value, (int, float)) and 0 <= value < float("inf")
+            ):
+                raise ValueError(f"{item.name} must be a number >= 0, got {value!r}.")
