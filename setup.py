@@ -2,24 +2,28 @@
 
 import os
 import sys
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 DEBUG = os.environ.get("SKBNP_DEBUG", "0") == "1"
+#: One version of each loop, for the instruction set that the compiler assumes.
+PORTABLE = os.environ.get("SKBNP_PORTABLE", "0") == "1"
 MSVC = sys.platform == "win32"
 
-KERNELS = ["_hdp_local", "_merge"]
+#: Kernels, and the C files that hold their loops.
+KERNELS = {"_hdp_local": ["document"], "_merge": []}
 
 if MSVC:
     flags = ["/Od" if DEBUG else "/O2"]
 elif DEBUG:
     flags = ["-O1", "-g", "-UNDEBUG"]
 else:
-    flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math"]
+    flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
 
 # Apart: setuptools keeps what is newer than its source, whatever the flags were.
-BUILD = "build/debug" if DEBUG else "build/release"
+BUILD = f"build/{'debug' if DEBUG else 'release'}{'-portable' if PORTABLE else ''}"
 
 setup(
     options={"build": {"build_base": BUILD}},
@@ -27,10 +31,16 @@ setup(
         [
             Extension(
                 f"skbnp.kernels.{name}",
-                [f"skbnp/kernels/{name}.pyx"],
+                [
+                    f"skbnp/kernels/{name}.pyx",
+                    *(f"skbnp/kernels/src/{source}.c" for source in sources),
+                ],
+                depends=sorted(map(str, Path("skbnp/kernels/src").glob("*.h"))),
+                include_dirs=["skbnp/kernels"],
+                define_macros=[("SKBNP_PORTABLE", "1")] if PORTABLE else [],
                 extra_compile_args=flags,
             )
-            for name in KERNELS
+            for name, sources in KERNELS.items()
         ],
         # Generated C goes to build/, so that the tree holds sources only.
         build_dir=BUILD,

@@ -1,18 +1,17 @@
 """The document step over a batch: blocks in, expected counts and statistics out."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import psi
 
 from skbnp.inference.batch import Batch, Block
 from skbnp.inference.executor import Executor
-from skbnp.kernels._hdp_local import infer_documents
+from skbnp.kernels._hdp_local import document_work, infer_documents
 
 __all__ = ["BlockVisit", "DocumentStep", "Look", "expected_counts", "visit_blocks"]
 
@@ -22,7 +21,6 @@ Array = NDArray[np.float64]
 #: is outside the support of a document: its count is exactly zero. What dropping it can
 #: cost is about 1e-9 times a log ratio, in nats.
 SUPPORT = 1e-9
-NOTHING = np.empty(0)
 
 
 @dataclass(slots=True)
@@ -40,8 +38,8 @@ class BlockVisit:
     doc_topic: Array  # (n_docs, K) N_jk
     word_topic: Array  # (n_words, K) S_kw
     entropy: Array  # (K,) -sum n r log r
-    doc_weights: Array = field(default_factory=lambda: NOTHING)  # (n_docs, K)
-    norms: Array = field(default_factory=lambda: NOTHING)  # (nnz,)
+    doc_weights: Array  # (n_docs, K)
+    norms: Array  # (nnz,)
 
     @property
     def row(self) -> NDArray[np.intp]:
@@ -74,6 +72,8 @@ class DocumentStep:
             doc_topic = self.remembered[block.rows].toarray()
         word_topic = np.zeros((len(tile) if collect else 0, n_topics))
         entropy = np.zeros(n_topics)
+        doc_weights = np.empty(doc_topic.shape if factors else (0, 0))
+        norms = np.empty(len(block.counts) if factors else 0)
         infer_documents(
             block.indptr,
             block.indices,
@@ -85,44 +85,16 @@ class DocumentStep:
             self.remembered is not None,
             word_topic,
             entropy,
-            np.empty((3, n_topics)),
+            doc_weights,
+            norms,
+            np.empty(document_work(block.indptr, n_topics) + n_topics),
             self.max_iter,
             self.tol,
             SUPPORT,
         )
-        if collect:
-            entropy -= np.einsum("wk,wk->k", word_topic, np.log(tile))
-        visit = BlockVisit(block, self.prior, tile, doc_topic, word_topic, entropy)
-        if factors:
-            _factorise(visit)
-        return visit
-
-
-def _factorise(visit: BlockVisit) -> None:
-    """One more exact step, Eqs. (3) and (4), whose factors are kept."""
-    block, tile = visit.block, visit.word_weights
-    weights = np.zeros_like(visit.doc_topic)
-    used = visit.doc_topic > 0.0
-    weights[used] = np.maximum(
-        np.exp(psi((visit.prior + visit.doc_topic)[used])), 1e-150
-    )
-    norms = np.einsum("nk,nk->n", weights[visit.row], tile[block.indices])
-    shape = (len(weights), len(tile))
-    ratio = sp.csr_array(
-        (block.counts / norms, block.indices, block.indptr), shape=shape
-    )
-    logs = sp.csr_array(
-        (ratio.data * np.log(norms), block.indices, block.indptr), shape=shape
-    )
-    visit.doc_weights, visit.norms = weights, norms
-    visit.doc_topic = weights * (ratio @ tile)
-    visit.word_topic = tile * (ratio.T @ weights)
-    log_weights = np.log(weights, out=np.zeros_like(weights), where=weights > 0.0)
-    visit.entropy = (
-        (tile * (logs.T @ weights)).sum(axis=0)
-        - (visit.doc_topic * log_weights).sum(axis=0)
-        - (visit.word_topic * np.log(tile)).sum(axis=0)
-    )
+        return BlockVisit(
+            block, self.prior, tile, doc_topic, word_topic, entropy, doc_weights, norms
+        )
 
 
 def visit_blocks(
@@ -137,7 +109,7 @@ def _visit(
 ) -> tuple[BlockVisit, Any]:
     visit = step.run(block, collect=True, factors=look is not None)
     seen = None if look is None else look(visit)
-    visit.doc_weights = visit.norms = NOTHING  # as large as the data
+    visit.doc_weights = visit.norms = np.empty(0)  # as large as the data
     return visit, seen
 
 

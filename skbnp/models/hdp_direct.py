@@ -43,7 +43,7 @@ from skbnp.distributions.dirichlet import (
     log_growth,
     log_marginal_gain,
 )
-from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
+from skbnp.kernels._hdp_local import word_weights
 from skbnp.models.statistics import WordTopics
 
 __all__ = ["DirectHDP", "HDPState", "HDPStats"]
@@ -117,16 +117,8 @@ class DirectHDP:
         eta = state.topic_word_prior
         total = topic_words.shape[0] * eta + topic_words.total
         table = topic_words.rows(words)
-        log_scale = np.log(total) if mean else psi(total)
-        step = max(1, CHUNK // max(table.shape[1], 1))
-        for begin in range(0, len(table), step):
-            part = table[begin : begin + step]
-            part += eta
-            (np.log if mean else psi)(part, out=part)
-            part -= log_scale
-            part -= part.max(axis=1, keepdims=True)
-            np.exp(part, out=part)
-            np.maximum(part, SMALLEST_WORD_WEIGHT, out=part)
+        norm = total if mean else psi(total)
+        word_weights(table, norm, eta, np.empty(2 * table.shape[1]), mean)
         return table
 
     def cold_share(self, state: HDPState) -> Array:

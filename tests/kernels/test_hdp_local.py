@@ -6,7 +6,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
 
 from reference import hdp_direct as reference
-from skbnp.kernels._hdp_local import infer_documents
+from skbnp.kernels._hdp_local import (
+    SMALLEST_WORD_WEIGHT,
+    document_work,
+    exp_digamma,
+    infer_documents,
+    word_weights,
+)
 
 SUPPORT = 1e-9
 
@@ -22,8 +28,13 @@ def run(
     tol=1e-6,
     support=SUPPORT,
     collect=True,
+    prune=False,
+    factors=None,
 ):
-    """Call the kernel on a dense corpus; returns N, S and the entropy by topic."""
+    """Call the kernel on a dense corpus; returns N, S and the entropy by topic.
+
+    `factors` is a list that takes e and s, if given.
+    """
     counts = np.atleast_2d(np.asarray(counts, dtype=float))
     n_docs, n_topics = len(counts), len(prior)
     rows, words = np.nonzero(counts)
@@ -31,6 +42,9 @@ def run(
     doc_topic = np.full((n_docs, n_topics), np.nan) if start is None else start.copy()
     word_topic = np.zeros((counts.shape[1] if collect else 0, n_topics))
     entropy = np.zeros(n_topics)
+    wanted = factors is not None
+    doc_weights = np.full((n_docs, n_topics) if wanted else (0, 0), np.nan)
+    norms = np.full(len(words) if wanted else 0, np.nan)
     infer_documents(
         indptr,
         words.astype(np.int32),
@@ -42,13 +56,16 @@ def run(
         start is not None,
         word_topic,
         entropy,
-        np.empty((3, n_topics)),
+        doc_weights,
+        norms,
+        np.full(document_work(indptr, n_topics) + n_topics, np.nan),
         max_iter,
         tol,
         support,
+        prune,
     )
-    if collect:
-        entropy -= (word_topic * np.log(weights)).sum(axis=0)
+    if wanted:
+        factors += [doc_weights, norms]
     return doc_topic, word_topic, entropy
 
 
@@ -155,43 +172,158 @@ def test_better_of_two_starts_is_kept(seed):
     assert chosen == {True, False}, "the corpus should need both starts"
 
 
+def check_exp_digamma(x, got):
+    # exp turns an absolute error of psi into a relative one: psi is itself only known
+    # to 2^-53 |psi|.
+    tolerance = 1e-12 + 2e-16 * np.abs(psi(x))
+    assert (np.abs(got / np.exp(psi(x)) - 1.0) <= tolerance).all()
+
+
 def test_exp_digamma_is_exact_to_1e_12():
-    """Two topics, one token, no iteration: N_1 / N_2 = exp(psi(x)) / exp(psi(1)).
-
-    Below x = 2.9e-3 topic weights are clamped at 1e-150.
-    """
-    for x in np.logspace(np.log10(3e-3), 8, 2001):
-        doc_topic, _, _ = run(
-            [[1.0]],
-            np.ones((1, 2)),
-            np.array([x, 1.0]),
-            start=np.zeros((1, 2)),
-            max_iter=0,
-            support=0.0,
-        )
-        ratio = doc_topic[0, 0] / doc_topic[0, 1]
-        expected = np.exp(psi(x) - psi(1.0))
-        # exp turns an absolute error of psi into a relative one: psi is itself only
-        # known to 2^-53 |psi|.
-        assert_allclose(ratio, expected, rtol=1e-12 + 2e-16 * abs(psi(x)))
+    x = np.logspace(np.log10(2e-3), 8, 20011)
+    got = np.empty_like(x)
+    exp_digamma(x, got)
+    check_exp_digamma(x, got)
+    with pytest.raises(AssertionError):
+        check_exp_digamma(x, got * (1.0 + 3e-11))
 
 
-def test_expected_counts_sum_to_the_tokens(seed):
+def test_exp_digamma_is_clamped_where_it_leaves_the_range():
+    """Below 1.42e-3 the exponent is -708, and the result still a normal number."""
+    x = np.array([1e-300, 1e-20, 1e-5, 1e-3])
+    got = np.empty_like(x)
+    exp_digamma(x, got)
+    assert_allclose(got, np.exp(-708.0) * (8.0 + x), rtol=1e-12)
+    assert (got >= np.finfo(float).tiny).all()
+
+
+def test_exp_digamma_refuses_lengths_that_disagree():
+    with pytest.raises(ValueError, match="disagree"):
+        exp_digamma(np.ones(3), np.ones(2))
+
+
+# Word weights -------------------------------------------------------------------------
+
+
+def weighed(table, eta, *, mean=False):
+    table = np.ascontiguousarray(table)
+    total = table.shape[0] * eta + table.sum(axis=0)
+    got = table.copy()
+    norm = total if mean else psi(total)
+    word_weights(got, norm, eta, np.full(2 * table.shape[1], np.nan), mean)
+    return got, total
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 7, 15, 16, 17, 33])
+@pytest.mark.parametrize("eta", [1e-5, 2e-3, 0.05, 3.0])
+@pytest.mark.parametrize("mean", [False, True])
+def test_word_weights_equal_their_definition(n_topics, eta, mean, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    table = rng.gamma(0.2, 30.0, size=(40, n_topics))
+    table[rng.random(table.shape) < 0.5] = 0.0
+    table[3] = 0.0  # a word that no topic holds
+    got, total = weighed(table, eta, mean=mean)
+    scale = np.log(total) if mean else psi(total)
+    logs = (np.log if mean else psi)(eta + table) - scale
+    logs -= logs.max(axis=1, keepdims=True)
+    expected = np.maximum(np.exp(logs), SMALLEST_WORD_WEIGHT)
+    # A difference of exponents as large as psi(eta) and psi(total).
+    size = np.abs(psi(eta)) + np.abs(psi(total)).max()
+    assert_allclose(got, expected, rtol=1e-12 + 1e-15 * size)
+    assert (got.max(axis=1) == 1.0).all()
+    with pytest.raises(AssertionError):
+        assert_allclose(got * (1 + 1e-6), expected, rtol=1e-12 + 1e-15 * size)
+
+
+def test_word_weights_refuse_shapes_that_disagree():
+    for norm, work in ((np.ones(2), np.ones(6)), (np.ones(3), np.ones(5))):
+        with pytest.raises(ValueError, match="disagree"):
+            word_weights(np.ones((4, 3)), norm, 0.1, work, False)
+
+
+# Leaving topics out -------------------------------------------------------------------
+
+
+def local_bound(counts, log_weights, prior, doc_topic):
+    """Sum over documents of the bound of the responsibilities that N gives."""
+    total = 0.0
+    for row, n in zip(counts, doc_topic, strict=True):
+        _, r, _ = reference.document_step(row, log_weights, prior, n, 0, 0.0, SUPPORT)
+        total += reference.document_objective(row, log_weights, prior, r)
+    return total
+
+
+@pytest.mark.parametrize("n_topics", [5, 17, 60])
+def test_leaving_topics_out_costs_nothing(n_topics, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    counts, log_weights, weights = corpus(rng, 15, 60, n_topics, 0.05)
+    prior, share = 0.7 * weights[:-1], weights[:-1] / (1 - weights[-1])
+    args = (counts, scaled(log_weights), prior)
+    options = {"share": share, "max_iter": 500, "tol": 1e-7}
+    dense, pruned = (run(*args, **options, prune=p)[0] for p in (False, True))
+    bounds = [local_bound(counts, log_weights, prior, n) for n in (dense, pruned)]
+    assert bounds[1] >= bounds[0] - 1e-6 * counts.sum()
+    assert not np.array_equal(dense, pruned) or n_topics == 5
+
+
+def test_a_topic_that_was_left_out_comes_back():
+    """A topic without tokens at the start, whose word nobody else explains."""
+    weights = np.full((2, 9), 1e-12)
+    weights[0, 0] = weights[1, 8] = 1.0
+    start = np.zeros((1, 9))
+    start[0, 0] = 30.0
+    n, _, _ = run(
+        [[20.0, 10.0]], weights, np.full(9, 0.2), start=start, prune=True, max_iter=200
+    )
+    assert_allclose(n[0, [0, 8]], [20.0, 10.0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_factors_are_those_of_the_result(prune, seed):
+    rng = np.random.default_rng(seed)
+    counts, log_weights, weights = corpus(rng, 12, 40, 20, 0.05)
+    counts[3] = 0.0
+    share, tables, factors = weights[:-1] / (1 - weights[-1]), scaled(log_weights), []
+    options = {"share": share, "prune": prune}
+    n, s, entropy = run(counts, tables, weights[:-1], factors=factors, **options)
+    doc_weights, norms = factors
+    rows, words = np.nonzero(counts)
+    r = doc_weights[rows] * tables[words] / norms[:, None]
+    assert_allclose(r.sum(axis=1), 1.0, rtol=1e-14)
+    tokens = counts[rows, words][:, None] * r
+    by_doc, by_word = np.zeros_like(n), np.zeros_like(s)
+    np.add.at(by_doc, rows, tokens)
+    np.add.at(by_word, words, tokens)
+    assert_allclose(n, by_doc, rtol=1e-12)
+    assert_allclose(s, by_word, rtol=1e-12)
+    logs = np.log(r, where=r > 0.0, out=np.zeros_like(r))
+    assert_allclose(entropy, -(tokens * logs).sum(axis=0), rtol=1e-11, atol=1e-12)
+    assert ((doc_weights == 0.0) == (n == 0.0)).all()
+    without = run(counts, tables, weights[:-1], **options)
+    for one, other in zip((n, s, entropy), without, strict=True):
+        assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_expected_counts_sum_to_the_tokens(prune, seed):
     rng = np.random.default_rng(seed)
     counts, log_weights, weights = corpus(rng, 20, 50, 12, 0.05)
     share = weights[:-1] / (1 - weights[-1])
-    n, s, _ = run(counts, scaled(log_weights), weights[:-1], share=share)
+    n, s, _ = run(counts, scaled(log_weights), weights[:-1], share=share, prune=prune)
     assert_allclose(n.sum(axis=1), counts.sum(axis=1), rtol=1e-13)
     assert_allclose(s.sum(axis=1), counts.sum(axis=0), rtol=1e-13)
 
 
-def test_entropy_is_not_negative(seed):
+@pytest.mark.parametrize("prune", [False, True])
+def test_entropy_is_not_negative(prune, seed):
     rng = np.random.default_rng(seed)
     counts, log_weights, weights = corpus(rng, 20, 50, 12, 0.05)
     share = weights[:-1] / (1 - weights[-1])
-    _, s, entropy = run(counts, scaled(log_weights), weights[:-1], share=share)
-    # A difference of sums of size N |log r|.
-    assert (entropy >= -1e-12 * s.sum() * 300).all()
+    _, _, entropy = run(
+        counts, scaled(log_weights), weights[:-1], share=share, prune=prune
+    )
+    # r is one up to rounding where a topic stands alone.
+    assert (entropy >= -1e-14 * counts.sum()).all()
 
 
 def test_an_empty_document_uses_no_topic():
@@ -214,13 +346,14 @@ def test_no_statistics_without_a_place_for_them(seed):
     assert not entropy.any()
 
 
+@pytest.mark.parametrize("prune", [False, True])
 @pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e12])
-def test_weights_of_any_size_are_conserved(scale):
+def test_weights_of_any_size_are_conserved(scale, prune):
     rng = np.random.default_rng(0)
     counts, log_weights, weights = corpus(rng, 5, 20, 6, 0.05)
     counts *= scale
     share = weights[:-1] / (1 - weights[-1])
-    n, s, _ = run(counts, scaled(log_weights), weights[:-1], share=share)
+    n, s, _ = run(counts, scaled(log_weights), weights[:-1], share=share, prune=prune)
     assert np.isfinite(n).all()
     assert_allclose(n.sum(axis=1), counts.sum(axis=1), rtol=1e-12)
     assert_allclose(s.sum(axis=1), counts.sum(axis=0), rtol=1e-12)
@@ -235,12 +368,13 @@ def test_a_word_of_one_clamped_topic_is_explained():
         assert_allclose(n.sum(), 3.0, rtol=1e-15)
 
 
-def test_a_hundred_thousand_tokens_in_one_document(seed):
+@pytest.mark.parametrize("prune", [False, True])
+def test_a_hundred_thousand_tokens_in_one_document(prune, seed):
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(100_000, rng.dirichlet(np.ones(500)))[None].astype(float)
     _, log_weights, weights = corpus(rng, 1, 500, 20, 0.05)
     share = weights[:-1] / (1 - weights[-1])
-    n, _, _ = run(counts, scaled(log_weights), weights[:-1], share=share)
+    n, _, _ = run(counts, scaled(log_weights), weights[:-1], share=share, prune=prune)
     assert_allclose(n.sum(), 100_000, rtol=1e-12)
 
 
@@ -250,7 +384,9 @@ def test_a_hundred_thousand_tokens_in_one_document(seed):
         {"prior": np.ones(3)},
         {"share": np.ones(3) / 3},
         {"share": np.empty(0)},
-        {"work": np.empty((2, 2))},
+        {"work": np.empty(2)},
+        {"norms": np.empty(2)},
+        {"doc_weights": np.empty((2, 2))},
         {"doc_topic": np.zeros((2, 2))},
         {"words": np.zeros(2, dtype=np.int32)},
     ],
@@ -268,11 +404,13 @@ def test_the_face_refuses_shapes_that_disagree(change):
         "remembered": False,
         "word_topic": np.zeros((1, 2)),
         "entropy": np.zeros(2),
-        "work": np.empty((3, 2)),
+        "doc_weights": np.empty((1, 2)),
+        "norms": np.empty(1),
+        "work": np.empty(100),
         "max_iter": 5,
         "tol": 0.0,
         "support": 0.0,
     }
     infer_documents(**arguments)
-    with pytest.raises(ValueError, match=r"disagree|too small|share"):
+    with pytest.raises(ValueError, match=r"disagree|too small|share|must match"):
         infer_documents(**{**arguments, **change})

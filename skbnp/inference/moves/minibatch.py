@@ -27,8 +27,14 @@ Pair = tuple[int, int]
 #: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
 LONGEST_WAIT = 64
 #: Visits of a whole minibatch that splits may spend at once, and earn by a minibatch;
-#: one more where a split is accepted. So the cost of splits that nobody needs is small.
+#: an accepted one pays for all. So the cost of splits that nobody needs is small.
 CREDIT, EARNED = 4.0, 0.05
+#: What a try costs, in such visits.
+TRY = 0.1
+#: Pairs of topics that are compared at a time, for each topic.
+PAIRS_PER_TOPIC = 1
+#: Minibatches between choices of pairs.
+EVERY = 3
 #: A document with fewer expected tokens of a topic is not looked at for its split.
 USED = 0.01
 
@@ -108,7 +114,8 @@ def merge(
             continue
         gained, error = evidence.of_corpus(n_docs)
         one, other = (words.column(columns[name]) for name in pair)
-        gained += hdp_merge.words_gain(eta, one, other)
+        needed = -gained - moves.confidence * error
+        gained += hdp_merge.words_gain(eta, one, other, needed)
         if gained > moves.confidence * error:
             gains[pair] = gained
         elif gained < -moves.confidence * error or evidence.n_docs >= n_docs:
@@ -130,12 +137,14 @@ def _choose_pairs(
 ) -> None:
     """Compare pairs that look alike and have not been told apart lately."""
     moving, living = posterior.moving, posterior.columns
+    if len(moving.pairs) > len(living) // 2 or posterior.n_steps % EVERY:
+        return
     names = {column: name for name, column in columns.items()}
     step = posterior.n_steps
     moving.apart = {p: until for p, until in moving.apart.items() if until > step}
     fresh = found.stats.topic_words
     for one, other in hdp_merge.candidates(found.doc_topic, fresh.values):
-        if len(moving.pairs) >= hdp_merge.PAIRS_PER_TOPIC * len(living):
+        if len(moving.pairs) >= PAIRS_PER_TOPIC * len(living):
             return
         pair = (names[one], names[other])
         if living.keys() >= set(pair) and pair not in moving.apart:
@@ -177,7 +186,7 @@ def split(
     moving.credit = min(moving.credit + EARNED, CREDIT)
     if len(rows) < 2 or moving.credit < 0.0:
         return
-    moving.credit -= X[rows].sum() / X.sum()
+    moving.credit -= X[rows].sum() / X.sum() + TRY * len(tried)
     look = hdp_split.Collection(tried.tolist())
     seen = visitor.visit(posterior, X[rows], look=look).seen
     fitted = np.ones(X.shape[0], dtype=bool)
@@ -203,7 +212,7 @@ def split(
         if gained > moves.confidence * error:
             apply(Split(name, posterior.n_named, children), posterior)
             posterior.moving.waits.pop(name, None)
-            moving.credit = min(moving.credit + 1.0, CREDIT)
+            moving.credit = CREDIT
             n_accepted += 1
             is_full = len(posterior.ids) >= posterior.max_components
             if n_accepted == moves.max_splits or is_full:

@@ -1,0 +1,35 @@
+/* Versions of a function for several instruction sets, chosen when it is loaded.
+
+   Only where compiler and C library can do it (x86-64, GNU C library, gcc 12 or newer);
+   elsewhere, and with SKBNP_PORTABLE, there is the one that the compiler makes by
+   default. All of them compute the same, up to rounding. */
+
+#ifndef SKBNP_CLONES_H
+#define SKBNP_CLONES_H
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && \
+    !defined(__clang__) && !defined(SKBNP_PORTABLE)
+#include <features.h>
+#if defined(__GLIBC__) && __GNUC__ >= 12
+#define SKBNP_CLONES \
+    __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#endif
+#endif
+#ifndef SKBNP_CLONES
+#define SKBNP_CLONES
+#endif
+
+/* Helpers must be compiled inside of each version. */
+#if defined(__GNUC__)
+#define SKBNP_INLINE static inline __attribute__((always_inline))
+#else
+#define SKBNP_INLINE static __inline
+#endif
+
+#if defined(_OPENMP) || defined(__GNUC__)
+#define SKBNP_PRAGMA(text) _Pragma(#text)
+#else
+#define SKBNP_PRAGMA(text)
+#endif
+
+#endif

@@ -1,0 +1,207 @@
+"""What documents lose and gain in a merge, against the slow twin."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from reference import hdp_direct as reference
+from skbnp.distributions.dirichlet import log_growth
+from skbnp.kernels._merge import compare_merges
+
+
+class Documents:
+    """Random documents with responsibilities in factors, r = e b / s."""
+
+    def __init__(self, rng, n_topics, n_docs=9, n_words=14, *, unused=0.4):
+        counts = rng.poisson(0.8, size=(n_docs, n_words)) * rng.gamma(
+            2.0, 0.7, size=(n_docs, n_words)
+        )
+        counts[:, 0] += 1.0
+        counts[4] = 0.0
+        self.counts, self.prior = counts, rng.gamma(0.4, 1.0, size=n_topics) + 1e-6
+        self.word_weights = rng.gamma(0.3, 1.0, size=(n_words, n_topics)) + 1e-140
+        self.doc_weights = rng.gamma(0.3, 1.0, size=(n_docs, n_topics)) + 1e-150
+        self.doc_weights[rng.random((n_docs, n_topics)) < unused] = 0.0
+        self.doc_weights[np.arange(n_docs), np.arange(n_docs) % n_topics] = 0.7
+        self.rows, self.words = np.nonzero(counts)
+
+    @property
+    def norms(self):
+        pairs = self.doc_weights[self.rows] * self.word_weights[self.words]
+        return pairs.sum(axis=1)
+
+    @property
+    def resp(self):
+        """Dense r, one (n_words, K) for each document."""
+        r = np.zeros((*self.counts.shape, len(self.prior)))
+        r[self.rows, self.words] = (
+            self.doc_weights[self.rows]
+            * self.word_weights[self.words]
+            / self.norms[:, None]
+        )
+        return list(r)
+
+    @property
+    def doc_topic(self):
+        return np.array(
+            [row @ part for row, part in zip(self.counts, self.resp, strict=True)]
+        )
+
+
+def run(docs, pairs, sums=None, **changes):
+    """Call the kernel; `changes` replace arguments by name."""
+    sums = np.zeros((len(pairs), 3)) if sums is None else sums
+    arguments = {
+        "indptr": np.searchsorted(docs.rows, np.arange(len(docs.counts) + 1)),
+        "words": docs.words,
+        "counts": docs.counts[docs.rows, docs.words],
+        "word_weights": docs.word_weights,
+        "doc_weights": docs.doc_weights,
+        "norms": docs.norms,
+        "doc_topic": docs.doc_topic,
+        "growth": log_growth(docs.prior, docs.doc_topic),
+        "prior": docs.prior,
+        "pairs": np.array(pairs, dtype=np.int32).reshape(-1, 2),
+        "sums": sums,
+    }
+    for name in ("indptr", "words"):
+        arguments[name] = arguments[name].astype(np.int32)
+    compare_merges(**{**arguments, **changes})
+    return sums
+
+
+def every_pair(n_topics):
+    return list(zip(*np.triu_indices(n_topics, 1), strict=True))
+
+
+def check_equals_twin(got, docs, pairs):
+    for row, (one, other) in zip(got, pairs, strict=True):
+        twin = reference.merge_sums(docs.counts, docs.resp, docs.prior, one, other)
+        assert_allclose(row, twin, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 17])
+@pytest.mark.parametrize("unused", [0.0, 0.4, 0.9])
+def test_kernel_equals_its_twin(n_topics, unused, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    docs, pairs = Documents(rng, n_topics, unused=unused), every_pair(n_topics)
+    check_equals_twin(run(docs, pairs), docs, pairs)
+
+
+@pytest.mark.parametrize("column", [0, 1, 2], ids=["loss", "gain", "square"])
+def test_the_twin_tells_a_wrong_sum(column, seed):
+    docs = Documents(np.random.default_rng(seed), 5)
+    got = run(docs, every_pair(5))
+    got[3, column] *= 1.0 + 1e-8
+    with pytest.raises(AssertionError):
+        check_equals_twin(got, docs, every_pair(5))
+
+
+@pytest.mark.parametrize("name", ["counts", "norms", "growth", "doc_topic", "prior"])
+def test_the_twin_tells_a_wrong_argument(name, seed):
+    """Each argument counts: none of them can be spoilt without a difference."""
+    docs = Documents(np.random.default_rng(seed), 5)
+    right = {
+        "counts": docs.counts[docs.rows, docs.words],
+        "norms": docs.norms,
+        "growth": log_growth(docs.prior, docs.doc_topic),
+        "doc_topic": docs.doc_topic,
+        "prior": docs.prior,
+    }
+    got = run(docs, every_pair(5), **{name: right[name] * 1.001})
+    with pytest.raises(AssertionError):
+        check_equals_twin(got, docs, every_pair(5))
+
+
+def three_kinds(use_one, use_other):
+    """Two topics; the documents use the first, the second, both or neither."""
+    docs = Documents(np.random.default_rng(0), 3, unused=0.0)
+    docs.doc_weights[:, 0] *= use_one
+    docs.doc_weights[:, 1] *= use_other
+    return docs
+
+
+def test_documents_that_use_one_topic_lose_nothing():
+    alone = (np.arange(9) % 2).astype(float)
+    docs = three_kinds(alone, 1.0 - alone)
+    sums = run(docs, [(0, 1)])
+    assert sums[0, 0] == 0.0
+    check_equals_twin(sums, docs, [(0, 1)])
+
+
+def test_documents_that_use_neither_topic_add_nothing():
+    docs = three_kinds(0.0, 0.0)
+    assert_array_equal(run(docs, [(0, 1)]), 0.0)
+
+
+def test_documents_that_use_both_topics_lose_entropy():
+    docs = three_kinds(1.0, 1.0)
+    sums = run(docs, [(0, 1), (1, 0)])
+    assert sums[0, 0] > 0.1
+    assert_allclose(sums[0], sums[1], rtol=1e-12)
+
+
+def test_a_word_of_weight_zero_belongs_to_one_topic():
+    """r log r is zero at zero: nothing is lost, and nothing is not a number."""
+    docs = three_kinds(1.0, 1.0)
+    docs.word_weights[:7, 0] = docs.word_weights[7:, 1] = 0.0
+    sums = run(docs, [(0, 1)])
+    assert sums[0, 0] == 0.0
+    check_equals_twin(sums, docs, [(0, 1)])
+
+
+def test_smallest_and_largest_weights_side_by_side():
+    """Weights 300 orders of magnitude apart, as clipping leaves them."""
+    docs = three_kinds(1.0, 1.0)
+    docs.word_weights[::2, 0], docs.word_weights[1::2, 1] = 1e-140, 1e-140
+    docs.doc_weights[:, 0] = 1e-150
+    sums = run(docs, [(0, 1), (0, 2)])
+    assert np.isfinite(sums).all()
+    check_equals_twin(sums, docs, [(0, 1), (0, 2)])
+
+
+def test_sums_are_added_to_what_was_there():
+    docs = Documents(np.random.default_rng(0), 4)
+    pairs = every_pair(4)
+    begin = np.arange(18.0).reshape(6, 3)
+    assert_allclose(run(docs, pairs, begin.copy()) - begin, run(docs, pairs))
+
+
+def test_parts_of_a_corpus_add_up():
+    """Documents one after another, or a few at a time."""
+    docs, pairs = Documents(np.random.default_rng(0), 4), every_pair(4)
+    total, resp = np.zeros((6, 3)), docs.resp
+    for row, (one, other) in enumerate(pairs):
+        for doc in range(9):
+            total[row] += reference.merge_sums(
+                docs.counts[[doc]], [resp[doc]], docs.prior, one, other
+            )
+    assert_allclose(run(docs, pairs), total, rtol=1e-10, atol=1e-11)
+
+
+def test_no_pairs_and_no_documents_give_nothing():
+    docs = Documents(np.random.default_rng(0), 4)
+    assert run(docs, []).shape == (0, 3)
+    none = {
+        "indptr": np.zeros(1, np.int32),
+        "doc_weights": np.zeros((0, 4)),
+        "doc_topic": np.zeros((0, 4)),
+        "growth": np.zeros((0, 4)),
+    }
+    assert_array_equal(run(docs, [(0, 1)], **none), 0.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"doc_topic": np.zeros((8, 4))},
+        {"doc_weights": np.zeros((8, 4))},
+        {"sums": np.zeros((6, 2))},
+        {"sums": np.zeros((5, 3))},
+    ],
+    ids=["doc_topic", "doc_weights", "columns", "rows"],
+)
+def test_arguments_that_disagree_are_refused(change):
+    docs = Documents(np.random.default_rng(0), 4)
+    with pytest.raises(ValueError, match=r"disagree|must have"):
+        run(docs, every_pair(4), **change)
