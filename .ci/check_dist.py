@@ -12,12 +12,18 @@ for needed in (
     "examples/quickstart.py",
     "skbnp/kernels/_hdp_local.pyi",
     "skbnp/kernels/_hdp_local.pyx",
-    "skbnp/kernels/_math.pxd",
+    "skbnp/kernels/src/document.c",
+    "skbnp/kernels/src/document.h",
     "skbnp/py.typed",
     "tests/kernels/test_hdp_local.py",
 ):
     assert needed in names, f"the source distribution lacks {needed}"
-generated = [name for name in names if name.endswith((".c", ".so", ".pyd", ".pyc"))]
+generated = [
+    name
+    for name in names
+    if name.endswith((".so", ".pyd", ".pyc"))
+    or (name.endswith(".c") and "/src/" not in name)
+]
 assert not generated, f"the source distribution holds generated files: {generated}"
 
 names = zipfile.ZipFile(wheel).namelist()
