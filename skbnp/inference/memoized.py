@@ -26,6 +26,8 @@ __all__ = ["Memoized"]
 
 #: Updates of the weights after a pass, each with fresh tangents.
 N_REFRESHES = 3
+#: Passes until a pair of topics that were told apart is compared again.
+WAIT = 8
 
 
 class Memoized:
@@ -71,6 +73,7 @@ class Memoized:
         self.n_passes = 0
         self.memos: list[Memo] = []
         self.pairs: list[tuple[int, int]] = []  # ids, compared in the present pass
+        self.apart: dict[tuple[int, int], int] = {}  # ids, not compared before a pass
         self.bound, self.rise = -np.inf, np.inf
 
     def one_pass(self, monitor: Monitor | None) -> bool:
@@ -158,8 +161,10 @@ class Memoized:
         posterior = self.posterior
         counts = sp.csr_array(doc_topic(self.memos))
         pairs = hdp_merge.candidates(counts, posterior.totals.topic_words.dense())
-        names = posterior.ids.tolist()
-        self.pairs = [(names[one], names[other]) for one, other in pairs]
+        names, now = posterior.ids.tolist(), self.n_passes
+        self.apart = {p: until for p, until in self.apart.items() if until > now}
+        named = [(names[one], names[other]) for one, other in pairs]
+        self.pairs = [pair for pair in named if pair not in self.apart]
 
     def _merge(self) -> int:
         """Merge the pairs whose exact gain is positive, best first, disjoint."""
@@ -173,8 +178,10 @@ class Memoized:
             one, other = (columns[name] for name in pair)
             gains[index] += hdp_merge.documents_gain(prior, counts, one, other)
             gains[index] += hdp_merge.words_gain(
-                eta, words.column(one), words.column(other)
+                eta, words.column(one), words.column(other), needed=-gains[index]
             )
+            if gains[index] < 0.0:
+                self.apart[pair] = self.n_passes + WAIT
         chosen = hdp_merge.best_disjoint(self.pairs, gains)
         if chosen:
             pairs = [self.pairs[index][::-1] for index in chosen]

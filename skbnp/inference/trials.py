@@ -49,14 +49,17 @@ class Trials:
             exact = self.learner.one_pass(monitor)
         else:
             exact = False
-            self.rival.one_pass(None)
-            self.rival_passes -= 1
-            if self.rival_passes == 0:
-                self._decide(self.rival)
+            self._trial_pass(self.rival)
             self.posterior.record(monitor)
         if self.rival is None and self._is_settled():
             self._propose()
         return exact and self.rival is None
+
+    def _trial_pass(self, rival: Memoized) -> None:
+        rival.one_pass(None)
+        self.rival_passes -= 1
+        if self.rival_passes == 0:
+            self._decide(rival)
 
     def _is_settled(self) -> bool:
         learner = self.learner

@@ -97,10 +97,17 @@ def documents_gain(
     prior: Array, doc_topic: sp.csc_array, one: int, other: int
 ) -> float:
     """Gain of all documents but for the loss of entropy, in nats."""
-    first, second = doc_topic[:, [one]], doc_topic[:, [other]]
-    gain = log_growth(prior[one] + prior[other], (first + second).data).sum()
-    gain -= log_growth(prior[one], first.data).sum()
-    gain -= log_growth(prior[other], second.data).sum()
+    start, rows, tokens = doc_topic.indptr, doc_topic.indices, doc_topic.data
+    first, second = (slice(start[k], start[k + 1]) for k in (one, other))
+    _, shared, shared_too = np.intersect1d(
+        rows[first], rows[second], assume_unique=True, return_indices=True
+    )
+    joint = tokens[first].copy()
+    joint[shared] += tokens[second][shared_too]
+    alone = np.delete(tokens[second], shared_too)
+    gain = log_growth(prior[one] + prior[other], np.concatenate([joint, alone])).sum()
+    gain -= log_growth(prior[one], tokens[first]).sum()
+    gain -= log_growth(prior[other], tokens[second]).sum()
     return float(gain)
 
 

@@ -1,0 +1,106 @@
+"""What moves cost: their share of the passes in which they may happen.
+
+SKBNP_DATA=... python benchmarks/hdp_moves_cost.py
+"""
+
+import time
+from contextlib import ExitStack
+from unittest.mock import patch
+
+from common import load_corpus, save, standard_split
+
+from skbnp import HDP
+from skbnp.inference import memoized, online, trials
+from skbnp.inference.moves import hdp_merge, rival
+
+#: Where moves happen; births are passes of their own.
+MOVES = {
+    "online": [
+        (online.minibatch, "merge"),
+        (online.minibatch, "prune"),
+        (online.minibatch, "split"),
+        (hdp_merge.Comparison, "__call__"),
+    ],
+    "memoized": [
+        (memoized.Memoized, "_merge"),
+        (memoized.Memoized, "_choose_pairs"),
+        (hdp_merge.Comparison, "__call__"),
+    ],
+}
+TRIALS = {
+    "online": [(online, "_accompany"), (rival, "decide")],
+    "memoized": [(trials.Trials, "_trial_pass"), (trials.Trials, "_propose")],
+}
+
+
+class Clock:
+    """Adds up the processor time of what it wraps, leaving out what is inside."""
+
+    def __init__(self):
+        self.seconds, self.depth = 0.0, 0
+
+    def wrap(self, function):
+        def timed(*args, **kwargs):
+            self.depth += 1
+            begin = time.process_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.depth -= 1
+                if self.depth == 0:
+                    self.seconds += time.process_time() - begin
+
+        return timed
+
+
+def run(name, train, method, start):
+    moves, trial = Clock(), Clock()
+    with ExitStack() as stack:
+        for clock, places in ((moves, MOVES[method]), (trial, TRIALS[method])):
+            for owner, attribute in places:
+                wrapped = clock.wrap(getattr(owner, attribute))
+                stack.enter_context(patch.object(owner, attribute, wrapped))
+        hdp = HDP(start, learning_method=method, max_iter=25, tol=0, random_state=0)
+        warm_up = hdp.warm_up
+        before = time.process_time()
+        hdp.fit(train)
+        total = time.process_time() - before
+    warm = HDP(
+        start,
+        learning_method=method,
+        max_iter=warm_up,
+        tol=0,
+        random_state=0,
+        split_merge=False,
+    )
+    before = time.process_time()
+    warm.fit(train)
+    total -= time.process_time() - before
+    plain = total - moves.seconds - trial.seconds
+    return {
+        "corpus": name,
+        "method": method,
+        "start": start,
+        "end": hdp.n_components_,
+        "moves s": moves.seconds,
+        "trials s": trial.seconds,
+        "visits and updates s": plain,
+        "moves / visits": moves.seconds / plain,
+        "trials / all": trial.seconds / total,
+    }
+
+
+READING = """
+Processor seconds of 20 passes after the warm-up. "Moves" are merges, splits and prunes
+and what they look at during visits; trial births are passes of their own.
+"""
+
+
+if __name__ == "__main__":
+    rows = []
+    for name, share in (("ap", 0.1), ("nips", 0.2)):
+        train, _ = standard_split(load_corpus(name), share)
+        for method in MOVES:
+            rows.append(run(name, train, method, 100))
+            print(rows[-1], flush=True)
+    save("hdp_moves_cost", rows, list(rows[0]), READING)
