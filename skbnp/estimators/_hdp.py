@@ -602,7 +602,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         else:
             reason = (
                 f"max_iter={self.max_iter} leaves no two passes to compare after the "
-                f"warm-up of {self.warm_up}. Increase max_iter."
+                f"warm-up of {self.warm_up} and trials of other topics. Increase "
+                "max_iter."
             )
         warnings.warn(reason, ConvergenceWarning, stacklevel=4)
 
@@ -675,10 +676,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         return names.tolist()
 
     def _publish_edits(self):
-        moving = self._posterior.moving
-        if moving is not None:  # a trial that began before would undo the edit
-            moving.rival = None
-            moving.start_afresh()
+        # What moves remember is about other topics, and a trial would undo the edit.
+        self._posterior.moving = None
         self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
         return self
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skbnp.inference.interrupts import commit
 
-__all__ = ["Lineage", "Merge", "Remove", "Split", "apply"]
+__all__ = ["Lineage", "Merge", "Remove", "Split", "apply", "sparing"]
 
 
 class Lineage(NamedTuple):
@@ -76,3 +77,11 @@ def apply(edit: Edit, posterior: Any) -> None:
         posterior.ids = ids
         log = [Lineage(posterior.n_steps, *entry) for entry in entries]
         posterior.lineage = [*posterior.lineage, *log]
+
+
+def sparing(ending: NDArray[np.bool_], mass: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return what shall end, but for the heaviest where nothing would be left."""
+    spared = ending.copy()
+    if ending.all():
+        spared[np.argmax(mass)] = False
+    return spared

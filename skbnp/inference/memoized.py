@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Merge, Remove, apply
+from skbnp.inference.edits import Merge, Remove, apply, sparing
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import Memo, doc_topic, refreshed, resummed
 from skbnp.inference.monitor import Monitor
@@ -49,7 +49,8 @@ class Memoized:
     Attributes
     ----------
     memos : list of Memo
-        One per batch; empty until they are complete.
+        One per batch; empty until they are complete. An exception in a pass leaves them
+        behind the posterior.
     bound : float
         Of the corpus after the last pass, nats per token; minus infinity before.
     rise : float
@@ -82,7 +83,7 @@ class Memoized:
         mean, exact = number < self.warm_up, number >= self.n_forgetful
         remembers = number >= self.n_forgetful - 1
         if self.moves is not None and mean and remembers:
-            self.prune(posterior.totals.topic_words.total < self.moves.prune_mass)
+            self.prune(self.moves.light(posterior.totals.topic_words.total))
         memos = list(self.memos)
         for index, round in enumerate(self.schedule.one_pass(number)):
             memo = self._visit(round, mean, memos[index] if exact else None, monitor)
@@ -192,7 +193,8 @@ class Memoized:
 
     def prune(self, ending: NDArray[np.bool_]) -> int:
         """End topics. What documents hold of them is gone, until the next visit."""
-        columns = np.flatnonzero(ending)[: len(self.posterior.ids) - 1].tolist()
+        mass = self.posterior.totals.topic_words.total
+        columns = np.flatnonzero(sparing(ending, mass)).tolist()
         if len(columns):
             self.memos = [memo.without(columns) for memo in self.memos]
             apply(Remove(self.posterior.ids[columns].tolist()), self.posterior)

@@ -54,14 +54,15 @@ class Monitor:
     def end_pass(self, elbo: float, *, settling: bool) -> bool:
         """Note the bound after the last update of a pass; whether it has converged.
 
-        `settling` says that the pass was an exact one: a warm-up pass neither
-        converges nor serves as the value to compare with.
+        `settling` says that the pass was an exact one: one of a warm-up or a trial
+        neither converges nor serves as the value to compare with.
         """
         self.n_passes += 1
         if self.history["elbo"]:
             self.history["elbo"][-1] = elbo
-        self.change = abs(elbo - self._last) / max(abs(elbo), 1e-300)
-        converged = settling and isfinite(self.change) and self.change < self.tol
+        change = abs(elbo - self._last) / max(abs(elbo), 1e-300)
+        self.change = change if settling else nan
+        converged = isfinite(self.change) and self.change < self.tol
         self._last = elbo if settling else nan
         if self.verbose and self.n_passes % self.verbose == 0:
             logger.info(

@@ -1,6 +1,7 @@
 """Online learning: one update of the globals per minibatch, and moves."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import isnan, nan
 from typing import Any
 
 import scipy.sparse as sp
@@ -86,23 +87,30 @@ def advance(
     for moves: each is written by itself. There are none during the warm-up. `n_new` of
     the documents are seen for the first time.
     """
-    look, moves = None, None if mean else moves
+    look, trial, moves = None, None, None if mean else moves
     if moves is not None:
         if posterior.moving is None:
             posterior.moving = minibatch.Moving(posterior.n_steps)
-        if posterior.moving.rival is None and posterior.stale < STALE:
-            look = minibatch.comparison(posterior)
+        trial = posterior.moving.rival
+    is_clear = trial is None and posterior.stale < STALE
+    if moves is not None and is_clear:
+        look = minibatch.comparison(posterior)
     found = visitor.visit(posterior, X, mean=mean, look=look)
-    if moves is not None and posterior.moving.rival is not None:
-        _accompany(moves, posterior, X, found, round, visitor)
     optimum = posterior.model.update(posterior.state, found.stats, round.scale)
+    lesson = None
+    if trial is not None:
+        lesson = _lesson(trial, posterior, X, found, round, visitor)
     with commit():
         _absorb(posterior, found, optimum, round, mean)
         posterior.n_seen += n_new
         posterior.record(monitor)
+        if trial is not None and lesson is not None:
+            _learn(trial, lesson)
     if moves is not None:
+        if trial is not None:
+            _prune_after_warm_up(moves, trial)
         n_docs = round.scale * X.shape[0]
-        _move(moves, posterior, X, found, n_docs, round.step, visitor)
+        _move(moves, posterior, X, found, n_docs, round.step, visitor, is_clear)
 
 
 def _absorb(
@@ -118,6 +126,57 @@ def _absorb(
         posterior.state = model.update_topic_prior(posterior.state, posterior.totals)
 
 
+@dataclass(frozen=True, slots=True)
+class _Lesson:
+    """What a rival takes from a minibatch."""
+
+    found: Collected
+    optimum: Any
+    round: Round
+    mean: bool
+    gain: float  # of the minibatch's bound, nats; nan while the rival is not judged
+
+
+def _lesson(
+    trial: rival.Rival,
+    posterior: Posterior,
+    X: sp.csr_array,
+    found: Collected,
+    round: Round,
+    visitor: Visitor,
+) -> _Lesson:
+    """Let the rival visit a minibatch that has not been absorbed; change nothing."""
+    other, mean = trial.posterior, trial.is_warming_up
+    theirs = visitor.visit(other, X, mean=mean)
+    optimum = other.model.update(other.state, theirs.stats, round.scale)
+    step = max(round.step, trial.step(found.stats.n_tokens))
+    gain = nan
+    if other.stale < STALE:
+        gain = rival.documents(other, theirs) - rival.documents(posterior, found)
+    return _Lesson(theirs, optimum, replace(round, step=step), mean, gain)
+
+
+def _learn(trial: rival.Rival, lesson: _Lesson) -> None:
+    found, round = lesson.found, lesson.round
+    _absorb(trial.posterior, found, lesson.optimum, round, lesson.mean)
+    trial.start *= 1.0 - round.step
+    trial.age += 1
+    if not isnan(lesson.gain):
+        trial.gains.append(lesson.gain)
+        trial.n_docs.append(len(found.n_tokens))
+
+
+def _prune_after_warm_up(moves: SplitMerge, trial: rival.Rival) -> None:
+    """End the rival's topics that have not found any documents."""
+    other = trial.posterior
+    if trial.is_pruned or trial.is_warming_up:
+        return
+    trial.is_pruned = True
+    ending = other.ids[moves.light(other.totals.topic_words.total)].tolist()
+    if ending:
+        apply(Remove(ending), other)
+
+
 def _move(
     moves: SplitMerge,
     posterior: Posterior,
@@ -126,15 +185,19 @@ def _move(
     n_docs: float,
     step_size: float,
     visitor: Visitor,
+    is_clear: bool,
 ) -> None:
-    """Change topics after a minibatch of a corpus of `n_docs` documents."""
+    """Change topics after a minibatch of a corpus of `n_docs` documents.
+
+    `is_clear` says that the totals were fit to judge the present topics by.
+    """
     moving = posterior.moving
     if moving.rival is not None:
         rival.decide(moves, posterior, n_docs)
     elif rival.may_begin(moves, posterior):
         moving.rival = rival.propose(posterior, X, found.doc_topic, n_docs)
         moving.start_afresh()
-    elif found.seen[0] is not None:  # somebody has looked
+    elif is_clear:
         columns = posterior.columns
         used = found.stats.topic_words.values.sum(axis=0)
         idle = posterior.ids[used < moves.prune_tokens].tolist()
@@ -152,29 +215,3 @@ def _move(
             visitor,
             rng,
         )
-
-
-def _accompany(
-    moves: SplitMerge,
-    posterior: Posterior,
-    X: sp.csr_array,
-    found: Collected,
-    round: Round,
-    visitor: Visitor,
-) -> None:
-    """Let the rival learn from a minibatch, and judge it if it is time."""
-    trial = posterior.moving.rival
-    other, mean = trial.posterior, trial.is_warming_up
-    theirs = visitor.visit(other, X, mean=mean)
-    if other.stale < STALE:
-        trial.judge(posterior, found, theirs)
-    optimum = other.model.update(other.state, theirs.stats, round.scale)
-    step = max(round.step, trial.step(found.stats.n_tokens))
-    _absorb(other, theirs, optimum, replace(round, step=step), mean)
-    trial.start *= 1.0 - step
-    trial.age += 1
-    if mean and not trial.is_warming_up:
-        light = other.totals.topic_words.total < moves.prune_mass
-        ending = other.ids[light][: len(other.ids) - 1].tolist()
-        if ending:
-            apply(Remove(ending), other)

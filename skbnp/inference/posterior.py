@@ -75,7 +75,7 @@ class Posterior:
         return replace(self, totals=replace(self.totals, topic_words=words))
 
     def adopt(self, rival: "Posterior") -> None:
-        """Take over what a rival that began as this one has learned.
+        """Take over what a rival that began as this one has learned: an update.
 
         Its log goes on from here; ids that came and went meanwhile are left out.
         """
@@ -85,13 +85,14 @@ class Posterior:
         merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
         passing = {name for (name,) in born & gone} - merged
         log = [
-            entry._replace(step=self.n_steps)
+            entry._replace(step=self.n_steps + 1)
             for entry in log
             if passing.isdisjoint(entry.parents + entry.children)
         ]
         with commit():
             self.state, self.totals, self.ids = rival.state, rival.totals, rival.ids
             self.stale = rival.stale
+            self.n_steps += 1
             self.lineage = [*self.lineage, *log]
 
     def document_step(

@@ -8,7 +8,7 @@ and with globals moved by the same step towards their optimum for the scaled sta
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -36,6 +36,9 @@ class Schedule(Protocol):
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
 
+    def afresh(self) -> "Schedule":
+        """Return the same for a posterior that has made no updates."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatchSchedule:
@@ -48,6 +51,10 @@ class BatchSchedule:
         if self.n_rows:
             rows = np.arange(self.n_rows)
             yield Round(rows, step=1.0, scale=1.0, ends_pass=True)
+
+    def afresh(self) -> "BatchSchedule":
+        """Return the same for a posterior that has made no updates."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +108,7 @@ class OnlineSchedule:
                 scale=total / (end - begin),
                 ends_pass=end == self.n_rows,
             )
+
+    def afresh(self) -> "OnlineSchedule":
+        """Return the same for a posterior that has made no updates."""
+        return replace(self, first_step=0)

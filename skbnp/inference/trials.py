@@ -49,17 +49,16 @@ class Trials:
             exact = self.learner.one_pass(monitor)
         else:
             exact = False
-            self._trial_pass(self.rival)
-            self.posterior.record(monitor)
+            self._trial_pass(self.rival, monitor)
         if self.rival is None and self._is_settled():
             self._propose()
         return exact and self.rival is None
 
-    def _trial_pass(self, rival: Memoized) -> None:
+    def _trial_pass(self, rival: Memoized, monitor: Monitor) -> None:
         rival.one_pass(None)
         self.rival_passes -= 1
         if self.rival_passes == 0:
-            self._decide(rival)
+            self._decide(rival, monitor)
 
     def _is_settled(self) -> bool:
         learner = self.learner
@@ -81,7 +80,8 @@ class Trials:
         rows = np.concatenate([round.rows for round in learner.schedule.one_pass(0)])
         counts = sp.csr_array(doc_topic(learner.memos))[np.argsort(rows)]
         plan = hdp_birth.PLANS[self.n_trials // 2 % len(hdp_birth.PLANS)]
-        rng = stream(self.posterior.entropy, Purpose.MOVE, self.n_trials)
+        place = (self.posterior.n_steps, self.n_trials)
+        rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
         posterior = hdp_birth.propose(
             self.posterior, learner.X, counts, plan, n_docs, rng
         )
@@ -99,17 +99,18 @@ class Trials:
         return Memoized(
             posterior,
             old.X,
-            old.schedule,
+            old.schedule.afresh(),
             old.visitor,
             warm_up=warm_up,
             moves=self.moves,
         )
 
-    def _decide(self, rival: Memoized) -> None:
+    def _decide(self, rival: Memoized, monitor: Monitor) -> None:
         """Keep the rival if its bound is higher, else forget it."""
         self.rival = None
         if rival.bound > self.learner.bound:
             self.posterior.adopt(rival.posterior)
+            self.posterior.record(monitor)
             rival.posterior = self.posterior
             self.learner = rival
             rival.rise, self.n_rejected = np.inf, 0

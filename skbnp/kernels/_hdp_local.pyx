@@ -76,12 +76,13 @@ def infer_documents(
     least `support * min(1, tokens)` expected tokens, leaves exact zeros elsewhere.
 
     The iteration starts from `tokens * share` (cold), or from what `doc_topic` holds
-    (remembered), or from both if both are given; the result with the higher bound
+    (remembered). If both are given, the result with the highest bound
 
         sum_w n_w log s_w + sum_k [lnG(prior_k + N_k) - lnG(prior_k) - N_k log e_k]
 
-    is kept, s_w = sum_l e_l weights_wl, N = doc_topic. So a document can take up topics
-    that it did not have, and yet never falls below the bound it had.
+    is kept, s_w = sum_l e_l weights_wl, N = doc_topic, and what was remembered may stay
+    but for the last pass. So a document can take up topics that it did not have, and
+    yet never falls below the bound it had.
 
     The responsibilities r_wk = e_k weights_wk / s_w are added to `word_topic` (where it
     has rows), and their entropy -sum_w n_w r_wk log r_wk to `entropy`; their factors e
@@ -100,7 +101,7 @@ def infer_documents(
     cdef Py_ssize_t doc, i, k, begin, n
     cdef bint cold = share.shape[0] > 0
     cdef bint collect = word_topic.shape[0] > 0, factors = doc_weights.shape[0] > 0
-    cdef double n_tokens, least, active, old_bound
+    cdef double n_tokens, least, active, bound, best
     if n_docs == 0 or counts.shape[0] == 0:
         doc_topic[:, :] = 0.0
         return
@@ -125,7 +126,7 @@ def infer_documents(
         raise ValueError("entropy is too small")
     if (cold and share.shape[0] != n_topics) or not (cold or remembered):
         raise ValueError("share must have an entry per topic where there is no start")
-    # The first part of the work space holds a second start.
+    # The first part of the work space holds the best result so far.
     cdef double *other = &work[0]
     cdef double *space = other + n_topics
     cdef double *topic
@@ -143,19 +144,29 @@ def infer_documents(
                     doc_weights[doc, :] = 0.0
                 continue
             least, active = support * fmin(1.0, n_tokens), low * fmin(1.0, n_tokens)
-            old_bound = 0.0
+            best = 0.0
+            if remembered and cold:
+                # A step over the support alone cannot fall below what it was.
+                best = skbnp_finish(
+                    n, &words[begin], &counts[begin], n_topics, &weights[0, 0],
+                    &prior[0], topic, space, least, True,
+                )
+                for k in range(n_topics):
+                    other[k] = topic[k]
             if remembered:
                 skbnp_iterate(
                     n, &words[begin], &counts[begin], n_topics, &weights[0, 0],
                     &prior[0], topic, space, max_iter, tol * n_tokens, active,
                 )
             if remembered and cold:
-                old_bound = skbnp_finish(
+                bound = skbnp_finish(
                     n, &words[begin], &counts[begin], n_topics, &weights[0, 0],
                     &prior[0], topic, space, least, True,
                 )
-                for k in range(n_topics):
-                    other[k] = topic[k]
+                if bound > best:
+                    best = bound
+                    for k in range(n_topics):
+                        other[k] = topic[k]
             if cold:
                 for k in range(n_topics):
                     topic[k] = n_tokens * share[k]
@@ -163,14 +174,11 @@ def infer_documents(
                     n, &words[begin], &counts[begin], n_topics, &weights[0, 0],
                     &prior[0], topic, space, max_iter, tol * n_tokens, active,
                 )
-            if (
-                skbnp_finish(
-                    n, &words[begin], &counts[begin], n_topics, &weights[0, 0],
-                    &prior[0], topic, space, least, remembered and cold,
-                ) < old_bound
-                and remembered
-                and cold
-            ):
+            bound = skbnp_finish(
+                n, &words[begin], &counts[begin], n_topics, &weights[0, 0],
+                &prior[0], topic, space, least, remembered and cold,
+            )
+            if remembered and cold and bound < best:
                 for k in range(n_topics):
                     topic[k] = other[k]
                 skbnp_finish(

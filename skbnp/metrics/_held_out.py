@@ -122,7 +122,9 @@ def held_out_log_likelihood(
 
     Each document's topic proportions are inferred from its observed tokens with topics
     and Dirichlet prior held fixed, by the variational fixed point
-    (Eqs. (3) and (4) of [1]_ with log phi in place of E[log phi]); then
+    (Eqs. (3) and (4) of [1]_ with log phi in place of E[log phi]), iterated until
+    counts change by less than 0.001 per token, at most 100 times; topics with fewer
+    than 0.1 tokens of a document sit out until the others have settled. Then
 
         sum_jw held_jw log( sum_k pibar_jk phi_kw ) / sum_jw held_jw,
 

@@ -13,6 +13,7 @@ __all__ = [
     "every_estimator",
     "every_method",
     "fresh",
+    "still",
     "takes_counts_only",
 ]
 
@@ -28,7 +29,8 @@ _SMALL = {
 #: A new estimator joins the checks here.
 INSTANCES = {
     "HDP-online": HDP(learning_method="online", **_SMALL),
-    "HDP-batch": HDP(learning_method="batch", **_SMALL),
+    "HDP-memoized": HDP(learning_method="memoized", **_SMALL),
+    "HDP-batch": HDP(learning_method="batch", split_merge=False, **_SMALL),
 }
 
 #: What reads a fitted estimator and data; an estimator has some of them.
@@ -46,6 +48,13 @@ def fresh(estimator, **changes):
     return clone(estimator).set_params(
         **{name: value for name, value in changes.items() if name in known}
     )
+
+
+def still(estimator):
+    """Set to learn without moves: each visit is an update, and K stays as it is."""
+    if "split_merge" in estimator.get_params():
+        estimator.set_params(split_merge=False)
+    return estimator
 
 
 def every_estimator(wanted=lambda estimator: True):

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 from unittest import mock
 
-from skbnp.inference.engine import Posterior
+from skbnp.inference.posterior import Posterior
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]
 

@@ -15,9 +15,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from checks.corpora import topic_counts
-from checks.estimators import INSTANCES, fresh
+from checks.estimators import INSTANCES, fresh, still
 from checks.failures import fit_updates
 from checks.states import differences, learned
+from checks.test_failed_calls import check_usable
+from skbnp.estimators import SplitMerge
+from skbnp.inference import online
+from skbnp.inference.moves import rival
 
 MAIN = threading.main_thread().ident
 
@@ -89,7 +93,7 @@ def interrupt_long_fit(estimator, n_jobs, *, early):
     # One visit of all documents takes a fraction of a second, or several seconds.
     X = topic_counts(3000 if early else 600, 400, length=150.0)
     estimator = fresh(
-        estimator,
+        still(estimator),
         n_components=60,
         batch_size=150,
         max_iter=100000,
@@ -115,7 +119,7 @@ def interrupt_long_fit(estimator, n_jobs, *, early):
 def interrupt_every_line(estimator, n_jobs, *, method):
     """Ctrl-C at each line of the engine, once at its first visits and once later."""
     X = topic_counts(40, 12)
-    estimator = fresh(estimator, n_jobs=n_jobs, max_iter=2)
+    estimator = fresh(still(estimator), n_jobs=n_jobs, max_iter=3)
     if method == "partial_fit":
         estimator.partial_fit(X)
     twins, places, found = {}, list_lines(estimator, method, X), []
@@ -141,6 +145,30 @@ def interrupt_every_line(estimator, n_jobs, *, method):
     return {"n_places": len(places), "found": found}
 
 
+def interrupt_moves(estimator, n_jobs):
+    """Ctrl-C at every fourth line of moves, trials and the ends of passes.
+
+    Each is a complete step by itself, so there is no twin to compare with.
+    """
+    X, found = topic_counts(24, 12), []
+    rival.SHORTEST, rival.STARTED = 1, 1.0  # trials of a few minibatches
+    rival.WINDOW, rival.EVERY, rival.LONGEST, online.STALE = 2, 1, 2, 0.9
+    moves = SplitMerge(quiet=1, trial_warm_up=1, trial_passes=1, prune_mass=5.0)
+    estimator = fresh(estimator, split_merge=moves, n_jobs=n_jobs, max_iter=10)
+    places = [p for p in list_lines(estimator, "fit", X, MOVING) if p[2] == 0]
+    places = places[::4]
+    for place in places:
+        victim = fresh(estimator)
+        raised = run_until(place, lambda: victim.fit(X), MOVING)  # noqa: B023
+        try:
+            assert raised, "no KeyboardInterrupt"
+            check_usable(victim, X)
+            check_usable(victim.partial_fit(X), X)
+        except Exception as error:
+            found.append([*place, type(error).__name__, str(error)[:300]])
+    return {"n_places": len(places), "found": found}
+
+
 def again(estimator, method, X):
     """Return what the call begins from: a new estimator, or one amid a stream."""
     victim = fresh(estimator)
@@ -161,11 +189,15 @@ def twin(estimator, method, X, n_updates):
 #: nothing is learned; compiled code and helpers are interrupted on their way back.
 WATCHED = {
     ("engine.py", "learn"),
-    ("engine.py", "update"),
-    ("engine.py", "absorb"),
-    ("engine.py", "refresh"),
-    ("engine.py", "collect"),
-    ("engine.py", "update_topic_prior"),
+    ("online.py", "one_pass"),
+    ("online.py", "advance"),
+    ("online.py", "_absorb"),
+    ("memoized.py", "one_pass"),
+    ("memoized.py", "_visit"),
+    ("memoized.py", "_end_pass"),
+    ("memoized.py", "_refresh"),
+    ("posterior.py", "collect"),
+    ("posterior.py", "record"),
     ("monitor.py", "record"),
     ("monitor.py", "end_pass"),
     ("statistics.py", "absorb"),
@@ -177,7 +209,30 @@ WATCHED = {
 }
 
 
-def walk(on_line, call):
+#: And those in which moves change a model.
+MOVING = {
+    ("trials.py", "one_pass"),
+    ("trials.py", "_propose"),
+    ("trials.py", "_birth"),
+    ("trials.py", "_death"),
+    ("trials.py", "_decide"),
+    ("memoized.py", "one_pass"),
+    ("memoized.py", "_end_pass"),
+    ("memoized.py", "_merge"),
+    ("memoized.py", "prune"),
+    ("online.py", "_move"),
+    ("online.py", "_accompany"),
+    ("rival.py", "decide"),
+    ("rival.py", "propose"),
+    ("posterior.py", "adopt"),
+    ("minibatch.py", "merge"),
+    ("minibatch.py", "prune"),
+    ("minibatch.py", "split"),
+    ("edits.py", "apply"),
+}
+
+
+def walk(on_line, call, watched=WATCHED):
     """Call with `on_line(file, line)` before each line of the watched functions."""
 
     def local(frame, event, argument):
@@ -187,8 +242,8 @@ def walk(on_line, call):
 
     def trace(frame, event, argument):
         code = frame.f_code
-        watched = (Path(code.co_filename).name, code.co_name) in WATCHED
-        return local if watched else None
+        place = (Path(code.co_filename).name, code.co_name)
+        return local if place in watched else None
 
     sys.settrace(trace)
     try:
@@ -197,7 +252,7 @@ def walk(on_line, call):
         sys.settrace(None)
 
 
-def list_lines(estimator, method, X):
+def list_lines(estimator, method, X, watched=WATCHED):
     """List (file, line, how often before) of the first and the third visit of lines."""
     visits = {}
 
@@ -205,7 +260,7 @@ def list_lines(estimator, method, X):
         visits[place] = visits.get(place, 0) + 1
 
     victim = again(estimator, method, X)
-    walk(note, lambda: getattr(victim, method)(X))
+    walk(note, lambda: getattr(victim, method)(X), watched)
     return [
         (*place, number)
         for place, total in visits.items()
@@ -214,7 +269,7 @@ def list_lines(estimator, method, X):
     ]
 
 
-def run_until(place, call):
+def run_until(place, call, watched=WATCHED):
     """Send SIGINT before the line; whether KeyboardInterrupt came out."""
     visits = [0]
 
@@ -225,7 +280,7 @@ def run_until(place, call):
             visits[0] += 1
 
     try:
-        walk(strike, call)
+        walk(strike, call, watched)
     except KeyboardInterrupt:
         return True
     return False
@@ -238,6 +293,7 @@ SCENARIOS = {
     "lines-partial_fit": lambda e, n_jobs: interrupt_every_line(
         e, n_jobs, method="partial_fit"
     ),
+    "moves": interrupt_moves,
 }
 
 if __name__ == "__main__":

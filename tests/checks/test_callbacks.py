@@ -215,12 +215,13 @@ def test_held_out_monitor_records_the_score_of_each_pass(estimator, counts):
     monitor = HeldOutMonitor(counts[40:])
     estimator.set_callbacks(monitor).fit(counts[:40])
     expected = [
-        fresh(estimator, max_iter=number).fit(counts[:40]).score(counts[40:])
-        for number in (1, 2, 3)
+        fresh(estimator, max_iter=number).fit(counts[:40]) for number in (1, 2, 3)
     ]
-    assert monitor.history_["score"] == expected
+    scores = [fitted.score(counts[40:]) for fitted in expected]
+    assert monitor.history_["score"] == scores
     assert monitor.history_["step"][-1] == estimator.history_["step"][-1]
-    assert monitor.history_["n_components"] == [4, 4, 4]
+    sizes = [fitted.n_components_ for fitted in expected]
+    assert monitor.history_["n_components"] == sizes
     assert (np.diff(monitor.history_["seconds"]) > 0).all()
 
 

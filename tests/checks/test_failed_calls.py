@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from checks.bad_input import CORRUPT, KINDS, VALUES
-from checks.estimators import every_estimator, every_method, fresh
+from checks.estimators import every_estimator, every_method, fresh, still
 from checks.failures import Failure, failing_visit, fit_updates
 from checks.states import assert_same, learned, snapshot
 from skbnp import HDP
@@ -44,6 +44,22 @@ def check_failure_leaves_unfitted(estimator, method, X):
     with pytest.raises(Failure):
         getattr(estimator, method)(X)
     assert not estimator.__sklearn_is_fitted__()
+
+
+def check_usable(estimator, X):
+    """Raise unless topics, log and trace agree and evaluations are finite."""
+    n_components = estimator.n_components_
+    assert len(estimator.topic_weights_) == n_components
+    assert estimator.components_.shape == (n_components, X.shape[1])
+    alive = set()
+    for entry in estimator.lineage_:
+        alive = (alive - set(entry.parents)) | set(entry.children)
+    assert alive == set(estimator.component_ids_.tolist())
+    steps = estimator.history_["step"]
+    assert len({len(trace) for trace in estimator.history_.values()}) == 1
+    assert (steps or [0])[-1] == estimator._posterior.n_steps
+    np.testing.assert_allclose(estimator.transform(X).sum(axis=1), 1.0)
+    assert np.isfinite([estimator.score(X), estimator.elbo(X), estimator.elbo_]).all()
 
 
 @every_method("fit", "partial_fit", "fit_transform")
@@ -106,7 +122,7 @@ def test_failure_in_the_first_minibatch_of_a_chunk_leaves_no_trace(fitted, count
 def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(
     fitted, number, counts
 ):
-    other = copy.deepcopy(fitted)
+    other = copy.deepcopy(still(fitted))
     with failing_visit(number), pytest.raises(Failure):
         fitted.partial_fit(counts)
     # 60 documents at most 16 at a time are four minibatches of 15.
@@ -118,7 +134,7 @@ def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(
 def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
     estimator, counts
 ):
-    posteriors = []
+    posteriors, estimator = [], still(estimator)
     with (
         failing_visit(3, visited=lambda p: posteriors.append(copy.deepcopy(p))),
         pytest.raises(Failure),
@@ -130,7 +146,7 @@ def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
 
 @every_estimator()
 def test_stream_goes_on_after_a_failure_as_if_the_chunk_had_ended_there(fitted, counts):
-    other = copy.deepcopy(fitted)
+    other = copy.deepcopy(still(fitted))
     with failing_visit(2), pytest.raises(Failure):
         fitted.partial_fit(counts)
     other.partial_fit(counts[:15]).partial_fit(counts[15:])
@@ -140,7 +156,7 @@ def test_stream_goes_on_after_a_failure_as_if_the_chunk_had_ended_there(fitted, 
 @every_estimator()
 @pytest.mark.parametrize("error", [Failure, MemoryError, KeyboardInterrupt])
 def test_failure_in_fit_leaves_the_complete_updates(estimator, error, counts):
-    other = fit_updates(fresh(estimator), counts, 2)
+    other = fit_updates(fresh(still(estimator)), counts, 2)
     with failing_visit(3, error), pytest.raises(error):
         estimator.fit(counts)
     assert_same(learned(other), learned(estimator))
@@ -151,9 +167,24 @@ def test_failure_in_fit_leaves_the_complete_updates(estimator, error, counts):
 def test_estimator_is_usable_after_a_failure_in_fit(estimator, counts):
     with failing_visit(3), pytest.raises(Failure):
         estimator.fit(counts)
-    assert np.isfinite(estimator.score(counts))
-    assert estimator.history_["n_components"][-1] == estimator.n_components_
-    assert np.isfinite(estimator.elbo_)
+    check_usable(estimator, counts)
+
+
+@every_estimator()
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(n, (Failure, KeyboardInterrupt)[n % 2]) for n in range(2, 24)],
+)
+def test_failure_in_any_visit_of_a_long_fit_leaves_a_consistent_estimator(
+    estimator, number, error, counts
+):
+    """Visits of moves and of trials, too."""
+    estimator.set_params(max_iter=30)
+    with failing_visit(number, error), pytest.raises(error):
+        estimator.fit(counts)
+    check_usable(estimator, counts)
+    estimator.partial_fit(counts)
+    check_usable(estimator, counts)
 
 
 @every_estimator()
@@ -204,6 +235,14 @@ def test_check_fails_where_a_refused_later_call_leaves_a_trace(counts):
         check_failure_leaves(wrong, "fit", -counts)
 
 
+@pytest.mark.parametrize("name", ["component_ids_", "topic_weights_", "lineage_"])
+def test_check_fails_on_an_estimator_that_is_not_consistent(name, counts):
+    wrong = HDP(4, max_iter=1, random_state=0).fit(counts)
+    setattr(wrong, name, getattr(wrong, name)[:-1])
+    with pytest.raises(AssertionError):
+        check_usable(wrong, counts)
+
+
 def test_check_fails_where_a_call_that_should_fail_succeeds(counts):
     with pytest.raises(pytest.fail.Exception):
         check_failure_leaves(HDP(4, max_iter=1), "fit", counts)
@@ -211,4 +250,6 @@ def test_check_fails_where_a_call_that_should_fail_succeeds(counts):
 
 def test_updates_are_counted(counts):
     with pytest.raises(AssertionError, match="not more than 3 updates"):
-        fit_updates(HDP(4, learning_method="batch", max_iter=3, tol=0), counts, 3)
+        fit_updates(
+            still(HDP(4, learning_method="batch", max_iter=3, tol=0)), counts, 3
+        )

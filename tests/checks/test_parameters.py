@@ -34,6 +34,7 @@ _NO_PAIR = [
 #: Values that an estimator with the parameter must refuse.
 BAD = {
     "n_components": _COUNT,
+    "max_components": [c for c in _COUNT if c is not None],
     "learning_method": ["Batch", "svi", "", 1, None, True],
     "doc_concentration": _POSITIVE,
     "corpus_concentration": _POSITIVE,
@@ -156,6 +157,9 @@ def test_constructor_accepts_and_keeps_whatever_it_is_given(estimator):
         ("random_state", None),
         ("random_state", 2**32 - 1),
         ("warm_up", 0),
+        ("max_components", 4),
+        ("max_components", np.int64(5)),
+        ("max_components", None),
     ],
 )
 def test_parameter_on_the_border_of_its_range_is_accepted(
@@ -165,6 +169,16 @@ def test_parameter_on_the_border_of_its_range_is_accepted(
         estimator.set_params(**{name: value})
     distr = estimator.fit(counts).transform(counts)
     assert np.isfinite(distr).all()
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@every_estimator()
+def test_a_limit_below_the_start_is_refused(estimator, method, counts):
+    estimator.set_params(max_components=3)
+    before = set(vars(estimator))
+    with pytest.raises(ValueError, match="max_components=3 must be at least n_comp"):
+        getattr(estimator, method)(counts)
+    assert set(vars(estimator)) == before
 
 
 # -- negative controls -----------------------------------------------------------------

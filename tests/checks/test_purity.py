@@ -216,9 +216,12 @@ def test_learning_does_not_depend_on_the_order_of_the_vocabulary(
     stream = _hdp.stream
     monkeypatch.setattr(_hdp, "stream", lambda *name: NoNoise(stream(*name)))
     order = np.random.default_rng(seed).permutation(counts.shape[1])
-    one = batch_like(estimator).fit(counts)
-    two = batch_like(estimator).fit(counts[:, order])
-    np.testing.assert_allclose(one.components_[:, order], two.components_, **ROUNDING)
+    # Where a new and a remembered start lead to one optimum, rounding chooses between
+    # them; documents must reach it for the choice not to matter.
+    estimator = batch_like(estimator).set_params(max_doc_update_iter=1000)
+    one = fresh(estimator).fit(counts)
+    two = fresh(estimator).fit(counts[:, order])
+    np.testing.assert_allclose(one.components_[:, order], two.components_, rtol=1e-9)
 
 
 # -- negative controls -----------------------------------------------------------------

@@ -15,6 +15,7 @@ from checks.estimators import (
     every_estimator,
     every_method,
     fresh,
+    still,
 )
 from checks.states import assert_same, differences, learned
 from skbnp import HDP
@@ -159,7 +160,7 @@ def test_document_of_one_token_has_nothing_to_score(fitted):
 
 @every_estimator()
 def test_one_component_explains_every_document(estimator, counts):
-    estimator = fresh(estimator, n_components=1).fit(counts)
+    estimator = fresh(estimator, n_components=1, max_components=1).fit(counts)
     assert (estimator.transform(counts) == 1.0).all()
 
 
@@ -167,7 +168,7 @@ def test_one_component_explains_every_document(estimator, counts):
 def test_one_topic_is_the_distribution_of_words(estimator, counts):
     # Batch learning of one topic counts words; online learning averages minibatches.
     estimator = fresh(estimator, n_components=1, batch_size=60, learning_offset=0.0)
-    estimator.set_params(learning_decay=1.0, max_iter=1).fit(counts)
+    still(estimator).set_params(learning_decay=1.0, max_iter=1).fit(counts)
     expected = counts.sum(axis=0) + estimator.topic_word_prior_
     np.testing.assert_allclose(estimator.components_[0], expected, rtol=1e-12)
 
@@ -175,6 +176,8 @@ def test_one_topic_is_the_distribution_of_words(estimator, counts):
 @every_count_model()
 def test_more_topics_than_documents_are_allowed(estimator, counts):
     estimator = fresh(estimator, n_components=30).fit(counts[:3])
+    assert estimator.transform(counts).shape == (60, estimator.n_components_)
+    still(estimator).fit(counts[:3])
     assert estimator.transform(counts).shape == (60, 30)
     assert np.isfinite(estimator.score(counts))
 

@@ -104,6 +104,7 @@ def test_halves_of_a_topic_merge_into_it(hdp, X):
 
 
 def test_learning_goes_on_after_edits(hdp, X):
+    hdp.set_params(split_merge=False)
     hdp.merge_components([5, 1]).drop_components([2])
     hdp.partial_fit(X[:100])
     assert_array_equal(hdp.component_ids_, [0, 3, 4, 5, 6, 7])

@@ -13,7 +13,6 @@ from skbnp.datasets import make_bars
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 OPTIONS = {
-    "split_merge": True,
     "batch_size": 200,
     "learning_offset": 1,
     "learning_decay": 0.5,
@@ -41,9 +40,24 @@ def n_found(hdp, bars):
     return int((distance[linear_sum_assignment(distance)] < 0.3).sum())
 
 
+#: Passes that each way to learn needs, and settings of its own.
+METHODS = {
+    "online": {"max_iter": 10},
+    "memoized": {"max_iter": 20},
+    "batch": {"max_iter": 30, "warm_up": 5},
+}
+each_method = pytest.mark.parametrize("method", METHODS)
+
+
+def bars_model(n_components, method, **settings):
+    options = OPTIONS | METHODS[method] | {"learning_method": method} | settings
+    return HDP(n_components, **options)
+
+
+@each_method
 @pytest.mark.parametrize("n_components", [2, 20, 60])
-def test_all_bars_are_found_from_any_start(n_components, bars, X):
-    hdp = HDP(n_components, max_iter=10, **OPTIONS).fit(X)
+def test_all_bars_are_found_from_any_start(n_components, method, bars, X):
+    hdp = bars_model(n_components, method).fit(X)
     assert hdp.n_components_ in (20, 21)
     assert n_found(hdp, bars) == 20
     test = bars.data[2000:]
@@ -51,8 +65,9 @@ def test_all_bars_are_found_from_any_start(n_components, bars, X):
     assert abs(hdp.score(test) - truth) < 0.03
 
 
-def test_without_moves_two_topics_stay_two(bars, X):
-    hdp = HDP(2, max_iter=8, **{**OPTIONS, "split_merge": False}).fit(X)
+@each_method
+def test_without_moves_two_topics_stay_two(method, bars, X):
+    hdp = bars_model(2, method, split_merge=False, max_iter=8).fit(X)
     assert hdp.n_components_ == 2
     assert n_found(hdp, bars) == 0
 
@@ -72,13 +87,15 @@ def test_lineage_tells_where_every_topic_came_from(grown):
 
 
 def test_history_counts_accepted_moves(grown):
-    kinds = [entry.kind for entry in grown.lineage_]
     history = grown.history_
-    # The last splits come after the last record.
-    assert 0 <= kinds.count("split") - history["n_splits"][-1] <= 1
-    assert history["n_merges"][-1] == kinds.count("merge")
-    assert (np.diff(history["n_splits"]) >= 0).all()
-    assert history["n_splits"][-1] > 5
+    # The moves of a step come after its record.
+    last = history["step"][-1]
+    kinds = [entry.kind for entry in grown.lineage_ if entry.step < last]
+    for kind in ("birth", "split", "merge"):
+        counted = history[f"n_{kind}s"]
+        assert (np.diff(counted) >= 0).all()
+        assert counted[-1] == kinds.count(kind)
+    assert history["n_splits"][-1] + history["n_births"][-1] > 5
 
 
 def test_weights_and_shapes_stay_consistent(grown, X):
@@ -95,9 +112,15 @@ def same(one, other):
     assert one.lineage_ == other.lineage_
 
 
-def test_moves_do_not_depend_on_the_number_of_threads(grown, X):
-    for n_jobs in (2, 3, -1):
-        same(grown, HDP(3, max_iter=3, n_jobs=n_jobs, **OPTIONS).fit(X))
+@pytest.mark.parametrize("method", ["online", "memoized"])
+def test_moves_do_not_depend_on_the_number_of_threads(method, X):
+    one, two, three = (
+        bars_model(3, method, max_iter=12, n_jobs=n_jobs).fit(X[:400])
+        for n_jobs in (1, 2, 3)
+    )
+    assert len(one.lineage_) > 5
+    same(one, two)
+    same(one, three)
 
 
 def test_another_seed_takes_another_way(grown, X):
@@ -120,9 +143,42 @@ def test_there_are_no_moves_during_the_warm_up(X):
     assert len(hdp.lineage_) == 1
 
 
-def test_batch_learning_has_no_moves_of_minibatches(X):
-    with pytest.raises(ValueError, match="split_merge needs learning_method='online'"):
-        HDP(3, learning_method="batch", split_merge=True).fit(X)
+@each_method
+@pytest.mark.parametrize("limit", [3, 8])
+def test_the_limit_is_never_exceeded(method, limit, X):
+    hdp = bars_model(3, method, max_components=limit, max_iter=12).fit(X[:500])
+    assert max(hdp.history_["n_components"]) <= limit
+    assert hdp.n_components_ <= limit
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_tiny_corpora_can_be_learned_with_moves(method, rows, X):
+    """More topics than documents; documents without tokens among them."""
+    few = sp.vstack([X[:rows], sp.csr_array((2, 100))], format="csr")
+    hdp = bars_model(20, method, max_iter=15).fit(few)
+    assert_allclose(hdp.transform(few).sum(axis=1), 1.0)
+    assert np.isfinite([hdp.elbo_, hdp.score(few)]).all()
+
+
+@each_method
+def test_a_corpus_without_tokens_can_be_learned_with_moves(method):
+    empty = sp.csr_array((3, 100))
+    hdp = bars_model(5, method, max_iter=8).fit(empty)
+    assert_allclose(hdp.transform(empty).sum(axis=1), 1.0)
+    assert np.isfinite(hdp.elbo_)
+
+
+def test_what_users_change_does_not_reach_the_posterior(X):
+    """Neither the counts that were learned from, nor any attribute."""
+    data = X[:300].copy()
+    hdp = bars_model(3, "memoized", max_iter=4).fit(data)
+    before = pickle.dumps(hdp._posterior)
+    data.data[:] = 7.0
+    for name in ("topic_weights_", "component_ids_", "components_"):
+        getattr(hdp, name)[:] = 0
+    hdp.lineage_.clear()
+    assert pickle.dumps(hdp._posterior) == before
 
 
 def test_a_stream_keeps_learning_topics(X):

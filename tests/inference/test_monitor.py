@@ -11,6 +11,8 @@ from skbnp.datasets import make_bars
 from skbnp.inference import monitor as module
 from skbnp.inference.monitor import Monitor, new_history, shown
 
+MOVES = {"n_births": 3, "n_splits": 2, "n_merges": 1}
+
 
 class Clock:
     """A clock that is set by hand."""
@@ -35,38 +37,39 @@ def clock(monkeypatch):
 def test_record_adds_one_entry_to_every_list(clock):
     monitor = Monitor(new_history())
     clock.now += 1.5
-    monitor.record(1, 20)
+    monitor.record(1, 20, MOVES)
     monitor.end_pass(-3.0, settling=True)
     assert monitor.history == {
         "step": [1],
         "seconds": [1.5],
         "n_components": [20],
         "elbo": [-3.0],
-        "n_splits": [0],
-        "n_merges": [0],
+        "n_births": [3],
+        "n_splits": [2],
+        "n_merges": [1],
     }
 
 
 def test_bound_that_was_not_evaluated_is_nan():
     monitor = Monitor(new_history())
-    monitor.record(1, 20)
+    monitor.record(1, 20, MOVES)
     assert math.isnan(monitor.history["elbo"][0])
 
 
 def test_seconds_run_on_from_an_earlier_trace(clock):
     first = Monitor(new_history())
     clock.now += 2.0
-    first.record(1, 20)
+    first.record(1, 20, MOVES)
     clock.now += 50.0  # between two fits
     second = Monitor(first.history)
     clock.now += 1.0
-    second.record(2, 20)
+    second.record(2, 20, MOVES)
     assert first.history["seconds"] == [2.0, 3.0]
 
 
 def test_histories_are_independent():
     one, other = new_history(), new_history()
-    Monitor(one).record(1, 20)
+    Monitor(one).record(1, 20, MOVES)
     assert other["step"] == []
 
 

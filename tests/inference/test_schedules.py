@@ -142,14 +142,26 @@ def test_stream_of_known_length_scales_by_it():
 
 
 def test_batch_pass_is_one_round_of_all_rows_that_forgets_the_old_totals():
-    (round,) = BatchSchedule().one_pass(3)
-    assert round.rows is None
+    (round,) = BatchSchedule(7).one_pass(3)
+    np.testing.assert_array_equal(round.rows, np.arange(7))
     assert (round.step, round.scale, round.ends_pass) == (1.0, 1.0, True)
 
 
+def test_batch_pass_without_rows_has_no_round():
+    assert rounds(BatchSchedule(0), 0) == []
+
+
+def test_order_stays_where_batches_are_remembered():
+    fixed = replace(ONLINE, reshuffle=False)
+    orders = {tuple(rows_of(fixed, number)) for number in range(5)}
+    assert orders == {tuple(rows_of(ONLINE, 0))}
+
+
 def fit_both(**settings):
+    """Without memory there is nothing to refresh: `warm_up` 1 is online learning."""
     X = make_bars(200, side=4, n_words=40, random_state=0).data
-    settings = {"max_iter": 1, "tol": 0, "random_state": 0, **settings}
+    still = {"split_merge": False, "max_iter": 1, "tol": 0, "random_state": 0}
+    settings = still | settings
     online = HDP(
         8, learning_method="online", learning_offset=0, batch_size=200, **settings
     ).fit(X)
@@ -173,7 +185,7 @@ def test_one_online_step_on_the_corpus_has_the_topics_of_a_batch_update(
 def test_one_online_step_on_the_corpus_is_a_batch_update_without_refreshed_tangents(
     warm_up, monkeypatch
 ):
-    monkeypatch.setattr("skbnp.inference.engine.N_REFRESHES", 1)
+    monkeypatch.setattr("skbnp.inference.memoized.N_REFRESHES", 0)
     online, batch = fit_both(warm_up=warm_up)
     for name in ("topic_weights_", "doc_concentration_", "corpus_concentration_"):
         np.testing.assert_allclose(
@@ -193,5 +205,6 @@ def test_smaller_first_step_has_other_topics():
     """The control of the comparisons above: rho < 1."""
     X = make_bars(200, side=4, n_words=40, random_state=0).data
     settings = {"max_iter": 1, "batch_size": 200, "random_state": 0}
+    settings["split_merge"] = False
     full, part = (HDP(8, learning_offset=tau, **settings).fit(X) for tau in (0, 1))
     assert np.abs(full.components_ / part.components_ - 1).max() > 1e-3

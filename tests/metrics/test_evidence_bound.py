@@ -21,8 +21,8 @@ from models.test_hdp_surrogate import (
 from reference import hdp_direct, hdp_surrogate
 from skbnp import HDP
 from skbnp.datasets import make_bars
-from skbnp.inference.posterior import LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.posterior import LocalStop
 from skbnp.metrics import _evidence, evidence_bound
 from skbnp.models.statistics import WordTopics
 
@@ -240,7 +240,9 @@ def forty():
 
 def test_bound_is_highest_near_the_true_number_of_topics(forty):
     X, hdp = forty
-    models = {k: HDP(k, split_merge=False, random_state=0).fit(X) for k in (2, 10, 20)} | {40: hdp}
+    models = {
+        k: HDP(k, split_merge=False, random_state=0).fit(X) for k in (2, 10, 20)
+    } | {40: hdp}
     bounds = {k: evidence_bound(model, X) for k, model in models.items()}
     assert models[max(bounds, key=bounds.get)].n_active_components_ == 20
     assert bounds[2] < bounds[10] < bounds[20], "which finds 19"

@@ -7,8 +7,9 @@ import scipy.sparse as sp
 from reference import hdp_direct
 from skbnp.metrics import held_out_log_likelihood
 
-#: The fold-in that the package documents: iterations, mean change per token, support.
-FOLD_IN = (100, 1e-3, 1e-9)
+#: The fold-in that the package documents: iterations, mean change per token, support,
+#: and expected tokens below which a topic is left out of iterations.
+FOLD_IN = (100, 1e-3, 1e-9, 0.1)
 PRIORS = {
     "scalar": 0.3,
     "per topic": [0.9, 0.1, 0.02, 2.0],

@@ -1,5 +1,6 @@
 """The model's objective and updates against brute force and first principles."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,10 @@ from scipy.special import psi
 
 from reference import hdp_direct as reference
 from skbnp.inference.batch import Batch
-from skbnp.inference.engine import LocalStop, Posterior, update_from_all
 from skbnp.inference.executor import Executor
-from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.memoized import Memoized
+from skbnp.inference.posterior import LocalStop, Posterior, Visitor
+from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp_direct import (
     DirectHDP,
     HDPState,
@@ -48,16 +50,15 @@ def random_posterior(rng, n_topics, n_words, *, learn=True):
     return Posterior(model, state, model.start(state, topics), np.arange(n_topics), [])
 
 
-def responsibilities(posterior, counts, doc_topic):
-    """The r of a visit, by the transcription, from the expected counts that it kept."""
-    held = posterior.totals.topic_words.dense() + posterior.state.topic_word_prior
-    log_weights = psi(held) - psi(held.sum(axis=0))
-    return [
-        reference.document_step(
-            row, log_weights, posterior.state.doc_prior, start, 50, 1e-9, 1e-9
-        )[1]
-        for row, start in zip(counts, doc_topic, strict=True)
-    ]
+def responsibilities(views, counts, n_topics):
+    """The r of a visit, one (n_words, K) per document, from its factors."""
+    r = np.zeros((*counts.shape, n_topics))
+    for visit in views:
+        block = visit.block
+        weights = visit.doc_weights[visit.row] * visit.word_weights[block.indices]
+        rows = np.arange(len(r))[block.rows][visit.row]
+        r[rows, block.words[block.indices]] = weights / visit.norms[:, None]
+    return list(r)
 
 
 def collected(posterior, counts):
@@ -65,11 +66,9 @@ def collected(posterior, counts):
     batch = Batch.from_counts(sp.csr_array(counts))
     with Executor(1) as executor:
         step = posterior.document_step(batch, EXACT)
-        fresh, doc_topic, n_tokens = posterior.collect(step, batch, executor)
-    cold = posterior.model.cold_share(posterior.state)
-    starts = counts.sum(axis=1)[:, None] * cold
-    r = responsibilities(posterior, counts, starts)
-    return fresh, doc_topic, n_tokens, r
+        found = posterior.collect(step, batch, executor, look=copy.copy)
+    r = responsibilities(found.seen, counts, posterior.state.n_components)
+    return found.stats, found.doc_topic, found.n_tokens, r
 
 
 def as_totals(fresh, n_words):
@@ -203,8 +202,8 @@ def fitted(posterior, counts, n_updates):
     with Executor(1) as executor:
         for _ in range(n_updates):
             step = frozen.document_step(batch, EXACT)
-            fresh, _, _ = frozen.collect(step, batch, executor)
-            frozen.totals = as_totals(fresh, counts.shape[1])
+            found = frozen.collect(step, batch, executor)
+            frozen.totals = as_totals(found.stats, counts.shape[1])
     return frozen.model.objective(frozen.state, frozen.totals)
 
 
@@ -224,20 +223,14 @@ def ascent(rng, learn, n_passes=8):
     # A prior that pins the corpus concentration: each value has a scale of its own.
     posterior.model = replace(posterior.model, corpus_prior=(1e15, 1e15))
     posterior.state = replace(posterior.state, corpus_concentration=1.0)
-    batch = Batch.from_counts(sp.csr_array(counts))
-    trace, remembered, monitor = [], None, Monitor(new_history())
-    with Executor(1) as executor:
-        for _ in range(n_passes):
-            remembered = update_from_all(
-                posterior,
-                batch,
-                EXACT,
-                executor,
-                monitor,
-                mean=False,
-                remembered=remembered,
-            )
-            trace.append(sum(posterior.objective().values()) * counts.sum())
+    X, visitor = sp.csr_array(counts), Visitor(EXACT, Executor(1))
+    learner = Memoized(
+        posterior, X, BatchSchedule(X.shape[0]), visitor, warm_up=0, moves=None
+    )
+    trace = []
+    for _ in range(n_passes):
+        learner.one_pass(None)
+        trace.append(sum(posterior.objective().values()) * counts.sum())
     return trace
 
 
@@ -468,7 +461,7 @@ def test_the_bound_after_a_merge_lies_below_the_exact_one(corpus, seed):
     posterior = random_posterior(rng, 4, counts.shape[1])
     totals, merged_r = pieces(posterior, counts)
     model = posterior.model
-    state, merged = model.merge(posterior.state, totals, 2, 0)
+    state, merged = model.merge(posterior.state, totals, [(2, 0)])
     got = model.objective(state, merged)
     exact = reference.profile_terms(
         counts,
@@ -489,7 +482,7 @@ def test_a_merge_adds_counts_and_weights(seed):
     rng = np.random.default_rng(seed)
     posterior = random_posterior(rng, 4, 6)
     before = posterior.totals.topic_words.dense()
-    state, totals = posterior.model.merge(posterior.state, posterior.totals, 1, 3)
+    state, totals = posterior.model.merge(posterior.state, posterior.totals, [(1, 3)])
     after = totals.topic_words.dense()
     assert_allclose(after, before[:, [0, 2, 3]] + [0, 0, 1] * before[:, [1]])
     assert_allclose(totals.topic_words.total, after.sum(axis=0))
@@ -500,11 +493,24 @@ def test_a_merge_adds_counts_and_weights(seed):
     )
 
 
+def test_disjoint_merges_are_one_edit(seed):
+    """Pairs at once, or one after another."""
+    rng = np.random.default_rng(seed)
+    posterior = random_posterior(rng, 5, 6)
+    model, start = posterior.model, (posterior.state, posterior.totals)
+    state, totals = model.merge(*start, [(1, 3), (4, 0)])
+    # Columns 0 2 3 4 are left after the first.
+    again, twice = model.merge(*model.merge(*start, [(1, 3)]), [(3, 0)])
+    assert_allclose(state.weights, again.weights)
+    assert_allclose(totals.topic_words.dense(), twice.topic_words.dense())
+    assert_allclose(totals.weight_offset, twice.weight_offset)
+
+
 def test_a_removed_topic_leaves_its_weight_to_new_ones(seed):
     rng = np.random.default_rng(seed)
     posterior = random_posterior(rng, 3, 6)
     before = posterior.totals.topic_words.dense()
-    state, totals = posterior.model.remove(posterior.state, posterior.totals, 0)
+    state, totals = posterior.model.remove(posterior.state, posterior.totals, [0])
     assert_allclose(totals.topic_words.dense(), before[:, 1:])
     assert_allclose(state.weights.sum(), 1.0)
     old = posterior.state.weights

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from skbnp.models.statistics import (
     SMALLEST_SCALE,
     WordRows,
     WordTopics,
     absorb,
+    exchange,
 )
 
 N_WORDS, N_TOPICS = 30, 4
@@ -259,6 +261,61 @@ def absorb_without_gain(totals, fresh, *, keep, gain):
 def test_absorption_check_rejects_wrong_rules(wrong):
     with pytest.raises(AssertionError):
         check_absorbs(wrong, seed=0)
+
+
+# Exchanging ---------------------------------------------------------------------------
+
+
+def random_memo(rng, words):
+    rows = WordRows(words, rng.gamma(0.5, 3.0, size=(len(words), N_TOPICS)))
+    return random_stats(rng, rows)
+
+
+def check_exchanges(exchange_stats, seed):
+    """Totals stay the sum of what each batch said last, over 300 visits."""
+    rng = np.random.default_rng(seed)
+    words = [np.flatnonzero(rng.random(N_WORDS) < 0.5) for _ in range(4)]
+    memos = [random_memo(rng, part) for part in words]
+    totals = Stats(WordTopics(np.zeros((N_WORDS, N_TOPICS))), 0.0, 0.0)
+    for memo in memos:
+        absorb(totals, memo, keep=1.0, gain=1.0)
+    totals.topic_words.decay(0.5)
+    totals.topic_words.decay(2.0)  # a scale of its own
+    for _ in range(300):
+        index = rng.integers(4)
+        fresh = random_memo(rng, words[index])
+        old = memos[index]
+        kept = WordRows(old.topic_words.words, sp.csr_array(old.topic_words.values))
+        exchange_stats(totals, Stats(kept, old.tables, old.n_tokens), fresh)
+        memos[index] = fresh
+        dense = np.zeros((N_WORDS, N_TOPICS))
+        for memo in memos:
+            dense[memo.topic_words.words] += memo.topic_words.values
+        near = {"rtol": 1e-10, "atol": 1e-10}
+        np.testing.assert_allclose(totals.topic_words.dense(), dense, **near)
+        np.testing.assert_allclose(totals.topic_words.total, dense.sum(axis=0), **near)
+        assert (totals.topic_words.dense() >= 0.0).all()
+        for name in ("tables", "n_tokens"):
+            expected = sum(getattr(memo, name) for memo in memos)
+            np.testing.assert_allclose(getattr(totals, name), expected, **near)
+
+
+def test_exchanging_keeps_the_sum_of_all_batches(seed):
+    check_exchanges(exchange, seed)
+
+
+def exchange_without_taking_away(totals, old, new):
+    absorb(totals, new, keep=1.0, gain=1.0)
+
+
+def exchange_words_alone(totals, old, new):
+    totals.topic_words.exchange(old.topic_words, new.topic_words)
+
+
+@pytest.mark.parametrize("wrong", [exchange_without_taking_away, exchange_words_alone])
+def test_exchange_check_rejects_wrong_rules(wrong):
+    with pytest.raises(AssertionError):
+        check_exchanges(wrong, seed=0)
 
 
 def test_absorbing_leaves_the_news_unchanged():

@@ -80,6 +80,7 @@ def document_step(
     max_iter: int,
     tol: float,
     support: float,
+    active: float = 0.0,
 ) -> tuple[Array, Array, int]:
     """Iterate [BS12] Eqs. (3) and (4) for one document, then truncate.
 
@@ -89,20 +90,38 @@ def document_step(
     keeps the topics with N_k >= support min(1, N_j) and computes r once more over
     these with theta = prior + N. ``support`` = 0 keeps every topic.
 
+    With ``active`` > 0, whenever two iterations or more leave N_k < active min(1, N_j)
+    for at least half of the topics, those have no part in the next iterations, until
+    the others have settled; then an iteration with all topics follows. Up to 4 times.
+
     Returns N (K,), r (V, K) and the number of iterations before the final pass.
     """
     n_total = counts.sum()
     if n_total == 0:
         return np.zeros(prior.shape), np.zeros(log_weights.shape), 0
     expected = np.array(start, dtype=np.float64)
-    everything = np.ones(prior.shape, dtype=bool)
-    n_iter = 0
-    while n_iter < max_iter:
-        resp = _responsibilities(counts, log_weights, prior + expected, everything)
-        previous, expected = expected, counts @ resp
-        n_iter += 1
-        if np.abs(expected - previous).sum() < tol * n_total:
-            break
+    n_iter = n_left_out = 0
+
+    def settle(taking_part: NDArray[np.bool_], once: bool) -> bool:
+        nonlocal expected, n_iter
+        expected = np.where(taking_part, expected, 0.0)
+        while n_iter < max_iter:
+            theta = prior + expected
+            resp = _responsibilities(counts, log_weights, theta, taking_part)
+            previous, expected = expected, counts @ resp
+            n_iter += 1
+            if np.abs(expected - previous).sum() < tol * n_total:
+                return True
+            if once:
+                return False
+        return False
+
+    while n_iter < max_iter and not settle(np.ones(prior.shape, dtype=bool), once=True):
+        taking_part = expected >= active * min(1.0, n_total)
+        few = 0 < taking_part.sum() <= prior.size // 2
+        if active > 0 and few and n_iter >= 2 and n_left_out < 4:
+            n_left_out += 1
+            settle(taking_part, once=False)
     is_kept = expected >= support * min(1.0, n_total)
     resp = _responsibilities(counts, log_weights, prior + expected, is_kept)
     return counts @ resp, resp, n_iter
@@ -241,6 +260,30 @@ def profile_terms(
         "entropy": float(entropy),
         "weights": float(gamma * np.log(weights[-1])),
     }
+
+
+def merge_sums(
+    counts: Array, resp: Sequence[Array], prior: Array, one: int, other: int
+) -> Array:
+    """Loss, gain and squared gain when two topics merge, summed over documents, (3,).
+
+    ``counts`` (D, V), ``resp`` D arrays (V, K), ``prior`` (K,) = alpha beta_k. With
+    h(r) = r log r, a document loses sum_w n_w {h(r_a + r_b) - h(r_a) - h(r_b)} of its
+    entropy and gains f(x_a + x_b, N_a + N_b) - f(x_a, N_a) - f(x_b, N_b) - loss.
+    """
+    sums = np.zeros(3)
+    for row, part in zip(counts, resp, strict=True):
+        loss = 0.0
+        for word in np.flatnonzero(row):
+            first, second = part[word, one], part[word, other]
+            joint = first + second
+            change = xlogy(joint, joint) - xlogy(first, first) - xlogy(second, second)
+            loss += row[word] * change
+        first, second = row @ part[:, one], row @ part[:, other]
+        gain = log_rising(prior[one] + prior[other], first + second) - loss
+        gain -= log_rising(prior[one], first) + log_rising(prior[other], second)
+        sums += loss, gain, gain**2
+    return sums
 
 
 def surrogate_T(
@@ -557,6 +600,7 @@ def held_out(
     max_iter: int,
     tol: float,
     support: float,
+    active: float,
 ) -> float:
     """Mean log probability of a held token given the observed part of its document.
 
@@ -571,7 +615,7 @@ def held_out(
     for observed, held in zip(X_observed, X_held, strict=True):
         start = observed.sum() * doc_prior / doc_prior.sum()
         expected, _, _ = document_step(
-            observed, log_weights, doc_prior, start, max_iter, tol, support
+            observed, log_weights, doc_prior, start, max_iter, tol, support, active
         )
         theta = np.append(doc_prior + expected, leftover)
         proportions = theta / theta.sum()

@@ -23,7 +23,7 @@ __all__ = ["PLANS", "Plan", "propose"]
 #: Documents looked at for each new topic.
 DRAWN_PER_BIRTH = 10
 #: Documents of the corpus for each new topic, at the least.
-DOCS_PER_BIRTH = 5
+DOCS_PER_BIRTH = 3
 #: Tokens of a new topic, in units of the prior's.
 CLEAR = 4.0
 
@@ -60,7 +60,7 @@ def propose(
     words, state = posterior.totals.topic_words, posterior.state
     n_here, limit = X.shape[0], posterior.max_components
     n_kept = int(min(np.ceil(plan.kept * state.n_components), limit - 1))
-    most = min(n_docs / DOCS_PER_BIRTH, (n_here + 1) // 2, limit - n_kept)
+    most = min(n_docs / DOCS_PER_BIRTH, n_here, limit - n_kept)
     n_births = plan.n_births(state.n_components, most)
     drawn = rng.choice(n_here, min(DRAWN_PER_BIRTH * n_births, n_here), replace=False)
     drawn.sort()

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Merge, Remove, Split, apply
+from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
 from skbnp.inference.moves import hdp_merge, hdp_split
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Collected, Posterior, Visitor
@@ -92,13 +92,13 @@ class Moving:
         self.idle = {n: t for n, t in self.idle.items() if n not in gone}
 
 
-def comparison(posterior: Posterior) -> hdp_merge.Comparison:
-    """What to look at while the next minibatch is visited."""
+def comparison(posterior: Posterior) -> hdp_merge.Comparison | None:
+    """What to look at while the next minibatch is visited, if anything."""
     columns, moving = posterior.columns, posterior.moving
     # An edit of a fitted model, or an interrupt in a move, may have ended some.
     moving.pairs = {p: e for p, e in moving.pairs.items() if columns.keys() >= set(p)}
     pairs = [(columns[one], columns[other]) for one, other in moving.pairs]
-    return hdp_merge.Comparison(np.array(pairs, dtype=np.int32).reshape(-1, 2))
+    return hdp_merge.Comparison(np.array(pairs, dtype=np.int32)) if pairs else None
 
 
 def merge(
@@ -107,8 +107,9 @@ def merge(
     """Merge what the documents so far show to be one topic, and choose new pairs."""
     moving, columns = posterior.moving, posterior.columns
     words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
-    sums = sum(found.seen, np.zeros((len(moving.pairs), 3)))
-    gains: dict[Pair, float] = {}
+    sums, gains = np.zeros((len(moving.pairs), 3)), dict[Pair, float]()
+    if moving.pairs:
+        sums = sum(found.seen, sums)
     for (pair, evidence), row in zip(list(moving.pairs.items()), sums, strict=True):
         if not evidence.add(len(found.n_tokens), row):
             continue
@@ -155,8 +156,11 @@ def prune(moves: SplitMerge, posterior: Posterior, idle: list[int]) -> None:
     """End topics that have been idle for a while."""
     moving, living = posterior.moving, posterior.columns
     moving.idle = {n: moving.idle.get(n, 0) + 1 for n in idle if n in living}
-    ending = [n for n, times in moving.idle.items() if times >= moves.prune_patience]
-    ending = ending[: len(living) - 1]
+    is_ending = [
+        moving.idle.get(n, 0) >= moves.prune_patience for n in posterior.ids.tolist()
+    ]
+    mass = posterior.totals.topic_words.total
+    ending = posterior.ids[sparing(np.array(is_ending), mass)].tolist()
     if ending:
         apply(Remove(ending), posterior)
         moving.forget(set(ending))

@@ -16,7 +16,7 @@ from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Collected, Posterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["Rival", "decide", "may_begin", "propose"]
+__all__ = ["Rival", "decide", "documents", "may_begin", "propose"]
 
 
 #: Last minibatches that judge, and minibatches between looks at the verdict.
@@ -39,6 +39,7 @@ class Rival:
     gains: list[float] = field(default_factory=list)  # nats, of the judging minibatches
     n_docs: list[int] = field(default_factory=list)  # documents of each
     last: float = -np.inf  # gain when last looked at
+    is_pruned: bool = False  # of topics that the warm-up left without documents
 
     def step(self, n_tokens: float) -> float:
         """Step size of a fit that began with the rival, or smaller.
@@ -55,12 +56,6 @@ class Rival:
         """Whether it learns with mean weights."""
         return self.start > STARTED or self.age < SHORTEST
 
-    def judge(self, posterior: Posterior, found: Collected, theirs: Collected) -> None:
-        """Compare both on a minibatch that they have visited, but not absorbed."""
-        other = self.posterior
-        self.gains.append(_documents(other, theirs) - _documents(posterior, found))
-        self.n_docs.append(len(found.n_tokens))
-
     def gain(self, posterior: Posterior, n_docs: float) -> tuple[float, float]:
         """By how much the bound of a corpus is higher, and its standard error, nats."""
         gains, sizes = np.array(self.gains[-WINDOW:]), np.array(self.n_docs[-WINDOW:])
@@ -71,7 +66,8 @@ class Rival:
         return float(total), float(error)
 
 
-def _documents(posterior: Posterior, found: Collected) -> float:
+def documents(posterior: Posterior, found: Collected) -> float:
+    """Bound of documents that have been visited, but not absorbed, nats."""
     words = posterior.totals.topic_words
     terms = posterior.model.documents_bound(posterior.state, words, found.stats)
     return terms["words"] + terms["assignments"] + terms["entropy"]

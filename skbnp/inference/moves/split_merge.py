@@ -3,6 +3,11 @@
 from dataclasses import dataclass, fields
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.edits import sparing
+
 __all__ = ["SplitMerge"]
 
 CHOICES = {
@@ -40,7 +45,8 @@ class SplitMerge:
         A topic with fewer expected tokens in so many minibatches in a row ends
         (online).
     prune_mass : float
-        Topics that hold fewer tokens of the corpus after a warm-up end.
+        Topics that hold fewer tokens of the corpus after a warm-up, and less than a
+        tenth of the mean of all topics, end.
     quiet, rest : int
         Minibatches without accepted moves before a trial, and without trials after a
         rejected one; the latter grows with each rejection (online).
@@ -65,6 +71,10 @@ class SplitMerge:
     max_rejections: int = 2
     trial_warm_up: int = 5
     trial_passes: int = 4
+
+    def light(self, mass: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Topics of so many tokens that end after a warm-up, (K,)."""
+        return sparing(mass < min(self.prune_mass, 0.1 * mass.mean()), mass)
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
