@@ -61,8 +61,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     ----------
     n_components : int, default=20
         Number of represented topics (K) to start from, at least 1; with `split_merge`
-        any start will do. All other topics together keep the rest of the corpus
-        weights.
+        any start will do, and `n_components_` says what was found. All other topics
+        together keep the rest of the corpus weights.
     max_components : int or None, default=None
         Bound of the number of topics that moves may reach, at least `n_components`.
     learning_method : {"online", "memoized", "batch"}, default="online"
@@ -147,8 +147,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     component_ids_ : ndarray of shape (n_components_,)
         Stable name of each topic; unchanged while rows move.
     lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id came from: the start, then every split, merge and end of a topic.
-        Ended ids never return.
+        Where each id came from: the start, then every birth, split, merge and end
+        ("prune") of a topic. Ended ids never return.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
     doc_concentration_, corpus_concentration_, topic_word_prior_ : float
@@ -208,6 +208,27 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
       that it quotes.
     - Documents without tokens are left out of learning.
 
+    **Moves** (`split_merge`), after the warm-up:
+
+    - Births. On a large vocabulary no single split raises the bound: each further term
+      in use costs a child about -log(eta). So a rival posterior with many new topics,
+      started from documents that are explained badly, and with some of the present
+      ones learns beside the model, with a warm-up of its own, and replaces it if the
+      bound is higher. With memory the bound is exact; online it is that of later
+      minibatches, before either has learned from them, by more than its noise.
+    - Splits (online): Algorithm 2 of [1]_, on a fresh document step under the updated
+      topics. Children are fitted to half of the minibatch's documents that use the
+      topic and judged by the others; the paper's verdict on the same documents is
+      biased towards splitting. ``SplitMerge(start="paper", judge="same")`` is the
+      paper's way.
+    - Merges: a minibatch alone does not decide. Online, what documents gain is added up
+      over minibatches until it is clear; with memory the gain is that of the corpus,
+      exact.
+    - Topics end when they are idle in some minibatches in a row (online) or have lost
+      all documents (with memory, where trials end the lightest ones too).
+
+    The objective prefers fewer topics than prediction does where documents are long.
+
     References
     ----------
     .. [1] Michael Bryant and Erik B. Sudderth, "Truly Nonparametric Online Variational
@@ -219,9 +240,9 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     >>> from skbnp import HDP
     >>> from skbnp.datasets import make_bars
     >>> X = make_bars(300, random_state=0).data
-    >>> hdp = HDP(n_components=30, random_state=0).fit(X)
-    >>> hdp.transform(X).shape
-    (300, 30)
+    >>> hdp = HDP(learning_method="memoized", random_state=0).fit(X)
+    >>> hdp.transform(X).shape == (300, hdp.n_components_)
+    True
     """
 
     _parameter_constraints: dict = {

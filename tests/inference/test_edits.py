@@ -1,0 +1,208 @@
+"""Edits of a posterior keep every invariant, in any order."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from checks.states import assert_same
+from skbnp.inference.edits import Lineage, Merge, Remove, Split, apply
+from skbnp.inference.moves.hdp_split import Children
+from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp_direct import DirectHDP, HDPState, HDPStats
+from skbnp.models.statistics import WordTopics
+
+N_WORDS = 6
+COLUMNS = ("entropy", "n_docs_using", "weight_slope", "weight_offset")
+
+
+def small_posterior(rng):
+    n_topics = int(rng.integers(1, 7))
+    state = HDPState(
+        rng.dirichlet(np.ones(n_topics + 1)), rng.gamma(2.0) + 0.1, 1.0, 0.1
+    )
+    totals = HDPStats(
+        WordTopics(rng.gamma(0.5, 4.0, size=(N_WORDS, n_topics))),
+        rng.gamma(2.0, size=n_topics),
+        rng.poisson(3.0, size=n_topics).astype(float),
+        -rng.gamma(2.0, size=n_topics),
+        rng.normal(size=n_topics),
+        1.3,
+        -0.7,
+        100.0,
+    )
+    return Posterior(
+        DirectHDP(False, False),
+        state,
+        totals,
+        np.arange(n_topics),
+        [Lineage(0, "init", (), tuple(range(n_topics)))],
+    )
+
+
+def random_edit(rng, posterior):
+    """An edit, and the change of mass that it makes."""
+    ids, words = posterior.ids, posterior.totals.topic_words
+    order = rng.permutation(ids).tolist()
+    kind = rng.integers(3)
+    if kind == 0 and len(ids) > 1:
+        n_pairs = int(rng.integers(1, len(ids) // 2 + 1))
+        pairs = [(order[2 * i], order[2 * i + 1]) for i in range(n_pairs)]
+        return Merge(pairs), 0.0
+    if kind == 1 and len(ids) > 1:
+        gone = order[: int(rng.integers(1, len(ids)))]
+        return Remove(gone), -words.total[np.isin(ids, gone)].sum()
+    first = float(rng.uniform(1e-6, 1.0 - 1e-6))
+    topics = rng.gamma(0.5, 4.0, size=(2, N_WORDS))
+    children = Children(topics, np.array([first, 1.0 - first]))
+    parent = words.column(posterior.columns[order[0]])
+    return Split(order[0], posterior.n_named, children), topics.sum() - parent.sum()
+
+
+def check_invariants(posterior, mass):
+    ids, state, totals = posterior.ids, posterior.state, posterior.totals
+    n_topics = len(ids)
+    assert n_topics >= 1
+    assert len(set(ids.tolist())) == n_topics
+    assert state.weights.shape == (n_topics + 1,)
+    assert totals.topic_words.shape == (N_WORDS, n_topics)
+    assert all(getattr(totals, name).shape == (n_topics,) for name in COLUMNS)
+    assert (state.weights >= 0.0).all()
+    assert_allclose(state.weights.sum(), 1.0, rtol=1e-12)
+    assert_allclose(totals.topic_words.total.sum(), mass, rtol=1e-9)
+    dense = totals.topic_words.dense()
+    assert (dense >= 0.0).all()
+    assert_allclose(dense.sum(axis=0), totals.topic_words.total, rtol=1e-12)
+    assert (totals.entropy >= 0.0).all()
+    alive, ever = set(), set()
+    for entry in posterior.lineage:
+        assert set(entry.parents) <= alive
+        new = set(entry.children) - set(entry.parents)
+        assert ever.isdisjoint(new)
+        ever |= new
+        alive = (alive - set(entry.parents)) | set(entry.children)
+    assert alive == set(ids.tolist())
+    assert posterior.n_named == 1 + max(ever)
+    assert np.isfinite(list(posterior.objective().values())).all()
+
+
+def edited(rng, apply=apply, n_edits=12):
+    """Apply random edits one after another, and check after each."""
+    posterior = small_posterior(rng)
+    mass = posterior.totals.topic_words.total.sum()
+    check_invariants(posterior, mass)
+    for step in range(int(rng.integers(1, n_edits))):
+        posterior.n_steps = step
+        edit, change = random_edit(rng, posterior)
+        before = posterior.columns
+        words = posterior.totals.topic_words.dense()
+        named = {n for entry in posterior.lineage for n in entry.children}
+        apply(edit, posterior)
+        mass += change
+        check_invariants(posterior, mass)
+        check_others(edit, posterior, before, words)
+        born = {n for e in posterior.lineage for n in e.children} - named
+        assert born == ({edit.child} if isinstance(edit, Split) else set())
+
+
+def check_others(edit, posterior, columns, words):
+    """Topics that the edit does not name stay as they were."""
+    touched = set()
+    if isinstance(edit, Merge):
+        touched = {name for pair in edit.pairs for name in pair}
+    elif isinstance(edit, Remove):
+        touched = set(edit.ids)
+    else:
+        touched = {edit.id, edit.child}
+    for name, column in posterior.columns.items():
+        if name not in touched:
+            now = posterior.totals.topic_words.column(column)
+            assert_allclose(now, words[:, columns[name]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_a_thousand_random_sequences_keep_every_invariant(part, seed):
+    for case in range(100):
+        edited(np.random.default_rng([seed, part, case]))
+
+
+def forgets_the_log(edit, posterior):
+    log = posterior.lineage
+    apply(edit, posterior)
+    posterior.lineage = log
+
+
+def shifts_ids(edit, posterior):
+    apply(edit, posterior)
+    posterior.ids = np.roll(posterior.ids, 1)
+
+
+def loses_weight(edit, posterior):
+    apply(edit, posterior)
+    posterior.state = HDPState(posterior.state.weights * 0.999, 1.0, 1.0, 0.1)
+
+
+def loses_mass(edit, posterior):
+    apply(edit, posterior)
+    posterior.totals.topic_words.decay(0.999)
+
+
+@pytest.mark.parametrize(
+    "wrong", [forgets_the_log, shifts_ids, loses_weight, loses_mass]
+)
+def test_the_invariants_tell_a_wrong_edit(wrong):
+    def sweep():
+        for case in range(20):
+            edited(np.random.default_rng(case), wrong)
+
+    with pytest.raises(AssertionError):
+        sweep()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        Merge([(0, 99)]),
+        Merge([(99, 0)]),
+        Remove([99]),
+        Split(99, 100, Children(np.ones((2, N_WORDS)), np.array([0.5, 0.5]))),
+    ],
+    ids=["target", "source", "remove", "split"],
+)
+def test_an_edit_of_an_unknown_id_changes_nothing(edit, seed):
+    posterior = small_posterior(np.random.default_rng(seed))
+    before = copy.deepcopy(posterior)
+    with pytest.raises(KeyError):
+        apply(edit, posterior)
+    assert_same(before, posterior)
+
+
+def test_a_split_and_the_merge_of_its_children_return_topics_and_weights(seed):
+    """Where the children hold what the parent held."""
+    rng = np.random.default_rng(seed)
+    posterior = small_posterior(rng)
+    before = copy.deepcopy(posterior)
+    share = rng.random(N_WORDS)
+    parent = posterior.totals.topic_words.column(0)
+    children = Children(np.stack([share * parent, (1 - share) * parent]), [0.3, 0.7])
+    child = posterior.n_named
+    apply(Split(0, child, children), posterior)
+    apply(Merge([(child, 0)]), posterior)
+    assert_allclose(posterior.state.weights, before.state.weights, rtol=1e-12)
+    assert_allclose(
+        posterior.totals.topic_words.dense(),
+        before.totals.topic_words.dense(),
+        rtol=1e-12,
+    )
+    for name in ("words", "weights"):
+        got = posterior.objective()[name]
+        assert_allclose(got, before.objective()[name], rtol=1e-10, atol=1e-12)
+    assert [entry.kind for entry in posterior.lineage] == ["init", "split", "merge"]
+
+
+def test_moves_are_counted_by_their_kind():
+    posterior = small_posterior(np.random.default_rng(0))
+    kinds = ["birth", "split", "split", "merge", "prune"]
+    posterior.lineage += [Lineage(1, kind, (), ()) for kind in kinds]
+    assert posterior.n_moves == {"n_births": 1, "n_splits": 2, "n_merges": 1}

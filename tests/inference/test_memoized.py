@@ -1,0 +1,587 @@
+"""Learning with memory: the bound is that of all documents, whatever has happened."""
+
+import copy
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from checks.states import assert_same, differences
+from reference import hdp_direct as reference
+from skbnp import HDP
+from skbnp.datasets import make_bars
+from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import Executor
+from skbnp.inference.memoized import Memoized
+from skbnp.inference.memory import Memo, doc_topic, refreshed, resummed
+from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.moves import hdp_merge
+from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.posterior import LocalStop, Posterior, Visitor
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.inference.trials import Trials
+from skbnp.models.hdp_direct import DirectHDP, HDPState
+from skbnp.models.statistics import WordTopics
+
+MOVES = SplitMerge(prune_mass=1.0, trial_warm_up=1, trial_passes=2, max_rejections=9)
+
+
+class Recorder:
+    """A visitor that remembers the responsibilities of every document it has seen.
+
+    Documents are told apart by their word counts. Each record holds r (n_words, K),
+    whose columns are changed as the log of the posterior tells.
+    """
+
+    def __init__(self):
+        self.visitor = Visitor(LocalStop(40, 1e-7), Executor(1))
+        # By posterior, by document: [r, ids, entries of the log seen].
+        self.seen, self.records = [], {}
+
+    def visit(self, posterior, X, *, mean=False, remembered=None, look=None):
+        def see(visit):
+            return copy.copy(visit), None if look is None else look(visit)
+
+        found = self.visitor.visit(
+            posterior, X, mean=mean, remembered=remembered, look=see
+        )
+        held = self.records.setdefault(id(posterior), {})
+        self.seen.append(posterior)  # alive, so that its id stays its own
+        for visit, _ in found.seen:
+            block, dense = visit.block, X.toarray()
+            for j, row in enumerate(range(block.rows.start, block.rows.stop)):
+                span = slice(*block.indptr[j : j + 2])
+                r = np.zeros((X.shape[1], len(posterior.ids)))
+                slots = block.indices[span]
+                r[block.words[slots]] = (
+                    visit.doc_weights[j]
+                    * visit.word_weights[slots]
+                    / visit.norms[span, None]
+                )
+                held[tuple(dense[row])] = [
+                    r,
+                    posterior.ids.tolist(),
+                    len(posterior.lineage),
+                ]
+        found.seen = [seen for _, seen in found.seen]
+        return found
+
+    def follow(self, posterior):
+        """Bring all records of a posterior up to date with its log."""
+        for record in self.records[id(posterior)].values():
+            r, ids, n_seen = record
+            for entry in posterior.lineage[n_seen:]:
+                if entry.kind == "merge":
+                    target, source = (ids.index(name) for name in entry.parents)
+                    r[:, target] += r[:, source]
+                    r, ids = np.delete(r, source, 1), np.delete(ids, source).tolist()
+                elif entry.kind == "prune":
+                    column = ids.index(entry.parents[0])
+                    r, ids = np.delete(r, column, 1), np.delete(ids, column).tolist()
+            assert ids == posterior.ids.tolist()
+            record[:] = r, ids, len(posterior.lineage)
+
+    def adopt(self, posterior, rival):
+        """The records of a rival become those of the posterior."""
+        self.follow(rival)
+        self.records[id(posterior)] = self.records.pop(id(rival))
+        for record in self.records[id(posterior)].values():
+            record[2] = len(posterior.lineage)
+
+    def recomputed(self, posterior):
+        """Bound of all recorded documents from scratch, nats."""
+        self.follow(posterior)
+        held, state = self.records[id(posterior)], posterior.state
+        terms = reference.profile_terms(
+            np.array(list(held)),
+            [r for r, _, _ in held.values()],
+            state.weights,
+            state.doc_concentration,
+            state.corpus_concentration,
+            state.topic_word_prior,
+        )
+        if posterior.model.learn_concentrations:
+            shape, rate = posterior.model.doc_prior
+            alpha = state.doc_concentration
+            terms["alpha"] = (shape - 1.0) * np.log(alpha) - rate * alpha
+        return sum(terms.values())
+
+
+def corpus(rng, n_docs=24, n_words=16, n_topics=4):
+    """Documents that mix a few topics, no two alike."""
+    topics = rng.dirichlet(np.full(n_words, 0.15), size=n_topics)
+    shares = rng.dirichlet(np.full(n_topics, 0.3), size=n_docs)
+    counts = rng.poisson(15.0 * shares @ topics).astype(float)
+    counts[:, 0] += 0.001 * (1 + np.arange(n_docs))
+    return sp.csr_array(counts)
+
+
+def start(rng, X, n_topics, *, learn=False, limit=np.inf):
+    # A prior that pins the corpus concentration: each value has a scale of its own.
+    model = DirectHDP(learn, learn, corpus_prior=(1e15, 1e15))
+    state = HDPState(np.full(n_topics + 1, 1 / (n_topics + 1)), 1.0, 1.0, 0.1)
+    topics = rng.gamma(1.0, size=(X.shape[1], n_topics))
+    topics += X[rng.integers(X.shape[0], size=n_topics)].T.toarray()
+    topics *= X.sum() / n_topics / topics.sum(axis=0)
+    return Posterior(
+        model,
+        state,
+        model.start(state, WordTopics(topics)),
+        np.arange(n_topics),
+        [Lineage(0, "init", (), tuple(range(n_topics)))],
+        entropy=int(rng.integers(1 << 30)),
+        max_components=limit,
+    )
+
+
+def learner(
+    rng, n_topics=7, *, batch_size=7, learn=False, moves=MOVES, warm_up=0, X=None
+):
+    X = corpus(rng) if X is None else X
+    n_docs = X.shape[0]
+    posterior, recorder = start(rng, X, n_topics, learn=learn), Recorder()
+    schedule = OnlineSchedule(
+        n_docs, batch_size, 1.0, 0.6, 5, total_samples=n_docs, reshuffle=False
+    )
+    return Memoized(posterior, X, schedule, recorder, warm_up=warm_up, moves=moves)
+
+
+def passes(one, n_passes):
+    monitor = Monitor(new_history())
+    for _ in range(n_passes):
+        yield one.one_pass(monitor)
+
+
+def bound_of(posterior):
+    """Bound of the totals, in nats."""
+    return sum(posterior.model.objective(posterior.state, posterior.totals).values())
+
+
+def check_exact(learner):
+    """The bound of the totals is that of the documents' responsibilities."""
+    got = bound_of(learner.posterior)
+    exact = learner.visitor.recomputed(learner.posterior)
+    assert abs(got - exact) <= 1e-9 * abs(exact), f"{got} is not {exact}"
+
+
+def check_totals(learner):
+    """The totals are the sums of the memos."""
+    totals, memos = learner.posterior.totals, learner.memos
+    for item in fields(totals):
+        if item.name != "topic_words":
+            parts = [getattr(memo.stats, item.name) for memo in memos]
+            assert_allclose(
+                getattr(totals, item.name), sum(parts), rtol=1e-9, atol=1e-9
+            )
+    dense = resummed(memos, *totals.topic_words.shape)
+    assert_allclose(totals.topic_words.dense(), dense.dense(), rtol=1e-9, atol=1e-9)
+    assert_allclose(totals.topic_words.total, dense.total, rtol=1e-9, atol=1e-9)
+    assert_allclose(doc_topic(memos).sum(axis=0), dense.total, rtol=1e-9, atol=1e-9)
+
+
+def check_never_falls(trace):
+    falls = -np.diff(trace)
+    assert falls.max() <= 1e-8 * np.abs(trace).max(), f"fell by {falls.max():.2e}"
+
+
+# The bound ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("learn", [False, True])
+def test_bound_after_any_passes_is_that_of_all_documents(case, learn, seed):
+    """Merges and prunes on the way; several batches, and one."""
+    rng = np.random.default_rng([seed, case])
+    one = learner(rng, 3 + case, batch_size=(5, 7, 100)[case % 3], learn=learn)
+    for _ in passes(one, 6):
+        check_exact(one)
+        check_totals(one)
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_bound_through_trials_is_that_of_all_documents(case, seed):
+    """Births, deaths, their merges; those kept and those rejected."""
+    rng = np.random.default_rng([seed, case, 1])
+    one = learner(rng, (1, 3, 9, 15)[case % 4], warm_up=case % 2)
+    trials, rival_posterior = Trials(one, MOVES, 40), None
+    for _ in passes(trials, 40):
+        if trials.learner is not one:
+            posterior = trials.posterior
+            one.visitor.adopt(posterior, rival_posterior)
+            one = trials.learner
+        if one.memos:
+            check_exact(one)
+            check_totals(one)
+        if trials.rival is not None:
+            rival_posterior = trials.rival.posterior
+            if trials.rival.memos and trials.rival.visitor.records.get(
+                id(rival_posterior)
+            ):
+                check_exact(trials.rival)
+    assert trials.n_trials > 1
+
+
+@pytest.mark.parametrize("spoil", ["entropy", "weight_offset", "topic_words"])
+def test_the_check_of_the_bound_tells_a_wrong_memo(spoil, seed):
+    one = learner(np.random.default_rng(seed))
+    list(passes(one, 3))
+    check_exact(one)
+    totals = one.posterior.totals
+    if spoil == "topic_words":
+        totals.topic_words.decay(1.0 + 1e-6)
+    else:
+        setattr(totals, spoil, getattr(totals, spoil) * (1.0 + 1e-6))
+    with pytest.raises(AssertionError, match="is not"):
+        check_exact(one)
+    with pytest.raises(AssertionError):
+        check_totals(one)
+
+
+def test_the_check_of_the_bound_tells_a_merge_without_its_loss(seed, monkeypatch):
+    merged = Memo.merged
+    monkeypatch.setattr(
+        Memo, "merged", lambda memo, pairs, losses: merged(memo, pairs, 0.99 * losses)
+    )
+    found = 0
+    for case in range(8):
+        one = learner(np.random.default_rng([seed, case]), 3 + case)
+        try:
+            for _ in passes(one, 6):
+                check_exact(one)
+        except AssertionError:
+            found += 1
+    assert found > 0
+
+
+# Ascent -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moves", [None, MOVES], ids=["still", "moves"])
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("case", range(8))
+def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves, seed):
+    rng = np.random.default_rng([seed, case])
+    one = learner(rng, 2 + case, learn=learn, moves=moves, batch_size=5)
+    trace = [one.bound for exact in passes(one, 8) if exact]
+    assert len(trace) == 7
+    check_never_falls(trace)
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_the_bound_never_falls_through_trials(case, seed):
+    rng = np.random.default_rng([seed, case])
+    trials = Trials(learner(rng, 1 + 4 * case), MOVES, 40)
+    trace = [trials.learner.bound for _ in passes(trials, 40)][1:]
+    check_never_falls(trace)
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_no_visit_lowers_the_bound_whatever_the_order(case, seed):
+    """Batches in any order, some of them twice."""
+    rng = np.random.default_rng([seed, case])
+    one = learner(rng, 6, moves=None, batch_size=4, learn=case % 2 == 1)
+    list(passes(one, 2))
+    rounds, trace = list(one.schedule.one_pass(0)), [bound_of(one.posterior)]
+    for index in rng.integers(len(rounds), size=30):
+        one.memos[index] = one._visit(rounds[index], False, one.memos[index], None)
+        check_totals(one)
+        trace.append(bound_of(one.posterior))
+    check_never_falls(trace)
+    _, one.memos = refreshed(one.posterior, one.memos)
+    exact = one.visitor.recomputed(one.posterior)
+    assert trace[-1] <= exact + 1e-9 * abs(exact)  # stale tangents lie below
+
+
+def test_the_check_of_ascent_tells_a_fall(seed):
+    """A visit of half a batch in place of the whole."""
+    one = learner(np.random.default_rng(seed), moves=None)
+    list(passes(one, 2))
+    round, before = next(one.schedule.one_pass(0)), bound_of(one.posterior)
+    one.memos[0] = one._visit(replace(round, rows=round.rows[:3]), False, None, None)
+    with pytest.raises(AssertionError, match="fell"):
+        check_never_falls([before, bound_of(one.posterior), before])
+
+
+# Merges -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed, monkeypatch):
+    """Several batches, tangents refreshed; the sum over disjoint pairs."""
+    rng = np.random.default_rng([seed, case])
+    one = learner(rng, 8, batch_size=(4, 9, 100)[case % 3])
+    list(passes(one, 1))
+    best, gains, before = hdp_merge.best_disjoint, [], []
+
+    def chosen(pairs, gain):
+        """All disjoint pairs whose gain is known, whatever it is."""
+        order = best(pairs, np.where(np.isfinite(gain), 1e9 + np.array(gain), -1.0))
+        gains.append(sum(gain[index] for index in order))
+        before.append(one.visitor.recomputed(one.posterior))
+        return order
+
+    monkeypatch.setattr(hdp_merge, "best_disjoint", chosen)
+    # A pass and its end by hand: no update between the two objectives.
+    rounds = one.schedule.one_pass(1)
+    one.memos = [
+        one._visit(round, False, memo, None)
+        for round, memo in zip(rounds, one.memos, strict=True)
+    ]
+    one.posterior.totals, one.memos = refreshed(one.posterior, one.memos)
+    assert len(one.pairs) > 0
+    assert one._merge() > 0
+    one.posterior.totals, one.memos = refreshed(one.posterior, one.memos)
+    after = one.visitor.recomputed(one.posterior)
+    assert abs(after - before[0] - gains[0]) <= 1e-8 * max(abs(gains[0]), 1.0)
+    assert_allclose(bound_of(one.posterior), after, rtol=1e-9)
+
+
+# Relations ----------------------------------------------------------------------------
+
+
+def test_one_batch_is_batch_learning(seed):
+    """The same bits: the same rows in the same order, step and scale one."""
+    traces = []
+    for schedule in (
+        BatchSchedule(24),
+        OnlineSchedule(24, 24, 0.0, 0.6, None, total_samples=24, reshuffle=False),
+    ):
+        one = learner(np.random.default_rng(seed), 6)
+        one.schedule = schedule
+        trials = Trials(one, MOVES, 15)
+        list(passes(trials, 15))
+        traces.append((trials.posterior, trials.learner.bound))
+    assert_same(*traces)
+
+
+def test_batches_of_another_size_take_another_way(seed):
+    """The control of the comparison above."""
+    bounds = set()
+    for batch_size in (24, 12):
+        one = learner(np.random.default_rng(seed), 6, batch_size=batch_size)
+        list(passes(one, 3))
+        bounds.add(one.bound)
+    assert len(bounds) == 2
+
+
+def test_one_batch_of_the_estimator_is_batch_learning():
+    X = make_bars(150, side=4, n_words=40, random_state=0).data
+    settings = {"max_iter": 6, "warm_up": 2, "tol": 0, "random_state": 0}
+    settings |= {"split_merge": False, "learning_offset": 0.0, "batch_size": 150}
+    # Rows are summed in another order. The first step, (0 + 1)^-decay, is one.
+    memoized, batch = (
+        HDP(8, learning_method=method, **{**settings, "warm_up": 0}).fit(X)
+        for method in ("memoized", "batch")
+    )
+    assert_allclose(memoized.components_, batch.components_, rtol=1e-6)
+    assert_allclose(memoized.elbo_, batch.elbo_, rtol=1e-9)
+
+
+# Trials -------------------------------------------------------------------------------
+
+
+def next_trial(trials, monitor):
+    """Learn until a trial begins."""
+    while trials.rival is None:
+        trials.one_pass(monitor)
+    return trials.rival
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_a_rejected_trial_changes_no_bit(case, seed):
+    trials = Trials(learner(np.random.default_rng([seed, case]), 5), MOVES, 60)
+    monitor = Monitor(new_history())
+    for _ in range(3):
+        rival = next_trial(trials, monitor)
+        rival.visitor, records = rival.visitor.visitor, rival.visitor
+        posterior, one = snapshot_of(trials.posterior), trials.learner
+        memos, pairs = copy.deepcopy(one.memos), list(one.pairs)
+        while trials.rival is not None:
+            rival.bound = -np.inf
+            rival.rise = np.inf
+            if trials.rival_passes == 1:
+                rival.one_pass(None)  # it may learn what it will, and is lost
+                rival.bound = -np.inf
+                trials.rival, trials.rival_passes = rival, 0
+                trials._decide(rival, monitor)
+            else:
+                trials.one_pass(monitor)
+        assert trials.learner is one
+        assert one.visitor is records
+        assert_same(posterior, snapshot_of(trials.posterior))
+        assert_same(memos, one.memos)
+        assert pairs == one.pairs
+        one.rise = np.inf
+        trials.one_pass(monitor)
+        assert trials.n_rejected >= 1
+
+
+def snapshot_of(posterior):
+    return copy.deepcopy(posterior)
+
+
+def test_the_comparison_of_bits_tells_a_learning_rival(seed):
+    """A rival that shares its totals with the posterior."""
+    trials = Trials(learner(np.random.default_rng(seed), 5), MOVES, 60)
+    rival = next_trial(trials, Monitor(new_history()))
+    before = snapshot_of(trials.posterior)
+    rival.posterior.totals.topic_words.decay(0.5)
+    assert not list(differences(before, trials.posterior))
+    trials.posterior.copy().totals.topic_words.decay(0.5)
+    assert not list(differences(before, trials.posterior))
+    replace(trials.posterior).totals.topic_words.decay(0.5)
+    assert list(differences(before, trials.posterior))
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_an_accepted_trial_is_recorded_and_better(case, seed):
+    trials = Trials(learner(np.random.default_rng([seed, case]), 1), MOVES, 60)
+    monitor, n_accepted, ever = Monitor(new_history()), 0, {0}
+    for _ in range(60):
+        one, log, bound = trials.learner, trials.posterior.lineage, trials.learner.bound
+        trials.one_pass(monitor)
+        if trials.learner is not one:
+            n_accepted += 1
+            assert trials.learner.bound > bound
+            assert trials.posterior.lineage[: len(log)] == log
+            fresh = trials.posterior.lineage[len(log) :]
+            born = [e.children[0] for e in fresh if e.kind == "birth"]
+            assert ever.isdisjoint(born)
+            ever |= set(born)
+            assert {e.step for e in fresh} == {trials.posterior.n_steps}
+        check_lineage(trials.posterior)
+    assert n_accepted > 0
+    assert monitor.history["n_births"][-1] == trials.posterior.n_moves["n_births"] > 0
+
+
+def check_lineage(posterior):
+    """Every id is given once; those that live are those of the posterior."""
+    alive, ever = set(), set()
+    for entry in posterior.lineage:
+        assert set(entry.parents) <= alive, entry
+        new = set(entry.children) - set(entry.parents)
+        assert ever.isdisjoint(new), entry
+        ever |= new
+        alive = (alive - set(entry.parents)) | set(entry.children)
+    assert alive == set(posterior.ids.tolist())
+    assert len(posterior.ids) == len(alive) == posterior.state.n_components
+
+
+def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
+    """In one trial: 3 and 4 are born, 4 joins 3, 3 ends."""
+    one = learner(np.random.default_rng(seed), 3)
+    posterior = one.posterior
+    rival = posterior.copy()
+    for entry in (("birth", (), (3,)), ("birth", (), (4,))):
+        rival.lineage = [*rival.lineage, Lineage(0, *entry)]
+    rival.lineage = [
+        *rival.lineage,
+        Lineage(0, "merge", (3, 4), (3,)),
+        Lineage(0, "prune", (3,), ()),
+    ]
+    posterior.adopt(rival)
+    check_lineage(posterior)
+
+
+def test_the_check_of_the_log_tells_an_id_given_twice():
+    one = learner(np.random.default_rng(0), 3)
+    one.posterior.lineage = [
+        *one.posterior.lineage,
+        Lineage(0, "prune", (2,), ()),
+        Lineage(0, "birth", (), (2,)),
+    ]
+    with pytest.raises(AssertionError):
+        check_lineage(one.posterior)
+
+
+def test_no_trial_begins_that_could_not_end(seed):
+    for n_passes in range(1, 12):
+        trials = Trials(learner(np.random.default_rng(seed), 2), MOVES, n_passes)
+        list(passes(trials, n_passes))
+        assert trials.rival is None
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_trials_stay_within_the_limit(limit, seed):
+    rng = np.random.default_rng(seed)
+    one = learner(rng, 1)
+    one.posterior.max_components = limit
+    trials, sizes = Trials(one, MOVES, 40), set()
+    for _ in passes(trials, 40):
+        sizes.add(trials.posterior.state.n_components)
+        if trials.rival is not None:
+            sizes.add(trials.rival.posterior.state.n_components)
+    assert max(sizes) <= limit
+    assert trials.n_trials > 0
+
+
+# Memos --------------------------------------------------------------------------------
+
+
+def test_memos_share_no_array_with_the_posterior(seed):
+    one = learner(np.random.default_rng(seed))
+    list(passes(one, 3))
+    held = list(arrays(one.memos))
+    assert len(held) > 10
+    for array in arrays((one.posterior.state, one.posterior.totals, one.posterior.ids)):
+        assert not any(np.shares_memory(array, other) for other in held)
+
+
+def arrays(value, seen=None):
+    """Every ndarray within."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from arrays(item, seen)
+    else:
+        slots = [vars(kind).get("__slots__", ()) for kind in type(value).__mro__]
+        held = [getattr(value, name) for names in slots for name in names]
+        for item in [*held, *getattr(value, "__dict__", {}).values()]:
+            yield from arrays(item, seen)
+
+
+def test_an_edit_of_memos_leaves_the_old_ones(seed):
+    """Who holds an old list of memos holds an old state."""
+    one = learner(np.random.default_rng(seed), moves=None)
+    list(passes(one, 2))
+    before, memo = copy.deepcopy(one.memos), one.memos[0]
+    memo.merged([(2, 0), (1, 3)], np.array([0.5, 0.1]))
+    memo.without([4, 0])
+    refreshed(one.posterior, one.memos)
+    assert_same(before, one.memos)
+
+
+def test_a_merged_memo_adds_columns(seed):
+    one = learner(np.random.default_rng(seed), 5, moves=None)
+    list(passes(one, 2))
+    memo = one.memos[0]
+    merged = memo.merged([(2, 0), (1, 3)], np.array([0.5, 0.25]))
+    old, new = memo.doc_topic.toarray(), merged.doc_topic.toarray()
+    assert_array_equal(
+        new, np.stack([old[:, 0] + old[:, 2], old[:, 3] + old[:, 1], old[:, 4]], axis=1)
+    )
+    entropy = memo.stats.entropy
+    assert_allclose(
+        merged.stats.entropy,
+        [entropy[0] + entropy[2] - 0.5, entropy[3] + entropy[1] - 0.25, entropy[4]],
+    )
+    words, rows = memo.stats.topic_words.dense(), merged.stats.topic_words.dense()
+    assert_allclose(rows[:, 0], words[:, 0] + words[:, 2])
+    gone = memo.without([1, 4])
+    assert_array_equal(gone.doc_topic.toarray(), old[:, [0, 2, 3]])
+    assert_array_equal(gone.stats.entropy, entropy[[0, 2, 3]])
+
+
+def test_ids_of_pairs_survive_a_change_of_columns(seed):
+    """Pairs are kept by id: a merge in between moves columns."""
+    one = learner(np.random.default_rng(seed), 8)
+    list(passes(one, 2))
+    for pair in one.pairs:
+        assert set(pair) <= set(one.posterior.ids.tolist())
