@@ -79,7 +79,8 @@ class Trials:
         learner, n_docs = self.learner, self.learner.X.shape[0]
         rows = np.concatenate([round.rows for round in learner.schedule.one_pass(0)])
         counts = sp.csr_array(doc_topic(learner.memos))[np.argsort(rows)]
-        plan = hdp_birth.PLANS[self.n_trials // 2 % len(hdp_birth.PLANS)]
+        n_topics = self.posterior.state.n_components
+        plan = hdp_birth.plan(self.n_trials // 2, n_topics)
         place = (self.posterior.n_steps, self.n_trials)
         rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
         posterior = hdp_birth.propose(

@@ -18,7 +18,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.posterior import Posterior
 from skbnp.models.statistics import WordTopics
 
-__all__ = ["PLANS", "Plan", "propose"]
+__all__ = ["Plan", "plan", "propose"]
 
 #: Documents looked at for each new topic.
 DRAWN_PER_BIRTH = 10
@@ -40,7 +40,18 @@ class Plan(NamedTuple):
         return max(int(min(max(self.least, self.births * n_topics), most)), 1)
 
 
-PLANS = (Plan(80, 1.0, 0.5), Plan(40, 0.5, 1.0), Plan(20, 0.25, 0.5))
+#: A proposal adds so many topics, or half as many as there are.
+LEAST = 80
+
+
+def plan(number: int, n_topics: int) -> Plan:
+    """Plan of a trial beside so many topics: by turns all stay, or half of them.
+
+    Few topics are broad, and take the documents back from newcomers where all stay;
+    of many, most have their own documents.
+    """
+    all_stay = (number % 2 == 0) == (n_topics >= LEAST)
+    return Plan(LEAST, 0.5, 1.0 if all_stay else 0.5)
 
 
 def propose(

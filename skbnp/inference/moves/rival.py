@@ -92,7 +92,7 @@ def propose(
 ) -> Rival:
     """Begin a trial with documents of a minibatch that has just been absorbed."""
     moving = posterior.moving
-    plan = hdp_birth.PLANS[moving.n_trials % len(hdp_birth.PLANS)]
+    plan = hdp_birth.plan(moving.n_trials, posterior.state.n_components)
     rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
     moving.n_trials += 1
     return Rival(hdp_birth.propose(posterior, X, doc_topic, plan, n_docs, rng))
