@@ -59,7 +59,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
 
     Parameters
     ----------
-    n_components : int, default=20
+    n_components : int, default=100
         Number of represented topics (K) to start from, at least 1; with `split_merge`
         any start will do, and `n_components_` says what was found. All other topics
         together keep the rest of the corpus weights.
@@ -274,7 +274,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
 
     def __init__(
         self,
-        n_components=20,
+        n_components=100,
         *,
         max_components=None,
         learning_method="online",
