@@ -67,7 +67,7 @@ def bound(components, prior, X, doc_topic):
 
 
 def run(name, n_topics):
-    train, test = standard_split(load_corpus(name), 0.2 if name == "nips" else 0.1)
+    train, _ = standard_split(load_corpus(name), 0.2 if name == "nips" else 0.1)
     components = trained(train, n_topics)
     X, prior = sp.csr_array(train[:1000]), 1.0 / n_topics
     lda = LatentDirichletAllocation(n_topics, doc_topic_prior=prior)

@@ -5,17 +5,17 @@ from libc.stdint cimport int32_t
 
 
 def compare_merges(
-    const int32_t[::1] indptr,         # IN    (n_docs + 1,)
-    const int32_t[::1] words,          # IN    (nnz,) rows of `word_weights`
-    const double[::1] counts,          # IN    (nnz,) n > 0
-    const double[:, ::1] word_weights, # IN    (n_words, n_topics) b
-    const double[:, ::1] doc_weights,  # IN    (n_docs, n_topics) e, zero: not used
-    const double[::1] norms,           # IN    (nnz,) s; r = e b / s
-    const double[:, ::1] doc_topic,    # IN    (n_docs, n_topics) N
-    const double[:, ::1] growth,       # IN    (n_docs, n_topics) f(x_k, N_jk)
-    const double[::1] prior,           # IN    (n_topics,) x
-    const int32_t[:, ::1] pairs,       # IN    (n_pairs, 2) topics
-    double[:, ::1] sums,               # INOUT (n_pairs, 3), see below
+    const int32_t[::1] indptr,          # IN    (n_docs + 1,)
+    const int32_t[::1] words,           # IN    (nnz,) rows of `word_weights`
+    const double[::1] counts,           # IN    (nnz,) n > 0
+    const double[:, ::1] word_weights,  # IN    (n_words, n_topics) b
+    const double[:, ::1] doc_weights,   # IN    (n_docs, n_topics) e, zero: not used
+    const double[::1] norms,            # IN    (nnz,) s; r = e b / s
+    const double[:, ::1] doc_topic,     # IN    (n_docs, n_topics) N
+    const double[:, ::1] growth,        # IN    (n_docs, n_topics) f(x_k, N_jk)
+    const double[::1] prior,            # IN    (n_topics,) x
+    const int32_t[:, ::1] pairs,        # IN    (n_pairs, 2) topics
+    double[:, ::1] sums,                # INOUT (n_pairs, 3), see below
 ):
     """Add up, for each pair (a, b), what documents gain when its topics merge.
 
