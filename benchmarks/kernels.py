@@ -63,7 +63,7 @@ def bound(components, prior, X, doc_topic):
         new = (counts * np.exp(joint - norms)).sum(axis=1)
         value += counts @ norms - new @ e
         value += (gammaln(prior + new) - gammaln(prior)).sum()
-    return value / X.sum()
+    return float(value / X.sum())
 
 
 def run(name, n_topics):
