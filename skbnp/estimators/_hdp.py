@@ -439,6 +439,11 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         counts = _drop_empty(counts)
         if goes_on:
             posterior = replace(self._posterior, model=model, max_components=limit)
+            if posterior.moving is not None and posterior.moving.rival is not None:
+                rival = posterior.moving.rival
+                rival.posterior = replace(
+                    rival.posterior, model=model, max_components=limit
+                )
             history, n_iter = self.history_, self.n_iter_
         else:
             total = self.total_samples or counts.shape[0]
@@ -699,6 +704,9 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
     def _publish_edits(self):
         # What moves remember is about other topics, and a trial would undo the edit.
         self._posterior.moving = None
+        if self.history_["elbo"]:
+            self.history_["elbo"][-1] = sum(self._posterior.objective().values())
+            self.history_["n_components"][-1] = self._posterior.state.n_components
         self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
         return self
 

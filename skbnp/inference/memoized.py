@@ -134,6 +134,7 @@ class Memoized:
         words = resummed(memos, *posterior.totals.topic_words.shape)
         with commit():
             posterior.totals = replace(posterior.totals, topic_words=words)
+            posterior.stale = 0.0  # nothing is left of the start
             self.memos = memos
         self._refresh()
         if self.moves is not None:

@@ -202,7 +202,7 @@ def _move(
         used = found.stats.topic_words.values.sum(axis=0)
         idle = posterior.ids[used < moves.prune_tokens].tolist()
         minibatch.merge(moves, posterior, found, n_docs)
-        minibatch.prune(moves, posterior, idle)
+        minibatch.prune(moves, posterior, idle, X.shape[0])
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         minibatch.split(
             moves,

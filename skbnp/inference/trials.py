@@ -57,7 +57,7 @@ class Trials:
     def _trial_pass(self, rival: Memoized, monitor: Monitor) -> None:
         rival.one_pass(None)
         self.rival_passes -= 1
-        if self.rival_passes == 0:
+        if self.rival_passes <= 0:
             self._decide(rival, monitor)
 
     def _is_settled(self) -> bool:

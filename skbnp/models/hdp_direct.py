@@ -394,6 +394,8 @@ def update_weights(state: HDPState, stats: HDPStats, scale: float = 1.0) -> Arra
 
     low = np.log(gamma)  # there the last weight alone is one
     high = low + 1.0
+    if excess(low) <= 0.0:  # the others are lost in rounding
+        return state.weights
     while excess(high) > 0.0:
         low, high = high, high + 2.0
     weights = shares(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))

@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from skbnp import HDP
 from skbnp.datasets import make_bars
+from skbnp.estimators import SplitMerge
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 OPTIONS = {
@@ -190,3 +191,36 @@ def test_a_stream_keeps_learning_topics(X):
     for _ in range(3):
         hdp.partial_fit(X)
     assert hdp.n_components_ > few
+
+
+def test_documents_one_by_one_do_not_end_good_topics(bars, X):
+    """A topic is absent from most single documents."""
+    hdp = HDP(20, batch_size=40, max_iter=25, random_state=0).fit(X[:400])
+    n_logged, score = len(hdp.lineage_), hdp.score(bars.data[2000:])
+    for row in range(60):
+        hdp.partial_fit(X[row : row + 1])
+    assert "prune" not in [entry.kind for entry in hdp.lineage_[n_logged:]]
+    assert hdp.score(bars.data[2000:]) > score - 0.2
+
+
+def test_an_edit_is_seen_in_the_bound(X):
+    hdp = HDP(20, max_iter=8, random_state=0).fit(X[:400])
+    before = hdp.elbo_
+    hdp.drop_components(hdp.component_ids_[1:])
+    assert hdp.elbo_ < before
+    assert_allclose(hdp.elbo_, sum(hdp._posterior.objective().values()), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_tries", 2.5), ("trial_passes", 0), ("prune_patience", 0), ("rest", -1)],
+)
+def test_counts_of_moves_are_whole_and_large_enough(name, value):
+    with pytest.raises(ValueError, match=name):
+        SplitMerge(**{name: value})
+
+
+def test_no_splits_means_none(X):
+    moves = SplitMerge(max_splits=0, births=False)
+    hdp = HDP(2, split_merge=moves, warm_up=1, max_iter=8, random_state=0).fit(X[:400])
+    assert hdp.n_components_ == 2

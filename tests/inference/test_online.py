@@ -224,8 +224,9 @@ def test_without_a_limit_splits_go_on(X, monkeypatch):
     assert posterior.state.n_components == 9
 
 
-def idle_stream(X, monkeypatch, idle, patience=3):
+def idle_stream(X, monkeypatch, idle, patience=3, least_docs=0):
     """Sizes over minibatches in which topics are idle or not."""
+    monkeypatch.setattr(minibatch, "IDLE_DOCS", least_docs)
     monkeypatch.setattr(hdp_merge, "candidates", lambda *arguments: [])
     posterior, sizes = stream(X, 4), []
     for number, tokens in enumerate(idle):
@@ -241,6 +242,12 @@ def test_idle_topics_end_when_patience_does(X, monkeypatch):
     posterior, sizes = idle_stream(X, monkeypatch, [1e9, 1e9, 1e9, 1e9])
     assert sizes == [4, 4, 1, 1]  # the last topic never ends
     assert [entry.kind for entry in posterior.lineage[1:]] == ["prune"] * 3
+
+
+def test_topics_are_not_idle_before_enough_documents(X, monkeypatch):
+    """Minibatches of fewer documents than patience asks for do not end a topic."""
+    _, sizes = idle_stream(X, monkeypatch, [1e9] * 4, least_docs=1000)
+    assert sizes == [4] * 4
 
 
 def test_use_in_between_resets_patience(X, monkeypatch):

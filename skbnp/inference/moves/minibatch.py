@@ -35,6 +35,9 @@ TRY = 0.1
 PAIRS_PER_TOPIC = 1
 #: Minibatches between choices of pairs.
 EVERY = 3
+#: Documents of a minibatch, at the least, for each step of patience with an idle topic:
+#: rare topics are absent from a few documents.
+IDLE_DOCS = 50
 #: A document with fewer expected tokens of a topic is not looked at for its split.
 USED = 0.01
 
@@ -70,7 +73,8 @@ class Moving:
     """What moves remember between minibatches; all by ids."""
 
     began: int  # step of the first minibatch with moves
-    idle: dict[int, int] = field(default_factory=dict)  # minibatches without use
+    # Minibatches, and documents in them, since a topic was last in use.
+    idle: dict[int, tuple[int, int]] = field(default_factory=dict)
     pairs: dict[Pair, Evidence] = field(default_factory=dict)
     apart: dict[Pair, int] = field(default_factory=dict)  # not compared before a step
     waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
@@ -152,13 +156,22 @@ def _choose_pairs(
             moving.pairs.setdefault(pair, Evidence())
 
 
-def prune(moves: SplitMerge, posterior: Posterior, idle: list[int]) -> None:
-    """End topics that have been idle for a while."""
+def prune(
+    moves: SplitMerge, posterior: Posterior, idle: list[int], n_docs: int
+) -> None:
+    """End topics that have been idle for a while; `n_docs` in this minibatch."""
     moving, living = posterior.moving, posterior.columns
-    moving.idle = {n: moving.idle.get(n, 0) + 1 for n in idle if n in living}
-    is_ending = [
-        moving.idle.get(n, 0) >= moves.prune_patience for n in posterior.ids.tolist()
-    ]
+    before = moving.idle
+    moving.idle = {}
+    for name in idle:
+        if name in living:
+            times, docs = before.get(name, (0, 0))
+            moving.idle[name] = (times + 1, docs + n_docs)
+    least = IDLE_DOCS * moves.prune_patience
+    is_ending = []
+    for name in posterior.ids.tolist():
+        times, docs = moving.idle.get(name, (0, 0))
+        is_ending.append(times >= moves.prune_patience and docs >= least)
     mass = posterior.totals.topic_words.total
     ending = posterior.ids[sparing(np.array(is_ending), mass)].tolist()
     if ending:
@@ -188,7 +201,7 @@ def split(
     rows = np.flatnonzero(using.sum(axis=1))
     moving = posterior.moving
     moving.credit = min(moving.credit + EARNED, CREDIT)
-    if len(rows) < 2 or moving.credit < 0.0:
+    if len(rows) < 2 or moving.credit < 0.0 or moves.max_splits == 0:
         return
     moving.credit -= X[rows].sum() / X.sum() + TRY * len(tried)
     look = hdp_split.Collection(tried.tolist())

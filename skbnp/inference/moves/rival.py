@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.inference.interrupts import commit
 from skbnp.inference.moves import hdp_birth
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Collected, Posterior
@@ -106,17 +107,18 @@ def decide(moves: SplitMerge, posterior: Posterior, n_docs: float) -> None:
         return
     gained, error = rival.gain(posterior, n_docs)
     fits = rival.posterior.state.n_components <= posterior.max_components
-    if fits and gained > moves.confidence * error:
-        posterior.adopt(rival.posterior)
-        moving.start_afresh()
-        moving.n_rejected = 0
-    else:
+    is_better = fits and gained > moves.confidence * error
+    if not is_better:
         left = LONGEST - n_judged
         rise = (gained - rival.last) / EVERY  # per minibatch, and slowing down
         rival.last = gained
         if left > 0 and gained + left * max(rise, 0.0) > 0.0:
             return
-        moving.n_rejected += 1
-    moving.rival = None
-    rest = moves.rest * min(2**moving.n_rejected - 1, 8)
-    moving.rest_until = posterior.n_steps + rest
+    with commit():  # it must not learn beside itself
+        moving.rival = None
+        moving.n_rejected = 0 if is_better else moving.n_rejected + 1
+        rest = moves.rest * min(2**moving.n_rejected - 1, 8)
+        moving.rest_until = posterior.n_steps + rest
+        if is_better:
+            posterior.adopt(rival.posterior)
+            moving.start_afresh()

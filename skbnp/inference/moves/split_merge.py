@@ -1,6 +1,7 @@
 """What an expert may set of the moves of a topic model."""
 
 from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -10,6 +11,8 @@ from skbnp.inference.edits import sparing
 
 __all__ = ["SplitMerge"]
 
+#: Of what must not be zero.
+LEAST = {"prune_patience": 1, "trial_passes": 1}
 CHOICES = {
     "start": ("mixed", "doc", "word", "paper"),
     "judge": ("others", "same"),
@@ -42,8 +45,8 @@ class SplitMerge:
     min_child_tokens : float
         Expected corpus tokens that each child of a split must hold.
     prune_tokens, prune_patience : float, int
-        A topic with fewer expected tokens in so many minibatches in a row ends
-        (online).
+        A topic with fewer expected tokens in so many minibatches in a row, of so many
+        times 50 documents together at the least, ends (online).
     prune_mass : float
         Topics that hold fewer tokens of the corpus after a warm-up, and less than a
         tenth of the mean of all topics, end.
@@ -89,3 +92,11 @@ class SplitMerge:
                 isinstance(value, (int, float)) and 0 <= value < float("inf")
             ):
                 raise ValueError(f"{item.name} must be a number >= 0, got {value!r}.")
+        for item in fields(self):
+            value, least = getattr(self, item.name), LEAST.get(item.name, 0)
+            if isinstance(item.default, int) and not (
+                isinstance(value, Integral) and int(value) >= least
+            ):
+                raise ValueError(
+                    f"{item.name} must be an integer >= {least}, got {value!r}."
+                )
