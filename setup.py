@@ -13,7 +13,7 @@ PORTABLE = os.environ.get("SKBNP_PORTABLE", "0") == "1"
 MSVC = sys.platform == "win32"
 
 #: Kernels, and the C files that hold their loops.
-KERNELS = {"_hdp_local": ["document"], "_merge": []}
+KERNELS = {"_hdp_local": ["document"], "_merge": [], "_word_topics": []}
 
 if MSVC:
     flags = ["/Od" if DEBUG else "/O2"]

@@ -24,13 +24,12 @@ BLOCKS_PER_BATCH = 8
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive documents of a batch, with word numbers of their own."""
+    """Consecutive documents of a batch."""
 
     rows: slice  # of the batch
-    slots: NDArray[np.intp]  # (n_words,) its words, as positions in Batch.words
-    words: NDArray[np.intp]  # (n_words,) and as columns of the matrix
+    words: NDArray[np.intp]  # (n_words,) of the batch, columns of the matrix
     indptr: NDArray[np.int32]  # (n_docs + 1,)
-    indices: NDArray[np.int32]  # (nnz,) positions in `slots`
+    indices: NDArray[np.int32]  # (nnz,) positions in `words`
     counts: NDArray[np.float64]  # (nnz,)
     n_tokens: NDArray[np.float64]  # (n_docs,)
 
@@ -41,6 +40,9 @@ class Batch:
 
     n_docs: int
     words: NDArray[np.intp]  # (n_words,) increasing, columns of the matrix
+    indptr: NDArray[np.int64]  # (n_docs + 1,)
+    indices: NDArray[np.int32]  # (nnz,) positions in `words`
+    counts: NDArray[np.float64]  # (nnz,)
     blocks: list[Block]
 
     @classmethod
@@ -56,21 +58,25 @@ class Batch:
         blocks = []
         for begin, end in pairwise(edges):
             first, last = indptr[begin], indptr[end]
-            slots, indices = _compact(local[first:last], len(words))
-            counts = X.data[first:last]
+            counts = np.ascontiguousarray(X.data[first:last])
             starts = indptr[begin : end + 1] - first
             blocks.append(
                 Block(
                     rows=slice(int(begin), int(end)),
-                    slots=slots,
-                    words=words[slots],
+                    words=words,
                     indptr=starts.astype(np.int32),
-                    indices=indices,
-                    counts=np.ascontiguousarray(counts),
+                    indices=local[first:last],
+                    counts=counts,
                     n_tokens=_row_sums(counts, starts),
                 )
             )
-        return cls(n_docs=n_docs, words=words, blocks=blocks)
+        return cls(n_docs, words, indptr, local, X.data, blocks)
+
+    def by_word(self) -> sp.csc_array:
+        """Position of each stored count, word by word: (n_docs, n_words)."""
+        shape = (self.n_docs, len(self.words))
+        places = np.arange(len(self.indices))
+        return sp.csr_array((places, self.indices, self.indptr), shape).tocsc()
 
 
 def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

@@ -11,9 +11,18 @@ from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch, Block
 from skbnp.inference.executor import Executor
-from skbnp.kernels._hdp_local import document_work, infer_documents
+from skbnp.kernels._hdp_local import infer_documents, log, word_sums
+from skbnp.models.statistics import WordRows
 
-__all__ = ["BlockVisit", "DocumentStep", "Look", "expected_counts", "visit_blocks"]
+__all__ = [
+    "BlockVisit",
+    "Documents",
+    "DocumentStep",
+    "Look",
+    "expected_counts",
+    "sum_words",
+    "visit_blocks",
+]
 
 Array = NDArray[np.float64]
 
@@ -21,30 +30,67 @@ Array = NDArray[np.float64]
 #: is outside the support of a document: its count is exactly zero. What dropping it can
 #: cost is about 1e-9 times a log ratio, in nats.
 SUPPORT = 1e-9
+#: Ranges of words that are summed side by side.
+RANGES_PER_BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What documents say: factors of their responsibilities, topics off support zero.
+
+    r_jwk = weights_jk b_wk / norms_jw, b_wk the weights of words.
+    """
+
+    limits: NDArray[np.int32]  # (n_docs + 1,) of their supports
+    topics: NDArray[np.int32]  # (n_used,)
+    tokens: Array  # (n_used,) N_jk
+    weights: Array  # (n_used,) e_jk
+    norms: Array  # (nnz,) s_jw
+
+    @classmethod
+    def joined(cls, parts: list["Documents"]) -> "Documents":
+        """Put those of the blocks of a batch together."""
+        ends = np.cumsum([0, *(part.limits[-1] for part in parts)])
+        limits = [p.limits[1:] + end for p, end in zip(parts, ends[:-1], strict=True)]
+        return cls(
+            np.concatenate([np.zeros(1, np.int32), *limits]).astype(np.int32),
+            np.concatenate([np.zeros(0, np.int32), *(part.topics for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.tokens for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.weights for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.norms for part in parts)]),
+        )
+
+    def matrix(self, values: Array, n_topics: int) -> sp.csr_array:
+        """Values of the support as a matrix, (n_docs, n_topics)."""
+        shape = (len(self.limits) - 1, n_topics)
+        return sp.csr_array((values, self.topics, self.limits), shape)
 
 
 @dataclass(slots=True)
 class BlockVisit:
-    """What the documents of a block say: responsibilities r_jwk, and their sums.
-
-    Where somebody looks closer, the responsibilities are there in factors,
-    r_jwk = doc_weights_jk word_weights_wk / norms_jw; documents have no weights off
-    their support.
-    """
+    """A block and what its documents say."""
 
     block: Block
     prior: Array  # (K,) x
-    word_weights: Array  # (n_words, K)
-    doc_topic: Array  # (n_docs, K) N_jk
-    word_topic: Array  # (n_words, K) S_kw
-    entropy: Array  # (K,) -sum n r log r
-    doc_weights: Array  # (n_docs, K)
-    norms: Array  # (nnz,)
+    word_weights: NDArray[np.float32]  # (n_words of the batch, K) b
+    documents: Documents
 
     @property
     def row(self) -> NDArray[np.intp]:
         """Document of each stored count, (nnz,)."""
-        return np.repeat(np.arange(len(self.doc_topic)), np.diff(self.block.indptr))
+        return np.repeat(np.arange(len(self.block.n_tokens)), np.diff(self.block.indptr))
+
+    @property
+    def doc_topic(self) -> Array:
+        """N_jk, (n_docs, K)."""
+        documents = self.documents
+        return documents.matrix(documents.tokens, len(self.prior)).toarray()
+
+    @property
+    def doc_weights(self) -> Array:
+        """e_jk, zero off the support, (n_docs, K)."""
+        documents = self.documents
+        return documents.matrix(documents.weights, len(self.prior)).toarray()
 
 
 #: Looks at a block while its responsibilities are at hand, on the block's thread.
@@ -55,68 +101,121 @@ Look = Callable[[BlockVisit], Any]
 class DocumentStep:
     """What every document of a visit sees, and when its iteration stops."""
 
-    weights: Array  # (n_words, K) of the batch's words, see `infer_documents`
+    weights: NDArray[np.float32]  # (n_words, stride) of the batch, see `infer_documents`
     prior: Array  # (K,)
     share: Array | None  # (K,) of a cold start: expected counts are tokens * share
     remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from
     max_iter: int
     tol: float
 
-    def run(self, block: Block, collect: bool, factors: bool = False) -> BlockVisit:
-        """Visit one block; `collect` asks for sums, `factors` for those too."""
-        n_topics = len(self.prior)
-        tile = self.weights[block.slots]
-        if self.remembered is None:
-            doc_topic = np.empty((len(block.n_tokens), n_topics))
-        else:
-            doc_topic = self.remembered[block.rows].toarray()
-        word_topic = np.zeros((len(tile) if collect else 0, n_topics))
-        entropy = np.zeros(n_topics)
-        doc_weights = np.empty(doc_topic.shape if factors else (0, 0))
-        norms = np.empty(len(block.counts) if factors else 0)
-        infer_documents(
+    def run(self, block: Block) -> BlockVisit:
+        """Visit one block."""
+        n_topics, n_docs = len(self.prior), len(block.n_tokens)
+        starts = np.empty((n_docs, self.weights.shape[1]), dtype=np.float32)
+        if self.remembered is not None:
+            starts[:, :n_topics] = self.remembered[block.rows].toarray()
+        found = infer_documents(
             block.indptr,
             block.indices,
             block.counts,
-            tile,
+            self.weights,
             self.prior,
             np.empty(0) if self.share is None else self.share,
-            doc_topic,
+            starts,
             self.remembered is not None,
-            word_topic,
-            entropy,
-            doc_weights,
-            norms,
-            np.empty(document_work(block.indptr, n_topics) + n_topics),
             self.max_iter,
             self.tol,
             SUPPORT,
         )
-        return BlockVisit(
-            block, self.prior, tile, doc_topic, word_topic, entropy, doc_weights, norms
-        )
+        weights = self.weights[:, :n_topics]
+        return BlockVisit(block, self.prior, weights, Documents(*found))
 
 
 def visit_blocks(
     step: DocumentStep, batch: Batch, executor: Executor, look: Look | None = None
-) -> Iterator[tuple[BlockVisit, Any]]:
-    """Yield each visited block, in order, with what `look` saw in it."""
+) -> Iterator[tuple[Documents, Any]]:
+    """Yield what each block says, in order, and what `look` saw in it."""
     yield from executor.map(partial(_visit, step, look), batch.blocks)
 
 
 def _visit(
     step: DocumentStep, look: Look | None, block: Block
-) -> tuple[BlockVisit, Any]:
-    visit = step.run(block, collect=True, factors=look is not None)
-    seen = None if look is None else look(visit)
-    visit.doc_weights = visit.norms = np.empty(0)  # as large as the data
-    return visit, seen
+) -> tuple[Documents, Any]:
+    visit = step.run(block)
+    return visit.documents, None if look is None else look(visit)
 
 
 def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Array:
     """Expected tokens of each topic in each document of a batch, (n_docs, K)."""
-    counts = np.empty((batch.n_docs, len(step.prior)))
-    results = executor.map(partial(step.run, collect=False), batch.blocks)
-    for visit in results:
-        counts[visit.block.rows] = visit.doc_topic
+    counts = np.zeros((batch.n_docs, len(step.prior)))
+    for block, (found, _) in zip(
+        batch.blocks, visit_blocks(step, batch, executor), strict=True
+    ):
+        rows = np.repeat(np.arange(batch.n_docs)[block.rows], np.diff(found.limits))
+        counts[rows, found.topics] = found.tokens
     return counts
+
+
+def sum_words(
+    step: DocumentStep, batch: Batch, documents: Documents, executor: Executor
+) -> tuple[WordRows, Array]:
+    """Sum responsibilities n_jw r_jwk over documents, and their entropy by topic."""
+    n_topics, by_word = len(step.prior), batch.by_word()
+    logs = np.empty_like(documents.norms)
+    log(documents.norms, logs)
+    ratios = (batch.counts / documents.norms)[by_word.data]
+    columns = by_word.indptr.astype(np.int32)
+    edges = np.linspace(0, len(batch.counts), RANGES_PER_BATCH + 1)
+    edges = np.unique(np.searchsorted(columns, edges))
+    words = partial(
+        _sum_range,
+        columns,
+        by_word.indices.astype(np.int32),
+        ratios,
+        ratios * logs[by_word.data],
+        documents,
+        step.weights,
+        n_topics,
+    )
+    ranges = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+    found = list(executor.map(words, ranges))
+    n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in found)])
+    topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in found)])
+    used_weights = np.concatenate([np.zeros(0), *(part[2] for part in found)])
+    sums = np.concatenate([np.zeros(0), *(part[3] for part in found)])
+    limits, shape = np.cumsum(n_used, dtype=np.int32), (len(batch.words), n_topics)
+    rows = WordRows(batch.words, sp.csr_array((sums, topics, limits), shape))
+    # -log r = log s - log e - log b.
+    entropy = sum((part[4] for part in found), np.zeros(n_topics))
+    for weights, tokens, column in (
+        (documents.weights, documents.tokens, documents.topics),
+        (used_weights, sums, topics),
+    ):
+        logs = np.empty_like(weights)
+        log(weights, logs)
+        entropy -= np.bincount(column, tokens * logs, n_topics)
+    return rows, entropy
+
+
+def _sum_range(
+    columns: NDArray[np.int32],
+    docs: NDArray[np.int32],
+    ratios: Array,
+    log_ratios: Array,
+    documents: Documents,
+    weights: NDArray[np.float32],
+    n_topics: int,
+    words: tuple[int, int],
+) -> Any:
+    return word_sums(
+        *words,
+        columns,
+        docs,
+        ratios,
+        log_ratios,
+        documents.limits,
+        documents.topics,
+        documents.weights,
+        weights,
+        n_topics,
+    )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.interrupts import commit
+from skbnp.models.statistics import remaining
 
 __all__ = ["Lineage", "Merge", "Remove", "Split", "apply", "sparing"]
 
@@ -53,6 +54,11 @@ Edit = Merge | Remove | Split
 
 def apply(edit: Edit, posterior: Any) -> None:
     """Change state, totals, ids and log of a posterior, all at once or not at all."""
+    with commit():  # words change in place
+        _apply(edit, posterior)
+
+
+def _apply(edit: Edit, posterior: Any) -> None:
     columns, ids = posterior.columns, posterior.ids
     model, state, totals = posterior.model, posterior.state, posterior.totals
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
@@ -65,18 +71,17 @@ def apply(edit: Edit, posterior: Any) -> None:
     elif isinstance(edit, Merge):
         pairs = [(columns[source], columns[target]) for source, target in edit.pairs]
         state, totals = model.merge(state, totals, pairs)
-        ids = np.delete(ids, [source for source, _ in pairs])
+        ids = ids[remaining(len(ids), [source for source, _ in pairs])]
         entries = [("merge", (t, s), (t,)) for s, t in edit.pairs]
     else:
         gone = [columns[name] for name in edit.ids]
         state, totals = model.remove(state, totals, gone)
-        ids = np.delete(ids, gone)
+        ids = ids[remaining(len(ids), gone)]
         entries = [("prune", (name,), ()) for name in edit.ids]
-    with commit():
-        posterior.state, posterior.totals = state, totals
-        posterior.ids = ids
-        log = [Lineage(posterior.n_steps, *entry) for entry in entries]
-        posterior.lineage = [*posterior.lineage, *log]
+    posterior.state, posterior.totals = state, totals
+    posterior.ids = ids
+    log = [Lineage(posterior.n_steps, *entry) for entry in entries]
+    posterior.lineage = [*posterior.lineage, *log]
 
 
 def sparing(ending: NDArray[np.bool_], mass: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -162,7 +162,8 @@ class Memoized:
         """Pairs of topics to compare in the next pass."""
         posterior = self.posterior
         counts = sp.csr_array(doc_topic(self.memos))
-        pairs = hdp_merge.candidates(counts, posterior.totals.topic_words.dense())
+        words = sp.csr_array(posterior.totals.topic_words.dense())
+        pairs = hdp_merge.candidates(counts, words)
         names, now = posterior.ids.tolist(), self.n_passes
         self.apart = {p: until for p, until in self.apart.items() if until > now}
         named = [(names[one], names[other]) for one, other in pairs]

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.posterior import Collected, Posterior
-from skbnp.models.statistics import WordRows, WordTopics
+from skbnp.models.statistics import WordRows, WordTopics, remaining
 
 __all__ = ["Memo", "doc_topic", "refreshed", "resummed"]
 
@@ -24,7 +24,7 @@ class Memo:
     replaced, so that who holds an old list of memos holds an old state.
     """
 
-    stats: Any  # with sparse WordRows
+    stats: Any  # with WordRows
     doc_topic: sp.csr_array  # (n_docs, K) N
     n_tokens: Array  # (n_docs,)
     losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
@@ -32,10 +32,7 @@ class Memo:
     @classmethod
     def of(cls, found: Collected, losses: Array) -> "Memo":
         """Keep what a visit found."""
-        rows = found.stats.topic_words
-        rows = WordRows(rows.words, sp.csr_array(rows.values))
-        stats = replace(found.stats, topic_words=rows)
-        return cls(stats, found.doc_topic, found.n_tokens, losses)
+        return cls(found.stats, found.doc_topic, found.n_tokens, losses)
 
     def merged(self, pairs: Sequence[tuple[int, int]], losses: Array) -> "Memo":
         """Add sources to targets; `losses` of entropy go with the pairs."""
@@ -52,17 +49,18 @@ class Memo:
         moved = sp.eye_array(len(entropy), format="lil")
         for source, target in pairs:
             moved[source, target] = 1.0
-        moved = sp.csr_array(moved.tocsc()[:, np.delete(np.arange(len(entropy)), gone)])
+        order = remaining(len(entropy), gone)
+        moved = sp.csr_array(moved.tocsc()[:, order])
         rows = self.stats.topic_words
         small = {
-            item.name: np.delete(value, gone)
+            item.name: value[order]
             for item in fields(self.stats)
             if np.ndim(value := getattr(self.stats, item.name)) == 1
         }
         stats = replace(
             self.stats,
             topic_words=WordRows(rows.words, sp.csr_array(rows.values @ moved)),
-            **{**small, "entropy": np.delete(entropy, gone)},
+            **{**small, "entropy": entropy[order]},
         )
         return replace(
             self, stats=stats, doc_topic=sp.csr_array(self.doc_topic @ moved)
@@ -97,8 +95,7 @@ def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Me
 
 def resummed(memos: Iterable[Memo], n_words: int, n_topics: int) -> WordTopics:
     """Sum of the topics' words; rounding errors of earlier sums are gone."""
-    values = np.zeros((n_words, n_topics))
+    words = WordTopics(np.zeros((n_words, n_topics)))
     for memo in memos:
-        rows = memo.stats.topic_words
-        values[rows.words] += rows.dense()
-    return WordTopics(values)
+        words.add(memo.stats.topic_words)
+    return words

@@ -199,7 +199,7 @@ def _move(
         moving.start_afresh()
     elif is_clear:
         columns = posterior.columns
-        used = found.stats.topic_words.values.sum(axis=0)
+        used = found.stats.topic_words.total
         idle = posterior.ids[used < moves.prune_tokens].tolist()
         minibatch.merge(moves, posterior, found, n_docs)
         minibatch.prune(moves, posterior, idle, X.shape[0])

@@ -8,12 +8,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, Look, visit_blocks
+from skbnp.inference.documents import (
+    Documents,
+    DocumentStep,
+    Look,
+    sum_words,
+    visit_blocks,
+)
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.models.statistics import WordRows
 
 __all__ = ["Collected", "LocalStop", "Posterior", "Visitor", "per_token"]
 
@@ -124,22 +129,15 @@ class Posterior:
         look: Look | None = None,
     ) -> Collected:
         """Visit a batch: its statistics, expected counts and document lengths."""
-        n_topics = self.state.n_components
-        sums = np.zeros((len(batch.words), n_topics))
-        entropy = np.zeros(n_topics)
-        counts = [sp.csr_array((0, n_topics))]
-        lengths = [np.zeros(0)]
-        views = []
-        for visit, seen in visit_blocks(step, batch, executor, look):
-            sums[visit.block.slots] += visit.word_topic
-            entropy += visit.entropy
-            counts.append(sp.csr_array(visit.doc_topic))
-            lengths.append(visit.block.n_tokens)
-            views.append(seen)
-        doc_topic, n_tokens = sp.vstack(counts, format="csr"), np.concatenate(lengths)
-        rows = WordRows(batch.words, sums)
+        visits = list(visit_blocks(step, batch, executor, look))
+        documents = Documents.joined([found for found, _ in visits])
+        doc_topic = documents.matrix(documents.tokens, self.state.n_components)
+        n_tokens = np.concatenate(
+            [np.zeros(0), *(block.n_tokens for block in batch.blocks)]
+        )
+        rows, entropy = sum_words(step, batch, documents, executor)
         stats = self.model.statistics(self.state, rows, entropy, doc_topic, n_tokens)
-        return Collected(stats, doc_topic, n_tokens, views)
+        return Collected(stats, doc_topic, n_tokens, [seen for _, seen in visits])
 
     def record(self, monitor: Monitor) -> None:
         """Add an update to the trace."""

@@ -1,34 +1,50 @@
-from numpy import float64, int32
+from numpy import float32, float64, int32, intp
 from numpy.typing import NDArray
 
+LANES: int
 SMALLEST_WORD_WEIGHT: float
 ACTIVE: float
+MARGIN: float
 
-def document_work(indptr: NDArray[int32], n_topics: int) -> int: ...
 def infer_documents(
     indptr: NDArray[int32],
     words: NDArray[int32],
     counts: NDArray[float64],
-    weights: NDArray[float64],
+    weights: NDArray[float32],
     prior: NDArray[float64],
     share: NDArray[float64],
-    doc_topic: NDArray[float64],
+    starts: NDArray[float32],
     remembered: bool,
-    word_topic: NDArray[float64],
-    entropy: NDArray[float64],
-    doc_weights: NDArray[float64],
-    norms: NDArray[float64],
-    work: NDArray[float64],
     max_iter: int,
     tol: float,
     support: float,
     prune: bool = True,
-) -> None: ...
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64], NDArray[float64]
+]: ...
+def word_sums(
+    begin: int,
+    end: int,
+    columns: NDArray[int32],
+    docs: NDArray[int32],
+    ratios: NDArray[float64],
+    log_ratios: NDArray[float64],
+    limits: NDArray[int32],
+    doc_topics: NDArray[int32],
+    doc_weights: NDArray[float64],
+    weights: NDArray[float32],
+    n_topics: int,
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64], NDArray[float64]
+]: ...
 def word_weights(
-    table: NDArray[float64],
+    held: NDArray[float64],
+    scale: float,
+    words: NDArray[intp],
     norm: NDArray[float64],
     eta: float,
-    work: NDArray[float64],
     mean: bool,
+    table: NDArray[float32],
 ) -> None: ...
 def exp_digamma(x: NDArray[float64], out: NDArray[float64]) -> None: ...
+def log(x: NDArray[float64], out: NDArray[float64]) -> None: ...

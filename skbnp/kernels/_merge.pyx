@@ -8,7 +8,7 @@ def compare_merges(
     const int32_t[::1] indptr,          # IN    (n_docs + 1,)
     const int32_t[::1] words,           # IN    (nnz,) rows of `word_weights`
     const double[::1] counts,           # IN    (nnz,) n > 0
-    const double[:, ::1] word_weights,  # IN    (n_words, n_topics) b
+    const float[:, :] word_weights,     # IN    (n_words, n_topics) b
     const double[:, ::1] doc_weights,   # IN    (n_docs, n_topics) e, zero: not used
     const double[::1] norms,            # IN    (nnz,) s; r = e b / s
     const double[:, ::1] doc_topic,     # IN    (n_docs, n_topics) N

@@ -16,6 +16,7 @@ from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, expected_counts
 from skbnp.inference.executor import Executor
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
+from skbnp.models.statistics import weight_table
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import check_counts, check_documents
 
@@ -220,10 +221,13 @@ def fold_in(
         X.sort_indices()
     batch = Batch.from_counts(X, len(prior))
     weights = word_topic[batch.words]
+    table = weight_table(*weights.shape)
+    table[:, len(prior) :] = 0.0
     if len(weights):
         weights = weights / weights.max(axis=1, keepdims=True)
+        table[:, : len(prior)] = np.maximum(weights, SMALLEST_WORD_WEIGHT)
     step = DocumentStep(
-        weights=np.maximum(weights, SMALLEST_WORD_WEIGHT),
+        weights=table,
         prior=prior,
         share=prior / prior.sum(),
         remembered=None,

@@ -43,8 +43,7 @@ from skbnp.distributions.dirichlet import (
     log_growth,
     log_marginal_gain,
 )
-from skbnp.kernels._hdp_local import word_weights
-from skbnp.models.statistics import WordTopics
+from skbnp.models.statistics import WordTopics, remaining
 
 __all__ = ["DirectHDP", "HDPState", "HDPStats"]
 
@@ -52,6 +51,8 @@ Array = NDArray[np.float64]
 
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
 SMALLEST_WEIGHT = 1e-8
+#: Of the parameters of a topic, in the local step: psi is finite in single precision.
+SMALLEST_TOTAL = 1e-30
 #: Range of the learned concentrations and of the topic prior.
 LOWEST, HIGHEST = 1e-4, 1e4
 
@@ -107,19 +108,18 @@ class DirectHDP:
 
     def word_weights(
         self, state: HDPState, topic_words: WordTopics, words: Any, *, mean: bool
-    ) -> Array:
+    ) -> NDArray[np.float32]:
         """Weights of the topics for each word, up to a factor per word.
 
         exp(E[log phi_kw]) of Eq. (3), or its mean E[phi_kw] during the warm-up: a word
         that a topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
-        former, and eta in the latter. Shape (n_words, K), largest entry of a row 1.
+        former, and eta in the latter. Largest entry of a row 1; shape as
+        `weight_table` says.
         """
         eta = state.topic_word_prior
         total = topic_words.shape[0] * eta + topic_words.total
-        table = topic_words.rows(words)
-        norm = total if mean else psi(total)
-        word_weights(table, norm, eta, np.empty(2 * table.shape[1]), mean)
-        return table
+        norm = total if mean else psi(np.maximum(total, SMALLEST_TOTAL))
+        return topic_words.weights(words, norm, eta, mean=mean)
 
     def cold_share(self, state: HDPState) -> Array:
         """Share of a document's tokens that each topic starts with, (K,)."""
@@ -220,6 +220,8 @@ class DirectHDP:
     ) -> tuple[HDPState, HDPStats]:
         """Add r, theta, beta and S of pairs of topics (source, target), disjoint.
 
+        Like every change of topics it alters the words' counts in place.
+
         lambda = lambda' + lambda'' - eta. What the sums over documents do not tell is
         bounded from below, so that the bound stays one: (x + y)^(m + n) >= x^(m) y^(n)
         for rising factorials, and merging loses at most log 2 nats of entropy per
@@ -242,15 +244,14 @@ class DirectHDP:
         }
         weights = state.weights.copy()
         weights[targets] += weights[sources]
+        order = remaining(state.n_components, sources)
         columns: dict[str, Any] = {}
         for name, value in changed.items():
             column = getattr(totals, name).copy()
             column[targets] = value
-            columns[name] = np.delete(column, sources)
-        return (
-            replace(state, weights=np.delete(weights, sources)),
-            replace(totals, topic_words=totals.topic_words.merged(pairs), **columns),
-        )
+            columns[name] = column[order]
+        totals.topic_words.merge(pairs)
+        return replace(state, weights=weights[[*order, -1]]), replace(totals, **columns)
 
     def split(
         self,
@@ -273,11 +274,8 @@ class DirectHDP:
             name: np.append(getattr(totals, name), 0.0)
             for name in ("entropy", "n_docs_using", "weight_slope", "weight_offset")
         }
-        topic_words = totals.topic_words.parted(column, *topics)
-        return (
-            replace(state, weights=weights),
-            replace(totals, topic_words=topic_words, **columns),
-        )
+        totals.topic_words.part(column, *topics)
+        return replace(state, weights=weights), replace(totals, **columns)
 
     def remove(
         self, state: HDPState, totals: HDPStats, gone: Sequence[int]
@@ -285,14 +283,13 @@ class DirectHDP:
         """Drop topics and their counts; their weight joins the last entry of beta."""
         weights = state.weights.copy()
         weights[-1] += weights[list(gone)].sum()
+        order = remaining(state.n_components, gone)
         columns: dict[str, Any] = {
-            name: np.delete(getattr(totals, name), gone)
+            name: getattr(totals, name)[order]
             for name in ("entropy", "n_docs_using", "weight_slope", "weight_offset")
         }
-        return (
-            replace(state, weights=np.delete(weights, gone)),
-            replace(totals, topic_words=totals.topic_words.without(gone), **columns),
-        )
+        totals.topic_words.drop(gone)
+        return replace(state, weights=weights[[*order, -1]]), replace(totals, **columns)
 
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
         """Named terms of the bound, in nats; tight where the tangents are fresh."""
@@ -319,9 +316,11 @@ class DirectHDP:
     ) -> dict[str, float]:
         """Named terms of `bound` without the divergence; visits the words in use."""
         eta, rows = state.topic_word_prior, fresh.topic_words
-        log_phi = psi(eta + topic_words.rows(rows.words))
-        log_phi -= psi(topic_words.shape[0] * eta + topic_words.total)
-        return self._terms(state, fresh, (log_phi * rows.values).sum(axis=0))
+        values, n_topics = rows.values, state.n_components
+        norm = psi(topic_words.shape[0] * eta + topic_words.total)
+        log_phi = psi(eta + topic_words.entries(rows)) - norm[values.indices]
+        words = np.bincount(values.indices, log_phi * values.data, n_topics)
+        return self._terms(state, fresh, words)
 
     def divergence(self, state: HDPState, topic_words: WordTopics) -> float:
         """KL(q(phi) || p(phi)) of the topics, in nats; visits all words."""

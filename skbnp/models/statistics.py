@@ -1,4 +1,4 @@
-"""Additive statistics, and the one operation that learning performs on them.
+"""Additive statistics, and the operations that learning performs on them.
 
 A model declares its statistics as a dataclass whose fields are numbers, arrays with
 one entry per component, and one field with an entry per (component, word). What a visit
@@ -7,6 +7,7 @@ dataclass; only the (component, word) field differs: `WordRows` for a visit,
 `WordTopics` for the totals.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,10 +15,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["WordRows", "WordTopics", "absorb", "exchange"]
+from skbnp.kernels._hdp_local import LANES, word_weights
+from skbnp.kernels._word_topics import add_rows
+
+__all__ = ["WordRows", "WordTopics", "absorb", "exchange", "remaining", "weight_table"]
+
+Array = NDArray[np.float64]
 
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6
+#: Columns in reserve grow with their number, so that many splits copy the table once.
+RESERVE = 0.125
 
 
 @dataclass(slots=True)
@@ -25,18 +33,30 @@ class WordRows:
     """Topic counts of some words of the vocabulary."""
 
     words: NDArray[np.intp]  # (n_words,) increasing
-    values: Any  # (n_words, n_topics), ndarray; csr_array where they are kept
+    values: sp.csr_array  # (n_words, n_topics)
 
-    def dense(self) -> NDArray[np.float64]:
-        """Counts as an ndarray."""
-        return self.values.toarray() if sp.issparse(self.values) else self.values
+    @property
+    def total(self) -> Array:
+        """Counts by topic, (n_topics,)."""
+        return _column_sums(self.values)
+
+
+def remaining(n_topics: int, gone: Sequence[int]) -> NDArray[np.intp]:
+    """Columns that stay when some end, in their new order: the last fill the gaps."""
+    n_left = n_topics - len(gone)
+    order = np.arange(n_left)
+    is_gone = np.zeros(n_topics, dtype=bool)
+    is_gone[list(gone)] = True
+    order[is_gone[:n_left]] = n_left + np.flatnonzero(~is_gone[n_left:])
+    return order
 
 
 class WordTopics:
     """Topic counts of the whole vocabulary, word by word, with a lazy scale.
 
     One word is one contiguous row. `decay` multiplies one number, `add` touches the
-    rows it names: an online step costs the words of its minibatch, not the vocabulary.
+    entries it names: an online step costs the words of its minibatch, not the
+    vocabulary. Changes of topics touch the columns concerned; some are in reserve.
 
     Parameters
     ----------
@@ -49,58 +69,66 @@ class WordTopics:
         Counts summed over the vocabulary.
     """
 
-    def __init__(self, values: NDArray[np.float64]):
+    def __init__(self, values: Array):
         self._values = np.ascontiguousarray(values)
         self._scale = 1.0
         self.total = self._values.sum(axis=0)
 
-    @classmethod
-    def from_rows(cls, rows: WordRows, n_words: int) -> "WordTopics":
-        """Counts that are zero but for some words."""
-        values = np.zeros((n_words, rows.values.shape[1]))
-        values[rows.words] = rows.values
-        return cls(values)
-
     @property
     def shape(self) -> tuple[int, int]:
         """Number of words, number of topics."""
-        return self._values.shape
+        return self._values.shape[0], len(self.total)
 
-    def rows(self, words: NDArray[np.intp] | slice) -> NDArray[np.float64]:
+    def rows(self, words: NDArray[np.intp] | slice) -> Array:
         """Counts of the named words, (n_words, n_topics)."""
-        return self._values[words] * self._scale
+        return self._values[words, : len(self.total)] * self._scale
 
-    def column(self, topic: int) -> NDArray[np.float64]:
+    def column(self, topic: int) -> Array:
         """Counts of one topic, (n_words,)."""
         return self._values[:, topic] * self._scale
 
-    def parted(
-        self, topic: int, first: NDArray[np.float64], second: NDArray[np.float64]
-    ) -> "WordTopics":
-        """Return a copy with two topics for one: in its place, and at the end."""
-        values = np.column_stack([self.dense(), second])
-        values[:, topic] = first
-        return WordTopics(values)
+    def entries(self, rows: WordRows) -> Array:
+        """Counts where some rows hold something, (n,)."""
+        word = np.repeat(rows.words, np.diff(rows.values.indptr))
+        return self._values[word, rows.values.indices] * self._scale
 
-    def dense(self) -> NDArray[np.float64]:
+    def dense(self) -> Array:
         """Counts of all words, (n_words, n_topics)."""
-        return self._values * self._scale
+        return self.rows(slice(None))
+
+    def weights(
+        self, words: NDArray[np.intp], norm: Array, eta: float, *, mean: bool
+    ) -> NDArray[np.float32]:
+        """Table of the topics' weights for some words, as `word_weights` says."""
+        table = weight_table(len(words), len(self.total))
+        word_weights(self._values, self._scale, words, norm, eta, mean, table)
+        return table
 
     def add(self, rows: WordRows, gain: float = 1.0) -> None:
         """Add `gain` times the rows of some words."""
         self._own()
-        values = rows.dense()
-        self._values[rows.words] += values * (gain / self._scale)
-        self.total += gain * values.sum(axis=0)
+        self._add(rows, gain, -np.inf)
 
     def exchange(self, old: WordRows, new: WordRows) -> None:
         """Take the rows of some words away, and add others of the same words."""
         self._own()
-        change = new.dense() - old.dense()
-        rows = self._values[new.words] + change / self._scale
         # What was added and taken away leaves rounding errors, of either sign.
-        self._values[new.words] = np.maximum(rows, 0.0)
-        self.total += change.sum(axis=0)
+        change = sp.csr_array(new.values - old.values)
+        self._add(WordRows(new.words, change), 1.0, 0.0)
+
+    def _add(self, rows: WordRows, gain: float, lowest: float) -> None:
+        total, values = np.zeros_like(self.total), rows.values
+        add_rows(
+            self._values,
+            rows.words,
+            values.indptr.astype(np.int32, copy=False),
+            values.indices.astype(np.int32, copy=False),
+            values.data,
+            gain / self._scale,
+            lowest,
+            total,
+        )
+        self.total += gain * total
 
     def decay(self, keep: float) -> None:
         """Multiply all counts by `keep`."""
@@ -114,25 +142,47 @@ class WordTopics:
         elif self._scale < SMALLEST_SCALE:
             self.settle()
 
-    def without(self, columns: Any) -> "WordTopics":
-        """Return a copy that lacks some topics."""
-        return WordTopics(np.delete(self.dense(), columns, axis=1))
-
-    def merged(self, pairs: Any) -> "WordTopics":
-        """Return a copy in which targets hold the counts of their sources too.
-
-        `pairs` are (source, target), disjoint.
-        """
-        sources, targets = np.transpose(pairs)
-        values = self.dense()
-        values[:, targets] += values[:, sources]
-        return WordTopics(np.delete(values, sources, axis=1))
-
     def settle(self) -> None:
         """Multiply the scale into the array and sum the totals afresh."""
         self._values *= self._scale
         self._scale = 1.0
-        self.total = self._values.sum(axis=0)
+        self.total = self._values[:, : len(self.total)].sum(axis=0)
+
+    # -- changes of topics, in place ----------------------------------------------------
+
+    def part(self, topic: int, first: Array, second: Array) -> None:
+        """Put two topics for one: in its place, and at the end."""
+        self._own()
+        n_words, n_topics = self.shape
+        if n_topics == self._values.shape[1]:
+            wide = n_topics + 1 + int(RESERVE * n_topics)
+            values = np.zeros((n_words, wide))
+            values[:, :n_topics] = self._values
+            self._values = values
+        self._values[:, topic] = first / self._scale
+        self._values[:, n_topics] = second / self._scale
+        self.total = np.append(self.total, second.sum())
+        self.total[topic] = first.sum()
+
+    def merge(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Let targets hold the counts of their sources too, and drop these.
+
+        `pairs` are (source, target), disjoint.
+        """
+        self._own()
+        for source, target in pairs:
+            self._values[:, target] += self._values[:, source]
+            self.total[target] += self.total[source]
+        self.drop([source for source, _ in pairs])
+
+    def drop(self, gone: Sequence[int]) -> None:
+        """Drop topics; the order of the others is that of `remaining`."""
+        self._own()
+        order = remaining(len(self.total), gone)
+        for place, column in enumerate(order.tolist()):
+            if place != column:
+                self._values[:, place] = self._values[:, column]
+        self.total = self.total[order]
 
     def _own(self) -> None:
         """Make arrays writeable that were loaded as memory maps."""
@@ -142,6 +192,18 @@ class WordTopics:
     def copy(self) -> "WordTopics":
         """Return an independent copy."""
         return WordTopics(self.dense())
+
+
+def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
+    """Room for word weights, (n_words, stride); rows begin at whole vectors."""
+    stride = -(-n_topics // LANES) * LANES
+    room = np.empty(n_words * stride + 16, dtype=np.float32)
+    begin = -(room.ctypes.data // 4) % 16
+    return room[begin : begin + n_words * stride].reshape(n_words, stride)
+
+
+def _column_sums(values: sp.csr_array) -> Array:
+    return np.bincount(values.indices, values.data, values.shape[1]).astype(np.float64)
 
 
 def exchange(totals: Any, old: Any, new: Any) -> None:

@@ -47,15 +47,16 @@ class Comparison:
         """Sums of loss, gain and squared gain, (n_pairs, 3), in nats."""
         sums, block = np.zeros((len(self.pairs), 3)), visit.block
         if len(self.pairs):
+            doc_topic = visit.doc_topic
             compare_merges(
                 block.indptr,
                 block.indices,
                 block.counts,
                 visit.word_weights,
                 visit.doc_weights,
-                visit.norms,
-                visit.doc_topic,
-                log_growth(visit.prior, visit.doc_topic),
+                visit.documents.norms,
+                doc_topic,
+                log_growth(visit.prior, doc_topic),
                 visit.prior,
                 self.pairs,
                 sums,
@@ -63,7 +64,7 @@ class Comparison:
         return sums
 
 
-def candidates(doc_topic: sp.csr_array, words: Array) -> list[Pair]:
+def candidates(doc_topic: sp.csr_array, words: sp.csr_array) -> list[Pair]:
     """Pairs of topics that may be one: at most 3 K, in order of likeness.
 
     Those of positively correlated theta_jk, best first, every other place taken by
@@ -75,7 +76,7 @@ def candidates(doc_topic: sp.csr_array, words: Array) -> list[Pair]:
     mean = np.asarray(doc_topic.mean(axis=0)).ravel()
     products = (doc_topic.T @ doc_topic).toarray() - n_docs * np.outer(mean, mean)
     correlation = _scaled(products)[one, other]
-    likeness = _scaled(words.T @ words)[one, other]
+    likeness = _scaled((words.T @ words).toarray())[one, other]
     best = np.argsort(-correlation, kind="stable")
     alike = np.argsort(-likeness, kind="stable")
     order = np.column_stack([best, alike]).ravel()

@@ -64,14 +64,14 @@ class Collection:
 
     def __call__(self, visit: BlockVisit) -> list[Parts]:
         """Parts of each topic."""
-        block, row = visit.block, visit.row
-        words = block.words[block.indices]
+        block, row, doc_weights = visit.block, visit.row, visit.doc_weights
+        words, norms = block.words[block.indices], visit.documents.norms
         parts = []
         for column in self.columns:
-            weights = visit.doc_weights[:, column]
+            weights = doc_weights[:, column]
             here = weights[row] > 0.0
             mass = weights[row[here]] * visit.word_weights[block.indices[here], column]
-            mass *= block.counts[here] / visit.norms[here]
+            mass *= block.counts[here] / norms[here]
             held = mass > NEGLIGIBLE
             rows = row[here][held] + block.rows.start
             parts.append(Parts(words[here][held], rows, mass[held]))

@@ -3,367 +3,441 @@
 #include <math.h>
 
 #include "clones.h"
+#include "lanes.h"
 #include "special.h"
 
-/* Topic weights are not smaller: products with word weights, which are at least 1e-140,
-   stay normal, so that no division is 0/0. */
+/* Topic weights are not smaller. Word weights are at least 1e-20, so that products of
+   the two stay normal, and no division is 0/0. */
+#define SMALLEST_FLOAT_WEIGHT 1e-17f
 #define SMALLEST_WEIGHT 1e-150
-/* Rounds of packed iteration between passes over all topics. */
-#define MAX_ROUNDS 4
-/* Packed rows are padded to whole vectors. */
-#define PAD 8
+/* A document goes on with the topics in use once they are this part of all... */
+#define NARROW 4
+/* ...for so many rounds, between passes over all topics. */
+#define MAX_ROUNDS 3
+/* Longest extrapolations, in units of plain steps: of all topics, from this iteration
+   on (before, they would decide which topics are left), and of those in use. */
+#define LONGEST_STEP 2.0f
+#define FIRST_STEP 3
+#define LONGEST_NARROW_STEP 8.0f
+/* Topics of a document that are handled at a time in double precision. */
+#define CHUNK 64
 
 SKBNP_INLINE ptrdiff_t padded(ptrdiff_t n)
 {
-    return (n + PAD - 1) / PAD * PAD;
+    return (n + LANES - 1) / LANES * LANES;
 }
 
-/* Work space: e (K), total (K), prior of packed topics (K), their N (K), numbers of the
-   packed topics (K, as doubles hold them exactly), norms (n), counts (n), tile (n K). */
-size_t skbnp_document_work(size_t n, size_t n_topics)
+/* e, totals, prior and counts of the topics in use, their numbers, counts one and two
+   steps ago; the columns in use. */
+size_t skbnp_document_work(size_t n, size_t stride)
 {
-    size_t wide = (n + PAD - 1) / PAD * PAD;
-    return 5 * n_topics + 2 * wide + wide * n_topics;
+    size_t narrow = (stride / NARROW + LANES) / LANES * LANES;
+    return 7 * stride + n * narrow;
 }
 
-SKBNP_INLINE void weigh(ptrdiff_t size, const double *prior, const double *doc_topic,
-                        double *restrict e)
+SKBNP_INLINE void weigh(ptrdiff_t stride, const float *restrict prior,
+                        const float *restrict doc_topic, float *restrict e)
 {
     SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t k = 0; k < size; k++) {
-        double weight = exp_digamma(prior[k] + doc_topic[k]);
-        e[k] = weight < SMALLEST_WEIGHT ? SMALLEST_WEIGHT : weight;
+    for (ptrdiff_t k = 0; k < stride; k++) {
+        float weight = exp_digammaf(prior[k] + doc_topic[k]);
+        e[k] = weight < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : weight;
     }
 }
 
-SKBNP_INLINE double settle(ptrdiff_t size, const double *e, const double *total,
-                           double *restrict doc_topic)
+/* N_k = e_k total_k; the sum of its changes. */
+SKBNP_INLINE float settle(ptrdiff_t stride, const float *e, const float *total,
+                          float *doc_topic)
 {
-    double change = 0.0;
-    SKBNP_PRAGMA(omp simd reduction(+ : change))
-    for (ptrdiff_t k = 0; k < size; k++) {
-        double mass = e[k] * total[k];
-        change += fabs(mass - doc_topic[k]);
-        doc_topic[k] = mass;
+    Lanes change = lanes_of(0.0f);
+    for (ptrdiff_t k = 0; k < stride; k += LANES) {
+        Lanes mass = lanes_mul(lanes_load(e + k), lanes_load(total + k));
+        Lanes moved = lanes_sub(mass, lanes_load(doc_topic + k));
+        change = lanes_add(change, lanes_abs(moved));
+        lanes_store(doc_topic + k, mass);
     }
-    return change;
+    return lanes_sum(change);
 }
 
-/* One iteration over all topics, eight words at a time. */
-SKBNP_INLINE double full_pass(ptrdiff_t n, const int32_t *words, const double *counts,
-                              ptrdiff_t n_topics, const double *weights,
-                              const double *prior, double *restrict doc_topic,
-                              double *restrict e, double *restrict total)
+/* total_k = sum_w n_w b_wk / s_w, eight words at a time; s_w = sum_k e_k b_wk. Rows of
+   `weights` are those of `words`, or 0, 1, 2... if that is NULL. */
+SKBNP_INLINE void sum_words(ptrdiff_t n, const int32_t *words, const float *counts,
+                            ptrdiff_t stride, const float *weights, const float *e,
+                            float *total)
 {
-    ptrdiff_t i = 0, k;
-    weigh(n_topics, prior, doc_topic, e);
-    for (k = 0; k < n_topics; k++)
-        total[k] = 0.0;
-    for (; i + 8 <= n; i += 8) {
-        const double *r0 = weights + words[i] * n_topics;
-        const double *r1 = weights + words[i + 1] * n_topics;
-        const double *r2 = weights + words[i + 2] * n_topics;
-        const double *r3 = weights + words[i + 3] * n_topics;
-        const double *r4 = weights + words[i + 4] * n_topics;
-        const double *r5 = weights + words[i + 5] * n_topics;
-        const double *r6 = weights + words[i + 6] * n_topics;
-        const double *r7 = weights + words[i + 7] * n_topics;
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
-        SKBNP_PRAGMA(omp simd reduction(+ : s0, s1, s2, s3, s4, s5, s6, s7))
-        for (k = 0; k < n_topics; k++) {
-            double w = e[k];
-            s0 += w * r0[k];
-            s1 += w * r1[k];
-            s2 += w * r2[k];
-            s3 += w * r3[k];
-            s4 += w * r4[k];
-            s5 += w * r5[k];
-            s6 += w * r6[k];
-            s7 += w * r7[k];
+    for (ptrdiff_t k = 0; k < stride; k += LANES)
+        lanes_store(total + k, lanes_of(0.0f));
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        const float *r[8];
+        for (ptrdiff_t j = 0; j < 8; j++) {
+            ptrdiff_t at = i + j < n ? i + j : i; /* its count is zero */
+            r[j] = weights + (words == NULL ? at : words[at]) * stride;
         }
-        s0 = counts[i] / s0;
-        s1 = counts[i + 1] / s1;
-        s2 = counts[i + 2] / s2;
-        s3 = counts[i + 3] / s3;
-        s4 = counts[i + 4] / s4;
-        s5 = counts[i + 5] / s5;
-        s6 = counts[i + 6] / s6;
-        s7 = counts[i + 7] / s7;
-        SKBNP_PRAGMA(omp simd)
-        for (k = 0; k < n_topics; k++)
-            total[k] += (s0 * r0[k] + s1 * r1[k]) + (s2 * r2[k] + s3 * r3[k]) +
-                        ((s4 * r4[k] + s5 * r5[k]) + (s6 * r6[k] + s7 * r7[k]));
-    }
-    for (; i < n; i++) {
-        const double *row = weights + words[i] * n_topics;
-        double s = 0.0;
-        SKBNP_PRAGMA(omp simd reduction(+ : s))
-        for (k = 0; k < n_topics; k++)
-            s += e[k] * row[k];
-        s = counts[i] / s;
-        SKBNP_PRAGMA(omp simd)
-        for (k = 0; k < n_topics; k++)
-            total[k] += s * row[k];
-    }
-    return settle(n_topics, e, total, doc_topic);
-}
-
-/* Copy the columns of some topics to a tile, topic by topic, words contiguous. */
-SKBNP_INLINE void pack(ptrdiff_t n, const int32_t *words, ptrdiff_t n_topics,
-                       const double *weights, ptrdiff_t n_packed, const double *topics,
-                       double *restrict tile)
-{
-    ptrdiff_t wide = padded(n);
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const double *row = weights + words[i] * n_topics;
-        for (ptrdiff_t a = 0; a < n_packed; a++)
-            tile[a * wide + i] = row[(ptrdiff_t)topics[a]];
-    }
-    for (ptrdiff_t a = 0; a < n_packed; a++)
-        for (ptrdiff_t i = n; i < wide; i++)
-            tile[a * wide + i] = 1.0;
-}
-
-/* s_w = sum_a e_a b_wa for the packed topics. */
-SKBNP_INLINE void packed_norms(ptrdiff_t wide, ptrdiff_t n_packed, const double *e,
-                               const double *tile, double *restrict norms)
-{
-    ptrdiff_t a = 0, i;
-    for (i = 0; i < wide; i++)
-        norms[i] = 0.0;
-    for (; a + 4 <= n_packed; a += 4) {
-        const double *t0 = tile + a * wide, *t1 = t0 + wide;
-        const double *t2 = t1 + wide, *t3 = t2 + wide;
-        double e0 = e[a], e1 = e[a + 1], e2 = e[a + 2], e3 = e[a + 3];
-        SKBNP_PRAGMA(omp simd)
-        for (i = 0; i < wide; i++)
-            norms[i] += (e0 * t0[i] + e1 * t1[i]) + (e2 * t2[i] + e3 * t3[i]);
-    }
-    for (; a < n_packed; a++) {
-        const double *t = tile + a * wide;
-        double w = e[a];
-        SKBNP_PRAGMA(omp simd)
-        for (i = 0; i < wide; i++)
-            norms[i] += w * t[i];
-    }
-}
-
-/* total_a = sum_w f_w b_wa for the packed topics. */
-SKBNP_INLINE void packed_totals(ptrdiff_t wide, ptrdiff_t n_packed, const double *f,
-                                const double *tile, double *restrict total)
-{
-    ptrdiff_t a = 0, i;
-    for (; a + 4 <= n_packed; a += 4) {
-        const double *t0 = tile + a * wide, *t1 = t0 + wide;
-        const double *t2 = t1 + wide, *t3 = t2 + wide;
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        SKBNP_PRAGMA(omp simd reduction(+ : s0, s1, s2, s3))
-        for (i = 0; i < wide; i++) {
-            s0 += f[i] * t0[i];
-            s1 += f[i] * t1[i];
-            s2 += f[i] * t2[i];
-            s3 += f[i] * t3[i];
+        const float *r0 = r[0], *r1 = r[1], *r2 = r[2], *r3 = r[3];
+        const float *r4 = r[4], *r5 = r[5], *r6 = r[6], *r7 = r[7];
+        Lanes s0 = lanes_of(0.0f), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0;
+        Lanes s7 = s0, f;
+        for (ptrdiff_t k = 0; k < stride; k += LANES) {
+            Lanes w = lanes_load(e + k);
+            s0 = lanes_add(s0, lanes_mul(w, lanes_load(r0 + k)));
+            s1 = lanes_add(s1, lanes_mul(w, lanes_load(r1 + k)));
+            s2 = lanes_add(s2, lanes_mul(w, lanes_load(r2 + k)));
+            s3 = lanes_add(s3, lanes_mul(w, lanes_load(r3 + k)));
+            s4 = lanes_add(s4, lanes_mul(w, lanes_load(r4 + k)));
+            s5 = lanes_add(s5, lanes_mul(w, lanes_load(r5 + k)));
+            s6 = lanes_add(s6, lanes_mul(w, lanes_load(r6 + k)));
+            s7 = lanes_add(s7, lanes_mul(w, lanes_load(r7 + k)));
         }
-        total[a] = s0;
-        total[a + 1] = s1;
-        total[a + 2] = s2;
-        total[a + 3] = s3;
-    }
-    for (; a < n_packed; a++) {
-        const double *t = tile + a * wide;
-        double s = 0.0;
-        SKBNP_PRAGMA(omp simd reduction(+ : s))
-        for (i = 0; i < wide; i++)
-            s += f[i] * t[i];
-        total[a] = s;
+        f = lanes_div(lanes_load(counts + i), lanes_fold(s0, s1, s2, s3, s4, s5, s6, s7));
+        Lanes f0 = lanes_of(lanes_get(f, 0)), f1 = lanes_of(lanes_get(f, 1));
+        Lanes f2 = lanes_of(lanes_get(f, 2)), f3 = lanes_of(lanes_get(f, 3));
+        Lanes f4 = lanes_of(lanes_get(f, 4)), f5 = lanes_of(lanes_get(f, 5));
+        Lanes f6 = lanes_of(lanes_get(f, 6)), f7 = lanes_of(lanes_get(f, 7));
+        for (ptrdiff_t k = 0; k < stride; k += LANES) {
+            Lanes t01 = lanes_add(lanes_mul(f0, lanes_load(r0 + k)),
+                                  lanes_mul(f1, lanes_load(r1 + k)));
+            Lanes t23 = lanes_add(lanes_mul(f2, lanes_load(r2 + k)),
+                                  lanes_mul(f3, lanes_load(r3 + k)));
+            Lanes t45 = lanes_add(lanes_mul(f4, lanes_load(r4 + k)),
+                                  lanes_mul(f5, lanes_load(r5 + k)));
+            Lanes t67 = lanes_add(lanes_mul(f6, lanes_load(r6 + k)),
+                                  lanes_mul(f7, lanes_load(r7 + k)));
+            Lanes sum = lanes_add(lanes_add(t01, t23), lanes_add(t45, t67));
+            lanes_store(total + k, lanes_add(lanes_load(total + k), sum));
+        }
     }
 }
 
-SKBNP_CLONES
-void skbnp_iterate(ptrdiff_t n, const int32_t *words, const double *counts,
-                   ptrdiff_t n_topics, const double *weights, const double *prior,
-                   double *doc_topic, double *work, ptrdiff_t max_iter, double tol,
-                   double active)
+/* Those of n entries that are at least `active`: their positions; how many. */
+SKBNP_INLINE ptrdiff_t choose(ptrdiff_t n, const float *doc_topic, float active,
+                              int32_t *chosen)
 {
-    ptrdiff_t wide = padded(n), iteration = 0, i, k, a;
-    double *e = work, *total = e + n_topics, *packed_prior = total + n_topics;
-    double *packed_topic = packed_prior + n_topics, *topics = packed_topic + n_topics;
-    double *f = topics + n_topics, *packed_counts = f + wide;
-    double *tile = packed_counts + wide;
-    double change;
-    int rounds = 0;
-
-    while (iteration < max_iter) {
-        change = full_pass(n, words, counts, n_topics, weights, prior, doc_topic, e,
-                           total);
-        iteration++;
-        if (change < tol)
-            return;
-        if (iteration < 2 || rounds == MAX_ROUNDS)
-            continue;
-        a = 0;
-        for (k = 0; k < n_topics; k++)
-            if (doc_topic[k] >= active) {
-                topics[a] = (double)k;
-                packed_prior[a] = prior[k];
-                packed_topic[a] = doc_topic[k];
-                a++;
-            }
-        if (a == 0 || 2 * a > n_topics)
-            continue;
-        /* Few topics are left: iterate over them alone, then look at all again. */
-        rounds++;
-        pack(n, words, n_topics, weights, a, topics, tile);
-        for (i = 0; i < n; i++)
-            packed_counts[i] = counts[i];
-        for (; i < wide; i++)
-            packed_counts[i] = 0.0;
-        while (iteration < max_iter) {
-            weigh(a, packed_prior, packed_topic, e);
-            packed_norms(wide, a, e, tile, f);
-            SKBNP_PRAGMA(omp simd)
-            for (i = 0; i < wide; i++)
-                f[i] = packed_counts[i] / f[i];
-            packed_totals(wide, a, f, tile, total);
-            change = settle(a, e, total, packed_topic);
-            iteration++;
-            if (change < tol)
-                break;
-        }
-        for (k = 0; k < n_topics; k++)
-            doc_topic[k] = 0.0;
-        for (i = 0; i < a; i++)
-            doc_topic[(ptrdiff_t)topics[i]] = packed_topic[i];
-    }
-}
-
-SKBNP_INLINE ptrdiff_t assign(ptrdiff_t n, const int32_t *words, const double *counts,
-                              ptrdiff_t n_topics, const double *weights,
-                              const double *prior, double *doc_topic, double *work,
-                              double support)
-{
-    ptrdiff_t wide = padded(n), a = 0, i, k;
-    double *e = work, *total = e + n_topics, *packed_prior = total + n_topics;
-    double *packed_topic = packed_prior + n_topics, *topics = packed_topic + n_topics;
-    double *norms = topics + n_topics, *f = norms + wide, *tile = f + wide;
-
-    for (k = 0; k < n_topics; k++) {
-        if (doc_topic[k] >= support) {
-            topics[a] = (double)k;
-            packed_prior[a] = prior[k];
-            packed_topic[a] = doc_topic[k];
-            a++;
-        }
-        doc_topic[k] = 0.0;
-    }
-    weigh(a, packed_prior, packed_topic, e);
-    pack(n, words, n_topics, weights, a, topics, tile);
-    packed_norms(wide, a, e, tile, norms);
-    for (i = 0; i < n; i++)
-        f[i] = counts[i] / norms[i];
-    for (; i < wide; i++) {
-        f[i] = 0.0;
-        norms[i] = 1.0;
-    }
-    packed_totals(wide, a, f, tile, total);
-    for (k = 0; k < a; k++) {
-        packed_topic[k] = e[k] * total[k];
-        doc_topic[(ptrdiff_t)topics[k]] = packed_topic[k];
+    ptrdiff_t a = 0;
+    for (ptrdiff_t k = 0; k < n; k++) {
+        chosen[a] = (int32_t)k;
+        a += doc_topic[k] >= active;
     }
     return a;
 }
 
+SKBNP_INLINE ptrdiff_t count_active(ptrdiff_t n, const float *doc_topic, float active)
+{
+    int32_t a = 0;
+    SKBNP_PRAGMA(omp simd reduction(+ : a))
+    for (ptrdiff_t k = 0; k < n; k++)
+        a += doc_topic[k] >= active;
+    return a;
+}
+
+/* Keep some columns; `to` may be `from`, as rows do not grow. */
+SKBNP_INLINE void narrow(ptrdiff_t n, const int32_t *words, ptrdiff_t stride,
+                         const float *from, ptrdiff_t n_kept, const int32_t *kept,
+                         ptrdiff_t wide, float *to)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float *row = from + (words == NULL ? i : words[i]) * stride;
+        float *out = to + i * wide;
+        for (ptrdiff_t a = 0; a < n_kept; a++)
+            out[a] = row[kept[a]];
+        for (ptrdiff_t a = n_kept; a < wide; a++)
+            out[a] = 0.0f;
+    }
+}
+
+/* Squared extrapolation (Varadhan and Roland 2008, "S3"): from the counts two steps ago,
+   one step ago and now along r = N' - N and v = N'' - 2 N' + N, by |r| / |v| steps. The
+   counts keep their sum, but for those that would be negative. */
+SKBNP_INLINE void extrapolate(ptrdiff_t stride, const float *first, const float *second,
+                              float *doc_topic, float longest)
+{
+    Lanes rr = lanes_of(0.0f), vv = rr;
+    float step, twice, square;
+    for (ptrdiff_t k = 0; k < stride; k += LANES) {
+        Lanes r = lanes_sub(lanes_load(second + k), lanes_load(first + k));
+        Lanes v = lanes_sub(lanes_sub(lanes_load(doc_topic + k), lanes_load(second + k)), r);
+        rr = lanes_add(rr, lanes_mul(r, r));
+        vv = lanes_add(vv, lanes_mul(v, v));
+    }
+    /* One or less is the plain step; nothing moves where both are zero. */
+    step = sqrtf(lanes_sum(rr) / lanes_sum(vv));
+    if (!(step > 1.0f))
+        return;
+    step = step < longest ? step : longest;
+    twice = 2.0f * step;
+    square = step * step;
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < stride; k++) {
+        float r = second[k] - first[k], v = doc_topic[k] - second[k] - r;
+        float moved = first[k] + (twice * r + square * v);
+        doc_topic[k] = moved < 0.0f ? 0.0f : moved;
+    }
+}
+
+SKBNP_CLONES
+void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
+                   ptrdiff_t n_topics, ptrdiff_t stride, const float *weights,
+                   const float *prior, float *doc_topic, float *work,
+                   ptrdiff_t max_iter, float tol, float active)
+{
+    ptrdiff_t iteration = 0, a, b, k, wide, narrower;
+    float *e = work, *total = e + stride, *used_prior = total + stride;
+    float *used = used_prior + stride;
+    int32_t *topics = (int32_t *)(used + stride);
+    float *first = (float *)(topics + stride), *second = first + stride;
+    float *tile = second + stride;
+    int32_t *kept = (int32_t *)total; /* between passes */
+    float change;
+    int rounds = 0, steps = 0;
+
+    while (iteration < max_iter) {
+        memcpy(steps == 0 ? first : second, doc_topic, (size_t)stride * sizeof(float));
+        weigh(stride, prior, doc_topic, e);
+        sum_words(n, words, counts, stride, weights, e, total);
+        change = settle(stride, e, total, doc_topic);
+        iteration++;
+        /* A look at all topics goes on for what others could change, not for the rest
+           of the way of those in use. */
+        if (change < (rounds > 0 ? 2.0f * tol : tol))
+            return;
+        if (iteration >= FIRST_STEP)
+            steps++;
+        if (steps == 2 && iteration < max_iter) {
+            extrapolate(stride, first, second, doc_topic, LONGEST_STEP);
+            steps = 0;
+        }
+        if (iteration < 2 || rounds == MAX_ROUNDS)
+            continue;
+        a = count_active(n_topics, doc_topic, active);
+        if (a == 0 || NARROW * a > n_topics)
+            continue;
+        /* Few topics are in use: iterate over them alone, then look at all again. */
+        rounds++;
+        choose(n_topics, doc_topic, active, topics);
+        wide = padded(a);
+        narrow(n, words, stride, weights, a, topics, wide, tile);
+        for (k = 0; k < wide; k++) {
+            used_prior[k] = k < a ? prior[topics[k]] : 1.0f;
+            used[k] = k < a ? doc_topic[topics[k]] : 0.0f;
+        }
+        steps = 0;
+        while (iteration < max_iter) {
+            memcpy(steps == 0 ? first : second, used, (size_t)wide * sizeof(float));
+            weigh(wide, used_prior, used, e);
+            sum_words(n, NULL, counts, wide, tile, e, total);
+            change = settle(wide, e, total, used);
+            iteration++;
+            if (change < tol)
+                break;
+            if (++steps == 2 && iteration < max_iter) {
+                extrapolate(wide, first, second, used, LONGEST_NARROW_STEP);
+                steps = 0;
+            }
+            if (wide == LANES)
+                continue;
+            b = count_active(a, used, active);
+            narrower = padded(b);
+            if (b == 0 || 2 * narrower > wide)
+                continue;
+            choose(a, used, active, kept);
+            narrow(n, NULL, wide, tile, b, kept, narrower, tile);
+            for (k = 0; k < narrower; k++) {
+                topics[k] = k < b ? topics[kept[k]] : 0;
+                used_prior[k] = k < b ? used_prior[kept[k]] : 1.0f;
+                used[k] = k < b ? used[kept[k]] : 0.0f;
+            }
+            a = b;
+            wide = narrower;
+            steps = 0;
+        }
+        steps = 0;
+        for (k = 0; k < stride; k++)
+            doc_topic[k] = 0.0f;
+        for (k = 0; k < a; k++)
+            doc_topic[topics[k]] = used[k];
+    }
+}
+
 SKBNP_CLONES
 double skbnp_finish(ptrdiff_t n, const int32_t *words, const double *counts,
-                    ptrdiff_t n_topics, const double *weights, const double *prior,
-                    double *doc_topic, double *work, double support, int with_bound)
+                    ptrdiff_t stride, const float *weights, const double *prior,
+                    ptrdiff_t n_support, const int32_t *topics, const float *start,
+                    double scale, double *doc_weights, double *doc_topic, double *norms,
+                    int with_bound)
 {
-    ptrdiff_t a = assign(n, words, counts, n_topics, weights, prior, doc_topic, work,
-                         support);
-    double *e = work, *packed_topic = work + 3 * n_topics;
-    double *packed_prior = work + 2 * n_topics, *norms = work + 5 * n_topics;
-    double bound = 0.0;
+    double bound = 0.0, e[CHUNK], part[CHUNK], sum[4];
+    ptrdiff_t a, i;
 
-    /* What follows the topics in the space of their priors ends them. */
-    for (ptrdiff_t k = a; k < n_topics; k++)
-        packed_topic[k] = -1.0;
+    for (a = 0; a < n_support; a++)
+        doc_weights[a] = prior[topics[a]] + (double)start[topics[a]] / scale;
+    SKBNP_PRAGMA(omp simd)
+    for (a = 0; a < n_support; a++) {
+        double weight = exp_digamma(doc_weights[a]);
+        doc_weights[a] = weight < SMALLEST_WEIGHT ? SMALLEST_WEIGHT : weight;
+        doc_topic[a] = 0.0;
+    }
+    if (n_support <= CHUNK) {
+        /* One look at each word; the rest of the chunk stays zero. */
+        ptrdiff_t wide = (n_support + 3) / 4 * 4;
+        double tokens[CHUNK];
+        for (a = 0; a < wide; a++) {
+            e[a] = a < n_support ? doc_weights[a] : 0.0;
+            part[a] = tokens[a] = 0.0;
+        }
+        for (i = 0; i < n; i++) {
+            const float *row = weights + words[i] * stride;
+            double f;
+            for (a = 0; a < n_support; a++)
+                part[a] = (double)row[topics[a]];
+            sum[0] = sum[1] = sum[2] = sum[3] = 0.0;
+            for (a = 0; a < wide; a += 4)
+                for (int j = 0; j < 4; j++) {
+                    part[a + j] *= e[a + j];
+                    sum[j] += part[a + j];
+                }
+            norms[i] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+            f = counts[i] / norms[i];
+            for (a = 0; a < wide; a++)
+                tokens[a] += f * part[a];
+        }
+        for (a = 0; a < n_support; a++)
+            doc_topic[a] = tokens[a];
+    } else {
+        for (i = 0; i < n; i++) {
+            const float *row = weights + words[i] * stride;
+            double s = 0.0, f;
+            for (a = 0; a < n_support; a++)
+                s += doc_weights[a] * (double)row[topics[a]];
+            norms[i] = s;
+            f = counts[i] / s;
+            for (a = 0; a < n_support; a++)
+                doc_topic[a] += f * doc_weights[a] * (double)row[topics[a]];
+        }
+    }
     if (!with_bound)
         return 0.0;
-    for (ptrdiff_t i = 0; i < n; i++)
+    for (i = 0; i < n; i++)
         bound += counts[i] * log(norms[i]);
-    for (ptrdiff_t k = 0; k < a; k++)
-        if (packed_topic[k] > 0.0)
-            bound += lgamma(packed_prior[k] + packed_topic[k]) -
-                     lgamma(packed_prior[k]) - packed_topic[k] * log(e[k]);
+    for (a = 0; a < n_support; a++) {
+        double x = prior[topics[a]];
+        bound += lgamma(x + doc_topic[a]) - lgamma(x);
+        bound -= doc_topic[a] * log(doc_weights[a]);
+    }
     return bound;
 }
 
 SKBNP_CLONES
-void skbnp_collect(ptrdiff_t n, const int32_t *words, const double *counts,
-                   ptrdiff_t n_topics, const double *work, double *word_topic,
-                   double *entropy, double *doc_weights, double *norms_out)
+ptrdiff_t skbnp_word_sums(ptrdiff_t begin, ptrdiff_t end, const int32_t *columns,
+                          const int32_t *docs, const double *ratios,
+                          const double *log_ratios, const int32_t *support,
+                          const int32_t *doc_topics, const double *doc_weights,
+                          ptrdiff_t stride, const float *weights, int32_t *limits,
+                          int32_t *topics, double *used_weights, double *sums,
+                          double *log_norms, int32_t *marks, double *scratch,
+                          int32_t *found)
 {
-    ptrdiff_t wide = padded(n), n_packed = 0, i, a;
-    const double *e = work, *packed_topic = work + 3 * n_topics;
-    const double *topics = packed_topic + n_topics, *norms = topics + n_topics;
-    const double *f = norms + wide, *tile = f + wide;
-
-    while (n_packed < n_topics && packed_topic[n_packed] >= 0.0)
-        n_packed++;
-    for (i = 0; i < n; i++) {
-        double *sums = word_topic + words[i] * n_topics;
-        for (a = 0; a < n_packed; a++) {
-            ptrdiff_t k = (ptrdiff_t)topics[a];
-            double weight = e[a] * tile[a * wide + i], tokens = f[i] * weight;
-            sums[k] += tokens;
-            entropy[k] -= tokens * log(weight / norms[i]);
+    ptrdiff_t put = 0;
+    for (ptrdiff_t word = begin; word < end; word++) {
+        const float *row = weights + word * stride;
+        ptrdiff_t n_found = 0;
+        for (ptrdiff_t at = columns[word]; at < columns[word + 1]; at++) {
+            double ratio = ratios[at], log_ratio = log_ratios[at];
+            ptrdiff_t last = support[docs[at] + 1];
+            for (ptrdiff_t a = support[docs[at]]; a < last; a++) {
+                int32_t k = doc_topics[a];
+                double e = doc_weights[a];
+                if (marks[k] != (int32_t)word) {
+                    marks[k] = (int32_t)word;
+                    found[n_found++] = k;
+                }
+                scratch[2 * k] += ratio * e;
+                scratch[2 * k + 1] += log_ratio * e;
+            }
         }
+        /* Few: insertion is fastest; documents list their topics in order. */
+        for (ptrdiff_t i = 1; i < n_found; i++) {
+            int32_t k = found[i];
+            ptrdiff_t j = i;
+            for (; j > 0 && found[j - 1] > k; j--)
+                found[j] = found[j - 1];
+            found[j] = k;
+        }
+        for (ptrdiff_t i = 0; i < n_found; i++) {
+            int32_t k = found[i];
+            double b = (double)row[k];
+            topics[put] = k;
+            used_weights[put] = b;
+            sums[put++] = b * scratch[2 * k];
+            log_norms[k] += b * scratch[2 * k + 1];
+            scratch[2 * k] = scratch[2 * k + 1] = 0.0;
+            marks[k] = -1;
+        }
+        limits[word - begin] = (int32_t)n_found;
     }
-    if (doc_weights != NULL) {
-        for (a = 0; a < n_topics; a++)
-            doc_weights[a] = 0.0;
-        for (a = 0; a < n_packed; a++)
-            doc_weights[(ptrdiff_t)topics[a]] = e[a];
-    }
-    if (norms_out != NULL)
-        for (i = 0; i < n; i++)
-            norms_out[i] = norms[i];
+    return put;
 }
 
 SKBNP_CLONES
-void skbnp_word_weights(ptrdiff_t n_words, ptrdiff_t n_topics, double *table,
-                        const double *norm, double eta, double smallest, double *work,
-                        int mean)
+void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_topics,
+                        ptrdiff_t stride, const double *held, ptrdiff_t held_stride,
+                        double scale, const double *norm, double eta, float smallest,
+                        double *work, int mean, float *table)
 {
-    double *factor = work, *exponent = work + n_topics;
+    const double low = 1e-30, high = 1e30;
+    float *factor = (float *)work, *exponent = factor + stride;
+    float *shift = exponent + stride; /* of the exponents, by topic */
+    double *inverse = work + stride;
+    double least = HUGE_VAL;
+    ptrdiff_t k;
+
+    for (k = 0; k < n_topics; k++)
+        least = norm[k] < least ? norm[k] : least;
+    for (k = 0; k < n_topics; k++) {
+        if (mean)
+            inverse[k] = least / norm[k];
+        else
+            shift[k] = (float)(norm[k] - least);
+    }
     for (ptrdiff_t w = 0; w < n_words; w++) {
-        double *restrict row = table + w * n_topics;
-        double largest = 0.0, top = -HUGE_VAL;
+        const double *restrict counts = held + words[w] * held_stride;
+        float *restrict row = table + w * stride;
+        double largest = 0.0, *means = work;
+        float top = -HUGE_VALF, most = 0.0f;
         if (mean) {
             SKBNP_PRAGMA(omp simd reduction(max : largest))
-            for (ptrdiff_t k = 0; k < n_topics; k++) {
-                row[k] = (eta + row[k]) / norm[k];
-                largest = row[k] > largest ? row[k] : largest;
+            for (k = 0; k < n_topics; k++) {
+                means[k] = (eta + scale * counts[k]) * inverse[k];
+                largest = means[k] > largest ? means[k] : largest;
             }
+            SKBNP_PRAGMA(omp simd)
+            for (k = 0; k < n_topics; k++)
+                row[k] = (float)(means[k] / largest);
+            most = 1.0f;
         } else {
             /* Relative to the largest exponent: the smallest may leave the range. */
             SKBNP_PRAGMA(omp simd reduction(max : top))
-            for (ptrdiff_t k = 0; k < n_topics; k++) {
-                factor[k] = digamma_factor(eta + row[k]);
-                exponent[k] = digamma_exponent(eta + row[k]) - norm[k];
+            for (k = 0; k < n_topics; k++) {
+                double count = eta + scale * counts[k];
+                float x, y;
+                count = count < low ? low : count;
+                x = (float)(count > high ? high : count);
+                y = x < 1e9f ? x : 1e9f; /* behind, the exponent is zero */
+                factor[k] = digamma_factorf(x);
+                exponent[k] = digamma_exponentf(y) - shift[k];
                 top = exponent[k] > top ? exponent[k] : top;
             }
-            SKBNP_PRAGMA(omp simd reduction(max : largest))
-            for (ptrdiff_t k = 0; k < n_topics; k++) {
-                row[k] = factor[k] * fast_exp(exponent[k] - top);
-                largest = row[k] > largest ? row[k] : largest;
+            SKBNP_PRAGMA(omp simd reduction(max : most))
+            for (k = 0; k < n_topics; k++) {
+                row[k] = factor[k] * fast_expf(exponent[k] - top);
+                most = row[k] > most ? row[k] : most;
             }
         }
         SKBNP_PRAGMA(omp simd)
-        for (ptrdiff_t k = 0; k < n_topics; k++) {
-            double weight = row[k] / largest; /* exactly one for the largest */
+        for (k = 0; k < n_topics; k++) {
+            float weight = row[k] / most; /* exactly one for the largest */
             row[k] = weight < smallest ? smallest : weight;
         }
+        for (k = n_topics; k < stride; k++)
+            row[k] = 0.0f;
     }
 }
 
@@ -373,4 +447,12 @@ void skbnp_exp_digamma(ptrdiff_t n, const double *x, double *out)
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t i = 0; i < n; i++)
         out[i] = exp_digamma(x[i]);
+}
+
+SKBNP_CLONES
+void skbnp_log(ptrdiff_t n, const double *x, double *out)
+{
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = fast_log(x[i]);
 }

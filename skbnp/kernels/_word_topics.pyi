@@ -1,0 +1,13 @@
+from numpy import float64, int32, intp
+from numpy.typing import NDArray
+
+def add_rows(
+    table: NDArray[float64],
+    words: NDArray[intp],
+    limits: NDArray[int32],
+    topics: NDArray[int32],
+    values: NDArray[float64],
+    factor: float,
+    lowest: float,
+    total: NDArray[float64],
+) -> None: ...
