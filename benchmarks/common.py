@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
@@ -51,9 +51,72 @@ def cpu_seconds(function):
     return result, time.process_time() - begin
 
 
-def environment():
-    """Versions and machine, for the record."""
-    names = ("skbnp", "scikit-learn", "numpy", "scipy")
+def hdp_prior(hdp):
+    """Dirichlet parameters of a document; the last is of all topics not represented."""
+    weights = hdp.topic_weights_
+    leftover = max(1.0 - weights.sum(), 1e-12)
+    return hdp.doc_concentration_ * np.append(weights, leftover)
+
+
+def minibatches(counts, batch_size, seed):
+    """Yield minibatches of equal size without end, each pass in a new random order."""
+    rng, n_rows = np.random.default_rng(seed), counts.shape[0]
+    while True:
+        for rows in np.array_split(rng.permutation(n_rows), -(-n_rows // batch_size)):
+            yield counts[rows]
+
+
+def watch(step, look, limit, goal=np.inf, spacing=1.05):
+    """Learn for so many processor seconds, or up to a goal, and look on the way.
+
+    `step` learns, `look` returns a score and a number of topics. Returns a list of
+    [seconds, score, topics]; looks are at least a factor `spacing` of time apart, and
+    their own time does not count.
+    """
+    points, seconds = [], 0.0
+    while seconds < limit:
+        seconds += cpu_seconds(step)[1]
+        if not points or seconds >= min(spacing * points[-1][0], limit):
+            points.append([seconds, *look()])
+            if points[-1][1] >= goal:
+                break
+    return points
+
+
+def time_to(score, points):
+    """Processor seconds at the first look with this score or more; inf if none has."""
+    return next((point[0] for point in points if point[1] >= score), np.inf)
+
+
+def medians(rows, by):
+    """One row for each value of the columns `by`, with medians of the other numbers."""
+    groups = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    table = []
+    for key, same in groups.items():
+        row = {**dict(zip(by, key, strict=True)), "seed": "median"}
+        for name, value in same[0].items():
+            if name not in row and type(value) in (int, float):
+                row[name] = float(np.median([other[name] for other in same]))
+        table.append(row)
+    return table
+
+
+def _versions(names):
+    """Versions of those packages that are installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def environment(packages=()):
+    """Versions, also of further packages where they are installed, and machine."""
+    names = ("skbnp", "scikit-learn", "numpy", "scipy", *packages)
     model = [
         line.split(":")[1].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -62,17 +125,18 @@ def environment():
     return {
         "python": platform.python_version(),
         "machine": f"{model[0] if model else platform.processor()}, one thread",
-        **{name: version(name) for name in names},
+        **_versions(names),
     }
 
 
-def save(name, rows, columns, reading):
+def save(name, rows, columns, reading, packages=()):
     """Write rows and the environment as JSON, and some columns as a page to read."""
     RESULTS.mkdir(exist_ok=True)
-    content = {"environment": environment(), "rows": rows}
+    versions = environment(packages)
+    content = {"environment": versions, "rows": rows}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
-    versions = ", ".join(f"{key} {value}" for key, value in environment().items())
-    lines = [f"# {name}", "", reading.strip(), "", f"({versions})", ""]
+    listed = ", ".join(f"{key} {value}" for key, value in versions.items())
+    lines = [f"# {name}", "", reading.strip(), "", f"({listed})", ""]
     lines += [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for row in rows:
         cells = (row.get(column, "") for column in columns)

@@ -18,7 +18,7 @@ def infer_documents(
     max_iter: int,
     tol: float,
     support: float,
-    prune: bool = True,
+    plain: bool = False,
 ) -> tuple[
     NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64], NDArray[float64]
 ]: ...

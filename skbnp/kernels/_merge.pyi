@@ -5,7 +5,7 @@ def compare_merges(
     indptr: NDArray[int32],
     words: NDArray[int32],
     counts: NDArray[float64],
-    word_weights: NDArray[float32],
+    word_weights: NDArray[float32] | NDArray[float64],
     doc_weights: NDArray[float64],
     norms: NDArray[float64],
     doc_topic: NDArray[float64],

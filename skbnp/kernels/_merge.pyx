@@ -1,5 +1,7 @@
 """What merging two topics of a topic model would change in its documents."""
 
+from cython cimport floating
+
 from libc.math cimport lgamma, log1p
 from libc.stdint cimport int32_t
 
@@ -8,7 +10,7 @@ def compare_merges(
     const int32_t[::1] indptr,          # IN    (n_docs + 1,)
     const int32_t[::1] words,           # IN    (nnz,) rows of `word_weights`
     const double[::1] counts,           # IN    (nnz,) n > 0
-    const float[:, :] word_weights,     # IN    (n_words, n_topics) b
+    const floating[:, :] word_weights,  # IN    (n_words, n_topics) b
     const double[:, ::1] doc_weights,   # IN    (n_docs, n_topics) e, zero: not used
     const double[::1] norms,            # IN    (nnz,) s; r = e b / s
     const double[:, ::1] doc_topic,     # IN    (n_docs, n_topics) N

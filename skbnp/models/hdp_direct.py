@@ -51,8 +51,8 @@ Array = NDArray[np.float64]
 
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
 SMALLEST_WEIGHT = 1e-8
-#: Of the parameters of a topic, in the local step: psi is finite in single precision.
-SMALLEST_TOTAL = 1e-30
+#: Of a topic's parameters in the local step: psi stays finite in single precision.
+SMALLEST_TOTAL = 1e-18
 #: Range of the learned concentrations and of the topic prior.
 LOWEST, HIGHEST = 1e-4, 1e4
 

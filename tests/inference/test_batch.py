@@ -42,7 +42,7 @@ matrices = pytest.mark.parametrize("X", MATRICES.values(), ids=MATRICES)
 def rebuild(batch, n_features):
     X = np.zeros((batch.n_docs, n_features))
     for block in batch.blocks:
-        words = batch.words[block.slots[block.indices]]
+        words = block.words[block.indices]
         docs = np.arange(batch.n_docs)[block.rows]
         X[np.repeat(docs, np.diff(block.indptr)), words] = block.counts
     return X
@@ -57,11 +57,9 @@ def test_blocks_hold_the_matrix(X):
     check_rebuilds(Batch.from_counts, X)
 
 
-def cut_with_batch_words_for_block_words(X):
+def cut_with_all_columns_for_words(X):
     batch = Batch.from_counts(X)
-    blocks = [
-        replace(block, slots=np.arange(len(batch.words))) for block in batch.blocks
-    ]
+    blocks = [replace(block, words=np.arange(X.shape[1])) for block in batch.blocks]
     return replace(batch, blocks=blocks)
 
 
@@ -71,11 +69,11 @@ def cut_without_the_last_block(X):
 
 
 @pytest.mark.parametrize(
-    "wrong", [cut_with_batch_words_for_block_words, cut_without_the_last_block]
+    "wrong", [cut_with_all_columns_for_words, cut_without_the_last_block]
 )
 def test_rebuild_check_rejects_wrong_cuts(wrong):
     with pytest.raises(AssertionError):
-        check_rebuilds(wrong, MATRICES["ordinary"])
+        check_rebuilds(wrong, MATRICES["fewer rows than blocks"])
 
 
 @matrices
@@ -92,12 +90,20 @@ def test_batch_words_are_the_columns_in_use(X):
 
 
 @matrices
-def test_block_slots_are_increasing_and_all_in_use(X):
-    for block in Batch.from_counts(X).blocks:
-        assert (np.diff(block.slots) > 0).all()
-        np.testing.assert_array_equal(
-            np.unique(block.indices), np.arange(len(block.slots))
-        )
+def test_words_are_increasing_and_all_in_use(X):
+    batch = Batch.from_counts(X)
+    assert (np.diff(batch.words) > 0).all()
+    used = np.concatenate([np.zeros(0, int), *(b.indices for b in batch.blocks)])
+    np.testing.assert_array_equal(np.unique(used), np.arange(len(batch.words)))
+    np.testing.assert_array_equal(used, batch.indices)
+
+
+@matrices
+def test_counts_are_found_word_by_word(X):
+    batch = Batch.from_counts(X)
+    found = batch.by_word()
+    found.data = batch.counts[found.data]
+    np.testing.assert_array_equal(found.toarray(), X.toarray()[:, batch.words])
 
 
 @matrices

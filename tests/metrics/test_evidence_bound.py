@@ -149,7 +149,8 @@ def test_bound_is_that_of_the_terms_written_out(hdp, bars, monkeypatch):
         for row, start in zip(counts, doc_topic, strict=True)
     ]
     found, _ = hdp_direct.sufficient_statistics(counts, resp)
-    assert_allclose(found, doc_topic, atol=1e-6, err_msg="N is at its fixed point")
+    # Iterated in single precision: 6e-8 of some 30 tokens, several times over.
+    assert_allclose(found, doc_topic, atol=5e-5, err_msg="N is at its fixed point")
     theta = prior + np.column_stack([doc_topic, np.zeros(len(counts))])
     expected = hdp_surrogate.surrogate_terms(
         counts, resp, theta, lam[order], a, b, 1.0, 1.0, 0.5

@@ -72,6 +72,86 @@ def _responsibilities(
     return resp
 
 
+def extrapolated(trail: list[Array], longest: float) -> Array:
+    """Squared extrapolation of three successive N, scheme S3 of Varadhan and Roland.
+
+    N + 2 a r + a^2 v with r = N' - N, v = N'' - 2 N' + N, a = abs(r) / abs(v), at most
+    ``longest``; N'' where a <= 1. Negative entries become zero.
+    """
+    first, second, third = trail
+    r, v = second - first, third - 2.0 * second + first
+    if not (v @ v < r @ r):
+        return third
+    a = min(np.sqrt((r @ r) / (v @ v)) if v @ v > 0 else np.inf, longest)
+    return np.maximum(first + 2.0 * a * r + a**2 * v, 0.0)
+
+
+def fast_fixed_point(
+    counts: Array,
+    log_weights: Array,
+    prior: Array,
+    start: Array,
+    max_iter: int,
+    tol: float,
+    active: float,
+) -> tuple[Array, int]:
+    """Iterate [BS12] Eqs. (3) and (4) with shortcuts; N (K,) and the iterations made.
+
+    Whenever two iterations or more leave N_k < active for at least three quarters of
+    the topics, those have no part in the next iterations, until the others have settled
+    (more of them are left out on the way, once that halves the vectors of eight that
+    the others fill); then an iteration with all topics follows, that must change N by
+    less than 2 tol. Up to three times.
+
+    From the third iteration on, each pair of steps over the same topics is extrapolated,
+    by up to two steps over all topics, by up to eight over some of them.
+    """
+    everything = np.arange(prior.size)
+    expected, trail = start, [start]
+    n_iter = n_left_out = 0
+
+    def step(expected: Array, topics: NDArray[np.intp]) -> tuple[Array, float]:
+        """One iteration over some topics, and by how much it changes N."""
+        kept = np.isin(everything, topics)
+        theta = prior + expected
+        new = counts @ _responsibilities(counts, log_weights, theta, kept)
+        return new, np.abs(new - expected).sum()
+
+    def moved(trail: list[Array], longest: float) -> tuple[Array, list[Array]]:
+        """The end of the trail, extrapolated where it has three points."""
+        if len(trail) < 3 or n_iter >= max_iter:
+            return trail[-1], trail
+        new = extrapolated(trail, longest)
+        return new, [new]
+
+    while n_iter < max_iter:
+        expected, change = step(expected, everything)
+        n_iter += 1
+        if change < (2.0 * tol if n_left_out else tol):
+            break
+        trail = [*trail, expected] if n_iter >= 3 else [expected]
+        expected, trail = moved(trail, 2.0)
+        topics = np.flatnonzero(expected >= active)
+        if n_iter < 2 or n_left_out == 3 or not 0 < 4 * len(topics) <= prior.size:
+            continue
+        n_left_out += 1
+        expected = np.where(np.isin(everything, topics), expected, 0.0)
+        trail = [expected]
+        while n_iter < max_iter:
+            expected, change = step(expected, topics)
+            n_iter += 1
+            if change < tol:
+                break
+            expected, trail = moved([*trail, expected], 8.0)
+            fewer = topics[expected[topics] >= active]
+            if len(fewer) and 2 * -(-len(fewer) // 8) <= -(-len(topics) // 8):
+                topics = fewer
+                expected = np.where(np.isin(everything, topics), expected, 0.0)
+                trail = [expected]
+        trail = [expected]
+    return expected, n_iter
+
+
 def document_step(
     counts: Array,
     log_weights: Array,
@@ -90,9 +170,7 @@ def document_step(
     keeps the topics with N_k >= support min(1, N_j) and computes r once more over
     these with theta = prior + N. ``support`` = 0 keeps every topic.
 
-    With ``active`` > 0, whenever two iterations or more leave N_k < active min(1, N_j)
-    for at least half of the topics, those have no part in the next iterations, until
-    the others have settled; then an iteration with all topics follows. Up to 4 times.
+    ``active`` > 0 is the fast way to the same place, `fast_fixed_point`.
 
     Returns N (K,), r (V, K) and the number of iterations before the final pass.
     """
@@ -100,28 +178,25 @@ def document_step(
     if n_total == 0:
         return np.zeros(prior.shape), np.zeros(log_weights.shape), 0
     expected = np.array(start, dtype=np.float64)
-    n_iter = n_left_out = 0
-
-    def settle(taking_part: NDArray[np.bool_], once: bool) -> bool:
-        nonlocal expected, n_iter
-        expected = np.where(taking_part, expected, 0.0)
-        while n_iter < max_iter:
-            theta = prior + expected
-            resp = _responsibilities(counts, log_weights, theta, taking_part)
-            previous, expected = expected, counts @ resp
-            n_iter += 1
-            if np.abs(expected - previous).sum() < tol * n_total:
-                return True
-            if once:
-                return False
-        return False
-
-    while n_iter < max_iter and not settle(np.ones(prior.shape, dtype=bool), once=True):
-        taking_part = expected >= active * min(1.0, n_total)
-        few = 0 < taking_part.sum() <= prior.size // 2
-        if active > 0 and few and n_iter >= 2 and n_left_out < 4:
-            n_left_out += 1
-            settle(taking_part, once=False)
+    n_iter = 0
+    if active > 0:
+        expected, n_iter = fast_fixed_point(
+            counts,
+            log_weights,
+            prior,
+            expected,
+            max_iter,
+            tol * n_total,
+            active * min(1.0, n_total),
+        )
+    everything = np.ones(prior.shape, dtype=bool)
+    while active <= 0 and n_iter < max_iter:
+        theta = prior + expected
+        resp = _responsibilities(counts, log_weights, theta, everything)
+        previous, expected = expected, counts @ resp
+        n_iter += 1
+        if np.abs(expected - previous).sum() < tol * n_total:
+            break
     is_kept = expected >= support * min(1.0, n_total)
     resp = _responsibilities(counts, log_weights, prior + expected, is_kept)
     return counts @ resp, resp, n_iter

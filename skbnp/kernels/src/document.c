@@ -199,7 +199,7 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
            of the way of those in use. */
         if (change < (rounds > 0 ? 2.0f * tol : tol))
             return;
-        if (iteration >= FIRST_STEP)
+        if (iteration >= FIRST_STEP && active >= 0.0f)
             steps++;
         if (steps == 2 && iteration < max_iter) {
             extrapolate(stride, first, second, doc_topic, LONGEST_STEP);
@@ -376,32 +376,39 @@ ptrdiff_t skbnp_word_sums(ptrdiff_t begin, ptrdiff_t end, const int32_t *columns
     return put;
 }
 
+/* Of a word in a topic, within the range of single precision. */
+SKBNP_INLINE double parameter(double eta, double scale, double count)
+{
+    double x = eta + scale * count;
+    x = x < 1e-18 ? 1e-18 : x;
+    return x > 1e30 ? 1e30 : x;
+}
+
 SKBNP_CLONES
 void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_topics,
                         ptrdiff_t stride, const double *held, ptrdiff_t held_stride,
                         double scale, const double *norm, double eta, float smallest,
                         double *work, int mean, float *table)
 {
-    const double low = 1e-30, high = 1e30;
-    float *factor = (float *)work, *exponent = factor + stride;
+    float *x = (float *)work, *exponent = x + stride;
     float *shift = exponent + stride; /* of the exponents, by topic */
-    double *inverse = work + stride;
-    double least = HUGE_VAL;
+    double *means = work, *inverse = work + stride;
+    double heaviest = -HUGE_VAL;
     ptrdiff_t k;
 
     for (k = 0; k < n_topics; k++)
-        least = norm[k] < least ? norm[k] : least;
+        heaviest = norm[k] > heaviest ? norm[k] : heaviest;
     for (k = 0; k < n_topics; k++) {
         if (mean)
-            inverse[k] = least / norm[k];
+            inverse[k] = heaviest / norm[k];
         else
-            shift[k] = (float)(norm[k] - least);
+            shift[k] = (float)(norm[k] - heaviest);
     }
     for (ptrdiff_t w = 0; w < n_words; w++) {
         const double *restrict counts = held + words[w] * held_stride;
         float *restrict row = table + w * stride;
-        double largest = 0.0, *means = work;
-        float top = -HUGE_VALF, most = 0.0f;
+        double largest = 0.0;
+        float top = -HUGE_VALF, most = 0.0f, first;
         if (mean) {
             SKBNP_PRAGMA(omp simd reduction(max : largest))
             for (k = 0; k < n_topics; k++) {
@@ -413,21 +420,25 @@ void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_t
                 row[k] = (float)(means[k] / largest);
             most = 1.0f;
         } else {
-            /* Relative to the largest exponent: the smallest may leave the range. */
+            SKBNP_PRAGMA(omp simd reduction(max : largest))
+            for (k = 0; k < n_topics; k++) {
+                double count = parameter(eta, scale, counts[k]);
+                largest = count > largest ? count : largest;
+            }
+            first = (float)largest;
+            /* Relative to the largest, of which -1/x alone may be out of proportion; and
+               then to the largest exponent, for the smallest may leave the range. */
             SKBNP_PRAGMA(omp simd reduction(max : top))
             for (k = 0; k < n_topics; k++) {
-                double count = eta + scale * counts[k];
-                float x, y;
-                count = count < low ? low : count;
-                x = (float)(count > high ? high : count);
-                y = x < 1e9f ? x : 1e9f; /* behind, the exponent is zero */
-                factor[k] = digamma_factorf(x);
-                exponent[k] = digamma_exponentf(y) - shift[k];
+                double count = parameter(eta, scale, counts[k]);
+                x[k] = (float)count;
+                exponent[k] = digamma_restf(x[k]) - shift[k];
+                exponent[k] += (float)(count - largest) / (x[k] * first);
                 top = exponent[k] > top ? exponent[k] : top;
             }
             SKBNP_PRAGMA(omp simd reduction(max : most))
             for (k = 0; k < n_topics; k++) {
-                row[k] = factor[k] * fast_expf(exponent[k] - top);
+                row[k] = digamma_factorf(x[k]) * fast_expf(exponent[k] - top);
                 most = row[k] > most ? row[k] : most;
             }
         }

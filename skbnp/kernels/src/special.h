@@ -139,6 +139,17 @@ SKBNP_INLINE float digamma_exponentf(float x)
     return -(shifts + 0.5f * v + series);
 }
 
+/* The same exponent without its -1/x, which may be large; for any x up to 1e30. */
+SKBNP_INLINE float digamma_restf(float x)
+{
+    float y = x < 1e9f ? x : 1e9f; /* behind, it is zero */
+    float v = 1.0f / (y + 4.0f), u = v * v;
+    float shifts = ((3.0f * y + 12.0f) * y + 11.0f) /
+                   ((y + 1.0f) * (y + 2.0f) * (y + 3.0f));
+    float series = u * (1.0f / 12.0f - u * (1.0f / 120.0f - u * (1.0f / 252.0f)));
+    return -(shifts + 0.5f * v + series);
+}
+
 SKBNP_INLINE float exp_digammaf(float x)
 {
     return digamma_factorf(x) * fast_expf(digamma_exponentf(x));

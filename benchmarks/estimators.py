@@ -1,0 +1,458 @@
+"""Time, memory and growth of `HDP` beside scikit-learn's LatentDirichletAllocation.
+
+    SKBNP_DATA=... python benchmarks/estimators.py [section ...] [--runs N] [--share S]
+
+Sections: target, online, single, threads, memory, growth; all of them where none is
+named. `--share` takes the first part of the training documents, to try things out.
+"""
+
+import argparse
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import common  # before NumPy: it pins the threads
+import matplotlib
+import numpy as np
+import scipy.sparse as sp
+from sklearn.decomposition import LatentDirichletAllocation
+
+from skbnp import HDP
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+BATCH_SIZE = 256
+
+
+def make_lda(n_topics, total_samples, seed=0):
+    """scikit-learn's online LDA with its own defaults, but for the minibatches."""
+    return LatentDirichletAllocation(
+        n_topics,
+        learning_method="online",
+        batch_size=BATCH_SIZE,
+        total_samples=total_samples,
+        random_state=seed,
+    )
+
+
+def split(corpus, share):
+    """Training documents, or the first part of them, and test documents."""
+    train, test = common.standard_split(common.load_corpus(corpus))
+    return train[: int(np.ceil(share * train.shape[0]))], test
+
+
+def show(row):
+    print(row, flush=True)
+    return row
+
+
+# -- target: time to the score that LDA ends at ---------------------------------------
+
+TARGET = """
+Processor seconds, one thread, that `HDP` needs to reach the held-out score (nats per
+token) that scikit-learn's online LDA ends at: 10 passes over `ap`, 2 over
+`arxiv_large`, 100 topics to start from, minibatches of 256, everything else at the
+defaults of each library (LDA: both priors 1/K).
+
+Both learn by `partial_fit` from the same minibatches in the same order, so that the
+bound of the corpus that LDA's `fit` works out at its end does not count. `HDP` is
+looked at whenever its time has grown by 5 %, and looks do not count; "HDP score" and
+"topics" are those of the look that reached LDA's score. The ratio is LDA's time to
+HDP's; `inf`: not within twice the time of LDA.
+"""
+#: Corpus: passes of LDA.
+TARGET_PASSES = {"ap": 10, "arxiv_large": 2}
+TARGET_TOPICS = 100
+CANDIDATES = {"HDP": {}, "HDP(warm_up=0)": {"warm_up": 0}}
+
+
+def target(options):
+    rows = []
+    for corpus, n_passes in TARGET_PASSES.items():
+        train, test = split(corpus, options.share)
+        for seed in range(options.runs):
+            goal, lda = fit_lda(train, test, n_passes, seed)
+            for name, changes in CANDIDATES.items():
+                points = race(train, test, changes, seed, lda["LDA s"], goal)
+                seconds = common.time_to(goal, points)
+                row = {"corpus": corpus, "model": name, "seed": seed, **lda}
+                row |= {"HDP s": seconds, "ratio": lda["LDA s"] / seconds}
+                rows.append(show({**row, "HDP score": points[-1][1]}))
+                rows[-1] |= {"topics": points[-1][2], "looks": points}
+    columns = ["corpus", "model", "seed", "LDA s", "LDA score", "HDP s", "ratio"]
+    columns += ["HDP score", "topics"]
+    rows = common.medians(rows, ("corpus", "model")) + rows
+    common.save("estimators_target", rows, columns, TARGET)
+
+
+def fit_lda(train, test, n_passes, seed):
+    """Score of LDA after some passes, and what there is to report of it."""
+    model = make_lda(TARGET_TOPICS, train.shape[0], seed)
+    stream = common.minibatches(train, BATCH_SIZE, seed)
+    n_steps = n_passes * -(-train.shape[0] // BATCH_SIZE)
+
+    def learn():
+        for _ in range(n_steps):
+            model.partial_fit(next(stream))
+
+    _, seconds = common.cpu_seconds(learn)
+    score = common.standard_score(model.components_, model.doc_topic_prior_, test)
+    priors = {"doc": model.doc_topic_prior_, "topic word": model.topic_word_prior_}
+    return score, {"LDA s": seconds, "LDA score": score, "LDA priors": priors}
+
+
+def race(train, test, changes, seed, lda_seconds, goal):
+    """Looks at an HDP until it is as good as LDA."""
+    hdp = HDP(TARGET_TOPICS, total_samples=train.shape[0], random_state=seed, **changes)
+    stream = common.minibatches(train, hdp.batch_size, seed)
+
+    def look():
+        prior = common.hdp_prior(hdp)
+        score = common.standard_score(hdp.topic_word_distr_, prior, test)
+        return score, hdp.n_components_
+
+    return common.watch(
+        lambda: hdp.partial_fit(next(stream)), look, 2 * lda_seconds, goal
+    )
+
+
+# -- online: one step with a large vocabulary -----------------------------------------
+
+ONLINE = """
+Wall seconds of one `partial_fit` of 256 documents of 115 tokens, 100,000 words in the
+vocabulary, 300 topics to start from, a corpus of a million documents, one thread; all
+models learn from the same minibatches in turn, and their first five steps do not count.
+The documents are of a topic model: 300 topics drawn around Zipf's law (the word of rank
+r has a mean probability in proportion to 1/r), some five of them in a document; "words"
+are the distinct ones of a minibatch.
+
+The ratio is that of LDA's median time to the model's; the mean shows births, which
+learn beside the model for a while, and "topics" are those at the end.
+"""
+ONLINE_WORDS, ONLINE_TOPICS, ONLINE_TOKENS = 100_000, 300, 115
+ONLINE_FIRST, STEPS_PER_RUN, ONLINE_SAMPLES = 5, 4, 1e6
+
+
+def zipf_corpus(n_docs, n_words, n_tokens, n_topics, seed=0):
+    """Documents of equal length from topics around Zipf's law, a few in each."""
+    rng = np.random.default_rng(seed)
+    base = rng.permutation(1.0 / np.arange(1, n_words + 1))
+    # Frequent words are much the same in all topics, rare ones are of a few.
+    topics = rng.standard_gamma(5000.0 * base / base.sum(), size=(n_topics, n_words))
+    shares = rng.dirichlet(np.full(n_topics, 5.0 / n_topics), size=n_docs)
+    lengths = rng.multinomial(n_tokens, shares)
+    rows, words = [], []
+    for topic, count in zip(topics, lengths.T, strict=True):
+        rows.append(np.repeat(np.arange(n_docs), count))
+        steps = np.cumsum(topic)
+        drawn = steps[-1] * rng.random(count.sum())
+        words.append(np.searchsorted(steps, drawn, side="right"))
+    rows, words = np.concatenate(rows), np.concatenate(words)
+    tokens = sp.coo_array((np.ones(len(rows)), (rows, words)), (n_docs, n_words))
+    return tokens.tocsr()
+
+
+def online(options):
+    n_steps = ONLINE_FIRST + STEPS_PER_RUN * options.runs
+    corpus = zipf_corpus(
+        BATCH_SIZE * n_steps, ONLINE_WORDS, ONLINE_TOKENS, ONLINE_TOPICS
+    )
+    warm = {"warm_up": 0, "total_samples": ONLINE_SAMPLES, "random_state": 0}
+    models = {
+        "LDA": make_lda(ONLINE_TOPICS, ONLINE_SAMPLES),
+        "HDP(split_merge=False)": HDP(ONLINE_TOPICS, split_merge=False, **warm),
+        "HDP": HDP(ONLINE_TOPICS, **warm),
+    }
+    seconds, words = {name: [] for name in models}, []
+    for begin in range(0, corpus.shape[0], BATCH_SIZE):
+        minibatch = corpus[begin : begin + BATCH_SIZE]
+        words.append(len(np.unique(minibatch.indices)))
+        for name, model in models.items():
+            seconds[name].append(wall_seconds(model.partial_fit, minibatch))
+        show({name: times[-1] for name, times in seconds.items()})
+    rows = []
+    for name, times in seconds.items():
+        late = times[ONLINE_FIRST:]
+        rows.append({"model": name, "median s": float(np.median(late))})
+        rows[-1] |= {"mean s": float(np.mean(late)), "steps": len(late)}
+        rows[-1] |= {"ratio": rows[0]["median s"] / rows[-1]["median s"]}
+        rows[-1] |= {"topics": len(models[name].components_)}
+        rows[-1] |= {"words": int(np.median(words))}
+    common.save("estimators_online", rows, list(rows[0]), ONLINE)
+
+
+def wall_seconds(function, *arguments):
+    begin = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - begin
+
+
+# -- single: one document, as a service would ask for it ------------------------------
+
+SINGLE = """
+Milliseconds of `transform` of a single row, one thread: 10,000 words in the vocabulary,
+300 topics, documents of 115 tokens drawn as for `estimators_online`. Both models have
+learned from 2048 such documents, HDP without moves; they take the same rows in turn.
+"""
+SINGLE_WORDS, SINGLE_TOPICS, SINGLE_TRAIN, CALLS_PER_RUN = 10_000, 300, 2048, 100
+
+
+def single(options):
+    n_calls = CALLS_PER_RUN * options.runs
+    corpus = zipf_corpus(
+        SINGLE_TRAIN + n_calls, SINGLE_WORDS, ONLINE_TOKENS, SINGLE_TOPICS
+    )
+    models = {
+        "LDA": make_lda(SINGLE_TOPICS, SINGLE_TRAIN),
+        "HDP": HDP(SINGLE_TOPICS, split_merge=False, max_iter=10, random_state=0),
+    }
+    for model in models.values():
+        model.fit(corpus[:SINGLE_TRAIN])
+        model.transform(corpus[:1])
+    times = {name: [] for name in models}
+    for row in range(SINGLE_TRAIN, corpus.shape[0]):
+        document = corpus[row : row + 1]
+        for name, model in models.items():
+            times[name].append(1e3 * wall_seconds(model.transform, document))
+    rows = []
+    for name, values in times.items():
+        rows.append({"model": name, "median ms": float(np.median(values))})
+        rows[-1] |= {"ninth decile ms": float(np.quantile(values, 0.9))}
+        rows[-1] |= {"ratio": rows[0]["median ms"] / rows[-1]["median ms"]}
+        show({**rows[-1], "calls": n_calls})
+    common.save("estimators_single", rows, list(rows[0]), SINGLE)
+
+
+# -- threads: two against one ---------------------------------------------------------
+
+THREADS = """
+Wall seconds of `HDP.fit`, two passes over `arxiv_large` with `warm_up=0` (so that moves
+happen where they may), by one thread and by two in turn. "same bits" says whether
+`components_` were equal bit for bit.
+"""
+THREADS_TOPICS = (100, 300)
+
+
+def threads(options):
+    train, _ = split("arxiv_large", options.share)
+    rows = []
+    for seed in range(options.runs):
+        for moves in (False, True):
+            for n_topics in THREADS_TOPICS:
+                rows.append(show(two_against_one(train, n_topics, moves, seed)))
+    columns = ["moves", "K", "seed", "one thread s", "two threads s", "ratio"]
+    columns += ["same bits", "topics"]
+    rows = common.medians(rows, ("moves", "K")) + rows
+    common.save("estimators_threads", rows, columns, THREADS)
+
+
+def two_against_one(train, n_topics, moves, seed):
+    seconds, topics = [], []
+    for n_jobs in (1, 2):
+        hdp = HDP(
+            n_topics,
+            split_merge=moves,
+            warm_up=0,
+            max_iter=2,
+            tol=0,
+            n_jobs=n_jobs,
+            random_state=seed,
+        )
+        seconds.append(wall_seconds(hdp.fit, train))
+        topics.append(hdp.components_)
+    row = {"moves": moves, "K": n_topics, "seed": seed, "one thread s": seconds[0]}
+    row |= {"two threads s": seconds[1], "ratio": seconds[0] / seconds[1]}
+    row["same bits"] = topics[0].tobytes() == topics[1].tobytes()
+    return {**row, "topics": len(topics[0])}
+
+
+# -- memory: peak of a pass -----------------------------------------------------------
+
+MEMORY = """
+Peak of the resident memory (MB) while a model makes one pass over `arxiv_large`, 300
+topics to start from, one thread; each in a process of its own. "more MB" is what it
+takes beyond a process that has only loaded the corpus and the libraries (the first
+row). LDA's `fit` ends with the bound of the corpus, which keeps the topics of all
+documents; `partial_fit` does not. HDP makes its first pass without moves, unless
+`warm_up=0`.
+"""
+MEMORY_TOPICS = 300
+#: Each returns the model, so that it lives until memory is read.
+LEARNERS = {
+    "corpus and libraries": lambda X: None,
+    "LDA, fit": lambda X: one_pass_lda(X).fit(X),
+    "LDA, partial_fit": lambda X: one_pass_lda(X).partial_fit(X),
+    "HDP, fit": lambda X: one_pass_hdp().fit(X),
+    "HDP, partial_fit": lambda X: one_pass_hdp(total_samples=X.shape[0]).partial_fit(X),
+    "HDP(warm_up=0), fit": lambda X: one_pass_hdp(warm_up=0).fit(X),
+}
+
+
+def one_pass_lda(train):
+    return make_lda(MEMORY_TOPICS, train.shape[0]).set_params(max_iter=1)
+
+
+def one_pass_hdp(**changes):
+    return HDP(MEMORY_TOPICS, max_iter=1, random_state=0, **changes)
+
+
+def memory(options):
+    train, _ = split("arxiv_large", options.share)
+    rows = []
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "train.npz"
+        sp.save_npz(path, train, compressed=False)  # loading leaves no peak behind
+        for seed in range(options.runs):
+            for name in LEARNERS:
+                rows.append({"model": name, "seed": seed, "peak MB": peak(name, path)})
+                first = rows[seed * len(LEARNERS)]
+                rows[-1]["more MB"] = rows[-1]["peak MB"] - first["peak MB"]
+                show(rows[-1])
+    rows = common.medians(rows, ("model",)) + rows
+    columns = ["model", "seed", "peak MB", "more MB"]
+    common.save("estimators_memory", rows, columns, MEMORY)
+
+
+def peak(name, path):
+    """Peak of a process that does nothing else."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+        return fresh.submit(learn_and_measure, name, path).result()
+
+
+def learn_and_measure(name, path):
+    """Peak after learning, MB; `ru_maxrss` would count the process that began this."""
+    model = LEARNERS[name](sp.load_npz(path))
+    status = dict(
+        line.split(":", 1)
+        for line in Path("/proc/self/status").read_text().splitlines()
+    )
+    del model
+    return int(status["VmHWM"].split()[0]) / 2**10
+
+
+# -- growth: time against tokens, topics and words ------------------------------------
+
+GROWTH = """
+Processor seconds, one thread, of the third pass by `partial_fit` (HDP without moves,
+the first pass is its warm-up), and the slope of their logarithm against that of
+
+- tokens: parts of `arxiv_large`, 100 topics;
+- topics: `ap`;
+- words in the vocabulary: 2048 documents of 115 tokens drawn as for `estimators_online`
+  from 100 topics, 100 topics.
+
+Minibatches of 256 documents everywhere. The figure is `estimators_growth.png`.
+"""
+GROWTH_TOPICS, GROWTH_DOCUMENTS = 100, 2048
+GROWTH_TOKENS = (1 / 8, 1 / 4, 1 / 2, 1)
+GROWTH_K = (25, 50, 100, 200, 400, 800)
+GROWTH_WORDS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
+
+
+def growth(options):
+    points = []
+    for seed in range(options.runs):
+        for against, value, corpus, n_topics in growth_cases(options.share):
+            for name in ("LDA", "HDP"):
+                seconds = late_pass(name, corpus, n_topics, seed)
+                row = {"against": against, "model": name, "at": value, "seed": seed}
+                points.append(show({**row, "CPU s": seconds}))
+    middle = common.medians(points, ("against", "model", "at"))
+    rows = slopes(middle) + middle
+    columns = ["against", "model", "slope", "at", "CPU s"]
+    common.save("estimators_growth", rows + points, columns, GROWTH)
+    draw(rows)
+
+
+def growth_cases(share):
+    """What grows, its size, the corpus and the number of topics."""
+    train, _ = split("arxiv_large", share)
+    for part in GROWTH_TOKENS:
+        rows = train[: int(part * train.shape[0])]
+        yield "tokens", int(rows.sum()), rows, GROWTH_TOPICS
+    train, _ = split("ap", share)
+    for n_topics in GROWTH_K:
+        yield "topics", n_topics, train, n_topics
+    for n_words in GROWTH_WORDS:
+        size = (GROWTH_DOCUMENTS, n_words, ONLINE_TOKENS, GROWTH_TOPICS)
+        yield "words", n_words, zipf_corpus(*size), GROWTH_TOPICS
+
+
+def late_pass(name, corpus, n_topics, seed):
+    """Processor seconds of the third pass."""
+    total = corpus.shape[0]
+    if name == "LDA":
+        model = make_lda(n_topics, total, seed)
+    else:
+        options = {"warm_up": 1, "total_samples": total, "random_state": seed}
+        model = HDP(n_topics, split_merge=False, **options)
+    model.partial_fit(corpus).partial_fit(corpus)
+    return common.cpu_seconds(lambda: model.partial_fit(corpus))[1]
+
+
+def curves(rows):
+    """Sizes and seconds for each thing that grows and each model."""
+    found = {}
+    for row in rows:
+        if "at" in row:
+            found.setdefault((row["against"], row["model"]), []).append(row)
+    return {
+        key: ([row["at"] for row in same], [row["CPU s"] for row in same])
+        for key, same in found.items()
+    }
+
+
+def slopes(points):
+    return [
+        {
+            "against": against,
+            "model": name,
+            "slope": float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0]),
+        }
+        for (against, name), (sizes, seconds) in curves(points).items()
+    ]
+
+
+#: Labels of the panels.
+PANELS = {
+    "tokens": "Tokens of the corpus",
+    "topics": "Topics",
+    "words": "Words in the vocabulary",
+}
+
+
+def draw(rows):
+    slope = {(r["against"], r["model"]): r["slope"] for r in rows if "slope" in r}
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+    panel = dict(zip(PANELS, axes, strict=True))
+    for (against, name), (sizes, seconds) in curves(rows).items():
+        label = f"{name}, slope {slope[against, name]:.2f}"
+        panel[against].loglog(sizes, seconds, marker="o", label=label)
+    for against, ax in panel.items():
+        ax.set(xlabel=PANELS[against], ylabel="Processor time of a pass (s)")
+        ax.grid(alpha=0.3)
+        ax.legend()
+    figure.savefig(common.RESULTS / "estimators_growth.png", dpi=120)
+
+
+SECTIONS = {
+    "target": target,
+    "online": online,
+    "single": single,
+    "threads": threads,
+    "memory": memory,
+    "growth": growth,
+}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("section", nargs="*", help=", ".join(SECTIONS))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--share", type=float, default=1.0)
+    options = parser.parse_args()
+    for name in options.section or SECTIONS:
+        SECTIONS[name](options)
