@@ -346,6 +346,8 @@ the first pass is its warm-up), and the slope of their logarithm against that of
 
 Minibatches of 256 documents everywhere. The figure is `estimators_growth.png`.
 """
+#: The columns that tell points of the curves apart.
+CASE = ("against", "model", "at")
 GROWTH_TOPICS, GROWTH_DOCUMENTS = 100, 2048
 GROWTH_TOKENS = (1 / 8, 1 / 4, 1 / 2, 1)
 GROWTH_K = (25, 50, 100, 200, 400, 800)
@@ -360,10 +362,13 @@ def growth(options):
                 seconds = late_pass(name, corpus, n_topics, seed)
                 row = {"against": against, "model": name, "at": value, "seed": seed}
                 points.append(show({**row, "CPU s": seconds}))
-    middle = common.medians(points, ("against", "model", "at"))
+    middle = common.medians(points, CASE)
+    for row in middle:
+        same = [p for p in points if all(p[n] == row[n] for n in CASE)]
+        row["runs"] = [point["CPU s"] for point in same]
     rows = slopes(middle) + middle
     columns = ["against", "model", "slope", "at", "CPU s"]
-    common.save("estimators_growth", rows + points, columns, GROWTH)
+    common.save("estimators_growth", rows, columns, GROWTH)
     draw(rows)
 
 

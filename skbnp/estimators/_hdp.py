@@ -702,6 +702,7 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         return names.tolist()
 
     def _publish_edits(self):
+        self._posterior.follow_order(self.component_ids_)
         # What moves remember is about other topics, and a trial would undo the edit.
         self._posterior.moving = None
         if self.history_["elbo"]:

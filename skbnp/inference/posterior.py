@@ -100,6 +100,15 @@ class Posterior:
             self.n_steps += 1
             self.lineage = [*self.lineage, *log]
 
+    def follow_order(self, names: NDArray[np.intp]) -> None:
+        """Let the columns stand in the order of their ids in `names`, others behind."""
+        place = {name: at for at, name in enumerate(names.tolist())}
+        places = [place.get(name, len(place)) for name in self.ids.tolist()]
+        order = np.argsort(places, kind="stable")
+        with commit():
+            self.state, self.totals = self.model.reorder(self.state, self.totals, order)
+            self.ids = self.ids[order]
+
     def document_step(
         self,
         batch: Batch,

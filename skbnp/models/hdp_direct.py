@@ -53,6 +53,8 @@ Array = NDArray[np.float64]
 SMALLEST_WEIGHT = 1e-8
 #: Of a topic's parameters in the local step: psi stays finite in single precision.
 SMALLEST_TOTAL = 1e-18
+#: Statistics with an entry per topic.
+COLUMNS = ("entropy", "n_docs_using", "weight_slope", "weight_offset")
 #: Range of the learned concentrations and of the topic prior.
 LOWEST, HIGHEST = 1e-4, 1e4
 
@@ -244,14 +246,14 @@ class DirectHDP:
         }
         weights = state.weights.copy()
         weights[targets] += weights[sources]
-        order = remaining(state.n_components, sources)
         columns: dict[str, Any] = {}
         for name, value in changed.items():
-            column = getattr(totals, name).copy()
-            column[targets] = value
-            columns[name] = column[order]
+            columns[name] = getattr(totals, name).copy()
+            columns[name][targets] = value
         totals.topic_words.merge(pairs)
-        return replace(state, weights=weights[[*order, -1]]), replace(totals, **columns)
+        order = remaining(state.n_components, sources)
+        merged = replace(totals, **columns)
+        return _columns(replace(state, weights=weights), merged, order)
 
     def split(
         self,
@@ -271,8 +273,7 @@ class DirectHDP:
         )
         weights[column] *= shares[0]
         columns: dict[str, Any] = {
-            name: np.append(getattr(totals, name), 0.0)
-            for name in ("entropy", "n_docs_using", "weight_slope", "weight_offset")
+            name: np.append(getattr(totals, name), 0.0) for name in COLUMNS
         }
         totals.topic_words.part(column, *topics)
         return replace(state, weights=weights), replace(totals, **columns)
@@ -284,12 +285,15 @@ class DirectHDP:
         weights = state.weights.copy()
         weights[-1] += weights[list(gone)].sum()
         order = remaining(state.n_components, gone)
-        columns: dict[str, Any] = {
-            name: getattr(totals, name)[order]
-            for name in ("entropy", "n_docs_using", "weight_slope", "weight_offset")
-        }
         totals.topic_words.drop(gone)
-        return replace(state, weights=weights[[*order, -1]]), replace(totals, **columns)
+        return _columns(replace(state, weights=weights), totals, order)
+
+    def reorder(
+        self, state: HDPState, totals: HDPStats, order: NDArray[np.intp]
+    ) -> tuple[HDPState, HDPStats]:
+        """Put the topics in another order; visits all words."""
+        totals.topic_words.reorder(order)
+        return _columns(state, totals, order)
 
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
         """Named terms of the bound, in nats; tight where the tangents are fresh."""
@@ -354,6 +358,14 @@ class DirectHDP:
             shape, rate = self.doc_prior
             terms["doc_concentration"] = (shape - 1.0) * np.log(alpha) - rate * alpha
         return {name: float(value) for name, value in terms.items()}
+
+
+def _columns(
+    state: HDPState, totals: HDPStats, order: NDArray[np.intp]
+) -> tuple[HDPState, HDPStats]:
+    """Take some topics of everything but the words."""
+    columns: dict[str, Any] = {name: getattr(totals, name)[order] for name in COLUMNS}
+    return replace(state, weights=state.weights[[*order, -1]]), replace(totals, **columns)
 
 
 def weights_bound(

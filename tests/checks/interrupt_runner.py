@@ -91,7 +91,7 @@ def comparable(estimator):
 def interrupt_long_fit(estimator, n_jobs, *, early):
     """Ctrl-C during a fit that would last for minutes."""
     # One visit of all documents takes a fraction of a second, or several seconds.
-    X = topic_counts(3000 if early else 600, 400, length=150.0)
+    X = topic_counts(6000 if early else 600, 400, length=150.0)
     estimator = fresh(
         still(estimator),
         n_components=60,
@@ -101,7 +101,7 @@ def interrupt_long_fit(estimator, n_jobs, *, early):
         mean_change_tol=0.0,
         n_jobs=n_jobs,
     )
-    interrupter = Interrupter(0.5 if early else 0.3)
+    interrupter = Interrupter(0.2 if early else 0.3)
     reference = fresh(estimator, n_jobs=1)
     estimator.set_callbacks(Begun(interrupter, after_first_pass=not early))
     raised = None
