@@ -429,6 +429,14 @@ PANELS = {
 }
 
 
+def short(number):
+    """The number as a tick says it: 300 k, 1.15 M."""
+    for unit, letter in ((1e6, " M"), (1e3, " k")):
+        if number >= unit:
+            return f"{number / unit:.3g}{letter}"
+    return f"{number}"
+
+
 def draw(rows):
     slope = {(r["against"], r["model"]): r["slope"] for r in rows if "slope" in r}
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
@@ -436,6 +444,8 @@ def draw(rows):
     for (against, name), (sizes, seconds) in curves(rows).items():
         label = f"{name}, slope {slope[against, name]:.2f}"
         panel[against].loglog(sizes, seconds, marker="o", label=label)
+        panel[against].set_xticks(sizes, [short(size) for size in sizes])
+        panel[against].minorticks_off()
     for against, ax in panel.items():
         ax.set(xlabel=PANELS[against], ylabel="Processor time of a pass (s)")
         ax.grid(alpha=0.3)

@@ -214,7 +214,7 @@ def compare(corpus, seed, seconds):
     train, test = common.standard_split(common.load_corpus(corpus), CORPORA[corpus])
     ours = None
     for name, make in MODELS.items():
-        points = watch(make(train, seed + 1), test, seconds)
+        points = watch(make(train, seed), test, seconds)
         ours = ours or points
         end, score, n_topics = points[-1]
         row = {"corpus": corpus, "model": name, "seed": seed, "CPU s": end}

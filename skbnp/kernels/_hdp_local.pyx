@@ -92,7 +92,7 @@ def infer_documents(
     Py_ssize_t max_iter,
     double tol,
     double support,
-    bint plain=False,               # IN    whether to do without the next two
+    bint plain=False,               # IN    whether to leave no topics out
 ):
     """Fixed point of Eqs. (3) and (4) of [1] for each document, topics held fixed.
 
@@ -102,8 +102,7 @@ def infer_documents(
 
     until sum_k |change of N_k| < tol times the tokens of the document, or `max_iter`
     times. Iterations leave out topics of next to no tokens; one over all topics must
-    confirm the result. Every second step is extrapolated (squared extrapolation [2]).
-    Iterations run in single precision. A last pass, in double precision,
+    confirm the result. They run in single precision. A last pass, in double precision,
     over the support, the topics with at least `support * min(1, tokens)` expected
     tokens, makes the responsibilities r_wk = e_k b_wk / s_w sum to one.
 
@@ -133,8 +132,6 @@ def infer_documents(
     ----------
     .. [1] Bryant and Sudderth, "Truly Nonparametric Online Variational Inference for
        Hierarchical Dirichlet Processes", NIPS 2012.
-    .. [2] Varadhan and Roland, "Simple and Globally Convergent Methods for Accelerating
-       the Convergence of Any EM Algorithm", Scandinavian Journal of Statistics 2008.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]

@@ -47,7 +47,9 @@ class Seen:
             block = visit.block
             weights = visit.doc_weights[visit.row] * visit.word_weights[block.indices]
             rows = np.arange(len(r))[block.rows][visit.row]
-            r[rows, block.words[block.indices]] = weights / visit.documents.norms[:, None]
+            r[rows, block.words[block.indices]] = (
+                weights / visit.documents.norms[:, None]
+            )
         return r
 
 

@@ -72,20 +72,6 @@ def _responsibilities(
     return resp
 
 
-def extrapolated(trail: list[Array], longest: float) -> Array:
-    """Squared extrapolation of three successive N, scheme S3 of Varadhan and Roland.
-
-    N + 2 a r + a^2 v with r = N' - N, v = N'' - 2 N' + N, a = abs(r) / abs(v), at most
-    ``longest``; N'' where a <= 1. Negative entries become zero.
-    """
-    first, second, third = trail
-    r, v = second - first, third - 2.0 * second + first
-    if not (v @ v < r @ r):
-        return third
-    a = min(np.sqrt((r @ r) / (v @ v)) if v @ v > 0 else np.inf, longest)
-    return np.maximum(first + 2.0 * a * r + a**2 * v, 0.0)
-
-
 def fast_fixed_point(
     counts: Array,
     log_weights: Array,
@@ -99,15 +85,11 @@ def fast_fixed_point(
 
     Whenever two iterations or more leave N_k < active for at least three quarters of
     the topics, those have no part in the next iterations, until the others have settled
-    (more of them are left out on the way, once that halves the vectors of eight that
-    the others fill); then an iteration with all topics follows, that must change N by
-    less than 2 tol. Up to three times.
-
-    From the third iteration on, each pair of steps over the same topics is extrapolated,
-    by up to two steps over all topics, by up to eight over some of them.
+    (of these, more are left out once that are more than one in five); then an iteration
+    with all topics follows, that must change N by less than 2 tol. Up to three times.
     """
     everything = np.arange(prior.size)
-    expected, trail = start, [start]
+    expected = start
     n_iter = n_left_out = 0
 
     def step(expected: Array, topics: NDArray[np.intp]) -> tuple[Array, float]:
@@ -117,38 +99,25 @@ def fast_fixed_point(
         new = counts @ _responsibilities(counts, log_weights, theta, kept)
         return new, np.abs(new - expected).sum()
 
-    def moved(trail: list[Array], longest: float) -> tuple[Array, list[Array]]:
-        """The end of the trail, extrapolated where it has three points."""
-        if len(trail) < 3 or n_iter >= max_iter:
-            return trail[-1], trail
-        new = extrapolated(trail, longest)
-        return new, [new]
-
     while n_iter < max_iter:
         expected, change = step(expected, everything)
         n_iter += 1
         if change < (2.0 * tol if n_left_out else tol):
             break
-        trail = [*trail, expected] if n_iter >= 3 else [expected]
-        expected, trail = moved(trail, 2.0)
         topics = np.flatnonzero(expected >= active)
         if n_iter < 2 or n_left_out == 3 or not 0 < 4 * len(topics) <= prior.size:
             continue
         n_left_out += 1
         expected = np.where(np.isin(everything, topics), expected, 0.0)
-        trail = [expected]
         while n_iter < max_iter:
             expected, change = step(expected, topics)
             n_iter += 1
             if change < tol:
                 break
-            expected, trail = moved([*trail, expected], 8.0)
             fewer = topics[expected[topics] >= active]
-            if len(fewer) and 2 * -(-len(fewer) // 8) <= -(-len(topics) // 8):
+            if 0 < len(fewer) < len(topics) - len(topics) // 5:
                 topics = fewer
                 expected = np.where(np.isin(everything, topics), expected, 0.0)
-                trail = [expected]
-        trail = [expected]
     return expected, n_iter
 
 
@@ -170,7 +139,7 @@ def document_step(
     keeps the topics with N_k >= support min(1, N_j) and computes r once more over
     these with theta = prior + N. ``support`` = 0 keeps every topic.
 
-    ``active`` > 0 is the fast way to the same place, `fast_fixed_point`.
+    ``active`` > 0 is the fast way, `fast_fixed_point`.
 
     Returns N (K,), r (V, K) and the number of iterations before the final pass.
     """
@@ -690,7 +659,14 @@ def held_out(
     for observed, held in zip(X_observed, X_held, strict=True):
         start = observed.sum() * doc_prior / doc_prior.sum()
         expected, _, _ = document_step(
-            observed, log_weights, doc_prior, start, max_iter, tol, support, active
+            observed,
+            log_weights,
+            doc_prior,
+            start,
+            max_iter,
+            tol,
+            support,
+            active,
         )
         theta = np.append(doc_prior + expected, leftover)
         proportions = theta / theta.sum()

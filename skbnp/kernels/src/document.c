@@ -12,27 +12,24 @@
 #define SMALLEST_WEIGHT 1e-150
 /* A document goes on with the topics in use once they are this part of all... */
 #define NARROW 4
+/* ...and leaves out more of them once one in so many has become idle... */
+#define DROP 5
 /* ...for so many rounds, between passes over all topics. */
 #define MAX_ROUNDS 3
-/* Longest extrapolations, in units of plain steps: of all topics, from this iteration
-   on (before, they would decide which topics are left), and of those in use. */
-#define LONGEST_STEP 2.0f
-#define FIRST_STEP 3
-#define LONGEST_NARROW_STEP 8.0f
-/* Topics of a document that are handled at a time in double precision. */
-#define CHUNK 64
+/* Topics of a document that registers hold in double precision. */
+#define FEW 8
 
 SKBNP_INLINE ptrdiff_t padded(ptrdiff_t n)
 {
     return (n + LANES - 1) / LANES * LANES;
 }
 
-/* e, totals, prior and counts of the topics in use, their numbers, counts one and two
-   steps ago; the columns in use. */
+/* e, totals, prior and counts of the topics in use, their numbers; lanes of their sums,
+   and the tile. */
 size_t skbnp_document_work(size_t n, size_t stride)
 {
-    size_t narrow = (stride / NARROW + LANES) / LANES * LANES;
-    return 7 * stride + n * narrow;
+    size_t wide = (n + LANES - 1) / LANES * LANES, most = stride / NARROW;
+    return 5 * stride + LANES * (most + LANES) + wide * most;
 }
 
 SKBNP_INLINE void weigh(ptrdiff_t stride, const float *restrict prior,
@@ -59,8 +56,7 @@ SKBNP_INLINE float settle(ptrdiff_t stride, const float *e, const float *total,
     return lanes_sum(change);
 }
 
-/* total_k = sum_w n_w b_wk / s_w, eight words at a time; s_w = sum_k e_k b_wk. Rows of
-   `weights` are those of `words`, or 0, 1, 2... if that is NULL. */
+/* total_k = sum_w n_w b_wk / s_w, eight words at a time; s_w = sum_k e_k b_wk. */
 SKBNP_INLINE void sum_words(ptrdiff_t n, const int32_t *words, const float *counts,
                             ptrdiff_t stride, const float *weights, const float *e,
                             float *total)
@@ -71,7 +67,7 @@ SKBNP_INLINE void sum_words(ptrdiff_t n, const int32_t *words, const float *coun
         const float *r[8];
         for (ptrdiff_t j = 0; j < 8; j++) {
             ptrdiff_t at = i + j < n ? i + j : i; /* its count is zero */
-            r[j] = weights + (words == NULL ? at : words[at]) * stride;
+            r[j] = weights + words[at] * stride;
         }
         const float *r0 = r[0], *r1 = r[1], *r2 = r[2], *r3 = r[3];
         const float *r4 = r[4], *r5 = r[5], *r6 = r[6], *r7 = r[7];
@@ -129,47 +125,71 @@ SKBNP_INLINE ptrdiff_t count_active(ptrdiff_t n, const float *doc_topic, float a
     return a;
 }
 
-/* Keep some columns; `to` may be `from`, as rows do not grow. */
+/* Copy the weights of some topics to a tile, topic by topic, words contiguous. */
 SKBNP_INLINE void narrow(ptrdiff_t n, const int32_t *words, ptrdiff_t stride,
-                         const float *from, ptrdiff_t n_kept, const int32_t *kept,
-                         ptrdiff_t wide, float *to)
+                         const float *weights, ptrdiff_t n_used, const int32_t *topics,
+                         float *tile)
 {
+    ptrdiff_t wide = padded(n);
     for (ptrdiff_t i = 0; i < n; i++) {
-        const float *row = from + (words == NULL ? i : words[i]) * stride;
-        float *out = to + i * wide;
-        for (ptrdiff_t a = 0; a < n_kept; a++)
-            out[a] = row[kept[a]];
-        for (ptrdiff_t a = n_kept; a < wide; a++)
-            out[a] = 0.0f;
+        const float *row = weights + words[i] * stride;
+        for (ptrdiff_t a = 0; a < n_used; a++)
+            tile[a * wide + i] = row[topics[a]];
     }
+    for (ptrdiff_t a = 0; a < n_used; a++)
+        for (ptrdiff_t i = n; i < wide; i++)
+            tile[a * wide + i] = 1.0f;
 }
 
-/* Squared extrapolation (Varadhan and Roland 2008, "S3"): from the counts two steps ago,
-   one step ago and now along r = N' - N and v = N'' - 2 N' + N, by |r| / |v| steps. The
-   counts keep their sum, but for those that would be negative. */
-SKBNP_INLINE void extrapolate(ptrdiff_t stride, const float *first, const float *second,
-                              float *doc_topic, float longest)
+/* total_a = sum_w n_w b_wa / s_w for the topics in a tile. Some words at a time, so that
+   what is read of them stays at hand; `sums` holds the lanes of each total. */
+SKBNP_INLINE void sum_tile(ptrdiff_t n, const float *counts, ptrdiff_t n_used,
+                           const float *tile, const float *e, float *sums, float *total)
 {
-    Lanes rr = lanes_of(0.0f), vv = rr;
-    float step, twice, square;
-    for (ptrdiff_t k = 0; k < stride; k += LANES) {
-        Lanes r = lanes_sub(lanes_load(second + k), lanes_load(first + k));
-        Lanes v = lanes_sub(lanes_sub(lanes_load(doc_topic + k), lanes_load(second + k)), r);
-        rr = lanes_add(rr, lanes_mul(r, r));
-        vv = lanes_add(vv, lanes_mul(v, v));
+    ptrdiff_t wide = padded(n), i = 0, a;
+    for (a = 0; a < padded(n_used); a++)
+        lanes_store(sums + a * LANES, lanes_of(0.0f));
+    for (; i + 4 * LANES <= wide; i += 4 * LANES) {
+        Lanes s0 = lanes_of(0.0f), s1 = s0, s2 = s0, s3 = s0;
+        for (a = 0; a < n_used; a++) {
+            const float *t = tile + a * wide + i;
+            Lanes w = lanes_of(e[a]);
+            s0 = lanes_add(s0, lanes_mul(w, lanes_load(t)));
+            s1 = lanes_add(s1, lanes_mul(w, lanes_load(t + LANES)));
+            s2 = lanes_add(s2, lanes_mul(w, lanes_load(t + 2 * LANES)));
+            s3 = lanes_add(s3, lanes_mul(w, lanes_load(t + 3 * LANES)));
+        }
+        s0 = lanes_div(lanes_load(counts + i), s0);
+        s1 = lanes_div(lanes_load(counts + i + LANES), s1);
+        s2 = lanes_div(lanes_load(counts + i + 2 * LANES), s2);
+        s3 = lanes_div(lanes_load(counts + i + 3 * LANES), s3);
+        for (a = 0; a < n_used; a++) {
+            const float *t = tile + a * wide + i;
+            Lanes low = lanes_add(lanes_mul(s0, lanes_load(t)),
+                                  lanes_mul(s1, lanes_load(t + LANES)));
+            Lanes high = lanes_add(lanes_mul(s2, lanes_load(t + 2 * LANES)),
+                                   lanes_mul(s3, lanes_load(t + 3 * LANES)));
+            Lanes sum = lanes_add(lanes_load(sums + a * LANES), lanes_add(low, high));
+            lanes_store(sums + a * LANES, sum);
+        }
     }
-    /* One or less is the plain step; nothing moves where both are zero. */
-    step = sqrtf(lanes_sum(rr) / lanes_sum(vv));
-    if (!(step > 1.0f))
-        return;
-    step = step < longest ? step : longest;
-    twice = 2.0f * step;
-    square = step * step;
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t k = 0; k < stride; k++) {
-        float r = second[k] - first[k], v = doc_topic[k] - second[k] - r;
-        float moved = first[k] + (twice * r + square * v);
-        doc_topic[k] = moved < 0.0f ? 0.0f : moved;
+    for (; i < wide; i += LANES) {
+        Lanes s = lanes_of(0.0f);
+        for (a = 0; a < n_used; a++)
+            s = lanes_add(s, lanes_mul(lanes_of(e[a]), lanes_load(tile + a * wide + i)));
+        s = lanes_div(lanes_load(counts + i), s);
+        for (a = 0; a < n_used; a++) {
+            Lanes part = lanes_mul(s, lanes_load(tile + a * wide + i));
+            lanes_store(sums + a * LANES, lanes_add(lanes_load(sums + a * LANES), part));
+        }
+    }
+    for (a = 0; a < n_used; a += 8) {
+        const float *t = sums + a * LANES;
+        lanes_store(total + a,
+                    lanes_fold(lanes_load(t), lanes_load(t + LANES),
+                               lanes_load(t + 2 * LANES), lanes_load(t + 3 * LANES),
+                               lanes_load(t + 4 * LANES), lanes_load(t + 5 * LANES),
+                               lanes_load(t + 6 * LANES), lanes_load(t + 7 * LANES)));
     }
 }
 
@@ -179,18 +199,16 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
                    const float *prior, float *doc_topic, float *work,
                    ptrdiff_t max_iter, float tol, float active)
 {
-    ptrdiff_t iteration = 0, a, b, k, wide, narrower;
+    ptrdiff_t iteration = 0, wide = padded(n), n_used, n_left, a, k;
     float *e = work, *total = e + stride, *used_prior = total + stride;
     float *used = used_prior + stride;
-    int32_t *topics = (int32_t *)(used + stride);
-    float *first = (float *)(topics + stride), *second = first + stride;
-    float *tile = second + stride;
-    int32_t *kept = (int32_t *)total; /* between passes */
+    int32_t *topics = (int32_t *)(used + stride), *kept = (int32_t *)total;
+    float *sums = (float *)(topics + stride);
+    float *tile = sums + LANES * (stride / NARROW + LANES);
     float change;
-    int rounds = 0, steps = 0;
+    int rounds = 0;
 
     while (iteration < max_iter) {
-        memcpy(steps == 0 ? first : second, doc_topic, (size_t)stride * sizeof(float));
         weigh(stride, prior, doc_topic, e);
         sum_words(n, words, counts, stride, weights, e, total);
         change = settle(stride, e, total, doc_topic);
@@ -199,62 +217,75 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
            of the way of those in use. */
         if (change < (rounds > 0 ? 2.0f * tol : tol))
             return;
-        if (iteration >= FIRST_STEP && active >= 0.0f)
-            steps++;
-        if (steps == 2 && iteration < max_iter) {
-            extrapolate(stride, first, second, doc_topic, LONGEST_STEP);
-            steps = 0;
-        }
         if (iteration < 2 || rounds == MAX_ROUNDS)
             continue;
-        a = count_active(n_topics, doc_topic, active);
-        if (a == 0 || NARROW * a > n_topics)
+        n_used = count_active(n_topics, doc_topic, active);
+        if (n_used == 0 || NARROW * n_used > n_topics)
             continue;
         /* Few topics are in use: iterate over them alone, then look at all again. */
         rounds++;
         choose(n_topics, doc_topic, active, topics);
-        wide = padded(a);
-        narrow(n, words, stride, weights, a, topics, wide, tile);
-        for (k = 0; k < wide; k++) {
-            used_prior[k] = k < a ? prior[topics[k]] : 1.0f;
-            used[k] = k < a ? doc_topic[topics[k]] : 0.0f;
+        narrow(n, words, stride, weights, n_used, topics, tile);
+        for (a = 0; a < padded(n_used); a++) {
+            used_prior[a] = a < n_used ? prior[topics[a]] : 1.0f;
+            used[a] = a < n_used ? doc_topic[topics[a]] : 0.0f;
         }
-        steps = 0;
         while (iteration < max_iter) {
-            memcpy(steps == 0 ? first : second, used, (size_t)wide * sizeof(float));
-            weigh(wide, used_prior, used, e);
-            sum_words(n, NULL, counts, wide, tile, e, total);
-            change = settle(wide, e, total, used);
+            weigh(padded(n_used), used_prior, used, e);
+            sum_tile(n, counts, n_used, tile, e, sums, total);
+            change = settle(padded(n_used), e, total, used);
             iteration++;
             if (change < tol)
                 break;
-            if (++steps == 2 && iteration < max_iter) {
-                extrapolate(wide, first, second, used, LONGEST_NARROW_STEP);
-                steps = 0;
-            }
-            if (wide == LANES)
+            n_left = count_active(n_used, used, active);
+            if (n_left == 0 || n_left > n_used - n_used / DROP - 1)
                 continue;
-            b = count_active(a, used, active);
-            narrower = padded(b);
-            if (b == 0 || 2 * narrower > wide)
-                continue;
-            choose(a, used, active, kept);
-            narrow(n, NULL, wide, tile, b, kept, narrower, tile);
-            for (k = 0; k < narrower; k++) {
-                topics[k] = k < b ? topics[kept[k]] : 0;
-                used_prior[k] = k < b ? used_prior[kept[k]] : 1.0f;
-                used[k] = k < b ? used[kept[k]] : 0.0f;
+            choose(n_used, used, active, kept);
+            for (a = 0; a < padded(n_left); a++) {
+                ptrdiff_t from = a < n_left ? kept[a] : 0;
+                topics[a] = topics[from];
+                used_prior[a] = a < n_left ? used_prior[from] : 1.0f;
+                used[a] = a < n_left ? used[from] : 0.0f;
+                if (a < n_left && a != from)
+                    memcpy(tile + a * wide, tile + from * wide,
+                           (size_t)wide * sizeof(float));
             }
-            a = b;
-            wide = narrower;
-            steps = 0;
+            n_used = n_left;
         }
-        steps = 0;
         for (k = 0; k < stride; k++)
             doc_topic[k] = 0.0f;
-        for (k = 0; k < a; k++)
-            doc_topic[topics[k]] = used[k];
+        for (a = 0; a < n_used; a++)
+            doc_topic[topics[a]] = used[a];
     }
+}
+
+/* Sums over words for up to eight topics; then they stay in registers. */
+SKBNP_INLINE void finish_few(ptrdiff_t n, const int32_t *words, const double *counts,
+                             ptrdiff_t stride, const float *weights,
+                             ptrdiff_t n_support, const int32_t *topics,
+                             const double *doc_weights, double *doc_topic, double *norms)
+{
+    double e[FEW], tokens[FEW];
+    int32_t column[FEW];
+    for (int a = 0; a < FEW; a++) {
+        e[a] = a < n_support ? doc_weights[a] : 0.0;
+        column[a] = a < n_support ? topics[a] : 0;
+        tokens[a] = 0.0;
+    }
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float *row = weights + words[i] * stride;
+        double part[FEW], s, f;
+        for (int a = 0; a < FEW; a++)
+            part[a] = e[a] * (double)row[column[a]];
+        s = ((part[0] + part[4]) + (part[2] + part[6])) +
+            ((part[1] + part[5]) + (part[3] + part[7]));
+        norms[i] = s;
+        f = counts[i] / s;
+        for (int a = 0; a < FEW; a++)
+            tokens[a] += f * part[a];
+    }
+    for (ptrdiff_t a = 0; a < n_support; a++)
+        doc_topic[a] = tokens[a];
 }
 
 SKBNP_CLONES
@@ -264,7 +295,7 @@ double skbnp_finish(ptrdiff_t n, const int32_t *words, const double *counts,
                     double scale, double *doc_weights, double *doc_topic, double *norms,
                     int with_bound)
 {
-    double bound = 0.0, e[CHUNK], part[CHUNK], sum[4];
+    double bound = 0.0;
     ptrdiff_t a, i;
 
     for (a = 0; a < n_support; a++)
@@ -275,33 +306,10 @@ double skbnp_finish(ptrdiff_t n, const int32_t *words, const double *counts,
         doc_weights[a] = weight < SMALLEST_WEIGHT ? SMALLEST_WEIGHT : weight;
         doc_topic[a] = 0.0;
     }
-    if (n_support <= CHUNK) {
-        /* One look at each word; the rest of the chunk stays zero. */
-        ptrdiff_t wide = (n_support + 3) / 4 * 4;
-        double tokens[CHUNK];
-        for (a = 0; a < wide; a++) {
-            e[a] = a < n_support ? doc_weights[a] : 0.0;
-            part[a] = tokens[a] = 0.0;
-        }
-        for (i = 0; i < n; i++) {
-            const float *row = weights + words[i] * stride;
-            double f;
-            for (a = 0; a < n_support; a++)
-                part[a] = (double)row[topics[a]];
-            sum[0] = sum[1] = sum[2] = sum[3] = 0.0;
-            for (a = 0; a < wide; a += 4)
-                for (int j = 0; j < 4; j++) {
-                    part[a + j] *= e[a + j];
-                    sum[j] += part[a + j];
-                }
-            norms[i] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-            f = counts[i] / norms[i];
-            for (a = 0; a < wide; a++)
-                tokens[a] += f * part[a];
-        }
-        for (a = 0; a < n_support; a++)
-            doc_topic[a] = tokens[a];
-    } else {
+    if (n_support <= FEW)
+        finish_few(n, words, counts, stride, weights, n_support, topics, doc_weights,
+                   doc_topic, norms);
+    else
         for (i = 0; i < n; i++) {
             const float *row = weights + words[i] * stride;
             double s = 0.0, f;
@@ -312,7 +320,6 @@ double skbnp_finish(ptrdiff_t n, const int32_t *words, const double *counts,
             for (a = 0; a < n_support; a++)
                 doc_topic[a] += f * doc_weights[a] * (double)row[topics[a]];
         }
-    }
     if (!with_bound)
         return 0.0;
     for (i = 0; i < n; i++)

@@ -16,7 +16,7 @@ size_t skbnp_document_work(size_t n, size_t stride);
 /* Iterate N_k = e_k sum_w n_w b_wk / sum_l e_l b_wl, e = exp(psi(prior + N)), until
    sum |change| < tol or max_iter times. `words` holds the n words of the document,
    `counts` theirs, and zeros up to a multiple of LANES. Topics with N_k < active are
-   left out on the way, and steps extrapolated; with -1 neither. */
+   left out on the way, none if that is -1. */
 void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
                    ptrdiff_t n_topics, ptrdiff_t stride, const float *weights,
                    const float *prior, float *doc_topic, float *work,
