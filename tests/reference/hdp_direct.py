@@ -86,7 +86,7 @@ def fast_fixed_point(
     Whenever two iterations or more leave N_k < active for at least three quarters of
     the topics, those have no part in the next iterations, until the others have settled
     (of these, more are left out once that are more than one in five); then an iteration
-    with all topics follows, that must change N by less than 2 tol. Up to three times.
+    with all topics follows. Up to three times.
     """
     everything = np.arange(prior.size)
     expected = start
@@ -102,7 +102,7 @@ def fast_fixed_point(
     while n_iter < max_iter:
         expected, change = step(expected, everything)
         n_iter += 1
-        if change < (2.0 * tol if n_left_out else tol):
+        if change < tol:
             break
         topics = np.flatnonzero(expected >= active)
         if n_iter < 2 or n_left_out == 3 or not 0 < 4 * len(topics) <= prior.size:

@@ -213,9 +213,7 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
         sum_words(n, words, counts, stride, weights, e, total);
         change = settle(stride, e, total, doc_topic);
         iteration++;
-        /* A look at all topics goes on for what others could change, not for the rest
-           of the way of those in use. */
-        if (change < (rounds > 0 ? 2.0f * tol : tol))
+        if (change < tol)
             return;
         if (iteration < 2 || rounds == MAX_ROUNDS)
             continue;
