@@ -10,6 +10,8 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("SKBNP_DEBUG", "0") == "1"
 #: One version of each loop, for the instruction set that the compiler assumes.
 PORTABLE = os.environ.get("SKBNP_PORTABLE", "0") == "1"
+#: Every read, write and conversion is watched; run with libasan preloaded.
+SANITIZE = os.environ.get("SKBNP_SANITIZE", "0") == "1"
 MSVC = sys.platform == "win32"
 
 #: Kernels, and the C files that hold their loops.
@@ -22,8 +24,14 @@ elif DEBUG:
 else:
     flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
 
+watch = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if SANITIZE else []
+if SANITIZE:
+    flags += ["-g", "-fno-omit-frame-pointer", *watch]
+
 # Apart: setuptools keeps what is newer than its source, whatever the flags were.
-BUILD = f"build/{'debug' if DEBUG else 'release'}{'-portable' if PORTABLE else ''}"
+BUILD = "build/" + "-".join(
+    ["debug" if DEBUG else "release", *(["portable"] * PORTABLE), *(["watched"] * SANITIZE)]
+)
 
 setup(
     options={"build": {"build_base": BUILD}},
@@ -39,6 +47,7 @@ setup(
                 include_dirs=["skbnp/kernels"],
                 define_macros=[("SKBNP_PORTABLE", "1")] if PORTABLE else [],
                 extra_compile_args=flags,
+                extra_link_args=watch,
             )
             for name, sources in KERNELS.items()
         ],

@@ -758,7 +758,9 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         counts, dtype = check_documents(self, X, reset=False, method="transform")
         batch = Batch.from_counts(counts, self.n_components_)
         with Executor(self.n_jobs) as executor:
-            distr = expected_counts(self._document_step(batch), batch, executor)
+            distr = expected_counts(
+                self._document_step(batch, executor), batch, executor
+            )
         distr += self._posterior.state.doc_prior
         distr /= distr.sum(axis=1, keepdims=True)
         return distr.astype(dtype, copy=False)
@@ -805,15 +807,17 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
         batch = Batch.from_counts(counts, self.n_components_)
         posterior = self._posterior
         with Executor(self.n_jobs) as executor:
-            step = self._document_step(batch)
+            step = self._document_step(batch, executor)
             fresh = posterior.collect(step, batch, executor).stats
         terms = posterior.model.bound(
             posterior.state, posterior.totals.topic_words, fresh
         )
         return per_token(terms, fresh.n_tokens)
 
-    def _document_step(self, batch: Batch):
-        return self._posterior.document_step(batch, self._local_stop())
+    def _document_step(self, batch: Batch, executor: Executor):
+        return self._posterior.document_step(
+            batch, self._local_stop(), executor=executor
+        )
 
 
 def _drop_empty(counts: sp.csr_array) -> sp.csr_array:

@@ -16,8 +16,8 @@ from skbnp.models.statistics import WordRows
 
 __all__ = [
     "BlockVisit",
-    "Documents",
     "DocumentStep",
+    "Documents",
     "Look",
     "expected_counts",
     "sum_words",
@@ -78,7 +78,9 @@ class BlockVisit:
     @property
     def row(self) -> NDArray[np.intp]:
         """Document of each stored count, (nnz,)."""
-        return np.repeat(np.arange(len(self.block.n_tokens)), np.diff(self.block.indptr))
+        return np.repeat(
+            np.arange(len(self.block.n_tokens)), np.diff(self.block.indptr)
+        )
 
     @property
     def doc_topic(self) -> Array:
@@ -101,7 +103,9 @@ Look = Callable[[BlockVisit], Any]
 class DocumentStep:
     """What every document of a visit sees, and when its iteration stops."""
 
-    weights: NDArray[np.float32]  # (n_words, stride) of the batch, see `infer_documents`
+    weights: NDArray[
+        np.float32
+    ]  # (n_words, stride) of the batch, see `infer_documents`
     prior: Array  # (K,)
     share: Array | None  # (K,) of a cold start: expected counts are tokens * share
     remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from
@@ -181,20 +185,24 @@ def sum_words(
     found = list(executor.map(words, ranges))
     n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in found)])
     topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in found)])
-    used_weights = np.concatenate([np.zeros(0), *(part[2] for part in found)])
-    sums = np.concatenate([np.zeros(0), *(part[3] for part in found)])
+    sums = np.concatenate([np.zeros(0), *(part[2] for part in found)])
     limits, shape = np.cumsum(n_used, dtype=np.int32), (len(batch.words), n_topics)
     rows = WordRows(batch.words, sp.csr_array((sums, topics, limits), shape))
     # -log r = log s - log e - log b.
-    entropy = sum((part[4] for part in found), np.zeros(n_topics))
-    for weights, tokens, column in (
-        (documents.weights, documents.tokens, documents.topics),
-        (used_weights, sums, topics),
-    ):
-        logs = np.empty_like(weights)
-        log(weights, logs)
-        entropy -= np.bincount(column, tokens * logs, n_topics)
+    entropy = sum((part[3] for part in found), np.zeros(n_topics))
+    entropy -= _log_moments(
+        documents.topics, documents.tokens, documents.weights, n_topics
+    )
     return rows, entropy
+
+
+def _log_moments(
+    topics: NDArray[np.int32], tokens: Array, weights: Array, n_topics: int
+) -> Array:
+    """Sum of tokens times log weights, by topic."""
+    logs = np.empty_like(weights)
+    log(weights, logs)
+    return np.bincount(topics, tokens * logs, n_topics).astype(np.float64)
 
 
 def _sum_range(
@@ -206,8 +214,9 @@ def _sum_range(
     weights: NDArray[np.float32],
     n_topics: int,
     words: tuple[int, int],
-) -> Any:
-    return word_sums(
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Array, Array]:
+    """Sums of a range of words, and their part of the entropy."""
+    n_used, topics, used_weights, sums, log_norms = word_sums(
         *words,
         columns,
         docs,
@@ -219,3 +228,5 @@ def _sum_range(
         weights,
         n_topics,
     )
+    moments = _log_moments(topics, sums, used_weights, n_topics)
+    return n_used, topics, sums, log_norms - moments

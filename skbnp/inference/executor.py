@@ -28,18 +28,23 @@ class Executor:
     ----------
     n_jobs : int or None
         As in scikit-learn.
+
+    Attributes
+    ----------
+    shares_memory : bool
+        Whether what a function writes to an array is seen here.
     """
 
     def __init__(self, n_jobs: int | None):
         self.n_jobs = n_jobs
         self.n_workers = effective_n_jobs(n_jobs)
         backend, _ = get_active_backend(prefer="threads")
-        self._shares_memory = getattr(backend, "supports_sharedmem", False)
+        self.shares_memory = getattr(backend, "supports_sharedmem", False)
         self._is_lazy = getattr(backend, "supports_return_generator", False)
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> "Executor":
-        if self.n_workers > 1 and self._shares_memory:
+        if self.n_workers > 1 and self.shares_memory:
             self._pool = ThreadPoolExecutor(self.n_workers)
         return self
 

@@ -116,11 +116,17 @@ class Posterior:
         *,
         mean: bool = False,
         remembered: sp.csr_array | None = None,
+        executor: Executor | None = None,
     ) -> DocumentStep:
         """Prepare the document step of a batch under the present globals."""
+        shares = executor is not None and executor.shares_memory
         return DocumentStep(
             weights=self.model.word_weights(
-                self.state, self.totals.topic_words, batch.words, mean=mean
+                self.state,
+                self.totals.topic_words,
+                batch.words,
+                mean=mean,
+                run=executor.map if shares else map,
             ),
             prior=self.state.doc_prior,
             share=self.model.cold_share(self.state),
@@ -177,7 +183,11 @@ class Visitor:
         """Visit documents under the present globals."""
         batch = Batch.from_counts(X, posterior.state.n_components)
         step = posterior.document_step(
-            batch, self.stop, mean=mean, remembered=remembered
+            batch,
+            self.stop,
+            mean=mean,
+            remembered=remembered,
+            executor=self.executor,
         )
         return posterior.collect(step, batch, self.executor, look)
 

@@ -27,7 +27,7 @@ References
    Hierarchical Dirichlet Processes", NIPS 2012.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +35,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import gammaln, psi
+from scipy.special import gammaln, polygamma, psi
 
 from skbnp.distributions.dirichlet import (
     CHUNK,
@@ -109,19 +109,25 @@ class DirectHDP:
     # -- local ------------------------------------------------------------------------
 
     def word_weights(
-        self, state: HDPState, topic_words: WordTopics, words: Any, *, mean: bool
+        self,
+        state: HDPState,
+        topic_words: WordTopics,
+        words: Any,
+        *,
+        mean: bool,
+        run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
         """Weights of the topics for each word, up to a factor per word.
 
         exp(E[log phi_kw]) of Eq. (3), or its mean E[phi_kw] during the warm-up: a word
         that a topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
         former, and eta in the latter. Largest entry of a row 1; shape as
-        `weight_table` says.
+        `weight_table` says. `run` maps over parts of the words.
         """
         eta = state.topic_word_prior
         total = topic_words.shape[0] * eta + topic_words.total
         norm = total if mean else psi(np.maximum(total, SMALLEST_TOTAL))
-        return topic_words.weights(words, norm, eta, mean=mean)
+        return topic_words.weights(words, norm, eta, mean=mean, run=run)
 
     def cold_share(self, state: HDPState) -> Array:
         """Share of a document's tokens that each topic starts with, (K,)."""
@@ -365,7 +371,9 @@ def _columns(
 ) -> tuple[HDPState, HDPStats]:
     """Take some topics of everything but the words."""
     columns: dict[str, Any] = {name: getattr(totals, name)[order] for name in COLUMNS}
-    return replace(state, weights=state.weights[[*order, -1]]), replace(totals, **columns)
+    return replace(state, weights=state.weights[[*order, -1]]), replace(
+        totals, **columns
+    )
 
 
 def weights_bound(
@@ -392,30 +400,49 @@ def update_weights(state: HDPState, stats: HDPStats, scale: float = 1.0) -> Arra
     if not used.any():
         return state.weights
 
-    def shares(log_mu: float) -> Array:
+    def shares(log_mu: float) -> tuple[Array, float]:
+        """Weights, and the derivative of their sum in log mu."""
         mu = np.exp(log_mu)
         weights = np.zeros(len(n_docs) + 1)
         level = (slope[used] - mu / alpha) / n_docs[used]
-        weights[:-1][used] = inverse_digamma(level) / alpha
+        x = inverse_digamma(level)
+        weights[:-1][used] = x / alpha
         weights[-1] = gamma / mu
-        return weights
-
-    def excess(log_mu: float) -> float:
-        return shares(log_mu).sum() - 1.0
+        change = (mu / alpha**2) * (1.0 / (n_docs[used] * polygamma(1, x))).sum()
+        return weights, -change - weights[-1]
 
     low = np.log(gamma)  # there the last weight alone is one
-    high = low + 1.0
-    if excess(low) <= 0.0:  # the others are lost in rounding
+    if shares(low)[0].sum() <= 1.0:  # the others are lost in rounding
         return state.weights
-    while excess(high) > 0.0:
-        low, high = high, high + 2.0
-    weights = shares(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))
+    old = max(low, np.log(gamma / state.weights[-1]))
+    weights, _ = shares(_root_of_shares(shares, old, low))
     weights = np.maximum(weights / weights.sum(), SMALLEST_WEIGHT)
     weights /= weights.sum()
     rose = weights_bound(state, stats, scale, weights) >= weights_bound(
         state, stats, scale, state.weights
     )
     return weights if rose else state.weights
+
+
+def _root_of_shares(shares: Any, start: float, low: float) -> float:
+    """Where weights sum to one: Newton's method, within what is known of the root."""
+    high, at = np.inf, start
+    for _ in range(60):
+        weights, slope = shares(at)
+        total = weights.sum()
+        if total > 1.0:
+            low = at
+        else:
+            high = at
+        new = np.nan
+        if total > 0.0 and slope < 0.0:  # of the logarithm, which is nearly straight
+            new = at - total * np.log(total) / slope
+        if not low <= new <= high:
+            new = 0.5 * (low + high) if np.isfinite(high) else low + 2.0
+        if abs(new - at) <= 1e-13 * max(1.0, abs(at)):
+            return new
+        at = new
+    return at
 
 
 def _log_root(function: Any, low: float, high: float) -> float:

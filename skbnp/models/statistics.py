@@ -7,7 +7,8 @@ dataclass; only the (component, word) field differs: `WordRows` for a visit,
 `WordTopics` for the totals.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -24,6 +25,8 @@ Array = NDArray[np.float64]
 
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6
+#: Entries of a table that are filled at a time.
+ENTRIES_PER_PART = 1 << 17
 #: Columns in reserve grow with their number, so that many splits copy the table once.
 RESERVE = 0.125
 
@@ -97,11 +100,28 @@ class WordTopics:
         return self.rows(slice(None))
 
     def weights(
-        self, words: NDArray[np.intp], norm: Array, eta: float, *, mean: bool
+        self,
+        words: NDArray[np.intp],
+        norm: Array,
+        eta: float,
+        *,
+        mean: bool,
+        run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
-        """Table of the topics' weights for some words, as `word_weights` says."""
+        """Table of the topics' weights for some words, as `word_weights` says.
+
+        `run` maps over parts of them, where there are many.
+        """
         table = weight_table(len(words), len(self.total))
-        word_weights(self._values, self._scale, words, norm, eta, mean, table)
+
+        def fill(part: slice) -> None:
+            word_weights(
+                self._values, self._scale, words[part], norm, eta, mean, table[part]
+            )
+
+        step = max(1, ENTRIES_PER_PART // table.shape[1])
+        parts = [slice(begin, begin + step) for begin in range(0, len(words), step)]
+        deque(run(fill, parts), maxlen=0)
         return table
 
     def add(self, rows: WordRows, gain: float = 1.0) -> None:
@@ -148,7 +168,7 @@ class WordTopics:
         self._scale = 1.0
         self.total = self._values[:, : len(self.total)].sum(axis=0)
 
-    # -- changes of topics, in place ----------------------------------------------------
+    # -- changes of topics, in place --------------------------------------------------
 
     def part(self, topic: int, first: Array, second: Array) -> None:
         """Put two topics for one: in its place, and at the end."""
