@@ -24,13 +24,19 @@ elif DEBUG:
 else:
     flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
 
-watch = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if SANITIZE else []
+watch = (
+    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if SANITIZE else []
+)
 if SANITIZE:
     flags += ["-g", "-fno-omit-frame-pointer", *watch]
 
 # Apart: setuptools keeps what is newer than its source, whatever the flags were.
 BUILD = "build/" + "-".join(
-    ["debug" if DEBUG else "release", *(["portable"] * PORTABLE), *(["watched"] * SANITIZE)]
+    [
+        "debug" if DEBUG else "release",
+        *(["portable"] * PORTABLE),
+        *(["watched"] * SANITIZE),
+    ]
 )
 
 setup(

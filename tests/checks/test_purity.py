@@ -221,7 +221,8 @@ def test_learning_does_not_depend_on_the_order_of_the_vocabulary(
     estimator = batch_like(estimator).set_params(max_doc_update_iter=1000)
     one = fresh(estimator).fit(counts)
     two = fresh(estimator).fit(counts[:, order])
-    np.testing.assert_allclose(one.components_[:, order], two.components_, rtol=1e-9)
+    # Sums of words in single precision take another order: 6e-8, which iterations pass on.
+    np.testing.assert_allclose(one.components_[:, order], two.components_, rtol=1e-5)
 
 
 # -- negative controls -----------------------------------------------------------------

@@ -16,8 +16,8 @@
 #define DROP 5
 /* ...for so many rounds, between passes over all topics. */
 #define MAX_ROUNDS 3
-/* Topics of a document that registers hold in double precision. */
-#define FEW 8
+/* Topics of a document that have room beside its words in double precision. */
+#define MANY 64
 
 SKBNP_INLINE ptrdiff_t padded(ptrdiff_t n)
 {
@@ -257,32 +257,36 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
     }
 }
 
-/* Sums over words for up to eight topics; then they stay in registers. */
+/* Sums over words for up to MANY topics, eight at a time. */
 SKBNP_INLINE void finish_few(ptrdiff_t n, const int32_t *words, const double *counts,
                              ptrdiff_t stride, const float *weights,
                              ptrdiff_t n_support, const int32_t *topics,
                              const double *doc_weights, double *doc_topic, double *norms)
 {
-    double e[FEW], tokens[FEW];
-    int32_t column[FEW];
-    for (int a = 0; a < FEW; a++) {
+    double e[MANY], tokens[MANY], part[MANY];
+    int32_t column[MANY];
+    ptrdiff_t wide = padded(n_support), a;
+    for (a = 0; a < wide; a++) {
         e[a] = a < n_support ? doc_weights[a] : 0.0;
         column[a] = a < n_support ? topics[a] : 0;
         tokens[a] = 0.0;
     }
     for (ptrdiff_t i = 0; i < n; i++) {
         const float *row = weights + words[i] * stride;
-        double part[FEW], s, f;
-        for (int a = 0; a < FEW; a++)
-            part[a] = e[a] * (double)row[column[a]];
-        s = ((part[0] + part[4]) + (part[2] + part[6])) +
-            ((part[1] + part[5]) + (part[3] + part[7]));
-        norms[i] = s;
-        f = counts[i] / s;
-        for (int a = 0; a < FEW; a++)
-            tokens[a] += f * part[a];
+        double sum[8] = {0.0}, f;
+        for (a = 0; a < wide; a += 8)
+            for (int j = 0; j < 8; j++) {
+                part[a + j] = e[a + j] * (double)row[column[a + j]];
+                sum[j] += part[a + j];
+            }
+        norms[i] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) +
+                   ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+        f = counts[i] / norms[i];
+        for (a = 0; a < wide; a += 8)
+            for (int j = 0; j < 8; j++)
+                tokens[a + j] += f * part[a + j];
     }
-    for (ptrdiff_t a = 0; a < n_support; a++)
+    for (a = 0; a < n_support; a++)
         doc_topic[a] = tokens[a];
 }
 
@@ -304,7 +308,7 @@ double skbnp_finish(ptrdiff_t n, const int32_t *words, const double *counts,
         doc_weights[a] = weight < SMALLEST_WEIGHT ? SMALLEST_WEIGHT : weight;
         doc_topic[a] = 0.0;
     }
-    if (n_support <= FEW)
+    if (n_support <= MANY)
         finish_few(n, words, counts, stride, weights, n_support, topics, doc_weights,
                    doc_topic, norms);
     else
