@@ -31,13 +31,8 @@ if SANITIZE:
     flags += ["-g", "-fno-omit-frame-pointer", *watch]
 
 # Apart: setuptools keeps what is newer than its source, whatever the flags were.
-BUILD = "build/" + "-".join(
-    [
-        "debug" if DEBUG else "release",
-        *(["portable"] * PORTABLE),
-        *(["watched"] * SANITIZE),
-    ]
-)
+BUILD = f"build/{'debug' if DEBUG else 'release'}"
+BUILD += "-portable" * PORTABLE + "-watched" * SANITIZE
 
 setup(
     options={"build": {"build_base": BUILD}},

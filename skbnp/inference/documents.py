@@ -27,11 +27,9 @@ __all__ = [
 Array = NDArray[np.float64]
 
 #: A topic with fewer expected tokens than this (times the document's, if less than one)
-#: is outside the support of a document: its count is exactly zero. Each lowers the bound
-#: by about its tokens, in nats: below 1e-6 per token in all.
-SUPPORT = 1e-5
-#: The same for documents that are remembered: the bound may not fall by that either.
-REMEMBERED_SUPPORT = 1e-9
+#: is outside the support of a document: its count is exactly zero. What dropping it can
+#: cost is about 1e-9 times a log ratio, in nats.
+SUPPORT = 1e-9
 #: Ranges of words that are summed side by side.
 RANGES_PER_BATCH = 8
 
@@ -131,7 +129,7 @@ class DocumentStep:
             self.remembered is not None,
             self.max_iter,
             self.tol,
-            SUPPORT if self.remembered is None else REMEMBERED_SUPPORT,
+            SUPPORT,
         )
         weights = self.weights[:, :n_topics]
         return BlockVisit(block, self.prior, weights, Documents(*found))

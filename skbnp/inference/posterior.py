@@ -119,14 +119,16 @@ class Posterior:
         executor: Executor | None = None,
     ) -> DocumentStep:
         """Prepare the document step of a batch under the present globals."""
-        shares = executor is not None and executor.shares_memory
+        run: Any = map
+        if executor is not None and executor.shares_memory:
+            run = executor.map
         return DocumentStep(
             weights=self.model.word_weights(
                 self.state,
                 self.totals.topic_words,
                 batch.words,
                 mean=mean,
-                run=executor.map if shares else map,
+                run=run,
             ),
             prior=self.state.doc_prior,
             share=self.model.cold_share(self.state),

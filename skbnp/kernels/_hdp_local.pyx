@@ -343,7 +343,9 @@ def word_weights(
     behind the topics are zero. Single precision: relative error 1e-6.
     """
     cdef Py_ssize_t n_topics = norm.shape[0], stride = table.shape[1], i
-    if held.shape[1] < n_topics or stride < n_topics or table.shape[0] != words.shape[0]:
+    if not n_topics <= held.shape[1] or not n_topics <= stride:
+        raise ValueError("held, norm and table disagree on the topics")
+    if table.shape[0] != words.shape[0]:
         raise ValueError("held, words, norm and table disagree")
     for i in range(words.shape[0]):
         if not 0 <= words[i] < held.shape[0]:

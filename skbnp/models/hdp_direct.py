@@ -330,7 +330,7 @@ class DirectHDP:
         norm = psi(topic_words.shape[0] * eta + topic_words.total)
         log_phi = psi(eta + topic_words.entries(rows)) - norm[values.indices]
         words = np.bincount(values.indices, log_phi * values.data, n_topics)
-        return self._terms(state, fresh, words)
+        return self._terms(state, fresh, words.astype(np.float64))
 
     def divergence(self, state: HDPState, topic_words: WordTopics) -> float:
         """KL(q(phi) || p(phi)) of the topics, in nats; visits all words."""
@@ -436,7 +436,7 @@ def _root_of_shares(shares: Any, start: float, low: float) -> float:
             high = at
         new = np.nan
         if total > 0.0 and slope < 0.0:  # of the logarithm, which is nearly straight
-            new = at - total * np.log(total) / slope
+            new = at + np.clip(-total * np.log(total) / slope, -3.0, 3.0)
         if not low <= new <= high:
             new = 0.5 * (low + high) if np.isfinite(high) else low + 2.0
         if abs(new - at) <= 1e-13 * max(1.0, abs(at)):

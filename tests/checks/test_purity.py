@@ -221,7 +221,7 @@ def test_learning_does_not_depend_on_the_order_of_the_vocabulary(
     estimator = batch_like(estimator).set_params(max_doc_update_iter=1000)
     one = fresh(estimator).fit(counts)
     two = fresh(estimator).fit(counts[:, order])
-    # Sums of words in single precision take another order: 6e-8, which iterations pass on.
+    # Sums of words in single precision take another order: iterations pass on 6e-8.
     np.testing.assert_allclose(one.components_[:, order], two.components_, rtol=1e-5)
 
 
