@@ -74,12 +74,12 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     fit                   20 passes, not converged, ... seconds
     bound                 -0.63... nats per token
     corpus_concentration  0.31...
-    doc_concentration     0.36...
+    doc_concentration     0.38...
     topic_word_prior      0.05
     <BLANKLINE>
       row   weight  terms
         1   60.4 %  rain, snow, sun
-        0   39.0 %  sun, rain, snow
+        0   39.1 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)
