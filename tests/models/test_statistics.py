@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from skbnp.models import statistics
 from skbnp.models.statistics import (
     SMALLEST_SCALE,
     WordRows,
     WordTopics,
     absorb,
     exchange,
+    remaining,
 )
 
 N_WORDS, N_TOPICS = 30, 4
@@ -346,3 +348,91 @@ def test_absorbing_twice_half_equals_absorbing_once():
         once.topic_words.dense(), twice.topic_words.dense(), rtol=RTOL
     )
     np.testing.assert_allclose(once.tables, twice.tables, rtol=RTOL)
+
+
+# Changes of topics --------------------------------------------------------------------
+
+
+def test_the_last_topics_fill_the_gaps(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(50):
+        n_topics = int(rng.integers(1, 12))
+        gone = rng.permutation(n_topics)[: rng.integers(n_topics + 1)].tolist()
+        order = remaining(n_topics, gone)
+        assert sorted(order.tolist()) == sorted(set(range(n_topics)) - set(gone))
+        stay = [k for k in range(len(order)) if k not in gone]
+        assert order[stay].tolist() == stay
+    assert remaining(5, [1]).tolist() == [0, 4, 2, 3]
+
+
+def check_changes(store, seed):
+    """Topics that are parted, merged and dropped are those of a plain array."""
+    rng = np.random.default_rng(seed)
+    plain = rng.gamma(1.0, size=(N_WORDS, N_TOPICS))
+    words = store(plain.copy())
+    words.decay(0.5)
+    plain *= 0.5
+    for _ in range(60):
+        n_topics = plain.shape[1]
+        one, other = rng.permutation(n_topics)[:2] if n_topics > 1 else (0, 0)
+        kind = rng.integers(3) if n_topics > 2 else 0
+        if kind == 0:
+            first, second = rng.gamma(1.0, size=(2, N_WORDS))
+            words.part(one, first, second)
+            plain[:, one] = first
+            plain = np.column_stack([plain, second])
+        elif kind == 1:
+            words.merge([(one, other)])
+            plain[:, other] += plain[:, one]
+            plain = plain[:, remaining(n_topics, [one])]
+        else:
+            words.drop([one, other])
+            plain = plain[:, remaining(n_topics, [one, other])]
+        np.testing.assert_allclose(words.dense(), plain, rtol=RTOL)
+        np.testing.assert_allclose(words.total, plain.sum(axis=0), rtol=RTOL)
+        rows = random_rows(rng)
+        values = rng.gamma(1.0, size=(len(rows.words), plain.shape[1]))
+        words.add(word_rows(rows.words, values), 2.0)
+        plain[rows.words] += 2.0 * values
+    order = rng.permutation(plain.shape[1])
+    words.reorder(order)
+    np.testing.assert_allclose(words.dense(), plain[:, order], rtol=RTOL)
+
+
+def test_topics_change_in_place(seed):
+    check_changes(WordTopics, seed)
+
+
+class ForgetsScaleInPart(WordTopics):
+    def part(self, topic, first, second):
+        super().part(topic, first * self._scale, second * self._scale)
+
+
+class ForgetsToAdd(WordTopics):
+    def merge(self, pairs):
+        self.drop([source for source, _ in pairs])
+
+
+@pytest.mark.parametrize("wrong", [ForgetsScaleInPart, ForgetsToAdd])
+def test_the_check_of_changes_rejects_wrong_stores(wrong):
+    with pytest.raises(AssertionError):
+        check_changes(wrong, seed=0)
+
+
+def test_few_splits_in_many_copy_the_table():
+    words, copies = WordTopics(np.ones((3, 80))), 0
+    for _ in range(40):
+        before = words._values
+        words.part(0, np.ones(3), np.ones(3))
+        copies += words._values is not before
+    assert copies <= 5
+
+
+def test_weights_do_not_depend_on_the_parts_that_are_filled(monkeypatch):
+    words = WordTopics(np.random.default_rng(0).gamma(0.3, 5.0, size=(N_WORDS, 11)))
+    norm, some = np.log(words.total), np.array([3, 4, 9, 20])
+    whole = words.weights(some, norm, 0.1, mean=False)
+    monkeypatch.setattr(statistics, "ENTRIES_PER_PART", 1)
+    np.testing.assert_array_equal(words.weights(some, norm, 0.1, mean=False), whole)
+    assert whole.shape == (4, 16)
+    assert whole.ctypes.data % 64 == 0
