@@ -188,56 +188,47 @@ def infer_documents(
             active = <float>(low * fmin(1.0, n_tokens) * scale)
             best = -INFINITY
             if remembered:
-                for k in range(n_topics):
-                    start[k] *= <float>scale
-                for k in range(n_topics, stride):
-                    start[k] = 0.0
-                if cold:
-                    # A step over the support alone cannot fall below what it was.
-                    a = _choose(n_topics, start, least, &chosen[0])
-                    if a:
-                        best = margin * n_tokens + skbnp_finish(
-                            n, &words[begin], &counts[begin], stride, &weights[0, 0],
-                            &prior[0], a, &chosen[0], start, scale, &room[0],
-                            &room[n_topics], &s[begin], True,
-                        )
+                for k in range(stride):
+                    start[k] = start[k] * <float>scale if k < n_topics else 0.0
+            if remembered and cold:
+                # A step over the support alone cannot fall below what it was.
+                a = _choose(n_topics, start, least, &chosen[0])
+                if a:
+                    best = margin * n_tokens + skbnp_finish(
+                        n, &words[begin], &counts[begin], stride, &weights[0, 0],
+                        &prior[0], a, &chosen[0], start, scale, &room[0],
+                        &room[n_topics], &s[begin], True,
+                    )
+                for k in range(stride):
+                    other[k] = start[k]
+            for i in range(2):
+                if (i == 0 and not remembered) or (i == 1 and not cold):
+                    continue
+                if i == 1:
+                    for k in range(n_topics):
+                        start[k] = <float>(n_tokens * scale * share[k])
+                    for k in range(n_topics, stride):
+                        start[k] = 0.0
+                skbnp_iterate(
+                    n, &words[begin], scaled, n_topics, stride, &weights[0, 0], lanes,
+                    start, work, max_iter, <float>(tol * n_tokens * scale), active,
+                )
+                a = _choose(n_topics, start, least, &chosen[0])
+                if not (remembered and cold):
+                    continue
+                bound = skbnp_finish(
+                    n, &words[begin], &counts[begin], stride, &weights[0, 0],
+                    &prior[0], a, &chosen[0], start, scale, &room[0],
+                    &room[n_topics], &s[begin], True,
+                )
+                if bound > best:
+                    best = bound
                     for k in range(stride):
                         other[k] = start[k]
-                skbnp_iterate(
-                    n, &words[begin], scaled, n_topics, stride, &weights[0, 0], lanes,
-                    start, work, max_iter, <float>(tol * n_tokens * scale), active,
-                )
-                a = _choose(n_topics, start, least, &chosen[0])
-                if cold:
-                    bound = skbnp_finish(
-                        n, &words[begin], &counts[begin], stride, &weights[0, 0],
-                        &prior[0], a, &chosen[0], start, scale, &room[0],
-                        &room[n_topics], &s[begin], True,
-                    )
-                    if bound > best:
-                        best = bound
-                        for k in range(stride):
-                            other[k] = start[k]
-            if cold:
+            if remembered and cold:
                 for k in range(stride):
-                    start[k] = <float>(
-                        n_tokens * scale * share[k] if k < n_topics else 0.0
-                    )
-                skbnp_iterate(
-                    n, &words[begin], scaled, n_topics, stride, &weights[0, 0], lanes,
-                    start, work, max_iter, <float>(tol * n_tokens * scale), active,
-                )
+                    start[k] = other[k]
                 a = _choose(n_topics, start, least, &chosen[0])
-                if remembered:
-                    bound = skbnp_finish(
-                        n, &words[begin], &counts[begin], stride, &weights[0, 0],
-                        &prior[0], a, &chosen[0], start, scale, &room[0],
-                        &room[n_topics], &s[begin], True,
-                    )
-                    if bound <= best:
-                        for k in range(stride):
-                            start[k] = other[k]
-                        a = _choose(n_topics, start, least, &chosen[0])
             ends[doc + 1] = ends[doc] + <int32_t>a
     topics = np.empty(limits[n_docs], dtype=np.int32)
     doc_topic, doc_weights = np.empty(len(topics)), np.empty(len(topics))
