@@ -195,8 +195,8 @@ class HDP(CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator
       Batch learning starts them from their last visit too and keeps the better result,
       so that the bound does not fall and new topics can enter old documents.
     - A document is iterated in single precision, without the topics that it does not
-      use until the end, and topics of theta_jk below 0.026 weigh alike, next to
-      nothing. A last pass in double precision makes responsibilities sum to one.
+      use until the end; a last pass in double precision makes responsibilities sum to
+      one.
     - Expected counts below 1e-9 tokens in a document are set to zero.
     - The corpus concentration is learned under a proper Gamma prior; its maximum
       likelihood together with a point estimate of beta is at zero.

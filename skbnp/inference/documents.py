@@ -117,7 +117,11 @@ class DocumentStep:
         n_topics, n_docs = len(self.prior), len(block.n_tokens)
         starts = np.empty((n_docs, self.weights.shape[1]), dtype=np.float32)
         if self.remembered is not None:
-            starts[:, :n_topics] = self.remembered[block.rows].toarray()
+            # In the range of single precision, as `infer_documents` has it.
+            tokens = np.maximum(block.n_tokens, 1e-300)
+            scale = np.clip(tokens, 1e-20, 1e9) / tokens
+            held = self.remembered[block.rows].toarray()
+            starts[:, :n_topics] = held * scale[:, None]
         found = infer_documents(
             block.indptr,
             block.indices,

@@ -28,29 +28,29 @@ class Executor:
     ----------
     n_jobs : int or None
         As in scikit-learn.
-
-    Attributes
-    ----------
-    shares_memory : bool
-        Whether what a function writes to an array is seen here.
     """
 
     def __init__(self, n_jobs: int | None):
         self.n_jobs = n_jobs
         self.n_workers = effective_n_jobs(n_jobs)
         backend, _ = get_active_backend(prefer="threads")
-        self.shares_memory = getattr(backend, "supports_sharedmem", False)
+        self._runs_threads = getattr(backend, "supports_sharedmem", False)
         self._is_lazy = getattr(backend, "supports_return_generator", False)
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> "Executor":
-        if self.n_workers > 1 and self.shares_memory:
+        if self.n_workers > 1 and self._runs_threads:
             self._pool = ThreadPoolExecutor(self.n_workers)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether what a function writes to an array is seen here."""
+        return self.n_workers == 1 or self._pool is not None
 
     def map(self, function: Callable[..., T], items: Iterable[Any]) -> Iterator[T]:
         """Yield `function(item)` for each item, in order."""

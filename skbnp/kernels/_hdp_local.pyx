@@ -87,7 +87,7 @@ def infer_documents(
     const float[:, ::1] weights,    # IN    (n_words, stride), a multiple of LANES; b
     const double[::1] prior,        # IN    (n_topics,) > 0
     const double[::1] share,        # IN    (n_topics,) of a cold start; or (0,)
-    float[:, ::1] starts,           # INOUT (n_docs, stride) remembered counts, or any
+    float[:, ::1] starts,           # INOUT (n_docs, stride) remembered N, or any; see
     bint remembered,                # IN    whether `starts` holds something
     Py_ssize_t max_iter,
     double tol,
@@ -106,7 +106,8 @@ def infer_documents(
     over the support, the topics with at least `support * min(1, tokens)` expected
     tokens, makes the responsibilities r_wk = e_k b_wk / s_w sum to one.
 
-    The iteration starts from `tokens * share` (cold), or from `starts` (remembered). If
+    The iteration starts from `tokens * share` (cold), or from `starts` (remembered; as
+    of a document of 1e9 tokens where there are more, and of 1e-20 where less). If
     both are given, the result with the highest bound
 
         sum_w n_w log s_w + sum_k [lnG(prior_k + N_k) - lnG(prior_k) - N_k log e_k]
@@ -171,7 +172,7 @@ def infer_documents(
     cdef float *start
     with nogil:
         for k in range(stride):
-            lanes[k] = <float>prior[k] if k < n_topics else 1.0
+            lanes[k] = <float>fmin(prior[k], 1e10) if k < n_topics else 1.0
         for doc in range(n_docs):
             begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
             start = &starts[doc, 0]
@@ -188,8 +189,8 @@ def infer_documents(
             active = <float>(low * fmin(1.0, n_tokens) * scale)
             best = -INFINITY
             if remembered:
-                for k in range(stride):
-                    start[k] = start[k] * <float>scale if k < n_topics else 0.0
+                for k in range(n_topics, stride):
+                    start[k] = 0.0
             if remembered and cold:
                 # A step over the support alone cannot fall below what it was.
                 a = _choose(n_topics, start, least, &chosen[0])

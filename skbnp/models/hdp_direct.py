@@ -426,22 +426,28 @@ def update_weights(state: HDPState, stats: HDPStats, scale: float = 1.0) -> Arra
 
 def _root_of_shares(shares: Any, start: float, low: float) -> float:
     """Where weights sum to one: Newton's method, within what is known of the root."""
-    high, at = np.inf, start
-    for _ in range(60):
+    high, at, last = np.inf, start, np.inf
+    for _ in range(200):
         weights, slope = shares(at)
         total = weights.sum()
         if total > 1.0:
             low = at
         else:
             high = at
-        new = np.nan
+        step = np.inf
         if total > 0.0 and slope < 0.0:  # of the logarithm, which is nearly straight
-            new = at + np.clip(-total * np.log(total) / slope, -3.0, 3.0)
-        if not low <= new <= high:
-            new = 0.5 * (low + high) if np.isfinite(high) else low + 2.0
-        if abs(new - at) <= 1e-13 * max(1.0, abs(at)):
-            return new
-        at = new
+            step = -total * np.log(total) / slope
+        if abs(step) <= 1e-13 * max(1.0, abs(at)):
+            return at
+        # Halve what is known of the root where Newton's method does not halve its step.
+        if high == np.inf:
+            step = min(step, 3.0)
+        elif not (low < at + step < high and 2.0 * abs(step) <= last):
+            step = 0.5 * (low + high) - at
+            if at + step in (low, high):
+                return at
+        last = abs(step) if high < np.inf else np.inf
+        at += step
     return at
 
 

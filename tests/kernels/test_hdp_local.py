@@ -435,6 +435,32 @@ def test_an_empty_document_uses_no_topic():
     assert not entropy.any()
 
 
+@pytest.mark.parametrize("tokens", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("plain", [False, True])
+def test_documents_of_little_weight_choose_their_topics(plain, tokens, seed):
+    """All theta small: exponents far below the range, their differences within it."""
+    rng = np.random.default_rng(seed)
+    n_topics = 100
+    log_weights = np.log(rng.dirichlet(np.full(40, 0.1), size=n_topics).T + 1e-9)
+    counts = rng.poisson(0.5, size=(8, 40)).astype(float)
+    counts[:, 0] += 1.0
+    counts *= tokens / counts.sum(axis=1, keepdims=True)
+    prior = rng.uniform(0.5, 1.5, size=n_topics) / n_topics
+    share = prior / prior.sum()
+    n, _, _ = run(
+        counts, scaled(log_weights), prior, share=share, plain=plain, max_iter=300
+    )
+    for doc in range(8):
+        expected, _, _ = reference.document_step(
+            counts[doc], log_weights, prior, tokens * share, 300, 1e-6, SUPPORT
+        )
+        bounds = [
+            local_bound(counts[[doc]], log_weights, prior, [x])
+            for x in (n[doc], expected)
+        ]
+        assert bounds[0] >= bounds[1] - 0.02 * tokens
+
+
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e12])
 def test_weights_of_any_size_are_conserved(scale, plain):

@@ -15,6 +15,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.memoized import Memoized
 from skbnp.inference.posterior import LocalStop, Posterior, Visitor
 from skbnp.inference.schedules import BatchSchedule
+from skbnp.models import hdp_direct
 from skbnp.models.hdp_direct import (
     DirectHDP,
     HDPState,
@@ -516,6 +517,53 @@ def test_a_removed_topic_leaves_its_weight_to_new_ones(seed):
     assert_allclose(state.weights.sum(), 1.0)
     old = posterior.state.weights
     assert_allclose(state.weights, [old[2], old[1], old[3] + old[0]])
+
+
+# Weights ------------------------------------------------------------------------------
+
+
+def random_weights_problem(rng):
+    """Weights to start from, concentrations, and sums over documents of any size."""
+    n_topics = int(rng.integers(1, 30))
+    x = 10.0 ** rng.uniform(-6, 2, size=n_topics)
+    used = np.round(10.0 ** rng.uniform(0, 4, size=n_topics))
+    used[rng.random(n_topics) < 0.2] = 0.0
+    used[0] += 1.0
+    zeros = np.zeros(n_topics)
+    stats = hdp_direct.HDPStats(
+        None, zeros, used, used * psi(x) + used, zeros, 0.0, 0.0, 1.0
+    )
+    weights = rng.dirichlet(10.0 ** rng.uniform(-2, 1, size=n_topics + 1)) + 1e-8
+    alpha, gamma = 10.0 ** rng.uniform(-4, 4, size=2)
+    return HDPState(weights / weights.sum(), alpha, gamma, 0.1), stats
+
+
+def check_root(solve, state, stats):
+    """The shares that the solver ends at sum to one."""
+    seen = []
+
+    def remembered(shares, start, low):
+        root = solve(shares, start, low)
+        seen.append(shares(root)[0].sum())
+        return root
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hdp_direct, "_root_of_shares", remembered)
+        hdp_direct.update_weights(state, stats)
+    assert_allclose(seen, 1.0, rtol=1e-8)
+
+
+def test_weights_are_a_root_whatever_the_start(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(300):
+        check_root(hdp_direct._root_of_shares, *random_weights_problem(rng))
+
+
+def test_the_check_of_the_root_rejects_the_start():
+    rng = np.random.default_rng(0)
+    problem = random_weights_problem(rng)
+    with pytest.raises(AssertionError):
+        check_root(lambda _, start, __: start + 0.1, *problem)
 
 
 # Word weights -----------------------------------------------------------------------

@@ -32,14 +32,25 @@ size_t skbnp_document_work(size_t n, size_t stride)
     return 5 * stride + LANES * (most + LANES) + wide * most;
 }
 
-SKBNP_INLINE void weigh(ptrdiff_t stride, const float *restrict prior,
+/* e_k = exp(psi(prior_k + N_k)) up to a factor that cancels: relative to the largest
+   exponent, for all of them may leave the range. What fills the last vector has none. */
+SKBNP_INLINE void weigh(ptrdiff_t n_topics, const float *restrict prior,
                         const float *restrict doc_topic, float *restrict e)
 {
+    float top = -HUGE_VALF;
+    SKBNP_PRAGMA(omp simd reduction(max : top))
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        e[k] = digamma_exponentf(prior[k] + doc_topic[k]);
+        top = e[k] > top ? e[k] : top;
+    }
     SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t k = 0; k < stride; k++) {
-        float weight = exp_digammaf(prior[k] + doc_topic[k]);
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        float factor = digamma_factorf(prior[k] + doc_topic[k]);
+        float weight = factor * fast_expf(e[k] - top);
         e[k] = weight < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : weight;
     }
+    for (ptrdiff_t k = n_topics; k < padded(n_topics); k++)
+        e[k] = 0.0f;
 }
 
 /* N_k = e_k total_k; the sum of its changes. */
@@ -209,7 +220,7 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
     int rounds = 0;
 
     while (iteration < max_iter) {
-        weigh(stride, prior, doc_topic, e);
+        weigh(n_topics, prior, doc_topic, e);
         sum_words(n, words, counts, stride, weights, e, total);
         change = settle(stride, e, total, doc_topic);
         iteration++;
@@ -229,7 +240,7 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
             used[a] = a < n_used ? doc_topic[topics[a]] : 0.0f;
         }
         while (iteration < max_iter) {
-            weigh(padded(n_used), used_prior, used, e);
+            weigh(n_used, used_prior, used, e);
             sum_tile(n, counts, n_used, tile, e, sums, total);
             change = settle(padded(n_used), e, total, used);
             iteration++;
@@ -297,14 +308,20 @@ double skbnp_finish(ptrdiff_t n, const int32_t *words, const double *counts,
                     double scale, double *doc_weights, double *doc_topic, double *norms,
                     int with_bound)
 {
-    double bound = 0.0;
+    double bound = 0.0, top = -HUGE_VAL;
     ptrdiff_t a, i;
 
     for (a = 0; a < n_support; a++)
         doc_weights[a] = prior[topics[a]] + (double)start[topics[a]] / scale;
+    SKBNP_PRAGMA(omp simd reduction(max : top))
+    for (a = 0; a < n_support; a++) {
+        doc_topic[a] = digamma_exponent(doc_weights[a]);
+        top = doc_topic[a] > top ? doc_topic[a] : top;
+    }
     SKBNP_PRAGMA(omp simd)
     for (a = 0; a < n_support; a++) {
-        double weight = exp_digamma(doc_weights[a]);
+        double factor = digamma_factor(doc_weights[a]);
+        double weight = factor * fast_exp(doc_topic[a] - top);
         doc_weights[a] = weight < SMALLEST_WEIGHT ? SMALLEST_WEIGHT : weight;
         doc_topic[a] = 0.0;
     }

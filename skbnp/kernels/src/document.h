@@ -13,7 +13,7 @@
 /* Floats of work space for documents of at most `n` distinct words. */
 size_t skbnp_document_work(size_t n, size_t stride);
 
-/* Iterate N_k = e_k sum_w n_w b_wk / sum_l e_l b_wl, e = exp(psi(prior + N)), until
+/* Iterate N_k = e_k sum_w n_w b_wk / sum_l e_l b_wl, e ~ exp(psi(prior + N)), until
    sum |change| < tol or max_iter times. `words` holds the n words of the document,
    `counts` theirs, and zeros up to a multiple of LANES. Topics with N_k < active are
    left out on the way, none if that is -1. */
@@ -23,7 +23,8 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
                    ptrdiff_t max_iter, float tol, float active);
 
 /* Responsibilities r_wk = e_k b_wk / s_w over some topics, from their counts N (`start`,
-   to be divided by `scale`), in double precision: puts e_k to doc_weights, the new
+   to be divided by `scale`), in double precision: puts e_k, up to a factor that
+   cancels, to doc_weights, the new
    counts sum_w n_w r_wk to doc_topic, (n_support,) each, and s_w to norms (n,). Returns
    sum_w n_w log s_w - sum_k N_k log e_k + sum_k [lnG(prior_k + N_k) - lnG(prior_k)], or
    zero without `with_bound`. */
