@@ -172,7 +172,7 @@ def infer_documents(
     cdef float *start
     with nogil:
         for k in range(stride):
-            lanes[k] = <float>fmin(prior[k], 1e10) if k < n_topics else 1.0
+            lanes[k] = <float>fmin(prior[k], 1e10) if k < n_topics else 1e-18
         for doc in range(n_docs):
             begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
             start = &starts[doc, 0]

@@ -10,6 +10,8 @@
    the two stay normal, and no division is 0/0. */
 #define SMALLEST_FLOAT_WEIGHT 1e-17f
 #define SMALLEST_WEIGHT 1e-150
+/* Prior of what fills the last vector: its exponent is never the largest. */
+#define NOTHING 1e-18f
 /* A document goes on with the topics in use once they are this part of all... */
 #define NARROW 4
 /* ...and leaves out more of them once one in so many has become idle... */
@@ -33,24 +35,24 @@ size_t skbnp_document_work(size_t n, size_t stride)
 }
 
 /* e_k = exp(psi(prior_k + N_k)) up to a factor that cancels: relative to the largest
-   exponent, for all of them may leave the range. What fills the last vector has none. */
-SKBNP_INLINE void weigh(ptrdiff_t n_topics, const float *restrict prior,
+   exponent, for all of them may leave the range. */
+SKBNP_INLINE void weigh(ptrdiff_t stride, const float *restrict prior,
                         const float *restrict doc_topic, float *restrict e)
 {
-    float top = -HUGE_VALF;
-    SKBNP_PRAGMA(omp simd reduction(max : top))
-    for (ptrdiff_t k = 0; k < n_topics; k++) {
-        e[k] = digamma_exponentf(prior[k] + doc_topic[k]);
-        top = e[k] > top ? e[k] : top;
-    }
+    Lanes most = lanes_of(-HUGE_VALF);
+    float top;
     SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t k = 0; k < n_topics; k++) {
+    for (ptrdiff_t k = 0; k < stride; k++)
+        e[k] = digamma_exponentf(prior[k] + doc_topic[k]);
+    for (ptrdiff_t k = 0; k < stride; k += LANES)
+        most = lanes_max(most, lanes_load(e + k));
+    top = lanes_most(most);
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < stride; k++) {
         float factor = digamma_factorf(prior[k] + doc_topic[k]);
         float weight = factor * fast_expf(e[k] - top);
         e[k] = weight < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : weight;
     }
-    for (ptrdiff_t k = n_topics; k < padded(n_topics); k++)
-        e[k] = 0.0f;
 }
 
 /* N_k = e_k total_k; the sum of its changes. */
@@ -220,7 +222,7 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
     int rounds = 0;
 
     while (iteration < max_iter) {
-        weigh(n_topics, prior, doc_topic, e);
+        weigh(stride, prior, doc_topic, e);
         sum_words(n, words, counts, stride, weights, e, total);
         change = settle(stride, e, total, doc_topic);
         iteration++;
@@ -236,11 +238,11 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
         choose(n_topics, doc_topic, active, topics);
         narrow(n, words, stride, weights, n_used, topics, tile);
         for (a = 0; a < padded(n_used); a++) {
-            used_prior[a] = a < n_used ? prior[topics[a]] : 1.0f;
+            used_prior[a] = a < n_used ? prior[topics[a]] : NOTHING;
             used[a] = a < n_used ? doc_topic[topics[a]] : 0.0f;
         }
         while (iteration < max_iter) {
-            weigh(n_used, used_prior, used, e);
+            weigh(padded(n_used), used_prior, used, e);
             sum_tile(n, counts, n_used, tile, e, sums, total);
             change = settle(padded(n_used), e, total, used);
             iteration++;
@@ -253,7 +255,7 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
             for (a = 0; a < padded(n_left); a++) {
                 ptrdiff_t from = a < n_left ? kept[a] : 0;
                 topics[a] = topics[from];
-                used_prior[a] = a < n_left ? used_prior[from] : 1.0f;
+                used_prior[a] = a < n_left ? used_prior[from] : NOTHING;
                 used[a] = a < n_left ? used[from] : 0.0f;
                 if (a < n_left && a != from)
                     memcpy(tile + a * wide, tile + from * wide,

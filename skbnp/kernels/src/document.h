@@ -2,7 +2,7 @@
 
    Tables of word weights b_wk are (n_words, stride) floats; stride is a multiple of
    LANES, columns from K on are zero. Arrays by topic have `stride` entries too, with
-   priors of one and counts of zero behind the K-th. */
+   priors of next to nothing and counts of zero behind the K-th. */
 
 #ifndef SKBNP_DOCUMENT_H
 #define SKBNP_DOCUMENT_H

@@ -27,6 +27,11 @@ SKBNP_INLINE Lanes lanes_sub(Lanes a, Lanes b) { return a - b; }
 SKBNP_INLINE Lanes lanes_mul(Lanes a, Lanes b) { return a * b; }
 SKBNP_INLINE Lanes lanes_div(Lanes a, Lanes b) { return a / b; }
 SKBNP_INLINE Lanes lanes_abs(Lanes a) { return (Lanes)((LaneBits)a & 0x7fffffff); }
+SKBNP_INLINE Lanes lanes_max(Lanes a, Lanes b)
+{
+    LaneBits more = a > b;
+    return (Lanes)(((LaneBits)a & more) | ((LaneBits)b & ~more));
+}
 SKBNP_INLINE float lanes_get(Lanes a, int i) { return a[i]; }
 
 #else
@@ -47,6 +52,10 @@ SKBNP_INLINE Lanes lanes_sub(Lanes a, Lanes b) { SKBNP_LANEWISE(a.x[i] - b.x[i])
 SKBNP_INLINE Lanes lanes_mul(Lanes a, Lanes b) { SKBNP_LANEWISE(a.x[i] * b.x[i]); }
 SKBNP_INLINE Lanes lanes_div(Lanes a, Lanes b) { SKBNP_LANEWISE(a.x[i] / b.x[i]); }
 SKBNP_INLINE Lanes lanes_abs(Lanes a) { SKBNP_LANEWISE(fabsf(a.x[i])); }
+SKBNP_INLINE Lanes lanes_max(Lanes a, Lanes b)
+{
+    SKBNP_LANEWISE(a.x[i] > b.x[i] ? a.x[i] : b.x[i]);
+}
 SKBNP_INLINE float lanes_get(Lanes a, int i) { return a.x[i]; }
 
 #endif
@@ -69,6 +78,14 @@ SKBNP_INLINE float lanes_sum(Lanes a)
     even += lanes_get(a, 4) + lanes_get(a, 6);
     odd += lanes_get(a, 5) + lanes_get(a, 7);
     return even + odd;
+}
+
+SKBNP_INLINE float lanes_most(Lanes a)
+{
+    float most = lanes_get(a, 0);
+    for (int i = 1; i < LANES; i++)
+        most = lanes_get(a, i) > most ? lanes_get(a, i) : most;
+    return most;
 }
 
 /* Lane i of the result is the sum of the lanes of a_i: sums of neighbours, three times.
