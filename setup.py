@@ -15,7 +15,12 @@ SANITIZE = os.environ.get("SKBNP_SANITIZE", "0") == "1"
 MSVC = sys.platform == "win32"
 
 #: Kernels, and the C files that hold their loops.
-KERNELS = {"_hdp_local": ["document"], "_merge": [], "_word_topics": []}
+KERNELS = {
+    "_hdp_local": ["document"],
+    "_merge": ["arrays"],
+    "_special": ["arrays"],
+    "_word_topics": ["word_topics"],
+}
 
 if MSVC:
     flags = ["/Od" if DEBUG else "/O2"]

@@ -2,12 +2,9 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, polygamma, psi
+from scipy.special import gammaln, psi, zeta
 
-__all__ = ["inverse_digamma", "log_growth", "log_marginal_gain"]
-
-#: Entries handled at a time where an expression would copy a whole (word, topic) table.
-CHUNK = 1 << 18
+__all__ = ["inverse_digamma", "log_growth"]
 
 
 def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -23,9 +20,13 @@ def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
         )
     # Further down psi(x) = -1/x - euler_gamma + O(x): the start is the answer.
     newton = value > -1e8
+    at, value = x[newton], value[newton]
     for _ in range(6):
-        old = x[newton]
-        x[newton] = old - (psi(old) - value[newton]) / polygamma(1, old)
+        step = (psi(at) - value) / zeta(2.0, at)
+        at = at - step
+        if (np.abs(step) <= 1e-9 * at).all():  # the next would be lost in rounding
+            break
+    x[newton] = at
     return x
 
 
@@ -34,30 +35,3 @@ def log_growth(
 ) -> NDArray[np.float64]:
     """Log of the rising factorial, lnG(prior + count) - lnG(prior)."""
     return gammaln(prior + count) - gammaln(prior)
-
-
-def log_marginal_gain(
-    prior: float, counts: NDArray[np.float64], total: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Log marginal of the counts of each topic under a symmetric Dirichlet.
-
-    Parameters
-    ----------
-    prior : float
-        Parameter of each word.
-    counts : (n_words, n_topics)
-        Counts, one row per word of the vocabulary.
-    total : (n_topics,)
-        Column sums of `counts`.
-
-    Returns
-    -------
-    gain : (n_topics,)
-        logB(prior + counts_k) - logB(prior), in nats.
-    """
-    n_words, n_topics = counts.shape
-    gain = -log_growth(n_words * prior, total)
-    step = max(1, CHUNK // max(n_topics, 1))
-    for begin in range(0, n_words, step):
-        gain += log_growth(prior, counts[begin : begin + step]).sum(axis=0)
-    return gain

@@ -18,8 +18,10 @@ BLOCK_SIZE = 16384
 #: ...or fewer, so that their number times that of topics stays below this (an interrupt
 #: waits for the blocks that have begun, typically below 0.5 s)...
 BLOCK_WORK = 1 << 21
-#: ...or fewer, so that a small batch still feeds several threads evenly.
+#: ...or fewer, so that a small batch still feeds several threads evenly...
 BLOCKS_PER_BATCH = 8
+#: ...but for those where less would be done than it takes to hand a block over.
+LEAST_WORK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Batch:
         words, local = _compact(X.indices, n_features)
         indptr = X.indptr.astype(np.int64)
         work = indptr + np.arange(n_docs + 1)
-        size = min(BLOCK_SIZE, BLOCK_WORK // n_topics, -(-work[-1] // BLOCKS_PER_BATCH))
+        even = max(-(-work[-1] // BLOCKS_PER_BATCH), LEAST_WORK // n_topics)
+        size = min(BLOCK_SIZE, BLOCK_WORK // n_topics, even)
         edges = np.searchsorted(work, np.arange(size, work[-1], max(size, 1)))
         edges = np.unique(np.concatenate([[0], edges, [n_docs]]))
         blocks = []

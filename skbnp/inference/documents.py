@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch, Block
 from skbnp.inference.executor import Executor
-from skbnp.kernels._hdp_local import infer_documents, log, word_sums
+from skbnp.kernels._hdp_local import infer_documents, word_sums
+from skbnp.kernels._special import log
 from skbnp.models.statistics import WordRows
 
 __all__ = [
@@ -30,7 +31,7 @@ Array = NDArray[np.float64]
 #: is outside the support of a document: its count is exactly zero. What dropping it can
 #: cost is about 1e-9 times a log ratio, in nats.
 SUPPORT = 1e-9
-#: Ranges of words that are summed side by side.
+#: Ranges of words that are summed side by side, at the most.
 RANGES_PER_BATCH = 8
 
 
@@ -173,7 +174,8 @@ def sum_words(
     log(documents.norms, logs)
     ratios = (batch.counts / documents.norms)[by_word.data]
     columns = by_word.indptr.astype(np.int32)
-    edges = np.linspace(0, len(batch.counts), RANGES_PER_BATCH + 1)
+    n_ranges = min(len(batch.blocks), RANGES_PER_BATCH)
+    edges = np.linspace(0, len(batch.counts), n_ranges + 1)
     edges = np.unique(np.searchsorted(columns, edges))
     words = partial(
         _sum_range,

@@ -40,7 +40,7 @@ class Executor:
 
     def __enter__(self) -> "Executor":
         if self.n_workers > 1 and self._runs_threads:
-            self._pool = ThreadPoolExecutor(self.n_workers)
+            self._pool = ThreadPoolExecutor(self.n_workers - 1)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -65,14 +65,36 @@ class Executor:
     def _map_pool(
         self, pool: ThreadPoolExecutor, function: Callable[..., T], items: Iterable[Any]
     ) -> Iterator[T]:
-        waiting: deque[Future[T]] = deque()
+        """Let this thread work too: on the last item that nobody has begun."""
+        waiting: deque[tuple[Future[T], Any]] = deque()
         try:
             for item in items:
                 if len(waiting) >= 2 * self.n_workers:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(function, item))
+                    yield _first(waiting, function)
+                waiting.append((pool.submit(function, item), item))
             while waiting:
-                yield waiting.popleft().result()
+                yield _first(waiting, function)
         finally:
-            for future in waiting:
+            for future, _ in waiting:
                 future.cancel()
+
+
+def _first(waiting: deque[tuple[Future[T], Any]], function: Callable[..., T]) -> T:
+    """Take the first result off the queue, working while it is not there."""
+    for place in reversed(range(len(waiting))):
+        future, item = waiting[place]
+        if waiting[0][0].done():
+            break
+        if future.cancel():
+            waiting[place] = (_settled(function, item), item)
+    return waiting.popleft()[0].result()
+
+
+def _settled(function: Callable[..., T], item: Any) -> Future[T]:
+    """Do it now; an error is kept until its turn."""
+    future: Future[T] = Future()
+    try:
+        future.set_result(function(item))
+    except Exception as error:  # raised in its turn
+        future.set_exception(error)
+    return future

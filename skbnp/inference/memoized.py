@@ -180,9 +180,7 @@ class Memoized:
         for index, pair in enumerate(self.pairs):
             one, other = (columns[name] for name in pair)
             gains[index] += hdp_merge.documents_gain(prior, counts, one, other)
-            gains[index] += hdp_merge.words_gain(
-                eta, words.column(one), words.column(other), needed=-gains[index]
-            )
+            gains[index] += hdp_merge.words_gain(words, eta, one, other)
             if gains[index] < 0.0:
                 self.apart[pair] = self.n_passes + WAIT
         chosen = hdp_merge.best_disjoint(self.pairs, gains)

@@ -35,8 +35,6 @@ cdef extern from "src/document.h" nogil:
         const double *norm, double eta, float smallest, double *work, int mean,
         float *table,
     )
-    void skbnp_exp_digamma(ptrdiff_t n, const double *x, double *out)
-    void skbnp_log(ptrdiff_t n, const double *x, double *out)
 
 #: Columns of a table of word weights are a multiple of this.
 LANES = 8
@@ -351,21 +349,3 @@ def word_weights(
             words.shape[0], &words[0], n_topics, stride, &held[0, 0], held.shape[1],
             scale, &norm[0], eta, smallest, &work[0], mean, &table[0, 0],
         )
-
-
-def exp_digamma(const double[::1] x, double[::1] out):
-    """Put exp(psi(x)) of each entry to `out`."""
-    if out.shape[0] != x.shape[0]:
-        raise ValueError("x and out disagree on their length")
-    if x.shape[0]:
-        with nogil:
-            skbnp_exp_digamma(x.shape[0], &x[0], &out[0])
-
-
-def log(const double[::1] x, double[::1] out):
-    """Put the natural logarithm of each entry, a normal number > 0, to `out`."""
-    if out.shape[0] != x.shape[0]:
-        raise ValueError("x and out disagree on their length")
-    if x.shape[0]:
-        with nogil:
-            skbnp_log(x.shape[0], &x[0], &out[0])

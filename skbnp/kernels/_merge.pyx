@@ -1,9 +1,20 @@
 """What merging two topics of a topic model would change in its documents."""
 
+import numpy as np
+
 from cython cimport floating
 
-from libc.math cimport lgamma, log1p
+from libc.math cimport lgamma
 from libc.stdint cimport int32_t
+
+cdef extern from "src/arrays.h" nogil:
+    double skbnp_joint_entropy(
+        ptrdiff_t n, const double *a, const double *b, const double *factor
+    )
+
+# Words at a time.
+cdef enum:
+    CHUNK = 64
 
 
 def compare_merges(
@@ -32,33 +43,58 @@ def compare_merges(
     Time O(n_docs * n_pairs + tokens of documents that use both); no allocation.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_pairs = pairs.shape[0]
-    cdef Py_ssize_t doc, pair, i, a, b
-    cdef double loss, gain, first, second, both
+    cdef Py_ssize_t doc, pair, a, b
+    cdef double loss, gain
     if doc_topic.shape[0] != n_docs or doc_weights.shape[0] != n_docs:
         raise ValueError("indptr, doc_topic and doc_weights disagree on the documents")
     if sums.shape[0] != n_pairs or sums.shape[1] != 3:
         raise ValueError("sums must have three columns and a row per pair")
+    cdef double[::1] both = np.empty(n_pairs)
     with nogil:
         for pair in range(n_pairs):
-            a, b = pairs[pair, 0], pairs[pair, 1]
-            both = lgamma(prior[a] + prior[b])
-            for doc in range(n_docs):
-                first, second = doc_topic[doc, a], doc_topic[doc, b]
-                if first == 0.0 and second == 0.0:
+            both[pair] = lgamma(prior[pairs[pair, 0]] + prior[pairs[pair, 1]])
+        for doc in range(n_docs):  # its weights stay in the cache
+            for pair in range(n_pairs):
+                a, b = pairs[pair, 0], pairs[pair, 1]
+                if doc_topic[doc, a] == 0.0 and doc_topic[doc, b] == 0.0:
                     continue
-                gain = lgamma(prior[a] + prior[b] + first + second) - both
+                gain = prior[a] + prior[b] + doc_topic[doc, a] + doc_topic[doc, b]
+                gain = lgamma(gain) - both[pair]
                 gain -= growth[doc, a] + growth[doc, b]
                 loss = 0.0
-                if first > 0.0 and second > 0.0:
-                    for i in range(indptr[doc], indptr[doc + 1]):
-                        first = doc_weights[doc, a] * word_weights[words[i], a]
-                        second = doc_weights[doc, b] * word_weights[words[i], b]
-                        if first > 0.0 and second > 0.0:
-                            loss += counts[i] / norms[i] * (
-                                first * log1p(second / first)
-                                + second * log1p(first / second)
-                            )
+                if doc_topic[doc, a] > 0.0 and doc_topic[doc, b] > 0.0:
+                    loss = _loss(
+                        words[indptr[doc] : indptr[doc + 1]],
+                        counts[indptr[doc] : indptr[doc + 1]],
+                        norms[indptr[doc] : indptr[doc + 1]],
+                        word_weights, a, b, doc_weights[doc, a], doc_weights[doc, b],
+                    )
                 gain -= loss
                 sums[pair, 0] += loss
                 sums[pair, 1] += gain
                 sums[pair, 2] += gain * gain
+
+
+cdef double _loss(
+    const int32_t[::1] words,
+    const double[::1] counts,
+    const double[::1] norms,
+    const floating[:, :] word_weights,
+    Py_ssize_t a,
+    Py_ssize_t b,
+    double first,
+    double second,
+) noexcept nogil:
+    """Loss of a document with these weights of the two topics."""
+    cdef double[CHUNK] one, other, ratio
+    cdef Py_ssize_t i, n = 0
+    cdef double loss = 0.0
+    for i in range(words.shape[0]):
+        one[n] = first * word_weights[words[i], a]
+        other[n] = second * word_weights[words[i], b]
+        ratio[n] = counts[i] / norms[i]
+        n += one[n] > 0.0 and other[n] > 0.0
+        if n == CHUNK:
+            loss += skbnp_joint_entropy(n, one, other, ratio)
+            n = 0
+    return loss + skbnp_joint_entropy(n, one, other, ratio)

@@ -11,3 +11,13 @@ def add_rows(
     lowest: float,
     total: NDArray[float64],
 ) -> None: ...
+def growth(
+    table: NDArray[float64],
+    scale: float,
+    eta: float,
+    growths: NDArray[float64],
+    moments: NDArray[float64],
+) -> None: ...
+def joint_growth(
+    table: NDArray[float64], scale: float, eta: float, one: int, other: int
+) -> float: ...

@@ -1,6 +1,16 @@
-"""Sparse rows into the table of topic counts."""
+"""The table of topic counts: sparse rows into it, sums over it."""
 
 from libc.stdint cimport int32_t
+
+cdef extern from "src/word_topics.h" nogil:
+    void skbnp_growth(
+        ptrdiff_t n_words, ptrdiff_t n_topics, ptrdiff_t stride, const double *held,
+        double scale, double eta, double *growth, double *moment,
+    )
+    double skbnp_joint_growth(
+        ptrdiff_t n_words, ptrdiff_t stride, const double *held, double scale,
+        double eta, ptrdiff_t a, ptrdiff_t b,
+    )
 
 
 def add_rows(
@@ -30,3 +40,47 @@ def add_rows(
                 entry = table[word, topics[at]] + factor * values[at]
                 table[word, topics[at]] = entry if entry > lowest else lowest
                 total[topics[at]] += values[at]
+
+
+def growth(
+    const double[:, ::1] table,     # IN    (n_words, n_topics or more) counts S
+    double scale,                   # IN    multiplies them
+    double eta,
+    double[::1] growths,            # INOUT (n_topics,)
+    double[::1] moments,            # INOUT (n_topics,)
+):
+    """Add up lnG(eta + S) - lnG(eta), and S psi(eta + S), over the words.
+
+    Time O(n_words * n_topics); no allocation.
+    """
+    cdef Py_ssize_t n_topics = growths.shape[0]
+    if moments.shape[0] != n_topics or table.shape[1] < n_topics:
+        raise ValueError("table, growths and moments disagree on the topics")
+    if n_topics and table.shape[0]:
+        with nogil:
+            skbnp_growth(
+                table.shape[0], n_topics, table.shape[1], &table[0, 0], scale, eta,
+                &growths[0], &moments[0],
+            )
+
+
+def joint_growth(
+    const double[:, ::1] table,     # IN    (n_words, n_topics or more) counts S
+    double scale,                   # IN    multiplies them
+    double eta,
+    Py_ssize_t one,
+    Py_ssize_t other,
+) -> float:
+    """Sum over the words of g(S_a + S_b) - g(S_a) - g(S_b) for two topics.
+
+    g(s) = lnG(eta + s) - lnG(eta). Time O(n_words), of two columns; no allocation.
+    """
+    cdef double total = 0.0
+    if not (0 <= one < table.shape[1] and 0 <= other < table.shape[1]):
+        raise ValueError("topics must be columns of the table")
+    if table.shape[0]:
+        with nogil:
+            total = skbnp_joint_growth(
+                table.shape[0], table.shape[1], &table[0, 0], scale, eta, one, other
+            )
+    return total

@@ -35,20 +35,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import gammaln, polygamma, psi
+from scipy.special import gammaln, psi, zeta
 
-from skbnp.distributions.dirichlet import (
-    CHUNK,
-    inverse_digamma,
-    log_growth,
-    log_marginal_gain,
-)
+from skbnp.distributions.dirichlet import inverse_digamma, log_growth
+from skbnp.kernels._special import log_gamma
 from skbnp.models.statistics import WordTopics, remaining
 
 __all__ = ["DirectHDP", "HDPState", "HDPStats"]
 
 Array = NDArray[np.float64]
 
+#: Entries handled at a time where an expression would copy a whole (word, topic) table.
+CHUNK = 1 << 18
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
 SMALLEST_WEIGHT = 1e-8
 #: Of a topic's parameters in the local step: psi stays finite in single precision.
@@ -159,7 +157,8 @@ class DirectHDP:
         n_components, topic = state.n_components, doc_topic.indices
         at, alpha = state.doc_prior[topic], state.doc_concentration
         theta = at + doc_topic.data
-        slope = psi(theta)
+        slope, logs = np.empty_like(theta), np.empty_like(theta)
+        log_gamma(theta, logs, slope)
         length_slope = (psi(alpha + n_tokens) - psi(alpha)).sum()
 
         def sums(values: Array) -> Array:
@@ -170,7 +169,7 @@ class DirectHDP:
             entropy=entropy,
             n_docs_using=sums(np.ones_like(theta)),
             weight_slope=sums(slope),
-            weight_offset=sums(gammaln(theta) - at * slope),
+            weight_offset=sums(logs - at * slope),
             length_slope=length_slope,
             length_offset=alpha * length_slope - log_growth(alpha, n_tokens).sum(),
             n_tokens=n_tokens.sum(),
@@ -303,11 +302,9 @@ class DirectHDP:
 
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
         """Named terms of the bound, in nats; tight where the tangents are fresh."""
-        words = log_marginal_gain(
-            state.topic_word_prior,
-            totals.topic_words.dense(),
-            totals.topic_words.total,
-        )
+        eta, store = state.topic_word_prior, totals.topic_words
+        growth, _ = store.growth(eta)
+        words = growth - log_growth(store.shape[0] * eta, store.total)
         return self._terms(state, totals, words)
 
     def bound(
@@ -328,18 +325,20 @@ class DirectHDP:
         eta, rows = state.topic_word_prior, fresh.topic_words
         values, n_topics = rows.values, state.n_components
         norm = psi(topic_words.shape[0] * eta + topic_words.total)
-        log_phi = psi(eta + topic_words.entries(rows)) - norm[values.indices]
+        held = eta + topic_words.entries(rows)
+        log_phi = np.empty_like(held)
+        log_gamma(held, np.empty_like(held), log_phi)
+        log_phi -= norm[values.indices]
         words = np.bincount(values.indices, log_phi * values.data, n_topics)
         return self._terms(state, fresh, words.astype(np.float64))
 
     def divergence(self, state: HDPState, topic_words: WordTopics) -> float:
         """KL(q(phi) || p(phi)) of the topics, in nats; visits all words."""
-        eta, n_words = state.topic_word_prior, topic_words.shape[0]
-        held = topic_words.dense()
-        log_total = psi(n_words * eta + topic_words.total)
-        expected = ((psi(eta + held) - log_total) * held).sum(axis=0)
-        gain = log_marginal_gain(eta, held, topic_words.total)
-        return float((expected - gain).sum())
+        eta, total = state.topic_word_prior, topic_words.total
+        prior = topic_words.shape[0] * eta
+        growth, moment = topic_words.growth(eta)
+        expected = moment - total * psi(prior + total)
+        return float((expected - growth + log_growth(prior, total)).sum())
 
     def _terms(
         self, state: HDPState, stats: HDPStats, words: Array
@@ -408,7 +407,7 @@ def update_weights(state: HDPState, stats: HDPStats, scale: float = 1.0) -> Arra
         x = inverse_digamma(level)
         weights[:-1][used] = x / alpha
         weights[-1] = gamma / mu
-        change = (mu / alpha**2) * (1.0 / (n_docs[used] * polygamma(1, x))).sum()
+        change = (mu / alpha**2) * (1.0 / (n_docs[used] * zeta(2.0, x))).sum()
         return weights, -change - weights[-1]
 
     low = np.log(gamma)  # there the last weight alone is one

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.kernels._hdp_local import LANES, word_weights
-from skbnp.kernels._word_topics import add_rows
+from skbnp.kernels._word_topics import add_rows, growth, joint_growth
 
 __all__ = ["WordRows", "WordTopics", "absorb", "exchange", "remaining", "weight_table"]
 
@@ -89,6 +89,16 @@ class WordTopics:
     def column(self, topic: int) -> Array:
         """Counts of one topic, (n_words,)."""
         return self._values[:, topic] * self._scale
+
+    def growth(self, eta: float) -> tuple[Array, Array]:
+        """Sums of lnG(eta + S) - lnG(eta) and S psi(eta + S) by topic; visits all."""
+        growths, moments = np.zeros_like(self.total), np.zeros_like(self.total)
+        growth(self._values, self._scale, eta, growths, moments)
+        return growths, moments
+
+    def joint_growth(self, eta: float, one: int, other: int) -> float:
+        """By how much the former is larger for two topics together; visits both."""
+        return joint_growth(self._values, self._scale, eta, one, other)
 
     def entries(self, rows: WordRows) -> Array:
         """Counts where some rows hold something, (n,)."""

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.special import betaln, gammaln, polygamma, psi
+from scipy.special import polygamma, psi
 
-from skbnp.distributions import dirichlet
-from skbnp.distributions.dirichlet import (
-    inverse_digamma,
-    log_growth,
-    log_marginal_gain,
-)
+from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 
 EPSILON = np.finfo(float).eps
 
@@ -123,101 +118,3 @@ def test_log_growth_is_the_log_of_a_rising_factorial(prior, count):
 
 def test_log_growth_by_nothing_is_exactly_zero():
     assert (log_growth(np.logspace(-10, 10, 101), np.zeros(101)) == 0.0).all()
-
-
-# Marginal likelihood ------------------------------------------------------------------
-
-
-def by_gamma_functions(prior, counts):
-    """logB(prior + counts_k) - logB(prior), a topic at a time."""
-
-    def log_beta(parameters):
-        return gammaln(parameters).sum() - gammaln(parameters.sum())
-
-    empty = log_beta(np.full(len(counts), float(prior)))
-    return np.array([log_beta(prior + column) - empty for column in counts.T])
-
-
-def by_chain(prior, counts):
-    """Log probabilities of the tokens, each given those before it."""
-    gain = []
-    for column in counts.T.astype(int):
-        tokens = np.random.default_rng(0).permutation(
-            np.repeat(np.arange(len(column)), column)
-        )
-        seen, log_p = np.zeros(len(column)), 0.0
-        for n, word in enumerate(tokens):
-            log_p += np.log((prior + seen[word]) / (len(column) * prior + n))
-            seen[word] += 1
-        gain.append(log_p)
-    return np.array(gain)
-
-
-def check_marginal(gain, seed, prior, expected=by_gamma_functions, fractional=True):
-    rng = np.random.default_rng(seed)
-    counts = rng.poisson(rng.gamma(0.3, 5.0, size=(40, 6))).astype(float)
-    counts[:, 2] = 0.0
-    if fractional:
-        counts *= rng.random(counts.shape)
-    found = gain(prior, counts, counts.sum(axis=0))
-    np.testing.assert_allclose(found, expected(prior, counts), rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
-def test_marginal_gain_equals_brute_force(prior, seed):
-    check_marginal(log_marginal_gain, seed, prior)
-
-
-@pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
-def test_marginal_gain_is_the_chain_of_predictive_probabilities(prior, seed):
-    check_marginal(log_marginal_gain, seed, prior, by_chain, fractional=False)
-
-
-def gain_with_prior_of_one_word_as_total(prior, counts, total):
-    return log_growth(prior, counts).sum(axis=0) - log_growth(prior, total)
-
-
-def gain_of_words_in_use(prior, counts, total):
-    n_used = (counts > 0).sum(axis=0)
-    return log_growth(prior, counts).sum(axis=0) - log_growth(
-        n_used * prior + 1e-9, total
-    )
-
-
-@pytest.mark.parametrize(
-    "wrong", [gain_with_prior_of_one_word_as_total, gain_of_words_in_use]
-)
-@pytest.mark.parametrize("expected", [by_gamma_functions, by_chain])
-def test_marginal_check_rejects_wrong_normalisers(wrong, expected):
-    with pytest.raises(AssertionError):
-        check_marginal(wrong, 0, 0.05, expected, fractional=expected is not by_chain)
-
-
-def test_marginal_gain_of_two_words_is_a_ratio_of_beta_functions():
-    counts = np.array([[3.0], [5.0]])
-    expected = betaln(0.1 + 3, 0.1 + 5) - betaln(0.1, 0.1)
-    np.testing.assert_allclose(
-        log_marginal_gain(0.1, counts, np.array([8.0])), expected
-    )
-
-
-def test_marginal_gain_of_an_empty_topic_is_exactly_zero():
-    assert log_marginal_gain(0.05, np.zeros((9, 2)), np.zeros(2)).tolist() == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 100, 10**9])
-def test_marginal_gain_does_not_depend_on_the_size_of_chunks(chunk, monkeypatch):
-    counts = np.random.default_rng(0).gamma(0.3, 5.0, size=(50, 6))
-    expected = log_marginal_gain(0.05, counts, counts.sum(axis=0))
-    monkeypatch.setattr(dirichlet, "CHUNK", chunk)
-    found = log_marginal_gain(0.05, counts, counts.sum(axis=0))
-    np.testing.assert_allclose(found, expected, rtol=1e-13)
-
-
-def test_marginal_gain_does_not_change_its_arguments():
-    counts = np.random.default_rng(0).gamma(0.3, 5.0, size=(5, 3))
-    total = counts.sum(axis=0)
-    copies = counts.copy(), total.copy()
-    log_marginal_gain(0.05, counts, total)
-    np.testing.assert_array_equal(counts, copies[0])
-    np.testing.assert_array_equal(total, copies[1])

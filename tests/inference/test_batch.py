@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 
+from skbnp.inference import batch
 from skbnp.inference.batch import BLOCK_SIZE, BLOCKS_PER_BATCH, Batch
 
 
@@ -136,6 +137,16 @@ def test_no_block_exceeds_the_target_by_more_than_a_document(X):
 def test_small_batch_still_feeds_several_threads():
     n_blocks = len(Batch.from_counts(MATRICES["ordinary"]).blocks)
     assert BLOCKS_PER_BATCH - 1 <= n_blocks <= BLOCKS_PER_BATCH + 1
+
+
+@pytest.mark.parametrize(("n_topics", "n_blocks"), [(1, 1), (20, 2), (500, 8)])
+def test_blocks_of_little_work_are_larger(n_topics, n_blocks, monkeypatch):
+    monkeypatch.setattr(batch, "LEAST_WORK", 20 * 5000)
+    X = sparse_counts(1000, 50)
+    work = X.nnz + X.shape[0]
+    assert 5000 < work < 10000
+    found = len(Batch.from_counts(X, n_topics).blocks)
+    assert n_blocks <= found <= n_blocks + (n_blocks > 2)
 
 
 def test_no_rows_give_no_blocks():

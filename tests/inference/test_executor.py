@@ -84,7 +84,24 @@ def test_threads_end_with_the_executor(n_jobs):
         workers = list(
             executor.map(lambda item: threading.current_thread(), range(2 * n_jobs))
         )
+    workers = set(workers) - {threading.current_thread()}
     assert not any(worker.is_alive() for worker in workers)
+
+
+def test_the_calling_thread_works_while_it_waits():
+    """The other thread is held up by the first item until all others are done."""
+    gate, where = threading.Event(), []
+
+    def work(item):
+        where.append(threading.current_thread() is threading.main_thread())
+        if item == 0:
+            assert gate.wait(timeout=10)
+        elif item == 3:
+            gate.set()
+
+    with Executor(2) as executor:
+        list(executor.map(work, range(4)))
+    assert where[1:].count(True) == 3
 
 
 # Outstanding items --------------------------------------------------------------------

@@ -3,9 +3,11 @@
 import copy
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
@@ -18,6 +20,7 @@ from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import advance
 from skbnp.inference.posterior import LocalStop, Visitor
 from skbnp.inference.schedules import Round
+from skbnp.models.statistics import WordRows
 
 QUICK = SplitMerge(quiet=2, rest=3)
 #: Minibatches of a trial, as `quick` makes them: warm ones, then those that judge.
@@ -117,9 +120,29 @@ def test_equal_gains_have_no_error():
 
 
 def test_evidence_is_looked_at_whenever_it_has_doubled():
-    evidence = minibatch.Evidence()
-    looks = [evidence.add(30, np.zeros(3)) for _ in range(16)]
-    assert np.flatnonzero(looks).tolist() == [0, 1, 3, 7, 15]
+    evidence, looks = minibatch.Evidence(), []
+    for number in range(16):
+        evidence.add(30, np.zeros(3))
+        if evidence.is_due:
+            looks.append(number)
+            evidence.look_at = 2 * evidence.n_docs
+    assert looks == [0, 1, 3, 7, 15]
+
+
+@pytest.mark.parametrize(
+    ("n_words", "n_looks"), [(1000, 9), (100_000, 2), (10_000_000, 1)]
+)
+def test_few_pairs_are_looked_at_where_there_are_many_words(n_words, n_looks):
+    """The newest come first; those that must wait are looked at the next time."""
+    pairs = {(k, k + 1): minibatch.Evidence(n_docs=90) for k in range(9)}
+    for k, evidence in enumerate(pairs.values()):
+        evidence.look_at = 10 * (k % 3 + 1)
+    pairs[9, 10] = minibatch.Evidence(n_docs=90, look_at=91)
+    rows = WordRows(np.arange(10_000), sp.csr_array((10_000, 200)))
+    found = SimpleNamespace(stats=SimpleNamespace(topic_words=rows))
+    due = minibatch._due(pairs, found, (n_words, 200))
+    order = [0, 3, 6, 1, 4, 7, 2, 5, 8]
+    assert [pair[0] for pair, _ in due] == order[:n_looks]
 
 
 def test_evidence_of_documents_is_what_they_gain(X):

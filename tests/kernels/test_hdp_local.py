@@ -10,9 +10,7 @@ from skbnp.kernels._hdp_local import (
     ACTIVE,
     LANES,
     SMALLEST_WORD_WEIGHT,
-    exp_digamma,
     infer_documents,
-    log,
     word_sums,
     word_weights,
 )
@@ -224,36 +222,6 @@ def test_better_of_two_starts_is_kept(seed):
     assert chosen == {True, False}, "the corpus should need both starts"
 
 
-def check_exp_digamma(x, got):
-    # exp turns an absolute error of psi into a relative one: psi is itself only known
-    # to 2^-53 |psi|.
-    tolerance = 1e-12 + 2e-16 * np.abs(psi(x))
-    assert (np.abs(got / np.exp(psi(x)) - 1.0) <= tolerance).all()
-
-
-def test_exp_digamma_is_exact_to_1e_12():
-    x = np.logspace(np.log10(2e-3), 8, 20011)
-    got = np.empty_like(x)
-    exp_digamma(x, got)
-    check_exp_digamma(x, got)
-    with pytest.raises(AssertionError):
-        check_exp_digamma(x, got * (1.0 + 3e-11))
-
-
-def test_exp_digamma_is_clamped_where_it_leaves_the_range():
-    """Below 1.42e-3 the exponent is -708, and the result still a normal number."""
-    x = np.array([1e-300, 1e-20, 1e-5, 1e-3])
-    got = np.empty_like(x)
-    exp_digamma(x, got)
-    assert_allclose(got, np.exp(-708.0) * (8.0 + x), rtol=1e-12)
-    assert (got >= np.finfo(float).tiny).all()
-
-
-def test_exp_digamma_refuses_lengths_that_disagree():
-    with pytest.raises(ValueError, match="disagree"):
-        exp_digamma(np.ones(3), np.ones(2))
-
-
 # Word weights -------------------------------------------------------------------------
 
 
@@ -326,19 +294,6 @@ def test_word_weights_refuse_shapes_that_disagree():
     for word in (-1, 4):
         with pytest.raises(ValueError, match="must be rows"):
             word_weights(**{**args, "words": np.array([0, word])})
-
-
-def test_logarithms_are_exact_to_the_last_digits():
-    x = np.concatenate(
-        [np.logspace(-300, 300, 20011), 1.0 + np.linspace(-0.3, 0.4, 999)]
-    )
-    got = np.empty_like(x)
-    log(x, got)
-    assert_allclose(got, np.log(x), rtol=1e-15, atol=1e-16)
-    with pytest.raises(AssertionError):
-        assert_allclose(got * (1 + 1e-14), np.log(x), rtol=1e-15, atol=1e-16)
-    with pytest.raises(ValueError, match="disagree"):
-        log(np.ones(3), np.ones(2))
 
 
 # Leaving topics out -------------------------------------------------------------------

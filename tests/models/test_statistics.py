@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import gammaln, psi
 
+from skbnp.distributions.dirichlet import log_growth
+from skbnp.kernels._word_topics import growth, joint_growth
 from skbnp.models import statistics
 from skbnp.models.statistics import (
     SMALLEST_SCALE,
@@ -216,6 +219,117 @@ def test_adding_does_not_change_what_is_added():
 def test_start_in_column_order_is_accepted():
     values = np.asfortranarray(np.arange(8.0).reshape(4, 2))
     np.testing.assert_array_equal(WordTopics(values).dense(), values)
+
+
+# Marginal likelihood ------------------------------------------------------------------
+
+
+def by_gamma_functions(prior, counts):
+    """logB(prior + counts_k) - logB(prior), a topic at a time."""
+
+    def log_beta(parameters):
+        return gammaln(parameters).sum() - gammaln(parameters.sum())
+
+    empty = log_beta(np.full(len(counts), float(prior)))
+    return np.array([log_beta(prior + column) - empty for column in counts.T])
+
+
+def by_chain(prior, counts):
+    """Log probabilities of the tokens, each given those before it."""
+    gain = []
+    for column in counts.T.astype(int):
+        tokens = np.random.default_rng(0).permutation(
+            np.repeat(np.arange(len(column)), column)
+        )
+        seen, log_p = np.zeros(len(column)), 0.0
+        for n, word in enumerate(tokens):
+            log_p += np.log((prior + seen[word]) / (len(column) * prior + n))
+            seen[word] += 1
+        gain.append(log_p)
+    return np.array(gain)
+
+
+def by_store(prior, counts):
+    """The same by sums over a store whose scale is not one, with stale columns."""
+    store = WordTopics(np.column_stack([2.0 * counts, np.ones(len(counts))]))
+    store.drop([counts.shape[1]])
+    store.decay(0.5)
+    growth, moment = store.growth(prior)
+    np.testing.assert_allclose(
+        moment, (counts * psi(prior + counts)).sum(axis=0), rtol=1e-10, atol=1e-10
+    )
+    return growth - log_growth(len(counts) * prior, store.total)
+
+
+def check_marginal(gain, seed, prior, expected=by_gamma_functions, fractional=True):
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(rng.gamma(0.3, 5.0, size=(40, 6))).astype(float)
+    counts[:, 2] = 0.0
+    if fractional:
+        counts *= rng.random(counts.shape)
+    found = gain(prior, counts)
+    np.testing.assert_allclose(found, expected(prior, counts), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
+def test_marginal_gain_equals_brute_force(prior, seed):
+    check_marginal(by_store, seed, prior)
+
+
+@pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
+def test_marginal_gain_is_the_chain_of_predictive_probabilities(prior, seed):
+    check_marginal(by_store, seed, prior, by_chain, fractional=False)
+
+
+def gain_with_prior_of_one_word_as_total(prior, counts):
+    return log_growth(prior, counts).sum(axis=0) - log_growth(prior, counts.sum(axis=0))
+
+
+def gain_of_words_in_use(prior, counts):
+    n_used = (counts > 0).sum(axis=0)
+    return log_growth(prior, counts).sum(axis=0) - log_growth(
+        n_used * prior + 1e-9, counts.sum(axis=0)
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong", [gain_with_prior_of_one_word_as_total, gain_of_words_in_use]
+)
+@pytest.mark.parametrize("expected", [by_gamma_functions, by_chain])
+def test_marginal_check_rejects_wrong_normalisers(wrong, expected):
+    with pytest.raises(AssertionError):
+        check_marginal(wrong, 0, 0.05, expected, fractional=expected is not by_chain)
+
+
+def test_marginal_gain_of_an_empty_topic_is_exactly_zero():
+    for sums in WordTopics(np.zeros((9, 2))).growth(0.05):
+        assert sums.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("n_words", [1, 63, 64, 65, 500])
+@pytest.mark.parametrize("eta", [1e-3, 0.05, 3.0])
+def test_joint_growth_is_what_two_topics_gain_together(n_words, eta, seed):
+    rng = np.random.default_rng([seed, n_words])
+    counts = rng.gamma(0.2, 30.0, size=(n_words, 3)) * (rng.random((n_words, 3)) < 0.7)
+    store = WordTopics(4.0 * counts)
+    store.decay(0.25)
+    joint = log_growth(eta, counts[:, 0] + counts[:, 2]).sum()
+    alone = log_growth(eta, counts[:, [0, 2]]).sum()
+    for pair in ((0, 2), (2, 0)):
+        np.testing.assert_allclose(
+            store.joint_growth(eta, *pair), joint - alone, rtol=1e-11, atol=1e-11
+        )
+    assert WordTopics(counts[:, [0, 2]] * [1.0, 0.0]).joint_growth(eta, 0, 1) == 0.0
+
+
+def test_sums_over_the_table_refuse_topics_that_it_does_not_hold():
+    table = np.ones((4, 2))
+    for one, other in ((-1, 0), (0, 2)):
+        with pytest.raises(ValueError, match="columns"):
+            joint_growth(table, 1.0, 0.1, one, other)
+    for sizes in ((3, 3), (1, 2)):
+        with pytest.raises(ValueError, match="disagree"):
+            growth(table, 1.0, 0.1, *(np.zeros(n) for n in sizes))
 
 
 # Absorbing ----------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.inference.documents import BlockVisit
 from skbnp.kernels._merge import compare_merges
+from skbnp.models.statistics import WordTopics
 
 __all__ = [
     "Comparison",
@@ -33,8 +34,6 @@ Pair = tuple[int, int]
 
 #: Pairs looked at per topic.
 PAIRS_PER_TOPIC = 3
-#: Words with fewer tokens in one of two topics are bounded before they are evaluated.
-RARE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,32 +111,12 @@ def documents_gain(
     return float(gain)
 
 
-def words_gain(
-    eta: float, first: Array, second: Array, needed: float = -np.inf
-) -> float:
-    """Gain of the words of two topics, (n_words,) counts each, in nats.
-
-    Minus infinity where a bound shows at less cost that it is below `needed`.
-    """
-    total = np.array([first.sum() + second.sum(), first.sum(), second.sum()])
-    norm = log_growth(len(first) * eta, total)
-    gain = float(norm[1] + norm[2] - norm[0])
-    less, more = np.minimum(first, second), np.maximum(first, second)
-    rare = less < RARE
-    if needed > -np.inf:
-        # g(a + b) - g(a) - g(b) <= b (psi(eta + a) - psi(eta)), g(s) = lnG(eta + s).
-        slope = np.log1p(more[rare] / eta) + 1.0 / eta
-        often = ~rare
-        most = float(less[rare] @ slope) + _joint(eta, first[often], second[often])
-        if gain + most < needed:
-            return -np.inf
-    used = less > 0.0  # the others gain nothing
-    return gain + _joint(eta, first[used], second[used])
-
-
-def _joint(eta: float, first: Array, second: Array) -> float:
-    joint = log_growth(eta, first + second) - log_growth(eta, first)
-    return float((joint - log_growth(eta, second)).sum())
+def words_gain(words: WordTopics, eta: float, one: int, other: int) -> float:
+    """Gain of the words of two topics, in nats; visits their counts."""
+    total = words.total[[one, other]]
+    alone = log_growth(words.shape[0] * eta, total).sum()
+    together = log_growth(words.shape[0] * eta, total.sum())
+    return float(alone - together) + words.joint_growth(eta, one, other)
 
 
 def best_disjoint(pairs: list[Pair], gains: Any) -> list[int]:

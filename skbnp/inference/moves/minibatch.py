@@ -33,6 +33,9 @@ CREDIT, EARNED = 4.0, 0.05
 TRY = 0.1
 #: Pairs of topics that are compared at a time, for each topic.
 PAIRS_PER_TOPIC = 1
+#: Entries of the table that looks at pairs may read at each minibatch: a share of those
+#: that its visit reads, or so many.
+LOOKED, AT_LEAST = 0.25, 1 << 18
 #: Minibatches between choices of pairs.
 EVERY = 3
 #: Documents of a minibatch, at the least, for each step of patience with an idle topic:
@@ -51,15 +54,16 @@ class Evidence:
     square: float = 0.0
     look_at: int = 1  # documents at which to look next
 
-    def add(self, n_docs: int, sums: NDArray[np.float64]) -> bool:
-        """Add the sums over further documents; whether it is time to look."""
+    def add(self, n_docs: int, sums: NDArray[np.float64]) -> None:
+        """Add the sums over further documents."""
         self.n_docs += n_docs
         self.gain += sums[1]
         self.square += sums[2]
-        is_time = self.n_docs >= self.look_at
-        if is_time:
-            self.look_at = 2 * self.n_docs
-        return is_time
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it has doubled since the last look."""
+        return self.n_docs >= self.look_at
 
     def of_corpus(self, n_docs: float) -> tuple[float, float]:
         """Gain of a corpus of such documents, and its standard error."""
@@ -114,13 +118,12 @@ def merge(
     sums, gains = np.zeros((len(moving.pairs), 3)), dict[Pair, float]()
     if moving.pairs:
         sums = sum(found.seen, sums)
-    for (pair, evidence), row in zip(list(moving.pairs.items()), sums, strict=True):
-        if not evidence.add(len(found.n_tokens), row):
-            continue
+    for evidence, row in zip(moving.pairs.values(), sums, strict=True):
+        evidence.add(len(found.n_tokens), row)
+    for pair, evidence in _due(moving.pairs, found, words.shape):
+        evidence.look_at = 2 * evidence.n_docs
         gained, error = evidence.of_corpus(n_docs)
-        one, other = (words.column(columns[name]) for name in pair)
-        needed = -gained - moves.confidence * error
-        gained += hdp_merge.words_gain(eta, one, other, needed)
+        gained += hdp_merge.words_gain(words, eta, *(columns[name] for name in pair))
         if gained > moves.confidence * error:
             gains[pair] = gained
         elif gained < -moves.confidence * error or evidence.n_docs >= n_docs:
@@ -135,6 +138,21 @@ def merge(
     for _, target in chosen:  # what this minibatch says of it is out of date
         moving.waits[target] = (posterior.n_steps + 1, 0)
     _choose_pairs(posterior, found, columns)
+
+
+def _due(
+    pairs: dict[Pair, Evidence], found: Collected, shape: tuple[int, int]
+) -> list[tuple[Pair, Evidence]]:
+    """Pairs to look at now, the newest first: a few where the vocabulary is large.
+
+    A look reads two topics of all words. All of them together read no more than a
+    share of what the visit read.
+    """
+    n_words, n_topics = shape
+    read = len(found.stats.topic_words.words) * n_topics
+    n_looks = int(max(LOOKED * read, AT_LEAST)) // (2 * n_words)
+    due = [item for item in pairs.items() if item[1].is_due]
+    return sorted(due, key=lambda item: item[1].look_at)[: max(n_looks, 1)]
 
 
 def _choose_pairs(

@@ -479,19 +479,3 @@ void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_t
             row[k] = 0.0f;
     }
 }
-
-SKBNP_CLONES
-void skbnp_exp_digamma(ptrdiff_t n, const double *x, double *out)
-{
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t i = 0; i < n; i++)
-        out[i] = exp_digamma(x[i]);
-}
-
-SKBNP_CLONES
-void skbnp_log(ptrdiff_t n, const double *x, double *out)
-{
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t i = 0; i < n; i++)
-        out[i] = fast_log(x[i]);
-}

@@ -59,8 +59,4 @@ void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_t
                         double scale, const double *norm, double eta, float smallest,
                         double *work, int mean, float *table);
 
-/* out_i = exp(psi(x_i)), log(x_i). */
-void skbnp_exp_digamma(ptrdiff_t n, const double *x, double *out);
-void skbnp_log(ptrdiff_t n, const double *x, double *out);
-
 #endif

@@ -1,4 +1,5 @@
-/* exp, log and exp(digamma) without branches, so that loops over them become vectors. */
+/* exp, log, exp(digamma) and log gamma without branches, so that loops over them become
+   vectors. */
 
 #ifndef SKBNP_SPECIAL_H
 #define SKBNP_SPECIAL_H
@@ -153,6 +154,27 @@ SKBNP_INLINE float digamma_restf(float x)
 SKBNP_INLINE float exp_digammaf(float x)
 {
     return digamma_factorf(x) * fast_expf(digamma_exponentf(x));
+}
+
+/* psi(x) and lnG(x) for normal x > 0, which share what is dear. Errors are a few 1e-16
+   of the larger of the value and 8.
+
+   lnG(x) = lnG(y) - log x(x+1)...(x+7), y = x + 8, by Stirling's series up to y^-13. */
+SKBNP_INLINE double log_gamma(double x, double *digamma)
+{
+    double y = x + 8.0, log_y = fast_log(y);
+    double low = x < 1e30 ? x : 1e30; /* behind, shifts are lost in rounding */
+    double z = low + 4.0, a = low * (low + 3.0), b = z * (z + 3.0);
+    double v = 1.0 / y, u = v * v;
+    double series = 691.0 / 360360.0 - u * (1.0 / 156.0);
+    series = 1.0 / 1188.0 - u * series;
+    series = 1.0 / 1680.0 - u * series;
+    series = 1.0 / 1260.0 - u * series;
+    series = 1.0 / 360.0 - u * series;
+    series = v * (1.0 / 12.0 - u * series);
+    *digamma = log_y + digamma_exponent(low);
+    return ((y - 0.5) * log_y - y) + (9.18938533204672742e-01 + series) -
+           fast_log(a * (a + 2.0) * b * (b + 2.0));
 }
 
 /* Below x = 1.42e-3, where exp(psi(x)) leaves the normal range, it is exp(-708) y. */

@@ -1,0 +1,38 @@
+"""Special functions of arrays, several entries at a time."""
+
+cdef extern from "src/arrays.h" nogil:
+    void skbnp_exp_digamma(ptrdiff_t n, const double *x, double *out)
+    void skbnp_log(ptrdiff_t n, const double *x, double *out)
+    void skbnp_log_gamma(
+        ptrdiff_t n, const double *x, double *log_gammas, double *digammas
+    )
+
+
+def exp_digamma(const double[::1] x, double[::1] out):
+    """Put exp(psi(x)) of each entry to `out`."""
+    if out.shape[0] != x.shape[0]:
+        raise ValueError("x and out disagree on their length")
+    if x.shape[0]:
+        with nogil:
+            skbnp_exp_digamma(x.shape[0], &x[0], &out[0])
+
+
+def log(const double[::1] x, double[::1] out):
+    """Put the natural logarithm of each entry, a normal number > 0, to `out`."""
+    if out.shape[0] != x.shape[0]:
+        raise ValueError("x and out disagree on their length")
+    if x.shape[0]:
+        with nogil:
+            skbnp_log(x.shape[0], &x[0], &out[0])
+
+
+def log_gamma(const double[::1] x, double[::1] log_gammas, double[::1] digammas):
+    """Put lnG(x) and psi(x) of each entry, a normal number > 0, to their places.
+
+    Errors are below 1e-14 times the larger of the value and 1.
+    """
+    if not log_gammas.shape[0] == digammas.shape[0] == x.shape[0]:
+        raise ValueError("x, log_gammas and digammas disagree on their length")
+    if x.shape[0]:
+        with nogil:
+            skbnp_log_gamma(x.shape[0], &x[0], &log_gammas[0], &digammas[0])

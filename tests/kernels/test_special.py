@@ -1,0 +1,87 @@
+"""Special functions of arrays, against SciPy."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import gammaln, psi
+
+from skbnp.kernels._special import exp_digamma, log, log_gamma
+
+
+def check_exp_digamma(x, got):
+    # exp turns an absolute error of psi into a relative one: psi is itself only known
+    # to 2^-53 |psi|.
+    tolerance = 1e-12 + 2e-16 * np.abs(psi(x))
+    assert (np.abs(got / np.exp(psi(x)) - 1.0) <= tolerance).all()
+
+
+def test_exp_digamma_is_exact_to_1e_12():
+    x = np.logspace(np.log10(2e-3), 8, 20011)
+    got = np.empty_like(x)
+    exp_digamma(x, got)
+    check_exp_digamma(x, got)
+    with pytest.raises(AssertionError):
+        check_exp_digamma(x, got * (1.0 + 3e-11))
+
+
+def test_exp_digamma_is_clamped_where_it_leaves_the_range():
+    """Below 1.42e-3 the exponent is -708, and the result still a normal number."""
+    x = np.array([1e-300, 1e-20, 1e-5, 1e-3])
+    got = np.empty_like(x)
+    exp_digamma(x, got)
+    assert_allclose(got, np.exp(-708.0) * (8.0 + x), rtol=1e-12)
+    assert (got >= np.finfo(float).tiny).all()
+
+
+def test_exp_digamma_refuses_lengths_that_disagree():
+    with pytest.raises(ValueError, match="disagree"):
+        exp_digamma(np.ones(3), np.ones(2))
+
+
+def check_log_gamma(x, log_gammas, digammas):
+    for got, expected in ((log_gammas, gammaln(x)), (digammas, psi(x))):
+        error = np.abs(got - expected) / np.maximum(np.abs(expected), 1.0)
+        assert error.max() <= 1e-14
+
+
+@pytest.mark.parametrize("spoil", [0.0, 1e-13])
+def test_log_gamma_and_digamma_of_any_size(spoil):
+    x = np.concatenate([np.logspace(-300, 300, 60007), np.linspace(0.5, 3.0, 10007)])
+    log_gammas, digammas = np.empty_like(x), np.empty_like(x)
+    log_gamma(x, log_gammas, digammas)
+    if not spoil:
+        check_log_gamma(x, log_gammas, digammas)
+        return
+    for wrong in ((spoil, 0.0), (0.0, spoil)):
+        with pytest.raises(AssertionError):
+            check_log_gamma(x, log_gammas * (1 + wrong[0]), digammas * (1 + wrong[1]))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 17])
+def test_entries_do_not_depend_on_their_neighbours(n):
+    x = np.logspace(-3, 3, n)
+    one, other = np.empty(n), np.empty(n)
+    log_gamma(x, one, other)
+    for i in range(n):
+        alone = np.empty(1), np.empty(1)
+        log_gamma(x[i : i + 1], *alone)
+        assert_allclose((alone[0][0], alone[1][0]), (one[i], other[i]), rtol=1e-14)
+
+
+def test_logarithms_are_exact_to_the_last_digits():
+    x = np.concatenate(
+        [np.logspace(-300, 300, 20011), 1.0 + np.linspace(-0.3, 0.4, 999)]
+    )
+    got = np.empty_like(x)
+    log(x, got)
+    assert_allclose(got, np.log(x), rtol=1e-15, atol=1e-16)
+    with pytest.raises(AssertionError):
+        assert_allclose(got * (1 + 1e-14), np.log(x), rtol=1e-15, atol=1e-16)
+    with pytest.raises(ValueError, match="disagree"):
+        log(np.ones(3), np.ones(2))
+
+
+@pytest.mark.parametrize("lengths", [(3, 2, 3), (3, 3, 2), (2, 3, 3)])
+def test_log_gamma_refuses_lengths_that_disagree(lengths):
+    with pytest.raises(ValueError, match="disagree"):
+        log_gamma(*(np.ones(n) for n in lengths))
