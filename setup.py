@@ -19,6 +19,7 @@ KERNELS = {
     "_hdp_local": ["document"],
     "_merge": ["arrays"],
     "_special": ["arrays"],
+    "_tables": ["tables"],
     "_word_topics": ["word_topics"],
 }
 

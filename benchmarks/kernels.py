@@ -18,9 +18,9 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from skbnp import HDP
 from skbnp.inference.batch import Batch
-from skbnp.inference.documents import expected_counts
+from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import LocalStop, Posterior
+from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.models.statistics import WordTopics
 
@@ -70,7 +70,7 @@ def transform(posterior, X, tol):
     """What `HDP.transform` does, but for checks: expected counts and proportions."""
     batch = Batch.from_counts(X, posterior.state.n_components)
     with Executor(1) as executor:
-        step = posterior.document_step(batch, LocalStop(100, tol), executor=executor)
+        step = DocumentStep.prepare(posterior, batch, LocalStop(100, tol), executor)
         counts = expected_counts(step, batch, executor)
     distr = counts + posterior.state.doc_prior
     distr /= distr.sum(axis=1, keepdims=True)

@@ -75,6 +75,12 @@ class Batch:
             )
         return cls(n_docs, words, indptr, local, X.data, blocks)
 
+    @property
+    def n_tokens(self) -> NDArray[np.float64]:
+        """Tokens of each document, (n_docs,)."""
+        parts = [block.n_tokens for block in self.blocks]
+        return np.concatenate([np.zeros(0), *parts])
+
     def by_word(self) -> sp.csc_array:
         """Position of each stored count, word by word: (n_docs, n_words)."""
         shape = (self.n_docs, len(self.words))

@@ -17,8 +17,10 @@ from skbnp.models.statistics import WordRows
 
 __all__ = [
     "BlockVisit",
+    "Collected",
     "DocumentStep",
     "Documents",
+    "LocalStop",
     "Look",
     "expected_counts",
     "sum_words",
@@ -33,6 +35,25 @@ Array = NDArray[np.float64]
 SUPPORT = 1e-9
 #: Ranges of words that are summed side by side, at the most.
 RANGES_PER_BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStop:
+    """When the iteration of a document ends."""
+
+    max_iter: int
+    tol: float
+
+
+@dataclass(slots=True)
+class Collected:
+    """What the documents of a batch say under one set of globals."""
+
+    stats: Any  # with WordRows
+    n_tokens: NDArray[np.float64]  # (n_docs,)
+    seen: list[Any]  # by the look, block by block; None if there was none
+    doc_topic: Any = None  # (n_docs, K) N of a direct assignment, csr
+    memory: Any = None  # what the documents may start from the next time
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +133,53 @@ class DocumentStep:
     remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from
     max_iter: int
     tol: float
+
+    @classmethod
+    def prepare(
+        cls,
+        posterior: Any,
+        batch: Batch,
+        stop: LocalStop,
+        executor: Executor,
+        *,
+        mean: bool = False,
+        remembered: sp.csr_array | None = None,
+    ) -> "DocumentStep":
+        """Prepare the visit of a batch under the globals of a posterior."""
+        model, state = posterior.model, posterior.state
+        return cls(
+            weights=model.word_weights(
+                state,
+                posterior.totals.topic_words,
+                batch.words,
+                mean=mean,
+                run=executor.map if executor.shares_memory else map,
+            ),
+            prior=state.doc_prior,
+            share=model.cold_share(state),
+            # Mean weights do not climb the bound that a remembered start would keep.
+            remembered=None if mean else remembered,
+            max_iter=stop.max_iter,
+            tol=stop.tol,
+        )
+
+    def collect(
+        self,
+        posterior: Any,
+        batch: Batch,
+        executor: Executor,
+        look: Look | None = None,
+    ) -> Collected:
+        """Visit a batch: its statistics, expected counts and document lengths."""
+        visits = list(visit_blocks(self, batch, executor, look))
+        documents = Documents.joined([found for found, _ in visits])
+        doc_topic = documents.matrix(documents.tokens, len(self.prior))
+        rows, entropy = sum_words(self, batch, documents, executor)
+        stats = posterior.model.statistics(
+            posterior.state, rows, entropy, doc_topic, batch.n_tokens
+        )
+        seen = [seen for _, seen in visits]
+        return Collected(stats, batch.n_tokens, seen, doc_topic)
 
     def run(self, block: Block) -> BlockVisit:
         """Visit one block."""

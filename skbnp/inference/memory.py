@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.posterior import Collected, Posterior
+from skbnp.inference.documents import Collected
+from skbnp.inference.posterior import Posterior
 from skbnp.models.statistics import WordRows, WordTopics, remaining
 
 __all__ = ["Memo", "doc_topic", "refreshed", "resummed"]

@@ -6,12 +6,13 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from skbnp.inference.documents import Collected
 from skbnp.inference.edits import Remove, apply
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.moves import minibatch, rival
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.posterior import Collected, Posterior, Visitor
+from skbnp.inference.posterior import Posterior, Visitor
 from skbnp.inference.schedules import Round, Schedule
 from skbnp.models.statistics import absorb
 from skbnp.utils.random import Purpose, stream

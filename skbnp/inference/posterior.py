@@ -8,37 +8,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch
-from skbnp.inference.documents import (
-    Documents,
-    DocumentStep,
-    Look,
-    sum_words,
-    visit_blocks,
-)
+from skbnp.inference.documents import Collected, DocumentStep, LocalStop, Look
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 
-__all__ = ["Collected", "LocalStop", "Posterior", "Visitor", "per_token"]
-
-
-@dataclass(frozen=True, slots=True)
-class LocalStop:
-    """When the iteration of a document ends."""
-
-    max_iter: int
-    tol: float
-
-
-@dataclass(slots=True)
-class Collected:
-    """What the documents of a batch say under one set of globals."""
-
-    stats: Any  # with WordRows
-    doc_topic: sp.csr_array  # (n_docs, K) N; exact zeros off the support
-    n_tokens: NDArray[np.float64]  # (n_docs,)
-    seen: list[Any]  # by the look, block by block; None if there was none
+__all__ = ["Posterior", "Visitor", "per_token"]
 
 
 @dataclass(slots=True)
@@ -57,6 +33,7 @@ class Posterior:
     stale: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
     moving: Any = field(default=None)  # what moves remember between minibatches
+    step: Any = DocumentStep  # the kind of document step that learns
 
     @property
     def n_named(self) -> int:
@@ -109,53 +86,6 @@ class Posterior:
             self.state, self.totals = self.model.reorder(self.state, self.totals, order)
             self.ids = self.ids[order]
 
-    def document_step(
-        self,
-        batch: Batch,
-        stop: LocalStop,
-        *,
-        mean: bool = False,
-        remembered: sp.csr_array | None = None,
-        executor: Executor | None = None,
-    ) -> DocumentStep:
-        """Prepare the document step of a batch under the present globals."""
-        run: Any = map
-        if executor is not None and executor.shares_memory:
-            run = executor.map
-        return DocumentStep(
-            weights=self.model.word_weights(
-                self.state,
-                self.totals.topic_words,
-                batch.words,
-                mean=mean,
-                run=run,
-            ),
-            prior=self.state.doc_prior,
-            share=self.model.cold_share(self.state),
-            # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if mean else remembered,
-            max_iter=stop.max_iter,
-            tol=stop.tol,
-        )
-
-    def collect(
-        self,
-        step: DocumentStep,
-        batch: Batch,
-        executor: Executor,
-        look: Look | None = None,
-    ) -> Collected:
-        """Visit a batch: its statistics, expected counts and document lengths."""
-        visits = list(visit_blocks(step, batch, executor, look))
-        documents = Documents.joined([found for found, _ in visits])
-        doc_topic = documents.matrix(documents.tokens, self.state.n_components)
-        n_tokens = np.concatenate(
-            [np.zeros(0), *(block.n_tokens for block in batch.blocks)]
-        )
-        rows, entropy = sum_words(step, batch, documents, executor)
-        stats = self.model.statistics(self.state, rows, entropy, doc_topic, n_tokens)
-        return Collected(stats, doc_topic, n_tokens, [seen for _, seen in visits])
-
     def record(self, monitor: Monitor) -> None:
         """Add an update to the trace."""
         monitor.record(self.n_steps, self.state.n_components, self.n_moves)
@@ -179,19 +109,15 @@ class Visitor:
         X: sp.csr_array,
         *,
         mean: bool = False,
-        remembered: sp.csr_array | None = None,
+        remembered: Any = None,
         look: Look | None = None,
     ) -> Collected:
         """Visit documents under the present globals."""
         batch = Batch.from_counts(X, posterior.state.n_components)
-        step = posterior.document_step(
-            batch,
-            self.stop,
-            mean=mean,
-            remembered=remembered,
-            executor=self.executor,
+        step = posterior.step.prepare(
+            posterior, batch, self.stop, self.executor, mean=mean, remembered=remembered
         )
-        return posterior.collect(step, batch, self.executor, look)
+        return step.collect(posterior, batch, self.executor, look)
 
 
 def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skbnp.inference.batch import Batch
+from skbnp.inference.documents import DocumentStep, LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import LocalStop, Posterior
+from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp_direct import DirectHDP
 from skbnp.models.hdp_surrogate import (
     SMALLEST,
@@ -137,9 +138,10 @@ def fitting_rounds(
     state, n_tokens = posterior.state, counts.sum()
     alpha, gamma = state.doc_concentration, state.corpus_concentration
     batch = Batch.from_counts(counts, state.n_components)
-    step, sticks, last = posterior.document_step(batch, stop), None, -np.inf
+    step = DocumentStep.prepare(posterior, batch, stop, executor)
+    sticks, last = None, -np.inf
     for _ in range(MAX_ROUNDS):
-        found = posterior.collect(step, batch, executor)
+        found = step.collect(posterior, batch, executor)
         doc_topic, lengths = found.doc_topic, found.n_tokens
         if sticks is None:
             held = posterior.totals.topic_words.total

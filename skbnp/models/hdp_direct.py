@@ -29,7 +29,7 @@ References
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,22 +39,18 @@ from scipy.special import gammaln, psi, zeta
 
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
+from skbnp.models import topics
 from skbnp.models.statistics import WordTopics, remaining
+from skbnp.models.topics import HIGHEST, LOWEST
 
 __all__ = ["DirectHDP", "HDPState", "HDPStats"]
 
 Array = NDArray[np.float64]
 
-#: Entries handled at a time where an expression would copy a whole (word, topic) table.
-CHUNK = 1 << 18
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
 SMALLEST_WEIGHT = 1e-8
-#: Of a topic's parameters in the local step: psi stays finite in single precision.
-SMALLEST_TOTAL = 1e-18
 #: Statistics with an entry per topic.
 COLUMNS = ("entropy", "n_docs_using", "weight_slope", "weight_offset")
-#: Range of the learned concentrations and of the topic prior.
-LOWEST, HIGHEST = 1e-4, 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +66,14 @@ class HDPState:
     def n_components(self) -> int:
         """Number of represented topics, K."""
         return len(self.weights) - 1
+
+    #: In which order topics are shown: as they stand.
+    order: ClassVar[slice] = slice(None)
+
+    @property
+    def topic_weights(self) -> Array:
+        """Weights of the represented topics, (K,)."""
+        return self.weights[:-1]
 
     @property
     def doc_prior(self) -> Array:
@@ -115,17 +119,9 @@ class DirectHDP:
         mean: bool,
         run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
-        """Weights of the topics for each word, up to a factor per word.
-
-        exp(E[log phi_kw]) of Eq. (3), or its mean E[phi_kw] during the warm-up: a word
-        that a topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
-        former, and eta in the latter. Largest entry of a row 1; shape as
-        `weight_table` says. `run` maps over parts of the words.
-        """
+        """Weights of the topics for each word, see `topics.word_weights`."""
         eta = state.topic_word_prior
-        total = topic_words.shape[0] * eta + topic_words.total
-        norm = total if mean else psi(np.maximum(total, SMALLEST_TOTAL))
-        return topic_words.weights(words, norm, eta, mean=mean, run=run)
+        return topics.word_weights(topic_words, eta, words, mean=mean, run=run)
 
     def cold_share(self, state: HDPState) -> Array:
         """Share of a document's tokens that each topic starts with, (K,)."""
@@ -220,7 +216,8 @@ class DirectHDP:
         """Raise the bound in the topic prior, if it is learned; visits all words."""
         if not self.learn_topic_prior:
             return state
-        return replace(state, topic_word_prior=update_topic_prior(state, totals))
+        eta = topics.update_topic_prior(totals.topic_words, state.topic_word_prior)
+        return replace(state, topic_word_prior=eta)
 
     def merge(
         self, state: HDPState, totals: HDPStats, pairs: Sequence[tuple[int, int]]
@@ -265,7 +262,7 @@ class DirectHDP:
         state: HDPState,
         totals: HDPStats,
         column: int,
-        topics: Array,
+        halves: Array,
         shares: Array,
     ) -> tuple[HDPState, HDPStats]:
         """Put two topics in the place of one: the first there, the second at the end.
@@ -280,7 +277,7 @@ class DirectHDP:
         columns: dict[str, Any] = {
             name: np.append(getattr(totals, name), 0.0) for name in COLUMNS
         }
-        totals.topic_words.part(column, *topics)
+        totals.topic_words.part(column, *halves)
         return replace(state, weights=weights), replace(totals, **columns)
 
     def remove(
@@ -302,9 +299,7 @@ class DirectHDP:
 
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
         """Named terms of the bound, in nats; tight where the tangents are fresh."""
-        eta, store = state.topic_word_prior, totals.topic_words
-        growth, _ = store.growth(eta)
-        words = growth - log_growth(store.shape[0] * eta, store.total)
+        words = topics.log_marginal(totals.topic_words, state.topic_word_prior)
         return self._terms(state, totals, words)
 
     def bound(
@@ -322,23 +317,13 @@ class DirectHDP:
         self, state: HDPState, topic_words: WordTopics, fresh: HDPStats
     ) -> dict[str, float]:
         """Named terms of `bound` without the divergence; visits the words in use."""
-        eta, rows = state.topic_word_prior, fresh.topic_words
-        values, n_topics = rows.values, state.n_components
-        norm = psi(topic_words.shape[0] * eta + topic_words.total)
-        held = eta + topic_words.entries(rows)
-        log_phi = np.empty_like(held)
-        log_gamma(held, np.empty_like(held), log_phi)
-        log_phi -= norm[values.indices]
-        words = np.bincount(values.indices, log_phi * values.data, n_topics)
-        return self._terms(state, fresh, words.astype(np.float64))
+        eta = state.topic_word_prior
+        words = topics.expected_log(topic_words, eta, fresh.topic_words)
+        return self._terms(state, fresh, words)
 
     def divergence(self, state: HDPState, topic_words: WordTopics) -> float:
         """KL(q(phi) || p(phi)) of the topics, in nats; visits all words."""
-        eta, total = state.topic_word_prior, topic_words.total
-        prior = topic_words.shape[0] * eta
-        growth, moment = topic_words.growth(eta)
-        expected = moment - total * psi(prior + total)
-        return float((expected - growth + log_growth(prior, total)).sum())
+        return topics.divergence(topic_words, state.topic_word_prior)
 
     def _terms(
         self, state: HDPState, stats: HDPStats, words: Array
@@ -482,26 +467,3 @@ def update_corpus_concentration(state: HDPState, prior: tuple[float, float]) -> 
     shape, rate = prior
     gamma = (state.n_components + shape - 1.0) / (rate - np.log(state.weights[-1]))
     return float(np.clip(gamma, LOWEST, HIGHEST))
-
-
-def update_topic_prior(state: HDPState, totals: HDPStats) -> float:
-    """Raise the bound in the topic prior: one exact tangent step.
-
-    With tangents at the present eta, n the (word, topic) pairs in use, the maximum is
-    psi^-1( (sum psi(eta + S_kw) - V sum_k [psi(V eta + S_k) - psi(V eta)]) / n ), sums
-    over the pairs in use.
-    """
-    eta, store = state.topic_word_prior, totals.topic_words
-    n_words = store.shape[0]
-    n_pairs, slope = 0, 0.0
-    step = max(1, CHUNK // max(store.shape[1], 1))
-    for begin in range(0, n_words, step):
-        part = store.rows(slice(begin, begin + step))
-        part = part[part > 0.0]
-        n_pairs += part.size
-        slope += psi(eta + part).sum()
-    if n_pairs == 0:
-        return eta
-    norm = (psi(n_words * eta + store.total) - psi(n_words * eta)).sum()
-    learned = inverse_digamma(np.array([(slope - n_words * norm) / n_pairs]))[0]
-    return float(np.clip(learned, LOWEST, HIGHEST))

@@ -12,6 +12,7 @@ from checks.states import assert_same, differences
 from reference import hdp_direct as reference
 from skbnp import HDP
 from skbnp.datasets import make_bars
+from skbnp.inference.documents import LocalStop
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.memoized import Memoized
@@ -19,7 +20,7 @@ from skbnp.inference.memory import Memo, doc_topic, refreshed, resummed
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import hdp_merge
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.posterior import LocalStop, Posterior, Visitor
+from skbnp.inference.posterior import Posterior, Visitor
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.inference.trials import Trials
 from skbnp.models.hdp_direct import DirectHDP, HDPState

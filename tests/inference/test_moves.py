@@ -11,10 +11,11 @@ from scipy.special import psi
 
 from reference import hdp_direct as reference
 from skbnp.distributions.dirichlet import log_growth
+from skbnp.inference.documents import LocalStop
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.moves import hdp_merge, hdp_split
-from skbnp.inference.posterior import LocalStop, Posterior, Visitor
+from skbnp.inference.posterior import Posterior, Visitor
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.models.statistics import WordTopics

@@ -13,12 +13,13 @@ from numpy.testing import assert_allclose
 from checks.corpora import topic_counts
 from checks.states import assert_same, differences
 from skbnp import HDP
+from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import hdp_merge, hdp_split, minibatch, rival
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import advance
-from skbnp.inference.posterior import LocalStop, Visitor
+from skbnp.inference.posterior import Visitor
 from skbnp.inference.schedules import Round
 from skbnp.models.statistics import WordRows
 

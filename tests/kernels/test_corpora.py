@@ -7,7 +7,8 @@ import scipy.sparse as sp
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.batch import Batch
-from skbnp.inference.posterior import LocalStop
+from skbnp.inference.documents import DocumentStep, LocalStop
+from skbnp.inference.executor import Executor
 from skbnp.kernels._hdp_local import infer_documents
 from skbnp.models.hdp_direct import log_growth
 
@@ -18,7 +19,7 @@ def bounds(hdp, counts, tol, spoil=lambda e: e):
     """Bound of the documents per token by the plain iteration and by the fast one."""
     posterior, stop = hdp._posterior, LocalStop(200, tol)
     batch = Batch.from_counts(counts, hdp.n_components_)
-    step = posterior.document_step(batch, stop)
+    step = DocumentStep.prepare(posterior, batch, stop, Executor(1))
     found = []
     for plain in (True, False):
         limits, topics, tokens, e, norms = infer_documents(

@@ -21,8 +21,8 @@ from models.test_hdp_surrogate import (
 from reference import hdp_direct, hdp_surrogate
 from skbnp import HDP
 from skbnp.datasets import make_bars
+from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import LocalStop
 from skbnp.metrics import _evidence, evidence_bound
 from skbnp.models.statistics import WordTopics
 

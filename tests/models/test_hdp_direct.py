@@ -11,9 +11,10 @@ from scipy.special import psi
 
 from reference import hdp_direct as reference
 from skbnp.inference.batch import Batch
+from skbnp.inference.documents import DocumentStep, LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.inference.memoized import Memoized
-from skbnp.inference.posterior import LocalStop, Posterior, Visitor
+from skbnp.inference.posterior import Posterior, Visitor
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models import hdp_direct
 from skbnp.models.hdp_direct import (
@@ -21,12 +22,16 @@ from skbnp.models.hdp_direct import (
     HDPState,
     update_corpus_concentration,
     update_doc_concentration,
-    update_topic_prior,
     update_weights,
 )
 from skbnp.models.statistics import WordRows, WordTopics
+from skbnp.models.topics import update_topic_prior
 
 EXACT = LocalStop(max_iter=50, tol=1e-9)
+
+
+def prior_of_topics(state, totals):
+    return update_topic_prior(totals.topic_words, state.topic_word_prior)
 
 
 def random_corpus(rng, n_docs=8, n_words=12, mean=1.0):
@@ -66,8 +71,8 @@ def collected(posterior, counts):
     """Statistics of a corpus under the posterior, and its brute-force r."""
     batch = Batch.from_counts(sp.csr_array(counts))
     with Executor(1) as executor:
-        step = posterior.document_step(batch, EXACT)
-        found = posterior.collect(step, batch, executor, look=copy.copy)
+        step = DocumentStep.prepare(posterior, batch, EXACT, executor)
+        found = step.collect(posterior, batch, executor, look=copy.copy)
     r = responsibilities(found.seen, counts, posterior.state.n_components)
     return found.stats, found.doc_topic, found.n_tokens, r
 
@@ -202,8 +207,8 @@ def fitted(posterior, counts, n_updates):
     frozen = replace(posterior)
     with Executor(1) as executor:
         for _ in range(n_updates):
-            step = frozen.document_step(batch, EXACT)
-            found = frozen.collect(step, batch, executor)
+            step = DocumentStep.prepare(frozen, batch, EXACT, executor)
+            found = step.collect(frozen, batch, executor)
             frozen.totals = as_totals(found.stats, counts.shape[1])
     return frozen.model.objective(frozen.state, frozen.totals)
 
@@ -266,7 +271,11 @@ def test_no_update_of_a_global_lowers_the_objective(corpus, seed):
     for change in (
         {"weights": update_weights(state, totals)},
         {"doc_concentration": update_doc_concentration(state, totals, 1.0, (1, 1))},
-        {"topic_word_prior": update_topic_prior(state, totals)},
+        {
+            "topic_word_prior": update_topic_prior(
+                totals.topic_words, state.topic_word_prior
+            )
+        },
     ):
         assert objective(replace(state, **change)) >= first - 1e-9 * abs(first), change
 
@@ -405,7 +414,12 @@ def test_the_topic_prior_reaches_its_optimum(seed):
     state = random_state(rng, 4)
     totals = model.start(state, WordTopics(counts))
     for _ in range(500):
-        state = replace(state, topic_word_prior=update_topic_prior(state, totals))
+        state = replace(
+            state,
+            topic_word_prior=update_topic_prior(
+                totals.topic_words, state.topic_word_prior
+            ),
+        )
     best = reference.topic_prior_by_search(counts.T)
     assert_allclose(state.topic_word_prior, best, rtol=1e-4)
 

@@ -15,10 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.inference.documents import Collected
 from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
 from skbnp.inference.moves import hdp_merge, hdp_split
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.posterior import Collected, Posterior, Visitor
+from skbnp.inference.posterior import Posterior, Visitor
 
 __all__ = ["Moving", "comparison", "merge", "prune", "split"]
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.inference.documents import Collected
 from skbnp.inference.interrupts import commit
 from skbnp.inference.moves import hdp_birth
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.posterior import Collected, Posterior
+from skbnp.inference.posterior import Posterior
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["Rival", "decide", "documents", "may_begin", "propose"]

@@ -21,7 +21,17 @@
 typedef float Lanes __attribute__((vector_size(32)));
 typedef int32_t LaneBits __attribute__((vector_size(32)));
 
-SKBNP_INLINE Lanes lanes_of(float x) { return x - (Lanes){0}; }
+/* By way of an array: gcc takes vectors of this size apart before it makes the versions
+   for wider registers, and would put them together from single entries. */
+SKBNP_INLINE Lanes lanes_of(float x)
+{
+    float all[LANES];
+    Lanes a;
+    for (int i = 0; i < LANES; i++)
+        all[i] = x;
+    memcpy(&a, all, sizeof a);
+    return a;
+}
 SKBNP_INLINE Lanes lanes_add(Lanes a, Lanes b) { return a + b; }
 SKBNP_INLINE Lanes lanes_sub(Lanes a, Lanes b) { return a - b; }
 SKBNP_INLINE Lanes lanes_mul(Lanes a, Lanes b) { return a * b; }

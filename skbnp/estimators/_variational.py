@@ -1,0 +1,526 @@
+"""Variational topic models: how they learn from data, and what they answer."""
+
+import copy
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from skbnp.estimators._base import TopicModelMixin
+from skbnp.inference.batch import Batch
+from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
+from skbnp.inference.edits import Lineage, Merge, Remove, apply
+from skbnp.inference.engine import learn
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import Monitor, new_history, shown
+from skbnp.inference.online import advance
+from skbnp.inference.posterior import Posterior, Visitor, per_token
+from skbnp.inference.schedules import OnlineSchedule
+from skbnp.models.statistics import WordTopics
+from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.validation import (
+    check_documents,
+    check_gamma_prior,
+    check_is_fitted,
+    fit_context,
+)
+
+__all__ = ["VariationalTopicModel", "drop_empty"]
+
+#: Minibatches of the warm-up of a stream of unknown length.
+STREAM_WARM_UP = 30
+
+
+class VariationalTopicModel(
+    CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator, ABC
+):
+    """Learning, editing and evaluation of topic models with a variational posterior.
+
+    A model says what its globals are, how they start and which passes learn them.
+    """
+
+    @abstractmethod
+    def _make_model(self) -> Any:
+        """Return the model with the parameters in force."""
+
+    @abstractmethod
+    def _start_state(self, n_docs: float) -> Any:
+        """Small globals before the first update, for a corpus of `n_docs` documents."""
+
+    @abstractmethod
+    def _make_learner(self, posterior, counts, executor, goes_on) -> Any:
+        """Return what makes the passes of `fit`."""
+
+    def _limit(self) -> float:
+        """Topics at the most."""
+        return np.inf
+
+    def _moves(self) -> Any:
+        """Return the moves of online learning, if any."""
+        return None
+
+    #: The document step that learns.
+    _step: Any = DocumentStep
+    #: Parameter that says how many topics a fit starts from.
+    _size_name = "n_components"
+
+    # -- learning ---------------------------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn topics from all documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts, or other non-negative weights; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete update.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns, or
+            a parameter is outside its range.
+        """
+        model, executor = self._make_model(), Executor(self.n_jobs)
+        limit = self._limit()
+        goes_on = self.warm_start and self.__sklearn_is_fitted__()
+        counts, _ = check_documents(self, X, reset=not goes_on, method="fit")
+        counts = drop_empty(counts)
+        entropy = draw_entropy(self.random_state)
+        if goes_on:
+            self._check_warm_start()
+            posterior = replace(self._posterior, model=model, max_components=limit)
+            if self.learning_method != "online":
+                posterior.moving = None  # its trial would undo this fit
+            history = self.history_
+        else:
+            self.__dict__.pop("_posterior", None)  # its vocabulary is gone
+            posterior = self._start(model, counts, entropy, counts.shape[0], limit)
+            history = new_history()
+        posterior.n_seen = max(posterior.n_seen, counts.shape[0])
+        posterior.is_warm = True  # once the first passes are made
+        monitor = Monitor(history, tol=self.tol, verbose=self.verbose)
+        root = self._init_callback_context(max_subtasks=self.max_iter)
+        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        task, converged = root, False
+
+        def begin_pass():
+            nonlocal task
+            task = root.subcontext("pass")
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        def end_task():
+            return task.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                y=y,
+                reconstruction_attributes=lambda: copy.deepcopy(
+                    self._fitted_attributes(
+                        posterior, history, monitor.n_passes, converged
+                    )
+                ),
+            )
+
+        try:
+            with executor, shown(self.verbose):
+                converged = learn(
+                    self._make_learner(posterior, counts, executor, goes_on),
+                    monitor,
+                    n_passes=self.max_iter,
+                    begin_pass=begin_pass,
+                    end_pass=end_task,
+                )
+        finally:
+            self._publish(posterior, history, monitor.n_passes, converged)
+        self._warn_if_not_converged(monitor)
+        task = root
+        end_task()
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Learn from a chunk of a stream: one online update per `batch_size` documents.
+
+        The first call fixes the vocabulary. A failed call leaves the estimator as it
+        was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of the chunk; rows are documents.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns, or
+            another number of columns than before.
+        """
+        self._validate_params()  # scikit-learn does so before the first chunk alone
+        model, executor = self._make_model(), Executor(self.n_jobs)
+        limit = self._limit()
+        goes_on = self.__sklearn_is_fitted__()
+        counts, _ = check_documents(self, X, reset=not goes_on, method="partial_fit")
+        counts = drop_empty(counts)
+        if goes_on:
+            posterior = replace(self._posterior, model=model, max_components=limit)
+            if posterior.moving is not None and posterior.moving.rival is not None:
+                rival = posterior.moving.rival
+                rival.posterior = replace(
+                    rival.posterior, model=model, max_components=limit
+                )
+            history, n_iter = self.history_, self.n_iter_
+        else:
+            total = self.total_samples or counts.shape[0]
+            entropy = draw_entropy(self.random_state)
+            posterior = self._start(model, counts, entropy, total, limit)
+            history, n_iter = new_history(), 0
+        n_steps = posterior.n_steps
+        try:
+            with executor:
+                self._learn_chunk(posterior, counts, executor, Monitor(history))
+        except BaseException:
+            if posterior.n_steps > n_steps:
+                self._publish(posterior, history, n_iter + 1, converged=False)
+            elif not goes_on:
+                self.__dict__.pop("n_features_in_", None)
+                self.__dict__.pop("feature_names_in_", None)
+            raise
+        self._publish(posterior, history, n_iter + 1, converged=False)
+        return self
+
+    def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        """One online update per minibatch of a chunk, in the order of its rows."""
+        schedule = self._schedule(
+            posterior,
+            counts.shape[0],
+            entropy=None,
+            total_samples=self.total_samples,
+            n_seen=posterior.n_seen,
+        )
+        visitor = Visitor(self._local_stop(), executor)
+        for round in schedule.one_pass(0):
+            rows = counts[round.rows]
+            advance(
+                posterior,
+                rows,
+                round,
+                visitor,
+                monitor,
+                mean=self._is_warming_up(posterior),
+                moves=self._moves(),
+                n_new=rows.shape[0],
+            )
+
+    def _schedule(self, posterior, n_rows: int, **changes) -> OnlineSchedule:
+        """Minibatches of a number of rows, from the present step on."""
+        settings = {
+            "entropy": posterior.entropy,
+            "total_samples": n_rows,
+        }
+        return OnlineSchedule(
+            n_rows=n_rows,
+            batch_size=self.batch_size,
+            offset=self.learning_offset,
+            decay=self.learning_decay,
+            first_step=posterior.n_steps,
+            **(settings | changes),
+        )
+
+    def _learned(self) -> dict[str, Any]:
+        """What is learned of the priors, and under which priors of their own."""
+        return {
+            "learn_concentrations": self.learn_priors is not False,
+            "learn_topic_prior": self.learn_priors is True,
+            "corpus_prior": check_gamma_prior(
+                "corpus_concentration_prior", self.corpus_concentration_prior
+            ),
+            "doc_prior": check_gamma_prior(
+                "doc_concentration_prior", self.doc_concentration_prior
+            ),
+        }
+
+    def _local_stop(self) -> LocalStop:
+        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+
+    def _start(self, model, counts, entropy, n_docs, limit) -> Posterior:
+        """Globals before the first update: topics of equal size, for `n_docs`."""
+        n_components = getattr(self, self._size_name)
+        n_features = counts.shape[1]
+        rng = stream(entropy, Purpose.START)
+        topics = rng.standard_gamma(1.0, size=(n_features, n_components))
+        if self.init == "docs" and counts.shape[0] > 0:
+            rows = rng.choice(
+                counts.shape[0], n_components, replace=counts.shape[0] < n_components
+            )
+            topics *= 0.1
+            topics += counts[rows].T.toarray()
+        # Without a token the topics keep the noise that tells them apart.
+        n_tokens = counts.sum() / max(counts.shape[0], 1) * n_docs
+        topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
+        state, ids = self._start_state(n_docs), np.arange(n_components)
+        return Posterior(
+            model,
+            state,
+            model.start(state, WordTopics(topics)),
+            ids,
+            [Lineage(0, "init", (), tuple(ids.tolist()))],
+            entropy=entropy,
+            max_components=limit,
+            step=self._step,
+        )
+
+    def _is_warming_up(self, posterior: Posterior) -> bool:
+        if self.warm_up == 0 or posterior.is_warm:
+            return False
+        if self.total_samples is None:
+            return posterior.n_steps < STREAM_WARM_UP
+        return posterior.n_seen < self.warm_up * self.total_samples
+
+    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        state = posterior.state
+        return {
+            "_posterior": posterior,
+            "n_components_": state.n_components,
+            "component_ids_": posterior.ids[state.order].copy(),
+            "lineage_": list(posterior.lineage),
+            "topic_weights_": state.topic_weights[state.order].copy(),
+            "doc_concentration_": state.doc_concentration,
+            "corpus_concentration_": state.corpus_concentration,
+            "topic_word_prior_": state.topic_word_prior,
+            "history_": history,
+            "n_iter_": n_iter,
+            "converged_": converged,
+        }
+
+    def _publish(self, posterior, history, n_iter, converged):
+        attributes = self._fitted_attributes(posterior, history, n_iter, converged)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def _check_warm_start(self) -> None:
+        n_started = len(self.lineage_[0].children)
+        asked = getattr(self, self._size_name)
+        if asked != n_started:
+            raise ValueError(
+                f"{self._size_name}={asked} with warm_start=True, but the fit began "
+                f"with {n_started}."
+            )
+
+    def _warn_if_not_converged(self, monitor: Monitor) -> None:
+        exhausted = not self.converged_ and self.n_iter_ == self.max_iter
+        if self.learning_method != "batch" or self.tol == 0 or not exhausted:
+            return
+        if np.isfinite(monitor.change):
+            reason = (
+                f"The bound still changed by {monitor.change:.1e} (relative) in the "
+                f"last of {self.max_iter} passes, tol={self.tol:g}. Increase max_iter "
+                "or tol."
+            )
+        else:
+            reason = (
+                f"max_iter={self.max_iter} leaves no two passes to compare after the "
+                f"warm-up of {self.warm_up} and trials of other topics. Increase "
+                "max_iter."
+            )
+        warnings.warn(reason, ConvergenceWarning, stacklevel=4)
+
+    # -- editing ----------------------------------------------------------------------
+
+    def merge_components(self, ids):
+        """Merge topics of a fitted model into the first of them.
+
+        Counts and weights add up. The other ids end; the merge is recorded in
+        `lineage_`, and `partial_fit` or a warm start goes on from the merged topics.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            Two or more of `component_ids_`.
+
+        Returns
+        -------
+        self : object
+            The edited estimator.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or repeated, or there are fewer than two.
+        """
+        target, *sources = self._check_ids(ids, at_least=2)
+        for source in sources:
+            apply(Merge([(source, target)]), self._posterior)
+        return self._publish_edits()
+
+    def drop_components(self, ids):
+        """Drop topics of a fitted model.
+
+        Their counts are forgotten, their weights go to the topics not represented. The
+        end of each is recorded in `lineage_`.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            One or more of `component_ids_`, not all of them.
+
+        Returns
+        -------
+        self : object
+            The edited estimator.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or repeated, or no topic would be left.
+        """
+        dropped = self._check_ids(ids, at_least=1)
+        if len(dropped) == self.n_components_:
+            raise ValueError("ids must leave at least one topic.")
+        apply(Remove(dropped), self._posterior)
+        return self._publish_edits()
+
+    def _check_ids(self, ids, at_least: int) -> list[int]:
+        check_is_fitted(self)
+        names = np.asarray(ids)
+        if names.ndim != 1 or names.dtype.kind not in "iu" or len(names) < at_least:
+            raise ValueError(f"ids must be {at_least} or more integers, got {ids!r}.")
+        unknown = np.setdiff1d(names, self.component_ids_)
+        if len(unknown) or len(np.unique(names)) < len(names):
+            raise ValueError(
+                "ids must be distinct and among component_ids_, got "
+                f"{names.tolist()}; unknown: {unknown.tolist()}."
+            )
+        return names.tolist()
+
+    def _publish_edits(self):
+        self._keep_order()
+        # What moves remember is about other topics, and a trial would undo the edit.
+        self._posterior.moving = None
+        if self.history_["elbo"]:
+            self.history_["elbo"][-1] = sum(self._posterior.objective().values())
+            self.history_["n_components"][-1] = self._posterior.state.n_components
+        self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
+        return self
+
+    def _keep_order(self) -> None:
+        """Let the topics stand as they did before the edit."""
+        self._posterior.follow_order(self.component_ids_)
+
+    # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_posterior")
+
+    @property
+    def components_(self) -> np.ndarray:
+        """Variational Dirichlet parameters of the topics, (n_components_, V)."""
+        check_is_fitted(self)
+        held = self._posterior.totals.topic_words.dense()
+        held += self.topic_word_prior_
+        return np.ascontiguousarray(held.T[self._posterior.state.order])
+
+    @property
+    def n_active_components_(self) -> int:
+        """Topics with at least max(1, 1e-4 of all) expected tokens."""
+        check_is_fitted(self)
+        tokens = self._posterior.totals.topic_words.total
+        return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
+
+    @property
+    def elbo_(self) -> float:
+        """Bound of the training data, nats per token."""
+        check_is_fitted(self)
+        last = self.history_["elbo"][-1] if self.history_["elbo"] else np.nan
+        if np.isfinite(last):
+            return last
+        return sum(self._posterior.objective().values())
+
+    def transform(self, X):
+        """Infer the topic proportions of documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        doc_topic_distr : ndarray of shape (n_samples, n_components_)
+            Expected proportions; rows sum to one, the mass of topics not represented
+            left out. A document without tokens gets the corpus-level weights. float32
+            if `X` is, otherwise float64.
+        """
+        check_is_fitted(self)
+        counts, dtype = check_documents(self, X, reset=False, method="transform")
+        batch, posterior = (
+            Batch.from_counts(counts, self.n_components_),
+            self._posterior,
+        )
+        with Executor(self.n_jobs) as executor:
+            stop = self._local_stop()
+            step = DocumentStep.prepare(posterior, batch, stop, executor)
+            distr = expected_counts(step, batch, executor)
+        distr += posterior.state.doc_prior
+        distr /= distr.sum(axis=1, keepdims=True)
+        return distr[:, posterior.state.order].astype(dtype, copy=False)
+
+    def elbo(self, X):
+        """Evidence lower bound of documents under the fitted topics.
+
+        The topics' variational distribution is held fixed, and its divergence from the
+        prior counts in full: the bound is that of a corpus that consists of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        elbo : float
+            Nats per token; 0.0 if `X` has no token.
+        """
+        return sum(self.elbo_terms(X).values())
+
+    @abstractmethod
+    def elbo_terms(self, X):
+        """Evidence lower bound by its terms, see `elbo`."""
+
+    def _elbo_terms(self, X) -> dict[str, float]:
+        check_is_fitted(self)
+        counts, _ = check_documents(self, X, reset=False, method="elbo")
+        with Executor(self.n_jobs) as executor:
+            visitor = Visitor(self._local_stop(), executor)
+            fresh = visitor.visit(self._posterior, counts).stats
+        posterior = self._posterior
+        terms = posterior.model.bound(
+            posterior.state, posterior.totals.topic_words, fresh
+        )
+        return per_token(terms, fresh.n_tokens)
+
+
+def drop_empty(counts: sp.csr_array) -> sp.csr_array:
+    """Leave out documents without tokens."""
+    used = np.diff(counts.indptr) > 0
+    return counts if used.all() else counts[used]
