@@ -83,6 +83,41 @@ def watch(step, look, limit, goal=np.inf, spacing=1.05):
     return points
 
 
+class Curve:
+    """A callback that looks at a fit now and then, and ends it in time.
+
+    `look` takes a fitted estimator and returns a list; `points` are [seconds, *look].
+    """
+
+    def __init__(self, look, limit, spacing=1.15):
+        self.look, self.limit, self.spacing = look, limit, spacing
+        self.points, self.looking = [], 0.0
+
+    def seconds(self):
+        """Processor seconds of the fit so far."""
+        return time.process_time() - self.begin - self.looking
+
+    def setup(self, estimator, context):
+        self.begin, self.next = time.process_time(), 0.0
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        seconds = self.seconds()
+        if fitted_estimator is None or context.task_name != "pass":
+            return False
+        if seconds >= self.next:
+            before = time.process_time()
+            self.points.append([seconds, *self.look(fitted_estimator)])
+            self.looking += time.process_time() - before
+            self.next = max(self.spacing * seconds, seconds + 1.0)
+        return seconds > self.limit
+
+
 def time_to(score, points):
     """Processor seconds at the first look with this score or more; inf if none has."""
     return next((point[0] for point in points if point[1] >= score), np.inf)

@@ -1,7 +1,7 @@
 """Bayesian nonparametric models with a scikit-learn interface."""
 
-from skbnp.estimators import HDP
+from skbnp.estimators import HDP, StickBreakingHDP
 
-__all__ = ["HDP", "__version__"]
+__all__ = ["HDP", "StickBreakingHDP", "__version__"]
 
 __version__ = "0.1.0.dev0"

@@ -12,7 +12,7 @@ import pytest
 import skbnp
 
 PUBLIC = {
-    "skbnp": ["HDP", "__version__"],
+    "skbnp": ["HDP", "StickBreakingHDP", "__version__"],
     "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
     "skbnp.datasets": [
         "load_docstrings",

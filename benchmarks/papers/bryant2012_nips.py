@@ -4,12 +4,11 @@ SKBNP_DATA=... python benchmarks/papers/bryant2012_nips.py [CPU seconds of a run
 """
 
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from common import RESULTS, load_corpus, save, standard_split
+from common import RESULTS, Curve, load_corpus, save, standard_split
 
 from skbnp import HDP
 
@@ -27,37 +26,8 @@ RUNS = [
 ]
 
 
-class Curve:
-    """A callback that scores the model now and then, and ends the fit in time."""
-
-    def __init__(self, test, limit):
-        self.test, self.limit, self.points = test, limit, []
-        self.scoring = 0.0
-
-    def setup(self, estimator, context):
-        self.begin, self.next = time.process_time(), 0.0
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        seconds = time.process_time() - self.begin - self.scoring
-        if fitted_estimator is None or context.task_name != "pass":
-            return False
-        if seconds >= self.next:
-            before = time.process_time()
-            score = fitted_estimator.score(self.test)
-            self.points.append([seconds, score, fitted_estimator.n_components_])
-            self.scoring += time.process_time() - before
-            self.next = max(1.15 * seconds, seconds + 1.0)
-        return seconds > self.limit
-
-
 def run(train, test, method, start, moves, limit):
-    curve = Curve(test, limit)
+    curve = Curve(lambda model: [model.score(test), model.n_components_], limit)
     hdp = HDP(
         start,
         learning_method=method,
@@ -67,7 +37,7 @@ def run(train, test, method, start, moves, limit):
         random_state=0,
     ).set_callbacks(curve)
     hdp.fit(train)
-    seconds = time.process_time() - curve.begin - curve.scoring
+    seconds = curve.seconds()
     return {
         "method": method,
         "start": start,

@@ -1,5 +1,6 @@
 """Estimators in scikit-learn's manner: parameters, validation, fitted attributes."""
 
 from skbnp.estimators._hdp import HDP, SplitMerge
+from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
-__all__ = ["HDP", "SplitMerge"]
+__all__ = ["HDP", "SplitMerge", "StickBreakingHDP"]

@@ -4,6 +4,7 @@ Blocks depend on the data alone, never on the number of threads: their results a
 added in their order, so the sums have the same bits whoever computed them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -80,6 +81,30 @@ class Batch:
         """Tokens of each document, (n_docs,)."""
         parts = [block.n_tokens for block in self.blocks]
         return np.concatenate([np.zeros(0), *parts])
+
+    def parts(self, size: int) -> Iterator["Batch"]:
+        """Yield blocks that go together, of about so many stored counts."""
+        taken: list[Block] = []
+        for block in self.blocks:
+            taken.append(block)
+            if sum(len(one.counts) for one in taken) >= size:
+                yield self._part(taken)
+                taken = []
+        if taken:
+            yield self._part(taken)
+
+    def _part(self, blocks: list[Block]) -> "Batch":
+        first, last = blocks[0].rows.start, blocks[-1].rows.stop
+        indptr = self.indptr[first : last + 1]
+        counts = slice(indptr[0], indptr[-1])
+        return Batch(
+            last - first,
+            self.words,
+            indptr - indptr[0],
+            self.indices[counts],
+            self.counts[counts],
+            blocks,
+        )
 
     def by_word(self) -> sp.csc_array:
         """Position of each stored count, word by word: (n_docs, n_words)."""

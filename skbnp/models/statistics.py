@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.kernels._hdp_local import LANES, word_weights
+from skbnp.kernels._tables import log_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth
 
 __all__ = ["WordRows", "WordTopics", "absorb", "exchange", "remaining", "weight_table"]
@@ -122,10 +123,33 @@ class WordTopics:
 
         `run` maps over parts of them, where there are many.
         """
+        return self._table(word_weights, words, norm, eta, mean, run)
+
+    def log_weights(
+        self,
+        words: NDArray[np.intp],
+        norm: Array,
+        eta: float,
+        *,
+        mean: bool,
+        run: Callable[..., Iterable[None]] = map,
+    ) -> NDArray[np.float32]:
+        """Table of their logarithms, as `log_weights` of the kernels says."""
+        return self._table(log_weights, words, norm, eta, mean, run)
+
+    def _table(
+        self,
+        fill_rows: Callable[..., None],
+        words: NDArray[np.intp],
+        norm: Array,
+        eta: float,
+        mean: bool,
+        run: Callable[..., Iterable[None]],
+    ) -> NDArray[np.float32]:
         table = weight_table(len(words), len(self.total))
 
         def fill(part: slice) -> None:
-            word_weights(
+            fill_rows(
                 self._values, self._scale, words[part], norm, eta, mean, table[part]
             )
 

@@ -4,7 +4,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skbnp import HDP
+from skbnp import HDP, StickBreakingHDP
 
 __all__ = [
     "EVALUATIONS",
@@ -13,12 +13,12 @@ __all__ = [
     "every_estimator",
     "every_method",
     "fresh",
+    "size_name",
     "still",
     "takes_counts_only",
 ]
 
 _SMALL = {
-    "n_components": 4,
     "batch_size": 16,
     "max_iter": 3,
     "warm_up": 1,
@@ -28,9 +28,11 @@ _SMALL = {
 
 #: A new estimator joins the checks here.
 INSTANCES = {
-    "HDP-online": HDP(learning_method="online", **_SMALL),
-    "HDP-memoized": HDP(learning_method="memoized", **_SMALL),
-    "HDP-batch": HDP(learning_method="batch", split_merge=False, **_SMALL),
+    "HDP-online": HDP(4, learning_method="online", **_SMALL),
+    "HDP-memoized": HDP(4, learning_method="memoized", **_SMALL),
+    "HDP-batch": HDP(4, learning_method="batch", split_merge=False, **_SMALL),
+    "StickBreakingHDP-online": StickBreakingHDP(4, 3, **_SMALL),
+    "StickBreakingHDP-batch": StickBreakingHDP(4, 3, learning_method="batch", **_SMALL),
 }
 
 #: What reads a fitted estimator and data; an estimator has some of them.
@@ -42,9 +44,20 @@ def takes_counts_only(estimator):
     return get_tags(estimator).input_tags.positive_only
 
 
+def size_name(estimator):
+    """Name of the parameter that says how many topics a fit starts from."""
+    names = estimator.get_params()
+    return "n_components" if "n_components" in names else "max_components"
+
+
 def fresh(estimator, **changes):
-    """Clone with other parameters, as far as the estimator has them."""
+    """Clone with other parameters, as far as the estimator has them.
+
+    `n_components` is the number of topics, whatever its name.
+    """
     known = estimator.get_params()
+    if "n_components" in changes:
+        changes[size_name(estimator)] = changes.pop("n_components")
     return clone(estimator).set_params(
         **{name: value for name, value in changes.items() if name in known}
     )

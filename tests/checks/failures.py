@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 from unittest import mock
 
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Visitor
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]
 
@@ -18,17 +18,17 @@ def failing_visit(number, error=Failure, visited=None):
 
     The posteriors that visits start from are handed to `visited`.
     """
-    original, calls = Posterior.collect, []
+    original, calls = Visitor.visit, []
 
-    def collect(self, *args, **kwargs):
+    def visit(self, posterior, *args, **kwargs):
         calls.append(None)
         if visited is not None:
-            visited(self)
+            visited(posterior)
         if len(calls) == number:
             raise error
-        return original(self, *args, **kwargs)
+        return original(self, posterior, *args, **kwargs)
 
-    with mock.patch.object(Posterior, "collect", collect):
+    with mock.patch.object(Visitor, "visit", visit):
         yield
 
 

@@ -196,7 +196,7 @@ WATCHED = {
     ("memoized.py", "_visit"),
     ("memoized.py", "_end_pass"),
     ("memoized.py", "_refresh"),
-    ("posterior.py", "collect"),
+    ("documents.py", "collect"),
     ("posterior.py", "record"),
     ("monitor.py", "record"),
     ("monitor.py", "end_pass"),

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
-from checks.estimators import INSTANCES, every_estimator
+from checks.estimators import INSTANCES, every_estimator, size_name
 from skbnp import HDP
 
 NAN, INF = float("nan"), float("inf")
@@ -35,6 +35,7 @@ _NO_PAIR = [
 BAD = {
     "n_components": _COUNT,
     "max_components": [c for c in _COUNT if c is not None],
+    "max_doc_components": _COUNT,
     "learning_method": ["Batch", "svi", "", 1, None, True],
     "doc_concentration": _POSITIVE,
     "corpus_concentration": _POSITIVE,
@@ -157,6 +158,8 @@ def test_constructor_accepts_and_keeps_whatever_it_is_given(estimator):
         ("random_state", None),
         ("random_state", 2**32 - 1),
         ("warm_up", 0),
+        ("max_doc_components", 1),
+        ("max_doc_components", np.int64(30)),
         ("max_components", 4),
         ("max_components", np.int64(5)),
         ("max_components", None),
@@ -165,14 +168,15 @@ def test_constructor_accepts_and_keeps_whatever_it_is_given(estimator):
 def test_parameter_on_the_border_of_its_range_is_accepted(
     estimator, name, value, counts
 ):
-    if name in estimator.get_params():
+    is_size = name == size_name(estimator)
+    if name in estimator.get_params() and not (is_size and value is None):
         estimator.set_params(**{name: value})
     distr = estimator.fit(counts).transform(counts)
     assert np.isfinite(distr).all()
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@every_estimator()
+@every_estimator(lambda estimator: size_name(estimator) == "n_components")
 def test_a_limit_below_the_start_is_refused(estimator, method, counts):
     estimator.set_params(max_components=3)
     before = set(vars(estimator))

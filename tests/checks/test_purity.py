@@ -211,10 +211,10 @@ def test_learning_does_not_depend_on_the_order_of_the_vocabulary(
         def standard_gamma(self, shape, size):
             return np.ones(size)
 
-    from skbnp.estimators import _hdp
+    from skbnp.estimators import _variational
 
-    stream = _hdp.stream
-    monkeypatch.setattr(_hdp, "stream", lambda *name: NoNoise(stream(*name)))
+    stream = _variational.stream
+    monkeypatch.setattr(_variational, "stream", lambda *name: NoNoise(stream(*name)))
     order = np.random.default_rng(seed).permutation(counts.shape[1])
     # Where a new and a remembered start lead to one optimum, rounding chooses between
     # them; documents must reach it for the choice not to matter.

@@ -18,16 +18,18 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import estimator_checks, get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from checks.estimators import INSTANCES, fresh, still
+from checks.estimators import INSTANCES, fresh, size_name, still
 from checks.states import assert_same, learned
-from skbnp import HDP
+from skbnp import HDP, StickBreakingHDP
 
 CHECKED = [
     HDP(),
     HDP(learning_method="batch", max_iter=5),
     HDP(n_jobs=2, max_iter=5),
+    StickBreakingHDP(20, 5, max_iter=5),
+    StickBreakingHDP(20, 5, learning_method="batch", max_iter=5),
 ]
-LABELS = ["online", "batch", "two-jobs"]
+LABELS = ["online", "batch", "two-jobs", "sticks-online", "sticks-batch"]
 
 #: Checks of scikit-learn's own suite that `check_estimator` does not run.
 FURTHER = [
@@ -126,7 +128,8 @@ def test_tags_say_what_the_estimator_takes(estimator):
 
 def grid_search(estimator, cv, n_jobs=None):
     pipeline = Pipeline([("words", CountVectorizer()), ("topics", clone(estimator))])
-    grid = {"topics__topic_word_prior": [0.01, 5.0], "topics__n_components": [1, 4]}
+    size = f"topics__{size_name(estimator)}"
+    grid = {"topics__topic_word_prior": [0.01, 5.0], size: [1, 4]}
     return GridSearchCV(pipeline, grid, cv=cv, n_jobs=n_jobs)
 
 
@@ -152,7 +155,7 @@ def test_grid_search_over_raw_text_selects_by_held_out_score(estimator, n_jobs, 
     assert search.best_score_ == max(by_hand)
     # Two subjects cannot share one topic, and a prior of 5 blurs topics of 40 texts.
     assert search.best_params_ == {
-        "topics__n_components": 4,
+        f"topics__{size_name(estimator)}": 4,
         "topics__topic_word_prior": 0.01,
     }
 
@@ -163,7 +166,7 @@ def test_grid_search_predicts_with_the_best_pipeline(estimator, text):
     assert search.score(text) == search.best_estimator_.score(text)
     assert search.transform(text).shape == (
         41,
-        search.best_params_["topics__n_components"],
+        search.best_params_[f"topics__{size_name(estimator)}"],
     )
 
 
@@ -232,7 +235,8 @@ def test_output_names_follow_the_number_of_components(estimator, n_components, t
 @each
 def test_output_names_follow_the_components_when_a_refit_changes_them(estimator, text):
     X = CountVectorizer().fit_transform(text)
-    estimator = still(clone(estimator)).fit(X).set_params(n_components=7).fit(X)
+    estimator = still(clone(estimator)).fit(X)
+    estimator.set_params(**{size_name(estimator): 7}).fit(X)
     assert len(estimator.get_feature_names_out()) == estimator.n_components_ == 7
 
 

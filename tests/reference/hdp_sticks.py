@@ -80,10 +80,11 @@ def fixed_point(
     alpha: float,
     zeta: Array,
     n_sweeps: int,
+    sort_every: float = 5,
 ) -> tuple[Array, Array]:
     """phi and zeta after sweeps through Eqs. (15) to (18), tables in falling order."""
-    for sweep in range(n_sweeps):
-        if sweep % 5 == 0:
+    for sweep in range(1, n_sweeps + 1):
+        if sweep % sort_every == 0:
             zeta = zeta[:, np.argsort(-(counts @ zeta), kind="stable")]
         a, b = doc_sticks(counts, zeta, alpha)
         phi = table_topics(counts, zeta, logs, log_beta)

@@ -31,7 +31,7 @@ size_t skbnp_seat_work(size_t n, size_t n_tables, size_t n_topics)
 {
     size_t wide = (n_tables + LANES - 1) / LANES * LANES;
     size_t topics = (n_topics + LANES - 1) / LANES * LANES, words = n + LANES;
-    return 2 * topics * wide + words * topics + words * wide + 4 * topics + 4 * wide;
+    return 2 * topics * wide + words * topics + words * wide + 4 * topics + 6 * wide;
 }
 
 /* E log pi_t of the sticks of tables with so many tokens, and nowhere behind them. */
@@ -243,12 +243,32 @@ SKBNP_INLINE ptrdiff_t largest(ptrdiff_t n, const float *value, ptrdiff_t most,
     return found;
 }
 
+/* What the order of the tables contributes to the bound of a document whose tables are
+   all in use: sum_t<T lnG(1 + n_t) + lnG(alpha + n_>t) - lnG(1 + alpha + n_>=t). */
+SKBNP_INLINE double value_of_order(ptrdiff_t n_tables, const float *tokens,
+                                   const int32_t *order, double concentration)
+{
+    double value = 0.0, behind = 0.0, digamma;
+    for (ptrdiff_t t = n_tables - 1; t >= 0; t--) {
+        double here = (double)tokens[order[t]];
+        if (t < n_tables - 1) {
+            value += log_gamma(1.0 + here, &digamma);
+            value += log_gamma(concentration + behind, &digamma);
+            value -= log_gamma(1.0 + concentration + behind + here, &digamma);
+        }
+        behind += here;
+    }
+    return value;
+}
+
 /* Put tables in the order of their tokens and drop those below `least`: how many stay,
    or minus that if they had not been in order. Columns of phi and seats follow, whose
-   stride becomes *wide. */
+   stride becomes *wide. That order is best unless the last stick, which takes what is
+   left, is in use: then tables move only if it is better. */
 SKBNP_INLINE ptrdiff_t arrange(ptrdiff_t n, ptrdiff_t n_used, ptrdiff_t n_tables,
-                               ptrdiff_t *wide, float least, float *tokens, float *phi,
-                               float *seats, int32_t *order, float *row)
+                               ptrdiff_t n_all, double concentration, ptrdiff_t *wide,
+                               float least, float *tokens, float *phi, float *seats,
+                               int32_t *order, float *row)
 {
     ptrdiff_t old = *wide, kept = 0, found = largest(n_tables, tokens, n_tables, order);
     int moved = 0;
@@ -257,6 +277,15 @@ SKBNP_INLINE ptrdiff_t arrange(ptrdiff_t n, ptrdiff_t n_used, ptrdiff_t n_tables
         kept++;
     }
     kept = kept ? kept : 1;
+    if (moved && kept == n_all && concentration > 1.0) {
+        double sorted = value_of_order(kept, tokens, order, concentration), present;
+        int32_t *same = order + kept;
+        for (ptrdiff_t t = 0; t < kept; t++)
+            same[t] = (int32_t)t;
+        present = value_of_order(kept, tokens, same, concentration);
+        if (!(sorted > present))
+            return kept;
+    }
     *wide = padded(kept);
     if (!moved && *wide == old && kept == n_tables)
         return kept;
@@ -273,17 +302,17 @@ SKBNP_INLINE ptrdiff_t arrange(ptrdiff_t n, ptrdiff_t n_used, ptrdiff_t n_tables
     return moved ? -kept : kept;
 }
 
-/* The topics that some table serves, and what the tables serve of them. */
+/* The topics that some table serves, or that are not rare in the document, and what the tables serve of them. */
 SKBNP_INLINE ptrdiff_t narrow(ptrdiff_t n_topics, ptrdiff_t n_tables, ptrdiff_t wide,
                               const float *all, const float *weight, float rare,
-                              int32_t *topics, float *phi)
+                              float active, int32_t *topics, float *phi)
 {
     ptrdiff_t n_used = 0;
     for (ptrdiff_t k = 0; k < n_topics; k++) {
         float best = weight[k] >= rare ? 1.0f : 0.0f;
         for (ptrdiff_t t = 0; t < n_tables; t++)
             best = all[k * wide + t] > best ? all[k * wide + t] : best;
-        if (best < ACTIVE)
+        if (best < active)
             continue;
         memcpy(phi + n_used * wide, all + k * wide, (size_t)wide * sizeof(float));
         topics[n_used++] = (int32_t)k;
@@ -362,12 +391,13 @@ ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
         for (k = 0; k < n_topics; k++)
             for (t = 0; t < wide; t++)
                 all[k * wide + t] = t < n_start ? served[t * n_topics + k] : 0.0f;
-        n_used = narrow(n_topics, n_left, wide, all, weight, rare, topics, phi);
+        n_used = narrow(n_topics, n_left, wide, all, weight, rare, 1e-30f, topics, phi);
         log_sticks(n_left, wide, n_t, concentration, n_tables, log_pi);
     }
     gather(n, words, stride, logs, n_used, topics, log_beta, tile, used_beta);
     seat_words(n, counts, n_used, tile, n_used, phi, log_pi, wide, zeta, n_t, before);
-    n_left = arrange(n, n_used, n_left, &wide, least, n_t, phi, zeta, order, row);
+    n_left = arrange(n, n_used, n_left, n_tables, concentration, &wide, least, n_t,
+                     phi, zeta, order, row);
     n_left = n_left < 0 ? -n_left : n_left;
     log_sticks(n_left, wide, n_t, concentration, n_tables, log_pi);
     for (int round = 0;; round++) {
@@ -379,15 +409,15 @@ ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
         if (round && missed(n_topics, n_left, wide, all, n_used, topics, n_t) < tol)
             break;
         /* ...and go on with those in use. */
-        n_used = narrow(n_topics, n_left, wide, all, weight, rare, topics, phi);
+        n_used = narrow(n_topics, n_left, wide, all, weight, rare, ACTIVE, topics, phi);
         gather(n, words, stride, logs, n_used, topics, log_beta, tile, used_beta);
         while (1) {
             float change = seat_words(n, counts, n_used, tile, n_used, phi, log_pi, wide,
                                       zeta, n_t, before);
             int is_done = ++iteration >= max_iter || change < tol;
             if (is_done || iteration % SORT_EVERY == 0) {
-                n_left = arrange(n, n_used, n_left, &wide, least, n_t, phi, zeta, order,
-                                 row);
+                n_left = arrange(n, n_used, n_left, n_tables, concentration, &wide,
+                                 least, n_t, phi, zeta, order, row);
                 if (n_left < 0) {
                     n_left = -n_left;
                     is_done = iteration >= max_iter || ++sorts > MAX_SORTS;

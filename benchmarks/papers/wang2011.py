@@ -1,0 +1,251 @@
+"""Wang, Paisley and Blei (2011), Figures 3 to 6 and Table 1: online HDP, online LDA.
+
+SKBNP_DATA=... python benchmarks/papers/wang2011.py [--seconds S] [--share S] [figures]
+    [stream]
+"""
+
+import argparse
+import os
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import common  # before NumPy: it pins the threads
+import matplotlib
+import numpy as np
+from common import RESULTS, load_corpus, minibatches, save, standard_split
+from sklearn.decomposition import LatentDirichletAllocation
+
+from skbnp import StickBreakingHDP
+from skbnp.inspection import top_terms
+from skbnp.metrics import held_out_log_likelihood, split_tokens
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+#: Share of documents that are held out.
+CORPORA = {"arxiv_large": 0.05, "nips": 0.2}
+OFFSET = 64.0
+TOPICS, SIZES, DECAYS = (20, 60, 150), (16, 256, 2048), (0.6, 1.0)
+#: One parameter at a time, around the middle of the others.
+GRID = [(n_topics, 256, 0.6) for n_topics in TOPICS]
+GRID += [
+    (150, size, decay)
+    for size in SIZES
+    for decay in DECAYS
+    if (size, decay) != (256, 0.6)
+]
+#: Test documents that are scored.
+N_TEST = 1000
+COLOURS = {"online HDP": "C0", "online HDP, no warm-up": "C2", "online LDA": "C1"}
+COLOURS |= {"batch HDP": "C3"}
+
+
+class Scorer:
+    """90/10 completion: a tenth of the tokens is predicted, as in the paper."""
+
+    def __init__(self, test):
+        self.parts = split_tokens(test[:N_TEST], observed=0.9, random_state=0)
+
+    def __call__(self, topics, prior):
+        return held_out_log_likelihood(topics, prior, *self.parts)
+
+
+class OnlineHDP:
+    def __init__(self, train, n_topics, size, decay, **changes):
+        self.model = StickBreakingHDP(
+            n_topics,
+            learning_offset=OFFSET,
+            learning_decay=decay,
+            total_samples=train.shape[0],
+            batch_size=size,
+            random_state=0,
+            **changes,
+        )
+        self.stream = minibatches(train, size, 0)
+
+    def step(self):
+        self.model.partial_fit(next(self.stream))
+
+    def topics(self):
+        prior = self.model.doc_concentration_ * self.model.topic_weights_
+        return self.model.topic_word_distr_, prior
+
+
+class PlainOnlineHDP(OnlineHDP):
+    def __init__(self, *arguments):
+        super().__init__(*arguments, warm_up=0)
+
+
+class OnlineLDA:
+    def __init__(self, train, n_topics, size, decay):
+        self.model = LatentDirichletAllocation(
+            n_topics,
+            learning_method="online",
+            learning_offset=OFFSET,
+            learning_decay=decay,
+            batch_size=size,
+            total_samples=train.shape[0],
+            random_state=0,
+        )
+        self.stream = minibatches(train, size, 0)
+
+    def step(self):
+        self.model.partial_fit(next(self.stream))
+
+    def topics(self):
+        return self.model.components_, self.model.doc_topic_prior_
+
+
+def watch_batch(train, n_topics, scorer, seconds):
+    """Looks at batch learning, a pass at a time."""
+
+    def look(model):
+        prior = model.doc_concentration_ * model.topic_weights_
+        return [scorer(model.topic_word_distr_, prior), n_topics]
+
+    curve = common.Curve(look, seconds)
+    model = StickBreakingHDP(
+        n_topics, learning_method="batch", max_iter=10_000, tol=1e-6, random_state=0
+    )
+    model.set_callbacks(curve).fit(train)
+    return curve.points
+
+
+ONLINE = {
+    "online HDP": OnlineHDP,
+    "online HDP, no warm-up": PlainOnlineHDP,
+    "online LDA": OnlineLDA,
+}
+
+
+def curve(corpus, name, n_topics, size, decay, points):
+    row = {"corpus": corpus, "model": name, "K": n_topics, "batch": size}
+    row |= {"kappa": decay, "CPU s": points[-1][0], "score": points[-1][1]}
+    row["best"] = max(point[1] for point in points)
+    print(row, flush=True)
+    return {**row, "looks": points}
+
+
+def figures(options):
+    rows = []
+    for corpus, test_share in CORPORA.items():
+        train, test = standard_split(load_corpus(corpus), test_share)
+        train, scorer = (
+            train[: int(np.ceil(options.share * train.shape[0]))],
+            Scorer(test),
+        )
+
+        for n_topics, size, decay in GRID:
+            for name, make in ONLINE.items():
+                model = make(train, n_topics, size, decay)
+
+                def look(model=model, scorer=scorer, n_topics=n_topics):
+                    return scorer(*model.topics()), n_topics
+
+                points = common.watch(model.step, look, options.seconds, spacing=1.2)
+                rows.append(curve(corpus, name, n_topics, size, decay, points))
+        for n_topics in TOPICS:
+            points = watch_batch(train, n_topics, scorer, options.seconds)
+            rows.append(
+                curve(corpus, "batch HDP", n_topics, train.shape[0], 0.0, points)
+            )
+    columns = [name for name in rows[0] if name != "looks"]
+    reading = FIGURES.format(seconds=options.seconds, n_test=N_TEST)
+    save("wang2011_figures", rows, columns, reading)
+    for corpus in CORPORA:
+        draw([row for row in rows if row["corpus"] == corpus], corpus)
+
+
+FIGURES = """
+Held-out score (nats per token, larger is better; 90 % of the tokens of up to {n_test}
+test documents are seen, 10 % predicted) after about {seconds:g} processor seconds,
+one thread: step sizes (64 + t)^-kappa, 15 tables, everything else at the defaults of
+each library. Batch HDP visits all documents at each pass. Curves are in the pictures.
+"""
+
+
+def draw(rows, corpus):
+    """Figures 3 to 6: by number of topics, and by minibatch and step size."""
+    figure, panels = plt.subplots(
+        2, 4, figsize=(15, 7), layout="constrained", sharey=True, sharex=True
+    )
+    cases = [*GRID[:3], None, *GRID[3:7]]
+    for panel, case in zip(panels.ravel(), cases, strict=True):
+        if case is None:
+            case = GRID[7]
+        n_topics, size, decay = case
+        for row in rows:
+            is_batch = row["model"] == "batch HDP"
+            if row["K"] != n_topics:
+                continue
+            if not is_batch and (row["batch"], row["kappa"]) != (size, decay):
+                continue
+            seconds, scores, _ = zip(*row["looks"], strict=True)
+            style = {"color": COLOURS[row["model"]], "label": row["model"]}
+            panel.plot(seconds, scores, **style, linestyle="--" if is_batch else "-")
+        panel.set_title(
+            f"K = {n_topics}, minibatch {size}, kappa = {decay:g}", fontsize=10
+        )
+        panel.set_xscale("log")
+        panel.grid(alpha=0.3)
+    best = max(row["best"] for row in rows)
+    panels[0, 0].set_ylim(best - 1.2, best + 0.05)
+    figure.supxlabel("CPU seconds")
+    figure.supylabel("nats per held-out token")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    figure.savefig(RESULTS / f"wang2011_{corpus}.png", dpi=110)
+
+
+# -- stream: Table 1 ------------------------------------------------------------------
+
+STREAM = """
+One sequential pass over `arxiv_large` in the order of its years, minibatches of 256, as
+in Table 1 of the paper: top words of the two largest topics of the end, at moments
+along the stream. Topics keep their ids.
+"""
+MOMENTS = 6
+
+
+def stream(options):
+    counts, names = load_corpus("arxiv_large"), vocabulary("arxiv_large")
+    years = np.load(folder() / "arxiv_large.years.npy")
+    order = np.argsort(years, kind="stable")
+    order = order[: int(options.share * len(order))]
+    model = StickBreakingHDP(random_state=0)  # as of a stream of unknown length
+    snapshots, edges = [], np.linspace(0, len(order), MOMENTS + 1).astype(int)
+    for begin, end in pairwise(edges):
+        model.partial_fit(counts[order[begin:end]])
+        terms = top_terms(model, names, n=8)
+        words = dict(zip(model.component_ids_.tolist(), terms, strict=True))
+        snapshots.append((end, int(years[order[end - 1]]), words))
+    rows = []
+    for name in model.component_ids_[:2].tolist():
+        for n_docs, year, words in snapshots:
+            row = {"topic": name, "documents": n_docs, "year": year}
+            rows.append(row | {"top words": " ".join(words[name])})
+            print(rows[-1])
+    save("wang2011_stream", rows, list(rows[0]), STREAM)
+
+
+def folder():
+    return Path(os.environ["SKBNP_DATA"])
+
+
+def vocabulary(corpus):
+    return (folder() / f"{corpus}.vocab.txt").read_text().splitlines()
+
+
+SECTIONS = {"figures": figures, "stream": stream}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("section", nargs="*", help=", ".join(SECTIONS))
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--share", type=float, default=1.0)
+    options = parser.parse_args()
+    for name in options.section or SECTIONS:
+        SECTIONS[name](options)

@@ -1,0 +1,379 @@
+"""The HDP topic model with sticks in the corpus and in each document."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import softmax
+
+from skbnp.estimators._variational import VariationalTopicModel
+from skbnp.inference.batch import Batch
+from skbnp.inference.coordinate import CoordinateAscent
+from skbnp.inference.executor import Executor
+from skbnp.inference.online import Online
+from skbnp.inference.posterior import Visitor
+from skbnp.inference.tables import Tables, TableStep
+from skbnp.models.hdp_sticks import StickHDP, StickState
+from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
+    check_documents,
+    check_is_fitted,
+)
+
+__all__ = ["StickBreakingHDP"]
+
+
+class StickBreakingHDP(VariationalTopicModel):
+    """Hierarchical Dirichlet process topic model by stick breaking, variational.
+
+    A topic model in which the corpus breaks a stick into the weights of its topics, and
+    each document breaks one of its own into the weights of a few tables, which serve
+    topics of the corpus. Both are truncated: at `max_components` and
+    `max_doc_components`. The generative story, with the symbols of [1]_:
+
+    - corpus sticks beta'_k ~ Beta(1, gamma), weights beta; topics phi_k ~
+      Dirichlet(eta);
+    - each document: for each table t a topic c_jt ~ beta; sticks pi'_jt ~
+      Beta(1, alpha), weights pi_j;
+    - each token: table z ~ pi_j, word w ~ phi_k of its topic k = c_jz.
+
+    `fit` maximises the evidence lower bound of [1]_ over a fully factorised
+    distribution: "batch" learning by coordinate ascent, "online" learning by natural
+    gradients of minibatches.
+
+    Parameters
+    ----------
+    max_components : int, default=150
+        Topics (K, the truncation of the corpus sticks), at least 1. Superfluous ones
+        fade, see `n_active_components_`.
+    max_doc_components : int, default=15
+        Tables of a document (T, the truncation of its sticks), at least 1; so many
+        topics a document can mix.
+    learning_method : {"online", "batch"}, default="online"
+        "online": one update per minibatch, with decreasing steps (Eqs. (22) to (28) of
+        [1]_); for streams and large corpora. "batch": one update per pass, whose bound
+        does not fall after the warm-up.
+    doc_concentration : float, default=1.0
+        Concentration of the sticks of a document (alpha), in [1e-100, 1e10]; larger
+        values spread it over more tables. The value that the first fit starts from.
+    corpus_concentration : float, default=1.0
+        Concentration of the corpus sticks (gamma), in [1e-100, 1e10]; larger values
+        leave more weight to rare topics. A starting value, likewise.
+    topic_word_prior : float, default=0.05
+        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
+        values make more specific topics. A starting value, likewise.
+    learn_priors : bool or "concentrations", default="concentrations"
+        Whether to learn both concentrations and the topic prior (True), the
+        concentrations alone, or nothing (False), as in [1]_.
+    corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
+        Shape and rate of the Gamma priors under which concentrations are learned,
+        both > 0.
+    batch_size : int, default=256
+        Documents of a minibatch at the most; minibatches of a pass are of equal size.
+    learning_offset : float, default=64.0
+        Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay (tau),
+        >= 0; larger values give early minibatches less weight.
+    learning_decay : float, default=0.6
+        Decay of the step sizes (kappa), in [0.5, 1]. Convergence theory asks for more
+        than 0.5.
+    total_samples : float or None, default=None
+        Documents of the stream that `partial_fit` learns from (D), > 0. None means
+        those seen so far. `fit` uses the number of documents of `X`.
+    max_iter : int, default=20
+        Passes over the data in `fit`, warm-up included.
+    tol : float, default=1e-4
+        `fit` ends when the bound changes by less than `tol`, relatively, between two
+        passes after the warm-up. 0 always makes `max_iter` passes.
+    max_doc_update_iter : int, default=100
+        Iterations for one document at the most.
+    mean_change_tol : float, default=1e-3
+        The iteration of a document ends when the tokens of its tables change by less
+        than this per token.
+    warm_up : int, default=5
+        First passes in which documents see log E[phi] in place of E[log phi], see
+        Notes; 0 for none, as in [1]_. In `partial_fit` the warm-up lasts until
+        ``warm_up * total_samples`` documents are seen, or 30 minibatches where
+        `total_samples` is None.
+    init : {"docs", "random"}, default="docs"
+        Start each topic from a random document with noise, or from noise.
+    n_jobs : int or None, default=None
+        Threads of the document step, as in scikit-learn. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Start and order of documents. The same int gives the same bits.
+    verbose : int, default=0
+        Passes between messages; 0 for none. For a progress bar use
+        ``set_callbacks(sklearn.callback.ProgressBar())``.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the present topics. Documents start afresh, so the
+        bound may be a little lower after the first pass than it was.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features)
+        Variational Dirichlet parameters of the topics (lambda): expected counts of
+        each term plus `topic_word_prior_`. Topics stand in the order of their sticks,
+        that of their expected tables. Made anew at each access.
+    topic_word_distr_ : ndarray of shape (n_components_, n_features)
+        Expected topics; rows sum to one. Made anew at each access.
+    topic_weights_ : ndarray of shape (n_components_,)
+        Expected corpus-level weights E[beta_k]; they sum to one.
+    n_components_ : int
+        Number of topics: `max_components`, less those merged or dropped by hand.
+    component_ids_ : ndarray of shape (n_components_,)
+        Stable name of each topic; unchanged while rows move.
+    lineage_ : list of named tuples (step, kind, parents, children)
+        Where each id came from: the start, then edits.
+    n_active_components_ : int
+        Topics with at least max(1, 1e-4 of all) expected tokens.
+    doc_concentration_, corpus_concentration_, topic_word_prior_ : float
+        Values in force after learning.
+    elbo_ : float
+        Bound of the training data in nats per token; after online learning that of the
+        recent documents, weighted as the step sizes weigh them. Not to be compared
+        between truncations, see Notes.
+    converged_ : bool
+        Whether `tol` ended the last `fit`.
+    history_ : dict of lists
+        One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
+        time), `n_components`, `elbo` (nats per token; evaluated once per pass of `fit`,
+        nan in between and in `partial_fit`), and counts of moves, all zero.
+    n_iter_ : int
+        Passes made by the last `fit`; calls of `partial_fit` add one.
+    n_features_in_ : int
+        Size of the vocabulary.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the terms, if `X` had them.
+
+    See Also
+    --------
+    HDP : Direct assignment; finds the number of topics by splits, merges and births.
+
+    Notes
+    -----
+    Implemented are Eqs. (15) to (28) of [1]_ and its bound in full, all constants
+    included.
+
+    **What the truncation means.** The last stick of the corpus and that of each
+    document take all that is left. The bound is one of the evidence of the model that
+    is truncated like this, not of the infinite one, and bounds of different
+    `max_components` or `max_doc_components` belong to different models: neither need
+    the larger have the higher bound, nor does a difference say anything. Compare
+    truncations by `score`, whose predictions all models share.
+
+    **Departures from the paper**
+
+    - Every term of a token is multiplied by its count, entropies included. (Public
+      implementations count words once there, and may report falling bounds.)
+    - Documents start from the tables that their topics suggest: the topics that would
+      explain most of the document by themselves, one for each table. From equal zeta,
+      as in public implementations, all tables stay alike.
+    - Tables are put in the order of their tokens, topics in that of their expected
+      tables. Both raise the bound. Topics keep their ids.
+    - A document is iterated in single precision, over topics that would explain a tenth
+      of a token at the least, until all of them confirm the result; the last zeta is
+      in double precision. A table of less than a hundredth of a token is left empty.
+      Probabilities of phi below 1e-9 are set to zero.
+    - Batch learning starts documents from their last visit too and keeps the better
+      result, so that the bound does not fall.
+    - Concentrations are learned in closed form under Gamma priors, online by averaging
+      logarithms with the step sizes; [1]_ holds them fixed.
+    - Warm-up: E[log phi] of a term that a topic does not hold yet is psi(eta), about
+      -20 for eta = 0.05, so that topics of a large vocabulary freeze as they started.
+      During the first passes the logarithm of the mean is used instead.
+    - Minibatches of a pass have equal sizes. Documents without tokens are left out.
+
+    `transform` and `score` predict as [1]_ does: with the expected corpus weights, a
+    document is a mixture with the Dirichlet prior alpha E[beta]. `doc_components` shows
+    the tables.
+
+    References
+    ----------
+    .. [1] Chong Wang, John Paisley and David M. Blei, "Online Variational Inference for
+       the Hierarchical Dirichlet Process", AISTATS 2011.
+
+    Examples
+    --------
+    >>> from skbnp import StickBreakingHDP
+    >>> from skbnp.datasets import make_bars
+    >>> X = make_bars(300, random_state=0).data
+    >>> hdp = StickBreakingHDP(30, learning_method="batch", random_state=0).fit(X)
+    >>> hdp.transform(X).shape
+    (300, 30)
+    """
+
+    _parameter_constraints: dict = {
+        "max_components": [Interval(Integral, 1, None, closed="left")],
+        "max_doc_components": [Interval(Integral, 1, None, closed="left")],
+        "learning_method": [StrOptions({"batch", "online"})],
+        "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "learn_priors": ["boolean", StrOptions({"concentrations"})],
+        "corpus_concentration_prior": [tuple, list],
+        "doc_concentration_prior": [tuple, list],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
+        "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
+        "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, np.inf, closed="left")],
+        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
+        "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
+        "warm_up": [Interval(Integral, 0, None, closed="left")],
+        "init": [StrOptions({"docs", "random"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "warm_start": ["boolean"],
+    }
+
+    _step = TableStep
+    _size_name = "max_components"
+
+    def __init__(
+        self,
+        max_components=150,
+        max_doc_components=15,
+        *,
+        learning_method="online",
+        doc_concentration=1.0,
+        corpus_concentration=1.0,
+        topic_word_prior=0.05,
+        learn_priors="concentrations",
+        corpus_concentration_prior=(1.0, 1.0),
+        doc_concentration_prior=(1.0, 1.0),
+        batch_size=256,
+        learning_offset=64.0,
+        learning_decay=0.6,
+        total_samples=None,
+        max_iter=20,
+        tol=1e-4,
+        max_doc_update_iter=100,
+        mean_change_tol=1e-3,
+        warm_up=5,
+        init="docs",
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.max_components = max_components
+        self.max_doc_components = max_doc_components
+        self.learning_method = learning_method
+        self.doc_concentration = doc_concentration
+        self.corpus_concentration = corpus_concentration
+        self.topic_word_prior = topic_word_prior
+        self.learn_priors = learn_priors
+        self.corpus_concentration_prior = corpus_concentration_prior
+        self.doc_concentration_prior = doc_concentration_prior
+        self.batch_size = batch_size
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_doc_update_iter = max_doc_update_iter
+        self.mean_change_tol = mean_change_tol
+        self.warm_up = warm_up
+        self.init = init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    # -- learning ---------------------------------------------------------------------
+
+    def _make_model(self) -> StickHDP:
+        return StickHDP(self.max_doc_components, **self._learned())
+
+    def _start_state(self, n_docs: float) -> StickState:
+        """Topics of nearly equal weight: as many tables for each, falling slightly."""
+        n_components = self.max_components
+        tables = n_docs * self.max_doc_components / n_components
+        return StickState(
+            tables=tables * np.linspace(1.05, 0.95, n_components),
+            doc_concentration=float(self.doc_concentration),
+            corpus_concentration=float(self.corpus_concentration),
+            topic_word_prior=float(self.topic_word_prior),
+        )
+
+    def _make_learner(self, posterior, counts, executor, goes_on):
+        visitor = Visitor(self._local_stop(), executor)
+        warm_up = 0 if goes_on else self.warm_up
+        if self.learning_method == "batch":
+            return CoordinateAscent(posterior, counts, visitor, warm_up=warm_up)
+        schedule = self._schedule(posterior, counts.shape[0])
+        return Online(posterior, counts, schedule, visitor, warm_up=warm_up, moves=None)
+
+    def _keep_order(self) -> None:
+        """Sticks follow the tables of topics, after an edit too."""
+
+    # -- evaluation -------------------------------------------------------------------
+
+    def elbo_terms(self, X):
+        """Evidence lower bound by its terms, see `elbo`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        terms : dict of str to float
+            In nats per token of `X`:
+
+            - "words": E[log p(w | z, c, phi)] - KL(q(phi) || p(phi));
+            - "tables": E[log p(c | beta)] and the entropy of q(c);
+            - "assignments": E[log p(z | pi)] - KL(q(pi') || p(pi'));
+            - "entropy": of q(z);
+            - "weights": -KL(q(beta') || p(beta'));
+            - "doc_concentration", "corpus_concentration": their log priors up to a
+              constant, where they are learned.
+        """
+        return self._elbo_terms(X)
+
+    def doc_components(self, X):
+        """Infer the tables of documents: weights of sticks, and topics served.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_samples, max_doc_components)
+            Expected weights of the tables E[pi_jt]; rows sum to one. Tables with the
+            most tokens come first.
+        topic_distr : ndarray of shape (n_samples, max_doc_components, n_components_)
+            Topics that each table serves (phi, varphi in [1]_); they sum to one. Tables
+            that a document does not use follow the corpus.
+        """
+        check_is_fitted(self)
+        counts, _ = check_documents(self, X, reset=False, method="doc_components")
+        posterior, n_tables = self._posterior, self._posterior.model.n_tables
+        state = posterior.state
+        batch = Batch.from_counts(counts, state.n_components)
+        with Executor(self.n_jobs) as executor:
+            step = TableStep.prepare(posterior, batch, self._local_stop(), executor)
+            tables = Tables.joined(list(step.visit(batch.blocks, executor)))
+        tokens = tables.by_document(n_tables)
+        behind = np.cumsum(tokens[:, ::-1], axis=1)[:, -2::-1]
+        taken = np.ones_like(tokens)
+        taken[:, :-1] = (1.0 + tokens[:, :-1]) / (
+            1.0 + tokens[:, :-1] + state.doc_concentration + behind
+        )
+        left = np.cumprod(1.0 - taken, axis=1)
+        weights = taken.copy()
+        weights[:, 1:] *= left[:, :-1]
+        shape = (len(tokens), n_tables, state.n_components)
+        topics = np.broadcast_to(softmax(state.log_weights), shape).copy()
+        rows = np.repeat(np.arange(len(tokens)), np.diff(tables.limits))
+        places = np.arange(len(rows)) - tables.limits[rows]
+        topics[rows, places] = 0.0
+        n_served = np.diff(tables.served)
+        topics[
+            np.repeat(rows, n_served), np.repeat(places, n_served), tables.topics
+        ] = tables.phi
+        return weights, topics[:, :, state.order]

@@ -1,0 +1,418 @@
+"""The HDP with sticks: bound term by term, updates, natural gradients, evidence."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import betaln, gammaln, logsumexp, psi
+
+from reference import hdp_sticks as reference
+from skbnp.inference.batch import Batch
+from skbnp.inference.coordinate import CoordinateAscent
+from skbnp.inference.documents import LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.tables import Tables, TableStep
+from skbnp.models.hdp_sticks import StickHDP, StickState
+from skbnp.models.statistics import WordTopics, absorb
+
+EXACT = LocalStop(300, 1e-8)
+TABLES = 4
+
+
+def make_posterior(rng, n_topics=5, n_words=12, learned=True, n_tables=TABLES):
+    state = StickState(
+        tables=rng.gamma(2.0, 5.0, size=n_topics),
+        doc_concentration=rng.gamma(2.0, 0.5),
+        corpus_concentration=rng.gamma(2.0, 0.5),
+        topic_word_prior=0.1,
+    )
+    model = StickHDP(n_tables, learned, learned, (2.0, 0.5), (1.5, 2.0))
+    words = WordTopics(rng.gamma(0.3, 10.0, size=(n_words, n_topics)))
+    ids = np.arange(n_topics)
+    return Posterior(model, state, model.start(state, words), ids, [], step=TableStep)
+
+
+def make_counts(rng, n_docs=14, n_words=12):
+    counts = rng.poisson(rng.gamma(0.3, 3.0, size=(n_docs, n_words))).astype(float)
+    counts *= rng.choice([1.0, 0.5], size=counts.shape)
+    counts[:, 0] += counts.sum(axis=1) == 0
+    return counts
+
+
+class Visited:
+    """What a visit found, dense."""
+
+    def __init__(self, posterior, counts, remembered=None):
+        self.posterior, self.counts, state = posterior, counts, posterior.state
+        with Executor(1) as executor:
+            batch = Batch.from_counts(sp.csr_array(counts), state.n_components)
+            step = TableStep.prepare(
+                posterior, batch, EXACT, executor, remembered=remembered
+            )
+            self.found = step.collect(posterior, batch, executor)
+            tables = Tables.joined(
+                list(
+                    TableStep.prepare(posterior, batch, EXACT, executor).visit(
+                        batch.blocks, executor
+                    )
+                )
+            )
+        n_tables = posterior.model.n_tables
+        self.phis, self.zetas, at = [], [], 0
+        prior = np.exp(state.log_weights - logsumexp(state.log_weights))
+        for row, words in enumerate(counts > 0):
+            first, last = tables.limits[row], tables.limits[row + 1]
+            phi, n = np.tile(prior, (n_tables, 1)), words.sum()
+            zeta = np.zeros((counts.shape[1], n_tables))
+            used = last - first
+            part = tables.zeta[at : at + n * used].reshape(n, used)
+            zeta[np.ix_(words, np.arange(used))] = part
+            at += n * used
+            for t in range(used):
+                entries = slice(tables.served[first + t], tables.served[first + t + 1])
+                phi[t] = 0.0
+                phi[t, tables.topics[entries]] = tables.phi[entries]
+            self.phis.append(phi)
+            self.zetas.append(zeta)
+
+    def terms(self, alpha, gamma, eta, alpha_at_visit, order_of_sticks):
+        """The whole bound by the twin, topics and corpus sticks at their optimum."""
+        topics = reference.topic_counts(self.counts, self.zetas, self.phis)
+        tables = sum(phi.sum(axis=0) for phi in self.phis)
+        order = order_of_sticks
+        u, v = reference.corpus_sticks(tables[order], gamma)
+        log_beta = np.empty(len(order))
+        log_beta[order] = reference.log_weights(u, v)
+        lam = eta + topics
+        logs = (psi(lam) - psi(lam.sum(axis=1, keepdims=True))).T
+        total = {"weights": reference.corpus_stick_terms(gamma, u, v)}
+        total["words"] = reference.topic_terms(eta, lam)
+        for counts, phi, zeta in zip(self.counts, self.phis, self.zetas, strict=True):
+            a, b = reference.doc_sticks(counts, zeta, alpha_at_visit)
+            parts = reference.document_terms(
+                counts, logs, log_beta, alpha, phi, zeta, a, b
+            )
+            parts["assignments"] += parts.pop("sticks")
+            for name, value in parts.items():
+                total[name] = total.get(name, 0.0) + value
+        return total
+
+
+def fitted_totals(posterior, found):
+    """Totals of a batch, and the state that is best for them."""
+    totals = posterior.model.start(posterior.state, posterior.totals.topic_words)
+    absorb(totals, found.stats, keep=0.0, gain=1.0)
+    return totals, posterior.model.update(posterior.state, totals)
+
+
+def check_terms(got, expected):
+    for name, value in expected.items():
+        assert_allclose(got[name], value, rtol=1e-9, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("n_tables", [1, 2, 6])
+@pytest.mark.parametrize("n_topics", [1, 2, 5])
+def test_bound_equals_its_twin_term_by_term(n_topics, n_tables, seed):
+    rng = np.random.default_rng([seed, n_topics, n_tables])
+    posterior = make_posterior(rng, n_topics, n_tables=n_tables)
+    visited = Visited(posterior, make_counts(rng))
+    totals, state = fitted_totals(posterior, visited.found)
+    got = posterior.model.objective(state, totals)
+    alpha, gamma = state.doc_concentration, state.corpus_concentration
+    at = posterior.state.doc_concentration
+    eta = state.topic_word_prior
+    check_terms(got, visited.terms(alpha, gamma, eta, at, state.by_stick))
+    assert_allclose(got["doc_concentration"], 0.5 * np.log(alpha) - 2.0 * alpha)
+    assert_allclose(got["corpus_concentration"], np.log(gamma) - 0.5 * gamma)
+
+
+@pytest.mark.parametrize("name", ["tables", "table_entropy", "entropy", "n_docs"])
+def test_the_check_of_terms_tells_a_wrong_statistic(name, seed):
+    rng = np.random.default_rng(seed)
+    posterior = make_posterior(rng)
+    visited = Visited(posterior, make_counts(rng))
+    totals, state = fitted_totals(posterior, visited.found)
+    setattr(totals, name, 1.001 * getattr(totals, name))
+    got = posterior.model.objective(state, totals)
+    alpha, gamma = state.doc_concentration, state.corpus_concentration
+    at, eta = posterior.state.doc_concentration, state.topic_word_prior
+    expected = visited.terms(alpha, gamma, eta, at, state.by_stick)
+    with pytest.raises(AssertionError):
+        check_terms(got, expected)
+
+
+def test_bound_of_frozen_topics_is_that_of_their_divergence(seed):
+    """The bound of documents under fixed topics, against the definition."""
+    rng = np.random.default_rng(seed)
+    posterior = make_posterior(rng)
+    state, words = posterior.state, posterior.totals.topic_words
+    visited = Visited(posterior, make_counts(rng))
+    got = posterior.model.bound(state, words, visited.found.stats)
+    lam = state.topic_word_prior + words.dense().T
+    logs = psi(lam) - psi(lam.sum(axis=1, keepdims=True))
+    topics = reference.topic_counts(visited.counts, visited.zetas, visited.phis)
+    expected = (topics * logs).sum()
+    expected += reference.topic_terms(state.topic_word_prior, lam)
+    assert_allclose(got["words"], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_updates_never_lower_the_bound(case, seed):
+    rng = np.random.default_rng([seed, case])
+    posterior = make_posterior(rng)
+    model = posterior.model
+    visited = Visited(posterior, make_counts(rng))
+    totals, state = fitted_totals(posterior, visited.found)
+
+    def bound(state):
+        return sum(model.objective(state, totals).values())
+
+    last = bound(state)
+    for _ in range(5):
+        for change in (model.update, model.update_topic_prior):
+            state = change(state, totals)
+            now = bound(state)
+            assert now >= last - 1e-9 * abs(last)
+            last = now
+
+
+@pytest.mark.parametrize("case", range(4))
+@pytest.mark.parametrize("learned", [False, True])
+def test_passes_never_lower_the_bound(learned, case, seed):
+    rng = np.random.default_rng([seed, case])
+    posterior = make_posterior(rng, learned=learned)
+    X = sp.csr_array(make_counts(rng, n_docs=40))
+    with Executor(1) as executor:
+        learner = CoordinateAscent(
+            posterior, X, Visitor(LocalStop(20, 1e-3), executor), warm_up=0
+        )
+        trace = []
+        for _ in range(12):
+            learner.one_pass(Monitor(new_history()))
+            trace.append(sum(posterior.objective().values()))
+    assert np.diff(trace).min() >= -1e-9
+    assert trace[-1] > trace[0]
+
+
+def test_visits_do_not_depend_on_parts_or_blocks(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    posterior, counts = make_posterior(rng), make_counts(rng, n_docs=50)
+    expected = Visited(posterior, counts).found.stats
+    monkeypatch.setattr("skbnp.inference.tables.PART_SIZE", 7)
+    parts = Visited(posterior, counts).found
+    for name in ("tables", "table_entropy", "entropy", "log_left", "stick_offset"):
+        assert_allclose(getattr(parts.stats, name), getattr(expected, name), rtol=1e-12)
+    assert_allclose(
+        parts.stats.topic_words.values.toarray(),
+        expected.topic_words.values.toarray(),
+        rtol=1e-12,
+    )
+    assert len(parts.memory) > 1
+
+
+# Sticks -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 9])
+def test_weights_are_those_of_their_sticks(n_topics, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    state = make_posterior(rng, n_topics).state
+    order = state.by_stick
+    u, v = reference.corpus_sticks(state.tables[order], state.corpus_concentration)
+    assert_allclose(state.topic_weights[order], reference.mean_weights(u, v))
+    assert_allclose(state.log_weights[order], reference.log_weights(u, v))
+    assert_allclose(state.topic_weights.sum(), 1.0)
+
+
+def value_of_order(state, order):
+    u, v = reference.corpus_sticks(state.tables[order], state.corpus_concentration)
+    tables = state.tables[order] @ reference.log_weights(u, v)
+    return tables + reference.corpus_stick_terms(state.corpus_concentration, u, v)
+
+
+@pytest.mark.parametrize("gamma", [0.2, 1.0, 4.0, 30.0])
+def test_no_order_of_the_sticks_is_better(gamma, seed):
+    """Of those with the same last stick, where that may be worth a detour."""
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        state = make_posterior(rng, 5).state
+        state = replace(state, corpus_concentration=gamma)
+        last = state.by_stick[-1]
+        values = [
+            value_of_order(state, list(order))
+            for order in itertools.permutations(range(5))
+            if order[-1] == last or gamma <= 1.0
+        ]
+        assert value_of_order(state, state.by_stick) >= max(values) - 1e-9
+
+
+@pytest.mark.parametrize("gamma", [0.2, 1.0, 4.0, 30.0])
+def test_an_update_finds_no_worse_order_than_there_was(gamma, seed):
+    rng, kept = np.random.default_rng(seed), set()
+    for _ in range(100):
+        posterior = make_posterior(rng, 5, learned=False)
+        state = replace(posterior.state, corpus_concentration=gamma)
+        stats = replace(posterior.totals, tables=state.tables * rng.gamma(3.0, 0.3, 5))
+        new = posterior.model.update(state, stats)
+        value = value_of_order(new, new.by_stick)
+        assert value >= value_of_order(new, state.by_stick) - 1e-9
+        assert value >= value_of_order(new, new.order) - 1e-9
+        kept.add(bool(new.by_stick[-1] == new.order[-1]))
+    assert kept == ({True} if gamma <= 1.0 else {True, False})
+
+
+def test_natural_gradients_are_fisher_inverse_times_gradient(seed):
+    """Eqs. (22) to (24): what a step of online learning adds, by finite differences."""
+    rng = np.random.default_rng(seed)
+    posterior = make_posterior(rng, learned=False)
+    model, state = posterior.model, posterior.state
+    state = replace(state, tables=np.sort(state.tables)[::-1].copy())
+    posterior.state, scale, step = state, 7.0, 0.3
+    visited = Visited(posterior, make_counts(rng))
+    stats = visited.found.stats
+    gamma, eta = state.corpus_concentration, state.topic_word_prior
+
+    def bound(lam, u, v):
+        """Terms in which topics and sticks occur, for a corpus `scale` times that."""
+        logs = psi(lam) - psi(lam.sum(axis=1, keepdims=True))
+        rows = stats.topic_words
+        counts = np.zeros(lam.shape)
+        counts[:, rows.words] = rows.values.toarray().T
+        value = scale * (counts * logs).sum() + reference.topic_terms(eta, lam)
+        value += scale * stats.tables @ reference.log_weights(u, v)
+        return value + reference.corpus_stick_terms(gamma, u, v)
+
+    def gradient(function, x):
+        moved = np.zeros_like(x)
+        for index in np.ndindex(*x.shape):
+            h = 1e-5 * x[index]
+            up, down = x.copy(), x.copy()
+            up[index] += h
+            down[index] -= h
+            moved[index] = (function(up) - function(down)) / (2.0 * h)
+        return moved
+
+    def fisher(x):
+        """Of a Dirichlet distribution."""
+        from scipy.special import polygamma
+
+        return np.diag(polygamma(1, x)) - polygamma(1, x.sum())
+
+    lam = eta + posterior.totals.topic_words.dense().T
+    u, v = reference.corpus_sticks(state.tables, gamma)
+    by_topics = gradient(lambda x: bound(x, u, v), lam)
+    by_u = gradient(lambda x: bound(lam, x, v), u)
+    by_v = gradient(lambda x: bound(lam, u, x), v)
+    new = model.blend(state, model.update(state, stats, scale), step)
+    absorb(posterior.totals, stats, keep=1.0 - step, gain=step * scale)
+    new_lam = eta + posterior.totals.topic_words.dense().T
+    for row in range(len(lam)):
+        expected = step * np.linalg.solve(fisher(lam[row]), by_topics[row])
+        assert_allclose(new_lam[row] - lam[row], expected, rtol=1e-4, atol=1e-5)
+    # Sticks keep their order here: u = 1 + m, v = gamma + what is behind.
+    new_u, new_v = reference.corpus_sticks(new.tables, gamma)
+    for k in range(len(u)):
+        information = fisher(np.array([u[k], v[k]]))
+        expected = step * np.linalg.solve(information, [by_u[k], by_v[k]])
+        moved = [new_u[k] - u[k], new_v[k] - v[k]]
+        assert_allclose(moved, expected, rtol=1e-4, atol=1e-5)
+
+
+# Evidence -----------------------------------------------------------------------------
+
+
+def log_evidence(docs, n_words, n_topics, n_tables, alpha, gamma, eta):
+    """Of the truncated model, summed over all topics of tables and tables of words."""
+
+    def sticks(counts, concentration):
+        behind = reference.later(counts)
+        ahead = 1.0 + counts[:-1]
+        return (np.log(concentration) + betaln(ahead, concentration + behind)).sum()
+
+    words = np.concatenate(docs)
+    doc_of = np.repeat(np.arange(len(docs)), [len(doc) for doc in docs])
+    values = []
+    for served in itertools.product(range(n_topics), repeat=len(docs) * n_tables):
+        served = np.reshape(served, (len(docs), n_tables))
+        prior = sticks(np.bincount(served.ravel(), minlength=n_topics) * 1.0, gamma)
+        for seats in itertools.product(range(n_tables), repeat=len(words)):
+            seats = np.array(seats)
+            value = prior
+            for doc in range(len(docs)):
+                held = np.bincount(seats[doc_of == doc], minlength=n_tables) * 1.0
+                value += sticks(held, alpha)
+            topic = served[doc_of, seats]
+            for k in range(n_topics):
+                held = np.bincount(words[topic == k], minlength=n_words)
+                value += gammaln(eta + held).sum() - gammaln(n_words * eta + held.sum())
+                value += gammaln(n_words * eta) - n_words * gammaln(eta)
+            values.append(value)
+    return logsumexp(values)
+
+
+@pytest.mark.parametrize("concentrations", [(0.4, 0.7), (1.0, 1.0), (3.0, 2.0)])
+@pytest.mark.parametrize("spoil", [False, True])
+def test_bound_is_below_the_evidence_of_the_truncated_model(
+    concentrations, spoil, seed
+):
+    """Over converged fits; a divergence of the wrong sign (the control) lifts it."""
+    alpha, gamma = concentrations
+    docs, n_words, eta = [np.array([0, 0, 1]), np.array([2, 2])], 3, 0.3
+    counts = np.array([np.bincount(doc, minlength=n_words) for doc in docs], float)
+    evidence = log_evidence(docs, n_words, 2, 2, alpha, gamma, eta)
+    best = -np.inf
+    for start in range(4):
+        rng = np.random.default_rng([seed, start])
+        posterior = make_posterior(rng, 2, n_words, learned=False, n_tables=2)
+        posterior.state = replace(
+            posterior.state,
+            doc_concentration=alpha,
+            corpus_concentration=gamma,
+            topic_word_prior=eta,
+        )
+        with Executor(1) as executor:
+            learner = CoordinateAscent(
+                posterior, sp.csr_array(counts), Visitor(EXACT, executor), warm_up=0
+            )
+            for _ in range(30):
+                learner.one_pass(Monitor(new_history()))
+        terms = posterior.model.objective(posterior.state, posterior.totals)
+        if spoil:
+            lam = eta + posterior.totals.topic_words.dense().T
+            terms["words"] -= 2.0 * reference.topic_terms(eta, lam)
+        best = max(best, sum(terms.values()))
+    assert (best < evidence) == (not spoil)
+    if not spoil:
+        assert best > evidence - 4.0  # mean field loses some, not all
+
+
+# Edits --------------------------------------------------------------------------------
+
+
+def test_merged_tables_and_words_add_up(seed):
+    rng = np.random.default_rng(seed)
+    posterior = make_posterior(rng)
+    held, tables = posterior.totals.topic_words.dense(), posterior.totals.tables.copy()
+    state, totals = posterior.model.merge(posterior.state, posterior.totals, [(1, 3)])
+    order = [0, 4, 2, 3]
+    expected = held.copy()
+    expected[:, 3] += held[:, 1]
+    assert_allclose(totals.topic_words.dense(), expected[:, order])
+    tables[3] += tables[1]
+    assert_array_equal(totals.tables, tables[order])
+    assert_array_equal(state.tables, tables[order])
+
+
+def test_dropped_topics_take_their_tables_along(seed):
+    rng = np.random.default_rng(seed)
+    posterior = make_posterior(rng)
+    tables = posterior.totals.tables.copy()
+    state, totals = posterior.model.remove(posterior.state, posterior.totals, [0, 2])
+    assert_array_equal(totals.tables, tables[[3, 1, 4]])
+    assert_array_equal(state.tables, totals.tables)
+    assert state.n_components == totals.topic_words.shape[1] == 3
