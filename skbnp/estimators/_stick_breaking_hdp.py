@@ -5,6 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import softmax
 
+from skbnp.distributions.stick_breaking import mean_weights
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.batch import Batch
 from skbnp.inference.coordinate import CoordinateAscent
@@ -111,8 +112,8 @@ class StickBreakingHDP(VariationalTopicModel):
     ----------
     components_ : ndarray of shape (n_components_, n_features)
         Variational Dirichlet parameters of the topics (lambda): expected counts of
-        each term plus `topic_word_prior_`. Topics stand in the order of their sticks,
-        that of their expected tables. Made anew at each access.
+        each term plus `topic_word_prior_`. Topics stand in the order of their expected
+        tables. Made anew at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
         Expected topics; rows sum to one. Made anew at each access.
     topic_weights_ : ndarray of shape (n_components_,)
@@ -136,7 +137,7 @@ class StickBreakingHDP(VariationalTopicModel):
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
         time), `n_components`, `elbo` (nats per token; evaluated once per pass of `fit`,
-        nan in between and in `partial_fit`), and counts of moves, all zero.
+        nan in between and in `partial_fit`), and counts of moves: none but your edits.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
@@ -168,11 +169,13 @@ class StickBreakingHDP(VariationalTopicModel):
       explain most of the document by themselves, one for each table. From equal zeta,
       as in public implementations, all tables stay alike.
     - Tables are put in the order of their tokens, topics in that of their expected
-      tables. Both raise the bound. Topics keep their ids.
+      tables; both raise the bound. The last stick, which takes what is left, may be
+      worth more to a larger one where concentrations are above one: an order is
+      changed only for a higher bound. Topics keep their ids.
     - A document is iterated in single precision, over topics that would explain a tenth
-      of a token at the least, until all of them confirm the result; the last zeta is
-      in double precision. A table of less than a hundredth of a token is left empty.
-      Probabilities of phi below 1e-9 are set to zero.
+      of a token and 0.2 % of it at the least, until all of them confirm the result; the
+      last zeta is in double precision. A table of less than a hundredth of a token is
+      left empty. Probabilities of phi below 1e-9 are set to zero.
     - Batch learning starts documents from their last visit too and keeps the better
       result, so that the bound does not fall.
     - Concentrations are learned in closed form under Gamma priors, online by averaging
@@ -345,13 +348,15 @@ class StickBreakingHDP(VariationalTopicModel):
         -------
         weights : ndarray of shape (n_samples, max_doc_components)
             Expected weights of the tables E[pi_jt]; rows sum to one. Tables with the
-            most tokens come first.
+            most tokens come first, unless the last stick is in use and another order
+            has the higher bound.
         topic_distr : ndarray of shape (n_samples, max_doc_components, n_components_)
             Topics that each table serves (phi, varphi in [1]_); they sum to one. Tables
-            that a document does not use follow the corpus.
+            that a document does not use follow the corpus. float32 if `X` is, otherwise
+            float64, as the weights.
         """
         check_is_fitted(self)
-        counts, _ = check_documents(self, X, reset=False, method="doc_components")
+        counts, dtype = check_documents(self, X, reset=False, method="doc_components")
         posterior, n_tables = self._posterior, self._posterior.model.n_tables
         state = posterior.state
         batch = Batch.from_counts(counts, state.n_components)
@@ -360,13 +365,7 @@ class StickBreakingHDP(VariationalTopicModel):
             tables = Tables.joined(list(step.visit(batch.blocks, executor)))
         tokens = tables.by_document(n_tables)
         behind = np.cumsum(tokens[:, ::-1], axis=1)[:, -2::-1]
-        taken = np.ones_like(tokens)
-        taken[:, :-1] = (1.0 + tokens[:, :-1]) / (
-            1.0 + tokens[:, :-1] + state.doc_concentration + behind
-        )
-        left = np.cumprod(1.0 - taken, axis=1)
-        weights = taken.copy()
-        weights[:, 1:] *= left[:, :-1]
+        weights = mean_weights(1.0 + tokens[:, :-1], state.doc_concentration + behind)
         shape = (len(tokens), n_tables, state.n_components)
         topics = np.broadcast_to(softmax(state.log_weights), shape).copy()
         rows = np.repeat(np.arange(len(tokens)), np.diff(tables.limits))
@@ -376,4 +375,5 @@ class StickBreakingHDP(VariationalTopicModel):
         topics[
             np.repeat(rows, n_served), np.repeat(places, n_served), tables.topics
         ] = tables.phi
-        return weights, topics[:, :, state.order]
+        topics = topics[:, :, state.order]
+        return weights.astype(dtype, copy=False), topics.astype(dtype, copy=False)

@@ -18,6 +18,7 @@ from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.online import advance
 from skbnp.inference.posterior import Posterior, Visitor, per_token
@@ -340,8 +341,8 @@ class VariationalTopicModel(
         else:
             reason = (
                 f"max_iter={self.max_iter} leaves no two passes to compare after the "
-                f"warm-up of {self.warm_up} and trials of other topics. Increase "
-                "max_iter."
+                f"warm-up of {self.warm_up} (and after trials of other topics, where "
+                "there are any). Increase max_iter."
             )
         warnings.warn(reason, ConvergenceWarning, stacklevel=4)
 
@@ -369,15 +370,17 @@ class VariationalTopicModel(
             If an id is unknown or repeated, or there are fewer than two.
         """
         target, *sources = self._check_ids(ids, at_least=2)
-        for source in sources:
-            apply(Merge([(source, target)]), self._posterior)
-        return self._publish_edits()
+        with commit():
+            for source in sources:
+                apply(Merge([(source, target)]), self._posterior)
+            return self._publish_edits()
 
     def drop_components(self, ids):
         """Drop topics of a fitted model.
 
-        Their counts are forgotten, their weights go to the topics not represented. The
-        end of each is recorded in `lineage_`.
+        Their counts are forgotten, their weights go to the topics not represented, or
+        to the others where all topics are. The end of each is recorded in `lineage_`.
+        Until the next pass `elbo_` is a rough figure.
 
         Parameters
         ----------
@@ -397,8 +400,9 @@ class VariationalTopicModel(
         dropped = self._check_ids(ids, at_least=1)
         if len(dropped) == self.n_components_:
             raise ValueError("ids must leave at least one topic.")
-        apply(Remove(dropped), self._posterior)
-        return self._publish_edits()
+        with commit():
+            apply(Remove(dropped), self._posterior)
+            return self._publish_edits()
 
     def _check_ids(self, ids, at_least: int) -> list[int]:
         check_is_fitted(self)

@@ -84,12 +84,13 @@ class Batch:
 
     def parts(self, size: int) -> Iterator["Batch"]:
         """Yield blocks that go together, of about so many stored counts."""
-        taken: list[Block] = []
+        taken, n_counts = list[Block](), 0
         for block in self.blocks:
             taken.append(block)
-            if sum(len(one.counts) for one in taken) >= size:
+            n_counts += len(block.counts)
+            if n_counts >= size:
                 yield self._part(taken)
-                taken = []
+                taken, n_counts = [], 0
         if taken:
             yield self._part(taken)
 

@@ -26,7 +26,7 @@ PART_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Tables in use in some documents, largest first."""
+    """Tables in use in some documents, as `infer_tables` finds them."""
 
     limits: NDArray[np.int32]  # (n_docs + 1,) of the documents in `tokens`
     tokens: Array  # (n_used,) n_jt
@@ -133,6 +133,7 @@ class TableStep:
             posterior.state,
             WordRows(batch.words, sums),
             tables.by_document(self.n_tables)[batch.n_tokens > 0.0],
+            len(tables.tokens),
             (tables.topics, tables.phi),
             entropy,
         )
@@ -145,7 +146,9 @@ class TableStep:
         starts: list[Tables | None] = [None] * len(blocks)
         if self.remembered is not None:
             starts[:] = self.remembered[first : first + len(blocks)]
-        return executor.map(self._run, list(zip(blocks, starts, strict=True)))
+        # Another process needs the memory of its block alone.
+        step = replace(self, remembered=None)
+        return executor.map(step._run, list(zip(blocks, starts, strict=True)))
 
     def _run(self, work: tuple[Block, Tables | None]) -> Tables:
         block, start = work

@@ -5,7 +5,7 @@ The loops are in src/tables.c, in versions for several instruction sets.
 
 import numpy as np
 
-from libc.math cimport INFINITY, exp, fmin, lgamma, log
+from libc.math cimport INFINITY, exp, fmin, log
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -14,12 +14,17 @@ cdef extern from "src/special.h" nogil:
     double log_gamma(double x, double *digamma)
 
 cdef extern from "src/tables.h" nogil:
-    size_t skbnp_seat_work(size_t n, size_t n_tables, size_t n_topics)
+    void skbnp_log_sticks(
+        ptrdiff_t n_used, ptrdiff_t n_tables, const float *tokens, double scale,
+        double concentration, double *log_pi,
+    )
+    size_t skbnp_seat_work(size_t n, size_t n_seats, size_t n_topics)
     ptrdiff_t skbnp_seat(
         ptrdiff_t n, const int32_t *words, const float *counts, ptrdiff_t n_topics,
         ptrdiff_t stride, const float *logs, const float *log_beta,
         double concentration, ptrdiff_t n_tables, ptrdiff_t n_start, float *served,
-        float *tokens, float *work, ptrdiff_t max_iter, float tol, float least,
+        float *tokens, float *work, double *exact, ptrdiff_t max_iter, float tol,
+        float least,
     )
     double skbnp_settle(
         ptrdiff_t n, const int32_t *words, const double *counts, ptrdiff_t n_topics,
@@ -47,40 +52,19 @@ EMPTY, SUPPORT = 1e-2, 1e-9
 MARGIN = 2e-6
 
 
-cdef void _log_sticks(
-    Py_ssize_t n_used, Py_ssize_t n_tables, const float *tokens, double scale,
-    double concentration, double *log_pi,
-) noexcept nogil:
-    """E log pi_t of the first tables, given the tokens at each (to be divided)."""
-    cdef double behind = 0.0, left = 0.0, a, b, psi_a, psi_b, psi_all
-    cdef Py_ssize_t t
-    for t in range(n_used):
-        behind += tokens[t] / scale
-    for t in range(n_used):
-        behind -= tokens[t] / scale
-        if t == n_tables - 1:
-            log_pi[t] = left
-            return
-        a, b = 1.0 + tokens[t] / scale, concentration + max(behind, 0.0)
-        log_gamma(a, &psi_a)
-        log_gamma(b, &psi_b)
-        log_gamma(a + b, &psi_all)
-        log_pi[t] = left + psi_a - psi_all
-        left += psi_b - psi_all
-
-
 cdef double _stick_bound(
     Py_ssize_t n_used, Py_ssize_t n_tables, const double *tokens, double concentration
 ) noexcept nogil:
     """Sum over the sticks but the last of log alpha + lnB(1 + n_t, alpha + n_>t)."""
-    cdef double behind = 0.0, bound = 0.0, a, b
+    cdef double behind = 0.0, bound = 0.0, a, b, digamma
     cdef Py_ssize_t t
     for t in range(n_used):
         behind += tokens[t]
     for t in range(min(n_used, n_tables - 1)):  # an empty table adds nothing
         behind -= tokens[t]
         a, b = 1.0 + tokens[t], concentration + max(behind, 0.0)
-        bound += log(concentration) + lgamma(a) + lgamma(b) - lgamma(a + b)
+        bound += log(concentration) + log_gamma(a, &digamma)
+        bound += log_gamma(b, &digamma) - log_gamma(a + b, &digamma)
     return bound
 
 
@@ -105,7 +89,8 @@ def infer_tables(
         zeta_wt ~ exp(E log pi_t + sum_k phi_tk E_wk),
 
     until sum_t |change of n_t| < tol times the tokens of the document, or `max_iter`
-    times; tables are put in the order of their tokens. Iterations leave out topics that
+    times; tables are put in the order of their tokens, unless the last stick is in use and
+    another order is better. Iterations leave out topics that
     do not matter to the document; one over all topics must confirm the result. They run
     in single precision, the last zeta in double precision. Tables of less than a
     hundredth of a token are empty: none is seated there, and phi is
@@ -138,6 +123,7 @@ def infer_tables(
     cdef Py_ssize_t longest = 0, put = 0, placed = 0, room = 0, n_start, best_used = 0
     cdef double n_tokens, scale, best, bound, margin = MARGIN
     cdef double top = -INFINITY, rest = 0.0, empty = EMPTY, support = SUPPORT
+    cdef Py_ssize_t n_seats = min(n_tables, n_topics)  # that can be in use
     cdef double *held_phi = NULL
     cdef int32_t *held_topics = NULL
     cdef bint failed = False, goes_on = remembered is not None
@@ -148,9 +134,9 @@ def infer_tables(
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
     tables = np.zeros(n_docs + 1, dtype=np.int32)
-    tokens = np.empty(n_docs * n_tables)
-    limits = np.zeros(n_docs * n_tables + 1, dtype=np.intp)
-    zeta = np.empty(counts.shape[0] * n_tables)
+    tokens = np.empty(n_docs * n_seats)
+    limits = np.zeros(n_docs * n_seats + 1, dtype=np.intp)
+    zeta = np.empty(counts.shape[0] * n_seats)
     if longest == 0:
         nothing = np.zeros(0)
         return (
@@ -159,27 +145,29 @@ def infer_tables(
     cdef int32_t[::1] ends = tables
     cdef double[::1] n_t = tokens, all_zeta = zeta
     cdef Py_ssize_t[::1] edges = limits
+    cdef int32_t[::1] topics_out
+    cdef double[::1] phi_out
     cdef const int32_t[::1] old_tables, old_topics
     cdef const double[::1] old_tokens, old_phi
     cdef const Py_ssize_t[::1] old_limits
     if goes_on:
         old_tables, old_tokens, old_limits, old_topics, old_phi = remembered[:5]
     # In single precision: counts, log beta, the tables of a start and what they need.
-    cdef Py_ssize_t size = n_tables * n_topics
+    cdef Py_ssize_t size = n_seats * n_topics
     cdef float[::1] space = np.empty(
-        longest + n_topics + size + n_tables
-        + skbnp_seat_work(longest, n_tables, n_topics), dtype=np.float32,
+        longest + n_topics + size + n_seats
+        + skbnp_seat_work(longest, n_seats, n_topics), dtype=np.float32,
     )
     cdef float *scaled = &space[0]
     cdef float *beta = scaled + longest
     cdef float *served = beta + n_topics
     cdef float *seated = served + size
-    cdef float *work = seated + n_tables
+    cdef float *work = seated + n_seats
     # Two results: limits, topics; phi, tokens, zeta.
-    cdef Py_ssize_t[:, ::1] two_limits = np.empty((2, n_tables + 1), dtype=np.intp)
+    cdef Py_ssize_t[:, ::1] two_limits = np.empty((2, n_seats + 1), dtype=np.intp)
     cdef int32_t[:, ::1] two_topics = np.empty((2, size), dtype=np.int32)
-    cdef double[:, ::1] two = np.empty((2, size + n_tables + longest * n_tables))
-    cdef double[::1] sticks = np.empty(n_tables)
+    cdef double[:, ::1] two = np.empty((2, size + n_seats + longest * n_seats))
+    cdef double[::1] sticks = np.empty(n_seats)
     cdef Py_ssize_t now = 0, kept = 1
     cdef double *log_pi = &sticks[0]
     with nogil:
@@ -220,15 +208,18 @@ def infer_tables(
                             served[t * n_topics + old_topics[s]] = <float>old_phi[s]
                 n_used = skbnp_seat(
                     n, &words[begin], scaled, n_topics, stride, &logs[0, 0], beta,
-                    concentration, n_tables, n_start, served, seated, work, max_iter,
+                    concentration, n_tables, n_start, served, seated, work, log_pi,
+                    max_iter,
                     <float>(tol * n_tokens * scale),
                     <float>((support if start else empty) * fmin(1.0, n_tokens) * scale),
                 )
-                _log_sticks(n_used, n_tables, seated, scale, concentration, log_pi)
+                skbnp_log_sticks(
+                    n_used, n_tables, seated, scale, concentration, log_pi
+                )
                 bound = skbnp_settle(
                     n, &words[begin], &counts[begin], n_topics, stride, &logs[0, 0],
                     &log_beta[0], n_used, served, support, log_pi, &two_limits[now, 0],
-                    &two_topics[now, 0], &two[now, 0], &two[now, size + n_tables],
+                    &two_topics[now, 0], &two[now, 0], &two[now, size + n_seats],
                     &two[now, size],
                 )
                 bound += _stick_bound(n_used, n_tables, &two[now, size], concentration)
@@ -255,20 +246,21 @@ def infer_tables(
             put += n_used
             ends[doc + 1] = ends[doc] + <int32_t>best_used
             memcpy(
-                &all_zeta[placed], &two[kept, size + n_tables],
+                &all_zeta[placed], &two[kept, size + n_seats],
                 n * best_used * sizeof(double),
             )
             placed += n * best_used
-    topics, phi = np.empty(put, dtype=np.int32), np.empty(put)
-    cdef int32_t[::1] topics_out = topics
-    cdef double[::1] phi_out = phi
-    if put and not failed:
-        memcpy(&topics_out[0], held_topics, put * sizeof(int32_t))
-        memcpy(&phi_out[0], held_phi, put * sizeof(double))
-    free(held_phi)
-    free(held_topics)
-    if failed:
-        raise MemoryError
+    try:
+        if failed:
+            raise MemoryError
+        topics, phi = np.empty(put, dtype=np.int32), np.empty(put)
+        topics_out, phi_out = topics, phi
+        if put:
+            memcpy(&topics_out[0], held_topics, put * sizeof(int32_t))
+            memcpy(&phi_out[0], held_phi, put * sizeof(double))
+    finally:
+        free(held_phi)
+        free(held_topics)
     used = tables[n_docs]
     return (
         tables, tokens[:used].copy(), limits[: used + 1].copy(), topics, phi,
@@ -344,8 +336,8 @@ def log_weights(
 ):
     """Log weights of some words, minus the largest of each, in single precision.
 
-    psi(eta + S) - norm, or log(eta + S) - norm for the mean. Columns behind the topics
-    are zero.
+    psi(eta + S) - norm, or log(eta + S) - norm for the mean, eta at least 1e-18. Columns
+    behind the topics are zero.
     """
     cdef Py_ssize_t n_topics = norm.shape[0], i
     if not n_topics <= held.shape[1] or not n_topics <= table.shape[1]:

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp, psi
 
+from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.models import topics
 from skbnp.models.statistics import WordTopics, remaining
@@ -43,6 +44,16 @@ from skbnp.models.topics import HIGHEST, LOWEST
 __all__ = ["StickHDP", "StickState", "StickStats"]
 
 Array = NDArray[np.float64]
+
+#: Statistics without an entry per topic.
+DOCUMENT_SUMS = (
+    "table_entropy",
+    "entropy",
+    "n_sticks",
+    "log_left",
+    "stick_offset",
+    "n_tokens",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +93,12 @@ class StickState:
     @property
     def topic_weights(self) -> Array:
         """E[beta_k], products of means, (K,)."""
-        u, v = self.sticks()
-        taken = np.append(u / (u + v), 1.0)
-        left = np.concatenate([[1.0], np.cumprod(v / (u + v))])
-        return self._by_column(taken * left)
+        return self._by_column(mean_weights(*self.sticks()))
 
     @property
     def log_weights(self) -> Array:
         """E[log beta_k], (K,)."""
-        u, v = self.sticks()
-        whole = psi(u + v)
-        taken = np.append(psi(u) - whole, 0.0)
-        left = np.concatenate([[0.0], np.cumsum(psi(v) - whole)])
-        return self._by_column(taken + left)
+        return self._by_column(log_weights(*self.sticks()))
 
     @property
     def doc_prior(self) -> Array:
@@ -133,7 +137,7 @@ class StickStats:
     tables: Array  # (K,) m
     table_entropy: float  # - sum phi log phi, nats
     entropy: float  # - sum n zeta log zeta, nats
-    n_docs: float  # with tokens
+    n_sticks: float  # but the last, of documents with tokens
     log_left: float  # sum_jt<T E log(1 - pi'_jt)
     stick_offset: float  # sum_jt<T lnB(a_jt, b_jt) - alpha0 E log(1 - pi'_jt)
     n_tokens: float
@@ -174,7 +178,7 @@ class StickHDP:
         run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
         """Logarithms of those weights, not clamped."""
-        eta = state.topic_word_prior
+        eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
         norm = topics.word_norm(topic_words, eta, mean=mean)
         norm = np.log(norm) if mean else norm
         return topic_words.log_weights(words, norm, eta, mean=mean, run=run)
@@ -188,6 +192,7 @@ class StickHDP:
         state: StickState,
         topic_words: Any,
         doc_tables: Array,
+        n_used: int,
         served: tuple[NDArray[np.int32], Array],
         entropy: float,
     ) -> StickStats:
@@ -201,6 +206,8 @@ class StickHDP:
             S of these documents.
         doc_tables : (n_docs, T)
             n_jt; zero at tables that are not in use.
+        n_used : int
+            Tables in use.
         served : (topics, phi)
             Of the tables in use, entry by entry.
         entropy : float
@@ -209,7 +216,7 @@ class StickHDP:
         alpha, (topic, phi) = state.doc_concentration, served
         log_beta = state.log_weights
         # A table that is not in use serves whatever the corpus does.
-        n_idle = doc_tables.size - np.count_nonzero(doc_tables)
+        n_idle = doc_tables.size - n_used
         log_prior = log_beta - logsumexp(log_beta)
         prior = np.exp(log_prior)
         behind = np.cumsum(doc_tables[:, ::-1], axis=1)[:, -2::-1]
@@ -223,7 +230,7 @@ class StickHDP:
             tables=np.bincount(topic, phi, len(prior)) + n_idle * prior,
             table_entropy=-(phi * np.log(phi)).sum() - n_idle * (prior @ log_prior),
             entropy=entropy,
-            n_docs=float(len(doc_tables)),
+            n_sticks=float(a.size),
             log_left=log_left,
             stick_offset=(logs[0] + logs[1] - logs[2]).sum() - alpha * log_left,
             n_tokens=doc_tables.sum(),
@@ -251,10 +258,10 @@ class StickHDP:
             (shape, rate), (u, v) = self.corpus_prior, state.sticks()
             left = (psi(v) - psi(u + v)).sum()
             gamma = _mode(len(u) + shape - 1.0, rate - left)
-        if self.n_tables > 1 and stats.n_docs > 0:
+        if stats.n_sticks > 0:
             shape, rate = self.doc_prior
-            n_sticks = scale * stats.n_docs * (self.n_tables - 1)
-            alpha = _mode(n_sticks + shape - 1.0, rate - scale * stats.log_left)
+            count = scale * stats.n_sticks + shape - 1.0
+            alpha = _mode(count, rate - scale * stats.log_left)
         return replace(state, corpus_concentration=gamma, doc_concentration=alpha)
 
     def blend(self, old: StickState, new: StickState, step: float) -> StickState:
@@ -304,8 +311,17 @@ class StickHDP:
     def remove(
         self, state: StickState, totals: StickStats, gone: Sequence[int]
     ) -> tuple[StickState, StickStats]:
-        """Drop topics, their tables and their counts."""
+        """Drop topics, their tables and their counts.
+
+        Sums over documents shrink with the tokens: they are those of so many fewer.
+        """
+        before = totals.topic_words.total.sum()
         totals.topic_words.drop(gone)
+        share = totals.topic_words.total.sum() / before if before > 0.0 else 1.0
+        sums: dict[str, Any] = {
+            name: share * getattr(totals, name) for name in DOCUMENT_SUMS
+        }
+        totals = replace(totals, **sums)
         return _columns(state, totals, remaining(state.n_components, gone))
 
     def objective(self, state: StickState, totals: StickStats) -> dict[str, float]:
@@ -335,11 +351,10 @@ class StickHDP:
         taken, left = psi(u) - whole, psi(v) - whole
         entropy = betaln(u, v) - (u - 1.0) * taken - (v - 1.0) * left
         sticks = np.log(gamma) + (gamma - 1.0) * left + entropy
-        n_sticks = stats.n_docs * (self.n_tables - 1)
         terms = {
             "words": words.sum(),
             "tables": stats.tables @ state.log_weights + stats.table_entropy,
-            "assignments": n_sticks * np.log(alpha)
+            "assignments": stats.n_sticks * np.log(alpha)
             + alpha * stats.log_left
             + stats.stick_offset,
             "entropy": stats.entropy,

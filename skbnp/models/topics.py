@@ -18,6 +18,7 @@ from skbnp.models.statistics import WordRows, WordTopics
 __all__ = [
     "HIGHEST",
     "LOWEST",
+    "SMALLEST_PRIOR",
     "divergence",
     "expected_log",
     "log_marginal",
@@ -30,8 +31,8 @@ Array = NDArray[np.float64]
 
 #: Range of learned concentrations and of the topic prior.
 LOWEST, HIGHEST = 1e-4, 1e4
-#: Of a topic's parameters: psi stays finite in single precision.
-SMALLEST_TOTAL = 1e-18
+#: Smallest topic prior in the document step: psi stays finite in single precision.
+SMALLEST_PRIOR = 1e-18
 #: Entries handled at a time where an expression would copy a whole (word, topic) table.
 CHUNK = 1 << 18
 
@@ -39,7 +40,7 @@ CHUNK = 1 << 18
 def word_norm(topic_words: WordTopics, eta: float, *, mean: bool) -> Array:
     """What E[log phi_kw] of a topic is lessened by, or E[phi_kw] divided by, (K,)."""
     total = topic_words.shape[0] * eta + topic_words.total
-    return total if mean else psi(np.maximum(total, SMALLEST_TOTAL))
+    return total if mean else psi(total)
 
 
 def word_weights(
@@ -57,6 +58,7 @@ def word_weights(
     in the latter. Largest entry of a row 1; shape as `weight_table` says. `run` maps
     over parts of the words.
     """
+    eta = max(eta, SMALLEST_PRIOR)
     norm = word_norm(topic_words, eta, mean=mean)
     return topic_words.weights(words, norm, eta, mean=mean, run=run)
 

@@ -131,7 +131,7 @@ def test_bound_equals_its_twin_term_by_term(n_topics, n_tables, seed):
     assert_allclose(got["corpus_concentration"], np.log(gamma) - 0.5 * gamma)
 
 
-@pytest.mark.parametrize("name", ["tables", "table_entropy", "entropy", "n_docs"])
+@pytest.mark.parametrize("name", ["tables", "table_entropy", "entropy", "n_sticks"])
 def test_the_check_of_terms_tells_a_wrong_statistic(name, seed):
     rng = np.random.default_rng(seed)
     posterior = make_posterior(rng)

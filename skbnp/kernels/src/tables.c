@@ -10,9 +10,12 @@
 #define NOWHERE -1e30f
 /* What the first topics of the tables count for at the start, the rest for the others. */
 #define FAITH 0.95f
-/* Topics that a table serves with less are left out until the next look at all topics. */
+/* Topics that a table serves less, beside the one that it serves most, are left out until
+   the next look at all topics, but for those that would explain so many tokens of the
+   document by themselves (RARE, or more of a document with many). */
 #define ACTIVE 1e-4f
 #define RARE 0.1f
+#define RARE_SHARE 2e-3f
 /* So often, at the most, all topics are looked at. */
 #define MAX_ROUNDS 4
 /* Iterations between looks at the order of the tables; so often, at the most, a new order
@@ -27,39 +30,44 @@ SKBNP_INLINE ptrdiff_t padded(ptrdiff_t n)
 
 /* phi of the topics in use and of all, their weights by word, zeta; by topic two weights
    and two numbers, by table four. */
-size_t skbnp_seat_work(size_t n, size_t n_tables, size_t n_topics)
+size_t skbnp_seat_work(size_t n, size_t n_seats, size_t n_topics)
 {
-    size_t wide = (n_tables + LANES - 1) / LANES * LANES;
+    size_t wide = (n_seats + LANES - 1) / LANES * LANES;
     size_t topics = (n_topics + LANES - 1) / LANES * LANES, words = n + LANES;
     return 2 * topics * wide + words * topics + words * wide + 4 * topics + 6 * wide;
 }
 
-/* E log pi_t of the sticks of tables with so many tokens, and nowhere behind them. */
-SKBNP_INLINE void log_sticks(ptrdiff_t n_tables, ptrdiff_t wide, const float *tokens,
-                             double concentration, ptrdiff_t n_all, float *log_pi)
+void skbnp_log_sticks(ptrdiff_t n_used, ptrdiff_t n_tables, const float *tokens,
+                      double scale, double concentration, double *log_pi)
 {
     double left = 0.0, behind = 0.0; /* E log of what is left; tokens of later tables */
-    for (ptrdiff_t t = 0; t < n_tables; t++)
-        behind += (double)tokens[t];
-    for (ptrdiff_t t = 0; t < wide; t++) {
-        double a, b, x[3], psi[3];
-        if (t >= n_tables) {
-            log_pi[t] = NOWHERE;
-            continue;
+    for (ptrdiff_t t = 0; t < n_used; t++)
+        behind += (double)tokens[t] / scale;
+    for (ptrdiff_t t = 0; t < n_used; t++) {
+        double x[3], psi[3], here = (double)tokens[t] / scale;
+        behind -= here;
+        if (t == n_tables - 1) { /* the last takes what is left */
+            log_pi[t] = left;
+            return;
         }
-        behind -= (double)tokens[t];
-        if (t == n_all - 1) { /* the last takes what is left */
-            log_pi[t] = (float)left;
-            continue;
-        }
-        a = 1.0 + (double)tokens[t];
-        b = concentration + (behind > 0.0 ? behind : 0.0);
-        x[0] = a, x[1] = b, x[2] = a + b;
+        x[0] = 1.0 + here;
+        x[1] = concentration + (behind > 0.0 ? behind : 0.0);
+        x[2] = x[0] + x[1];
         for (int i = 0; i < 3; i++)
             psi[i] = fast_log(x[i] + 8.0) + digamma_exponent(x[i]);
-        log_pi[t] = (float)(left + psi[0] - psi[2]);
+        log_pi[t] = left + psi[0] - psi[2];
         left += psi[1] - psi[2];
     }
+}
+
+/* The same in single precision, and nowhere behind the tables in use. */
+SKBNP_INLINE void log_sticks(ptrdiff_t n_used, ptrdiff_t wide, const float *tokens,
+                             double concentration, ptrdiff_t n_tables, double *exact,
+                             float *log_pi)
+{
+    skbnp_log_sticks(n_used, n_tables, tokens, 1.0, concentration, exact);
+    for (ptrdiff_t t = 0; t < wide; t++)
+        log_pi[t] = t < n_used ? (float)exact[t] : NOWHERE;
 }
 
 /* seats_wt = n_w softmax_t(log_pi_t + sum_a phi_at E_wa) over the tables, eight words at
@@ -104,7 +112,7 @@ SKBNP_INLINE float seat_words(ptrdiff_t n, const float *counts, ptrdiff_t n_used
             lanes_store(out + 7 * wide + t, s7);
         }
         for (ptrdiff_t j = 0; j < m; j++) {
-            float *row = out + j * wide, top = row[0], sum = 0.0f, factor;
+            float *row = out + j * wide, top, sum, factor;
             Lanes most = lanes_load(row), total = lanes_of(0.0f);
             for (ptrdiff_t t = LANES; t < wide; t += LANES)
                 most = lanes_max(most, lanes_load(row + t));
@@ -302,17 +310,24 @@ SKBNP_INLINE ptrdiff_t arrange(ptrdiff_t n, ptrdiff_t n_used, ptrdiff_t n_tables
     return moved ? -kept : kept;
 }
 
-/* The topics that some table serves, or that are not rare in the document, and what the tables serve of them. */
+/* The topics that some table serves, or that are not rare in the document, and what the
+   tables serve of them. `least`: a float for each table. */
 SKBNP_INLINE ptrdiff_t narrow(ptrdiff_t n_topics, ptrdiff_t n_tables, ptrdiff_t wide,
                               const float *all, const float *weight, float rare,
-                              float active, int32_t *topics, float *phi)
+                              float active, float *least, int32_t *topics, float *phi)
 {
     ptrdiff_t n_used = 0;
+    for (ptrdiff_t t = 0; t < n_tables; t++) {
+        least[t] = 0.0f;
+        for (ptrdiff_t k = 0; k < n_topics; k++)
+            least[t] = all[k * wide + t] > least[t] ? all[k * wide + t] : least[t];
+        least[t] *= active;
+    }
     for (ptrdiff_t k = 0; k < n_topics; k++) {
-        float best = weight[k] >= rare ? 1.0f : 0.0f;
+        int is_used = weight[k] >= rare;
         for (ptrdiff_t t = 0; t < n_tables; t++)
-            best = all[k * wide + t] > best ? all[k * wide + t] : best;
-        if (best < active)
+            is_used |= all[k * wide + t] > 0.0f && all[k * wide + t] >= least[t];
+        if (!is_used)
             continue;
         memcpy(phi + n_used * wide, all + k * wide, (size_t)wide * sizeof(float));
         topics[n_used++] = (int32_t)k;
@@ -360,9 +375,10 @@ ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
                      ptrdiff_t n_topics, ptrdiff_t stride, const float *logs,
                      const float *log_beta, double concentration, ptrdiff_t n_tables,
                      ptrdiff_t n_start, float *served, float *tokens, float *work,
-                     ptrdiff_t max_iter, float tol, float least)
+                     double *exact, ptrdiff_t max_iter, float tol, float least)
 {
-    ptrdiff_t full = padded(n_topics), most = padded(n_tables), wide = most, a, t, i, k;
+    ptrdiff_t seats = n_tables < n_topics ? n_tables : n_topics; /* ever in use */
+    ptrdiff_t full = padded(n_topics), most = padded(seats), wide = most, a, t, i, k;
     ptrdiff_t n_used, n_left, iteration = 0;
     float *phi = work, *all = phi + full * most, *tile = all + full * most;
     float *zeta = tile + (n + LANES) * full, *weight = zeta + (n + LANES) * most;
@@ -375,12 +391,13 @@ ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
     for (i = 0; i < n; i++)
         n_tokens += counts[i];
     rare = RARE * (n_tokens < 1.0f ? n_tokens : 1.0f);
+    rare = rare > RARE_SHARE * n_tokens ? rare : RARE_SHARE * n_tokens;
     weigh_alone(n, words, counts, n_topics, stride, logs, log_beta, weight, all);
     /* Seats at the start. */
     for (t = 0; t < most; t++)
         n_t[t] = t < n_start ? tokens[t] : 0.0f;
     if (n_start == 0) {
-        n_left = n_used = largest(n_topics, weight, n_tables, topics);
+        n_left = n_used = largest(n_topics, weight, seats, topics);
         for (a = 0; a < n_used; a++)
             for (t = 0; t < wide; t++)
                 phi[a * wide + t] = a == t ? FAITH : 0.0f;
@@ -391,15 +408,15 @@ ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
         for (k = 0; k < n_topics; k++)
             for (t = 0; t < wide; t++)
                 all[k * wide + t] = t < n_start ? served[t * n_topics + k] : 0.0f;
-        n_used = narrow(n_topics, n_left, wide, all, weight, rare, 1e-30f, topics, phi);
-        log_sticks(n_left, wide, n_t, concentration, n_tables, log_pi);
+        n_used = narrow(n_topics, n_left, wide, all, weight, rare, 0.0f, before, topics, phi);
+        log_sticks(n_left, wide, n_t, concentration, n_tables, exact, log_pi);
     }
     gather(n, words, stride, logs, n_used, topics, log_beta, tile, used_beta);
     seat_words(n, counts, n_used, tile, n_used, phi, log_pi, wide, zeta, n_t, before);
     n_left = arrange(n, n_used, n_left, n_tables, concentration, &wide, least, n_t,
                      phi, zeta, order, row);
     n_left = n_left < 0 ? -n_left : n_left;
-    log_sticks(n_left, wide, n_t, concentration, n_tables, log_pi);
+    log_sticks(n_left, wide, n_t, concentration, n_tables, exact, log_pi);
     for (int round = 0;; round++) {
         /* Look at all topics... */
         weigh_topics(n, n_topics, logs, stride, words, log_beta, wide, zeta, all);
@@ -409,7 +426,8 @@ ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
         if (round && missed(n_topics, n_left, wide, all, n_used, topics, n_t) < tol)
             break;
         /* ...and go on with those in use. */
-        n_used = narrow(n_topics, n_left, wide, all, weight, rare, ACTIVE, topics, phi);
+        n_used = narrow(n_topics, n_left, wide, all, weight, rare, ACTIVE, before,
+                        topics, phi);
         gather(n, words, stride, logs, n_used, topics, log_beta, tile, used_beta);
         while (1) {
             float change = seat_words(n, counts, n_used, tile, n_used, phi, log_pi, wide,
@@ -423,7 +441,7 @@ ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
                     is_done = iteration >= max_iter || ++sorts > MAX_SORTS;
                 }
             }
-            log_sticks(n_left, wide, n_t, concentration, n_tables, log_pi);
+            log_sticks(n_left, wide, n_t, concentration, n_tables, exact, log_pi);
             if (is_done)
                 break;
             weigh_topics(n, n_used, tile, n_used, NULL, used_beta, wide, zeta, phi);
@@ -547,10 +565,8 @@ void skbnp_log_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_to
         SKBNP_PRAGMA(omp simd reduction(max : top))
         for (ptrdiff_t k = 0; k < n_topics; k++) {
             double x = eta + scale * counts[k];
-            x = x < 1e-18 ? 1e-18 : x;
-            x = x > 1e30 ? 1e30 : x;
             work[k] = fast_log(mean ? x : x + 8.0) - norm[k];
-            work[k] += mean ? 0.0 : digamma_exponent(x);
+            work[k] += mean ? 0.0 : digamma_exponent(x < 1e30 ? x : 1e30);
             top = work[k] > top ? work[k] : top;
         }
         SKBNP_PRAGMA(omp simd)

@@ -11,8 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Floats of work space for documents of at most `n` distinct words. */
-size_t skbnp_seat_work(size_t n, size_t n_tables, size_t n_topics);
+/* E log pi_t of the sticks of n_used tables, of n_tables, with tokens[t] / scale tokens. */
+void skbnp_log_sticks(ptrdiff_t n_used, ptrdiff_t n_tables, const float *tokens,
+                      double scale, double concentration, double *log_pi);
+
+/* Floats of work space for documents of at most `n` distinct words and `n_seats` tables
+   in use, not more than tables or topics. */
+size_t skbnp_seat_work(size_t n, size_t n_seats, size_t n_topics);
 
 /* Iterate, for a document of n words with these counts,
 
@@ -24,13 +29,14 @@ size_t skbnp_seat_work(size_t n, size_t n_tables, size_t n_topics);
    With n_start = 0 the tables start from the topics that would explain the document best
    by themselves; else from n_start tables: their phi in `served`, (T, K), n_t in `tokens`.
 
-   Leaves tables with n_t >= least, n_t in falling order, phi_t by Eq. (17) over all
-   topics, in the same places; returns how many. */
+   Leaves tables with n_t >= least, n_t in falling order unless the last stick is in use
+   and another is better, phi_t by Eq. (17) over all topics, in the same places; returns
+   how many: no more than topics. `exact`: n_tables doubles. */
 ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
                      ptrdiff_t n_topics, ptrdiff_t stride, const float *logs,
                      const float *log_beta, double concentration, ptrdiff_t n_tables,
                      ptrdiff_t n_start, float *served, float *tokens, float *work,
-                     ptrdiff_t max_iter, float tol, float least);
+                     double *exact, ptrdiff_t max_iter, float tol, float least);
 
 /* In double precision, for the n_used tables that skbnp_seat left: the topics of each
    with phi_tk >= support, phi normalised over them, between the limits (n_used + 1,);

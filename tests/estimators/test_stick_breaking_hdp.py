@@ -1,0 +1,262 @@
+"""What StickBreakingHDP promises beyond the checks that all estimators share."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import linear_sum_assignment
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from skbnp import StickBreakingHDP
+from skbnp.datasets import make_bars
+from skbnp.metrics import held_out_log_likelihood, split_tokens
+
+METHODS = pytest.mark.parametrize("method", ["batch", "online"])
+
+
+@pytest.fixture(scope="module")
+def bars():
+    return make_bars(600, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def X(bars):
+    return sp.csr_array(bars.data[:500])
+
+
+@pytest.fixture(scope="module")
+def X_test(bars):
+    return sp.csr_array(bars.data[500:])
+
+
+def quiet_fit(model, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X)
+
+
+def make(method="batch", **changes):
+    settings = {"max_iter": 8, "batch_size": 100, "random_state": 0}
+    return StickBreakingHDP(25, 8, learning_method=method, **(settings | changes))
+
+
+@pytest.fixture(scope="module")
+def fitted(X):
+    return quiet_fit(make(), X)
+
+
+# Topics and their order ---------------------------------------------------------------
+
+
+def test_batch_topics_hold_every_token_once(fitted, X):
+    held = (fitted.components_ - fitted.topic_word_prior_).sum()
+    assert_allclose(held, X.sum(), rtol=1e-10)
+
+
+def check_order(hdp, X):
+    """Everything that is shown by topic stands in one order, that of their tables."""
+    posterior = hdp._posterior
+    columns = [posterior.columns[name] for name in hdp.component_ids_.tolist()]
+    tables = posterior.state.tables[columns]
+    assert (np.diff(tables) <= 0.0).all()
+    held = posterior.totals.topic_words.dense().T[columns]
+    assert_array_equal(hdp.components_, held + hdp.topic_word_prior_)
+    assert_array_equal(hdp.topic_weights_, posterior.state.topic_weights[columns])
+    # A document of one topic's words is put down to that topic.
+    most = np.argmax(held.sum(axis=1))
+    words = np.round(50 * hdp.topic_word_distr_[most])
+    assert hdp.transform(words[None]).argmax() == most
+    weights, topics = hdp.doc_components(words[None])
+    assert topics[0, weights[0].argmax()].argmax() == most
+
+
+@METHODS
+def test_topics_stand_in_the_order_of_their_tables(method, X):
+    hdp = quiet_fit(make(method, max_iter=3), X)
+    check_order(hdp, X)
+    first = hdp.component_ids_
+    if method == "online":
+        hdp.partial_fit(X[:50])
+        check_order(hdp, X)
+        assert set(hdp.component_ids_) == set(first)
+    hdp.merge_components(hdp.component_ids_[[3, 1]])
+    check_order(hdp, X)
+    hdp.drop_components(hdp.component_ids_[[0, 5]])
+    check_order(hdp, X)
+    assert hdp.n_components_ == 22
+    hdp.partial_fit(X[:50])
+    check_order(hdp, X)
+
+
+def test_the_check_of_order_tells_another_order(X):
+    hdp = quiet_fit(make(max_iter=3), X)
+    hdp.component_ids_ = hdp.component_ids_[::-1]
+    with pytest.raises(AssertionError):
+        check_order(hdp, X)
+
+
+def test_weights_leave_nothing_over(fitted):
+    assert_allclose(fitted.topic_weights_.sum(), 1.0)
+    assert (fitted.topic_weights_ > 0.0).all()
+
+
+@METHODS
+def test_most_bars_are_found(method, X, bars):
+    hdp = StickBreakingHDP(
+        40, 8, learning_method=method, topic_word_prior=0.1, batch_size=100, max_iter=15
+    )
+    hdp = quiet_fit(hdp.set_params(random_state=0, learning_offset=1.0), X)
+    distance = np.abs(bars.topic_word_distr[:, None] - hdp.topic_word_distr_[None])
+    distance = distance.sum(axis=2) / 2
+    pairs = linear_sum_assignment(distance)
+    assert (distance[pairs] < 0.3).sum() >= 15
+
+
+# Tables of documents ------------------------------------------------------------------
+
+
+def test_tables_are_distributions(fitted, X_test):
+    weights, topics = fitted.doc_components(X_test)
+    assert weights.shape == (100, 8)
+    assert topics.shape == (100, 8, 25)
+    assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
+    assert_allclose(topics.sum(axis=2), 1.0, rtol=1e-12)
+
+
+def test_tables_of_a_document_explain_it_as_its_topics_do(fitted, X_test):
+    """Two ways to the topics of a document; bars tell topics apart."""
+    weights, topics = fitted.doc_components(X_test)
+    through_tables = (weights[:, :, None] * topics).sum(axis=1)
+    direct = fitted.transform(X_test)
+    assert np.abs(through_tables - direct).sum(axis=1).mean() < 0.35
+    shuffled = through_tables[::-1]
+    assert np.abs(shuffled - direct).sum(axis=1).mean() > 0.8
+
+
+def test_tables_of_an_empty_document_follow_the_corpus(fitted):
+    weights, topics = fitted.doc_components(np.zeros((2, 100)))
+    alpha = fitted.doc_concentration_
+    left = (alpha / (1.0 + alpha)) ** np.arange(8)
+    assert_allclose(weights[0, :-1], left[:-1] / (1.0 + alpha))
+    assert_allclose(weights[0, -1], left[-1])
+    assert_array_equal(topics[0], topics[1])
+    assert_array_equal(topics[0, 0], topics[0, 7])
+    assert (np.diff(topics[0, 0]) < 1e-3).all()
+
+
+def test_tables_do_not_depend_on_other_documents(fitted, X_test):
+    weights, topics = fitted.doc_components(X_test)
+    for row in (0, 17, 99):
+        alone, served = fitted.doc_components(X_test[[row]])
+        assert_array_equal(alone[0], weights[row])
+        assert_array_equal(served[0], topics[row])
+
+
+def test_tables_need_a_fit(X):
+    with pytest.raises(NotFittedError):
+        make().doc_components(X)
+
+
+# Bound and prediction -----------------------------------------------------------------
+
+
+def test_bound_of_the_training_data_is_that_of_the_trace(fitted, X):
+    """Documents start afresh under the topics that they made, and may end elsewhere."""
+    assert fitted.elbo(X) == pytest.approx(fitted.elbo_, abs=1e-2)
+    assert_allclose(fitted.elbo(X), sum(fitted.elbo_terms(X).values()), rtol=1e-12)
+
+
+def test_terms_have_names(fitted, X):
+    names = ["words", "tables", "assignments", "entropy", "weights"]
+    names += ["doc_concentration", "corpus_concentration"]
+    assert list(fitted.elbo_terms(X)) == names
+    fixed = quiet_fit(make(learn_priors=False, max_iter=2), X)
+    assert list(fixed.elbo_terms(X)) == names[:5]
+
+
+def test_score_is_that_of_the_expected_dirichlet(fitted, X_test):
+    """The metric of the paper: a mixture with the Dirichlet prior alpha E[beta]."""
+    prior = fitted.doc_concentration_ * fitted.topic_weights_
+    expected = held_out_log_likelihood(
+        fitted.topic_word_distr_, prior, *split_tokens(X_test)
+    )
+    assert fitted.score(X_test) == pytest.approx(expected, rel=1e-12)
+
+
+@METHODS
+def test_priors_stay_unless_they_are_learned(X, method):
+    given = {
+        "doc_concentration": 0.7,
+        "corpus_concentration": 2.5,
+        "topic_word_prior": 0.2,
+    }
+    hdp = quiet_fit(make(method, learn_priors=False, max_iter=2, **given), X)
+    assert {name: getattr(hdp, f"{name}_") for name in given} == given
+    hdp = quiet_fit(make(method, learn_priors=True, max_iter=2, **given), X)
+    for name, value in given.items():
+        assert getattr(hdp, f"{name}_") != value
+
+
+def test_more_tables_than_topics_are_allowed(X):
+    hdp = quiet_fit(make(max_iter=2).set_params(max_components=3), X)
+    weights, topics = hdp.doc_components(X[:4])
+    assert weights.shape == (4, 8)
+    assert topics.shape == (4, 8, 3)
+
+
+def test_warm_up_leads_to_a_higher_score_on_news(corpus):
+    X = corpus("ap")
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    train, test = X[order[200:1000]], X[order[:200]]
+    hdp = StickBreakingHDP(50, batch_size=100, max_iter=8, random_state=0)
+    warm, cold = (
+        hdp.set_params(warm_up=passes).fit(train).score(test) for passes in (4, 0)
+    )
+    assert warm > cold + 0.05
+
+
+# Extremes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eta", [1e-100, 1e-21, 1e-5, 1e10])
+@pytest.mark.parametrize("size", [1.0, 1e-30, 1e26, 1e40])
+def test_the_bound_does_not_fall_for_any_prior_and_weight(eta, size, X):
+    """Topics may be exactly empty, and counts beyond single precision."""
+    hdp = make(topic_word_prior=eta, warm_up=4, max_iter=9, tol=0, learn_priors=False)
+    elbo = np.array(quiet_fit(hdp, size * X[:150]).history_["elbo"][4:])
+    scale = max(1.0, np.abs(elbo).max())
+    assert (np.diff(elbo) >= -1e-9 * scale).all()
+    assert np.isfinite(hdp.transform(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_the_smallest_counts_have_whole_tables():
+    hdp = quiet_fit(make(max_iter=3), np.full((6, 4), 5e-324))
+    assert_allclose(hdp._posterior.totals.tables.sum(), 6 * 8)
+
+
+def test_another_truncation_of_documents_leaves_the_bound_that_it_was(X):
+    hdp = quiet_fit(make("online", max_iter=3), X)
+    before = hdp._posterior.objective()
+    hdp.set_params(max_doc_components=40)
+    model = hdp._make_model()
+    posterior = hdp._posterior
+    after = model.objective(posterior.state, posterior.totals)
+    for name, value in before.items():
+        assert after[name] / posterior.totals.n_tokens == pytest.approx(value)
+    hdp.partial_fit(X[:100])
+    assert hdp.doc_components(X[:3])[0].shape == (3, 40)
+
+
+def test_dropping_topics_does_not_raise_the_bound(X):
+    hdp = quiet_fit(make(max_iter=6), X)
+    before = hdp.elbo_
+    hdp.drop_components(hdp.component_ids_[1:12])
+    assert hdp.elbo_ < before + 0.1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tables_have_the_type_of_the_data(fitted, X_test, dtype):
+    assert [a.dtype for a in fitted.doc_components(X_test.astype(dtype))] == [dtype] * 2
