@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from checks.estimators import EVALUATIONS, every_estimator, every_method, fresh
+from checks.estimators import (
+    EVALUATIONS,
+    every_estimator,
+    every_method,
+    fresh,
+    size_name,
+)
 from checks.states import assert_same, learned, snapshot
 from skbnp import HDP
 
@@ -128,7 +134,7 @@ def test_clone_learns_the_same_bits(fitted, counts):
 
 @every_estimator()
 def test_parameters_set_before_fit_equal_those_of_the_constructor(estimator, counts):
-    changes = {"n_components": 3, "topic_word_prior": 0.2, "max_iter": 2}
+    changes = {size_name(estimator): 3, "topic_word_prior": 0.2, "max_iter": 2}
     one = fresh(estimator, **changes).fit(counts)
     two = type(estimator)().set_params(**estimator.get_params())
     two.set_params(**{n: v for n, v in changes.items() if n in two.get_params()})
@@ -211,14 +217,18 @@ def test_more_passes_of_batch_learning_never_give_a_worse_bound(
 def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(
     estimator, start, counts
 ):
-    """Topics go on; documents start afresh, and may end in another optimum."""
+    """Topics go on; documents start afresh, and may end in another optimum.
+
+    So a fit may begin a little below the end of the one before, but above its begin:
+    from new topics it would begin at the same bound again.
+    """
     estimator.set_params(max_iter=5, warm_up=0, warm_start=True, random_state=start)
     for _ in range(4):
         estimator.fit(counts)
     trace = np.array(estimator.history_["elbo"])
     for begin in range(0, 20, 5):
         check_bound_never_falls(trace[begin : begin + 5])
-    assert np.diff(trace).min() > -5e-3
+    assert (np.diff(trace[::5]) > 1e-3).all()
 
 
 @every_estimator()
