@@ -222,7 +222,7 @@ def stream(options):
         model.partial_fit(counts[order[begin:end]])
         terms = top_terms(model, names, n=8)
         words = dict(zip(model.component_ids_.tolist(), terms, strict=True))
-        snapshots.append((end, int(years[order[end - 1]]), words))
+        snapshots.append((int(end), int(years[order[end - 1]]), words))
     rows = []
     for name in model.component_ids_[:2].tolist():
         for n_docs, year, words in snapshots:
