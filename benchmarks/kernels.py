@@ -4,7 +4,8 @@
 
 Both get the same topics, the same float64 counts and the same prior, so that they solve
 the same problem; the bound says how well. scikit-learn runs to its own default
-tolerance; ours ends where the change per document is as small.
+tolerance; ours ends where the change per document is half of it, so that its bound is
+not lower.
 """
 
 import argparse
@@ -35,7 +36,7 @@ CASES = [
     ("nips", 500, False, 3),
 ]
 TEST_SHARE = {"ap": 0.1, "nips": 0.2}
-N_DOCS, ETA = 1000, 0.05
+N_DOCS, ETA, SHARE_OF_TOL = 1000, 0.05, 0.5
 
 
 def topics_of(counts, n_topics, is_trained):
@@ -100,7 +101,7 @@ def run(name, n_topics, is_trained, target, n_runs):
     X, prior = sp.csr_array(train[:N_DOCS]), 1.0 / n_topics
     lda, posterior = make_theirs(components, prior), make_ours(components, prior)
     # scikit-learn's mean change is over topics, per document.
-    tol = lda.mean_change_tol * n_topics / X.sum(axis=1).mean()
+    tol = SHARE_OF_TOL * lda.mean_change_tol * n_topics / X.sum(axis=1).mean()
     seconds = np.empty((n_runs, 2))
     for number in range(n_runs):
         begin = time.process_time()
@@ -127,8 +128,8 @@ def run(name, n_topics, is_trained, target, n_runs):
 READING = """
 `transform` of 1000 documents, one thread, processor time, medians of runs side by side
 ("least" is the smallest ratio); the bound of the documents is in nats per token, higher
-is better. Both stop when a document's expected counts change, on average over its
-topics, by less than 0.001. With random topics this is the first epoch of a fit.
+is better. scikit-learn stops when a document's expected counts change, on average
+over its topics, by less than 0.001, ours at half of that. With random topics this is the first epoch of a fit.
 """
 
 
