@@ -129,7 +129,8 @@ READING = """
 `transform` of 1000 documents, one thread, processor time, medians of runs side by side
 ("least" is the smallest ratio); the bound of the documents is in nats per token, higher
 is better. scikit-learn stops when a document's expected counts change, on average
-over its topics, by less than 0.001, ours at half of that. With random topics this is the first epoch of a fit.
+over its topics, by less than 0.001, ours at half of that. With random topics this is
+the first epoch of a fit.
 """
 
 
