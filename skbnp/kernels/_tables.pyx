@@ -45,8 +45,8 @@ cdef extern from "src/tables.h" nogil:
         const double *norm, double eta, int mean, double *work, float *table,
     )
 
-#: A table with fewer tokens (times the document's, if less than one) is empty, unless it
-#: is remembered: then it stays as long as that is more than rounding.
+#: A table with fewer tokens (times the document's, if less than one) is empty, unless
+#: it is remembered: then it stays as long as that is more than rounding.
 EMPTY, SUPPORT = 1e-2, 1e-9
 #: Nats per token by which another start must be better, as for other documents.
 MARGIN = 2e-6
@@ -89,8 +89,8 @@ def infer_tables(
         zeta_wt ~ exp(E log pi_t + sum_k phi_tk E_wk),
 
     until sum_t |change of n_t| < tol times the tokens of the document, or `max_iter`
-    times; tables are put in the order of their tokens, unless the last stick is in use and
-    another order is better. Iterations leave out topics that
+    times; tables are put in the order of their tokens, unless the last stick is in use
+    and another order is better. Iterations leave out topics that
     do not matter to the document; one over all topics must confirm the result. They run
     in single precision, the last zeta in double precision. Tables of less than a
     hundredth of a token are empty: none is seated there, and phi is
@@ -211,7 +211,9 @@ def infer_tables(
                     concentration, n_tables, n_start, served, seated, work, log_pi,
                     max_iter,
                     <float>(tol * n_tokens * scale),
-                    <float>((support if start else empty) * fmin(1.0, n_tokens) * scale),
+                    <float>(
+                        (support if start else empty) * fmin(1.0, n_tokens) * scale
+                    ),
                 )
                 skbnp_log_sticks(
                     n_used, n_tables, seated, scale, concentration, log_pi
@@ -336,8 +338,8 @@ def log_weights(
 ):
     """Log weights of some words, minus the largest of each, in single precision.
 
-    psi(eta + S) - norm, or log(eta + S) - norm for the mean, eta at least 1e-18. Columns
-    behind the topics are zero.
+    psi(eta + S) - norm, or log(eta + S) - norm for the mean, eta at least 1e-18.
+    Columns behind the topics are zero.
     """
     cdef Py_ssize_t n_topics = norm.shape[0], i
     if not n_topics <= held.shape[1] or not n_topics <= table.shape[1]:
