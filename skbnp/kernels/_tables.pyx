@@ -152,6 +152,7 @@ def infer_tables(
     cdef const Py_ssize_t[::1] old_limits
     if goes_on:
         old_tables, old_tokens, old_limits, old_topics, old_phi = remembered[:5]
+        _check_remembered(*remembered[:5], n_docs, n_seats, n_topics)
     # In single precision: counts, log beta, the tables of a start and what they need.
     cdef Py_ssize_t size = n_seats * n_topics
     cdef float[::1] space = np.empty(
@@ -276,6 +277,18 @@ cdef void *_grown(void *held, size_t size, bint *failed) noexcept nogil:
         failed[0] = True
         return held
     return more
+
+
+def _check_remembered(tables, tokens, limits, topics, phi, n_docs, n_seats, n_topics):
+    """Raise an error unless these are tables of so many documents."""
+    if len(tables) != n_docs + 1 or tables[-1] != len(tokens):
+        raise ValueError("remembered must be of the same documents")
+    if len(limits) != len(tokens) + 1 or not limits[-1] == len(topics) == len(phi):
+        raise ValueError("remembered tables and topics disagree")
+    if n_docs and np.diff(tables).max() > n_seats:
+        raise ValueError("remembered must not have more tables than there are")
+    if len(topics) and not 0 <= topics.min() <= topics.max() < n_topics:
+        raise ValueError("remembered topics must be columns of logs")
 
 
 def table_sums(

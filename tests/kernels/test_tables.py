@@ -375,3 +375,25 @@ def test_arguments_that_disagree_are_refused(change, message):
     }
     with pytest.raises(ValueError, match=message):
         infer_tables(**{**arguments, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_docs": 5}, "the same documents"),
+        ({"n_topics": 6}, "columns of logs"),
+        ({"n_tables": 1}, "more tables"),
+        ({"drop": 4}, "disagree"),
+    ],
+)
+def test_what_is_remembered_must_fit(change, message):
+    problem = Problem(0)
+    held = list(problem.run())
+    if "drop" in change:
+        held[4] = held[4][:-1]
+    if "n_docs" in change:
+        problem.counts = problem.counts[:5]
+    if "n_topics" in change:
+        problem.held, problem.log_beta = problem.held[:, :6], problem.log_beta[:6]
+    with pytest.raises(ValueError, match=message):
+        problem.run(change.get("n_tables", TABLES), remembered=held)

@@ -408,7 +408,8 @@ ptrdiff_t skbnp_seat(ptrdiff_t n, const int32_t *words, const float *counts,
         for (k = 0; k < n_topics; k++)
             for (t = 0; t < wide; t++)
                 all[k * wide + t] = t < n_start ? served[t * n_topics + k] : 0.0f;
-        n_used = narrow(n_topics, n_left, wide, all, weight, rare, 0.0f, before, topics, phi);
+        n_used = narrow(n_topics, n_left, wide, all, weight, rare, 0.0f, before, topics,
+                        phi);
         log_sticks(n_left, wide, n_t, concentration, n_tables, exact, log_pi);
     }
     gather(n, words, stride, logs, n_used, topics, log_beta, tile, used_beta);
