@@ -394,6 +394,7 @@ def test_what_is_remembered_must_fit(change, message):
     if "n_docs" in change:
         problem.counts = problem.counts[:5]
     if "n_topics" in change:
-        problem.held, problem.log_beta = problem.held[:, :6], problem.log_beta[:6]
+        problem.held = problem.held[:, :6].copy()
+        problem.log_beta = problem.log_beta[:6]
     with pytest.raises(ValueError, match=message):
         problem.run(change.get("n_tables", TABLES), remembered=held)
