@@ -1,6 +1,6 @@
 """The direct-assignment HDP topic model."""
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
@@ -223,30 +223,11 @@ class HDP(VariationalTopicModel):
     """
 
     _parameter_constraints: dict = {
+        **VariationalTopicModel._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "max_components": [Interval(Integral, 1, None, closed="left"), None],
         "learning_method": [StrOptions({"batch", "memoized", "online"})],
-        "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "learn_priors": ["boolean", StrOptions({"concentrations"})],
-        "corpus_concentration_prior": [tuple, list],
-        "doc_concentration_prior": [tuple, list],
         "split_merge": ["boolean", SplitMerge],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
-        "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
-        "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, np.inf, closed="left")],
-        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
-        "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
-        "warm_up": [Interval(Integral, 0, None, closed="left")],
-        "init": [StrOptions({"docs", "random"})],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "warm_start": ["boolean"],
     }
 
     def __init__(

@@ -4,6 +4,7 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.statistics import WordTopics
 from skbnp.utils.random import Purpose, draw_entropy, stream
 from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
     check_documents,
     check_gamma_prior,
     check_is_fitted,
@@ -45,6 +48,29 @@ class VariationalTopicModel(
 
     A model says what its globals are, how they start and which passes learn them.
     """
+
+    _parameter_constraints: dict = {
+        "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "learn_priors": ["boolean", StrOptions({"concentrations"})],
+        "corpus_concentration_prior": [tuple, list],
+        "doc_concentration_prior": [tuple, list],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
+        "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
+        "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, np.inf, closed="left")],
+        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
+        "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
+        "warm_up": [Interval(Integral, 0, None, closed="left")],
+        "init": [StrOptions({"docs", "random"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "warm_start": ["boolean"],
+    }
 
     @abstractmethod
     def _make_model(self) -> Any:

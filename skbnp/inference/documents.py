@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ __all__ = [
     "LocalStop",
     "Look",
     "expected_counts",
+    "stacked",
     "sum_words",
     "visit_blocks",
+    "word_ranges",
 ]
 
 Array = NDArray[np.float64]
@@ -242,9 +245,6 @@ def sum_words(
     log(documents.norms, logs)
     ratios = (batch.counts / documents.norms)[by_word.data]
     columns = by_word.indptr.astype(np.int32)
-    n_ranges = min(len(batch.blocks), RANGES_PER_BATCH)
-    edges = np.linspace(0, len(batch.counts), n_ranges + 1)
-    edges = np.unique(np.searchsorted(columns, edges))
     words = partial(
         _sum_range,
         columns,
@@ -255,19 +255,30 @@ def sum_words(
         step.weights,
         n_topics,
     )
-    ranges = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-    found = list(executor.map(words, ranges))
-    n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in found)])
-    topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in found)])
-    sums = np.concatenate([np.zeros(0), *(part[2] for part in found)])
-    limits, shape = np.cumsum(n_used, dtype=np.int32), (len(batch.words), n_topics)
-    rows = WordRows(batch.words, sp.csr_array((sums, topics, limits), shape))
+    found = list(executor.map(words, word_ranges(columns, len(batch.blocks))))
+    rows = WordRows(batch.words, stacked(found, (len(batch.words), n_topics)))
     # -log r = log s - log e - log b.
     entropy = sum((part[3] for part in found), np.zeros(n_topics))
     entropy -= _log_moments(
         documents.topics, documents.tokens, documents.weights, n_topics
     )
     return rows, entropy
+
+
+def word_ranges(columns: NDArray[np.int32], n_blocks: int) -> list[tuple[int, int]]:
+    """Cut all words into ranges of as many counts; `columns` delimits the words'."""
+    edges = np.linspace(0, columns[-1], min(n_blocks, RANGES_PER_BATCH) + 1)
+    # The last words may have no counts.
+    edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
+    return list(pairwise(edges.tolist()))
+
+
+def stacked(parts: list[Any], shape: tuple[int, int]) -> sp.csr_array:
+    """Put ranges of words together: numbers of topics, topics and sums of each."""
+    n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
+    topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
+    sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
+    return sp.csr_array((sums, topics, np.cumsum(n_used, dtype=np.int32)), shape)
 
 
 def _log_moments(

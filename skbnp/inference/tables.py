@@ -10,7 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch, Block
-from skbnp.inference.documents import RANGES_PER_BATCH, Collected, LocalStop, Look
+from skbnp.inference.documents import (
+    Collected,
+    LocalStop,
+    Look,
+    stacked,
+    word_ranges,
+)
 from skbnp.inference.executor import Executor
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
@@ -191,11 +197,6 @@ def _sum_words(
     by_word, n_used = batch.by_word(), np.diff(tables.limits)[_documents(batch)]
     places = np.cumsum(n_used) - n_used
     columns = by_word.indptr.astype(np.int32)
-    edges = np.linspace(
-        0, len(batch.counts), min(len(batch.blocks), RANGES_PER_BATCH) + 1
-    )
-    # The last words of the batch may be absent from this part.
-    edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
     words = partial(
         _sum_range,
         columns,
@@ -205,12 +206,8 @@ def _sum_words(
         tables,
         shape[1],
     )
-    ranges = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-    found = list(executor.map(words, ranges))
-    n_topics = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in found)])
-    topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in found)])
-    sums = np.concatenate([np.zeros(0), *(part[2] for part in found)])
-    return sp.csr_array((sums, topics, np.cumsum(n_topics, dtype=np.int32)), shape)
+    found = list(executor.map(words, word_ranges(columns, len(batch.blocks))))
+    return stacked(found, shape)
 
 
 def _sum_range(
