@@ -312,7 +312,7 @@ def test_same_documents_give_the_same_bytes(few, tmp_path):
         gzip.compress(b"no json", mtime=0),
         gzip.compress(b"[]", mtime=0),
         gzip.compress(b"{}", mtime=0),
-        gzip.compress(json.dumps({"numpy.sum": 1}, mtime=0).encode()),
+        gzip.compress(json.dumps({"numpy.sum": 1}).encode(), mtime=0),
         gzip.compress(b"{}" * 50, mtime=0)[:12] + b"\xff" * 20,
     ],
 )
