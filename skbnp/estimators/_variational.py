@@ -35,7 +35,7 @@ from skbnp.utils.validation import (
     fit_context,
 )
 
-__all__ = ["VariationalTopicModel", "drop_empty"]
+__all__ = ["VariationalTopicModel"]
 
 #: Minibatches of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 30
@@ -126,7 +126,7 @@ class VariationalTopicModel(
         limit = self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="fit")
-        counts = drop_empty(counts)
+        counts = _drop_empty(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
             self._check_warm_start()
@@ -208,7 +208,7 @@ class VariationalTopicModel(
         limit = self._limit()
         goes_on = self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="partial_fit")
-        counts = drop_empty(counts)
+        counts = _drop_empty(counts)
         if goes_on:
             posterior = replace(self._posterior, model=model, max_components=limit)
             if posterior.moving is not None and posterior.moving.rival is not None:
@@ -550,7 +550,7 @@ class VariationalTopicModel(
         return per_token(terms, fresh.n_tokens)
 
 
-def drop_empty(counts: sp.csr_array) -> sp.csr_array:
+def _drop_empty(counts: sp.csr_array) -> sp.csr_array:
     """Leave out documents without tokens."""
     used = np.diff(counts.indptr) > 0
     return counts if used.all() else counts[used]

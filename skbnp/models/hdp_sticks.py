@@ -269,15 +269,15 @@ class StickHDP:
         if step == 1.0:
             return new
 
-        def between(name: str) -> float:
-            low, high = np.log(getattr(old, name)), np.log(getattr(new, name))
-            return float(np.exp((1.0 - step) * low + step * high))
-
         blended = replace(
             old.held(),
             tables=(1.0 - step) * old.tables + step * new.tables,
-            doc_concentration=between("doc_concentration"),
-            corpus_concentration=between("corpus_concentration"),
+            doc_concentration=topics.between(
+                old.doc_concentration, new.doc_concentration, step
+            ),
+            corpus_concentration=topics.between(
+                old.corpus_concentration, new.corpus_concentration, step
+            ),
         )
         return blended.settled()
 

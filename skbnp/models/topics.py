@@ -19,6 +19,7 @@ __all__ = [
     "HIGHEST",
     "LOWEST",
     "SMALLEST_PRIOR",
+    "between",
     "divergence",
     "expected_log",
     "log_marginal",
@@ -87,6 +88,11 @@ def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
     log_phi -= norm[values.indices]
     sums = np.bincount(values.indices, log_phi * values.data, values.shape[1])
     return sums.astype(np.float64)
+
+
+def between(low: float, high: float, step: float) -> float:
+    """Move a positive parameter by a step, in logarithms."""
+    return float(np.exp((1.0 - step) * np.log(low) + step * np.log(high)))
 
 
 def update_topic_prior(topic_words: WordTopics, eta: float) -> float:

@@ -4,31 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from skbnp import HDP
-from skbnp.datasets import make_bars, make_hdp
+from skbnp.datasets import make_hdp
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 METHODS = pytest.mark.parametrize("method", ["batch", "memoized", "online"])
-
-
-@pytest.fixture(scope="module")
-def bars():
-    return make_bars(600, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def X(bars):
-    return sp.csr_array(bars.data[:500])
-
-
-@pytest.fixture(scope="module")
-def X_test(bars):
-    return sp.csr_array(bars.data[500:])
 
 
 def quiet_fit(model, X):
