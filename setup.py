@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
@@ -16,6 +17,7 @@ MSVC = sys.platform == "win32"
 
 #: Kernels, and the C files that hold their loops.
 KERNELS = {
+    "_franchise": ["franchise"],
     "_hdp_local": ["document"],
     "_merge": ["arrays"],
     "_special": ["arrays"],
@@ -51,7 +53,7 @@ setup(
                     *(f"skbnp/kernels/src/{source}.c" for source in sources),
                 ],
                 depends=sorted(map(str, Path("skbnp/kernels/src").glob("*.h"))),
-                include_dirs=["skbnp/kernels"],
+                include_dirs=["skbnp/kernels", np.get_include()],
                 define_macros=[("SKBNP_PORTABLE", "1")] if PORTABLE else [],
                 extra_compile_args=flags,
                 extra_link_args=watch,

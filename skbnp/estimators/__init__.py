@@ -1,6 +1,7 @@
 """Estimators in scikit-learn's manner: parameters, validation, fitted attributes."""
 
+from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._hdp import HDP, SplitMerge
 from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
-__all__ = ["HDP", "SplitMerge", "StickBreakingHDP"]
+__all__ = ["HDP", "GibbsHDP", "SplitMerge", "StickBreakingHDP"]

@@ -1,16 +1,40 @@
 """What all topic models share. Thin and stateless."""
 
+import copy
 import warnings
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
+from skbnp.inference.interrupts import commit
 from skbnp.metrics._held_out import score_completion
-from skbnp.utils.validation import check_documents, check_is_fitted
+from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
+    check_documents,
+    check_is_fitted,
+)
 
-__all__ = ["TopicModelMixin"]
+__all__ = ["CONSTRAINTS", "ComponentEditsMixin", "FitTasks", "TopicModelMixin"]
+
+#: Parameters that all models of counts have.
+CONSTRAINTS: dict = {
+    "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+    "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+    "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
+    "learn_priors": ["boolean", StrOptions({"concentrations"})],
+    "corpus_concentration_prior": [tuple, list],
+    "doc_concentration_prior": [tuple, list],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+    "warm_start": ["boolean"],
+}
 
 try:
     _VERSION = version("skbnp")
@@ -96,3 +120,129 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
                 stacklevel=2,
             )
         super().__setstate__(state)
+
+
+class ComponentEditsMixin:
+    """Edits of a fitted topic model by `component_ids_`."""
+
+    component_ids_: np.ndarray
+    n_components_: int
+
+    def _merge(self, target: int, sources: list[int]) -> None:
+        raise NotImplementedError
+
+    def _drop(self, ids: list[int]) -> None:
+        raise NotImplementedError
+
+    def _publish_edits(self) -> None:
+        raise NotImplementedError
+
+    def merge_components(self, ids):
+        """Merge topics of a fitted model into the first of them.
+
+        Counts and weights add up. The other ids end; the merge is recorded in
+        `lineage_`, and `partial_fit` or a warm start goes on from the merged topics.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            Two or more of `component_ids_`.
+
+        Returns
+        -------
+        self : object
+            The edited estimator.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or repeated, or there are fewer than two.
+        """
+        target, *sources = self._check_ids(ids, at_least=2)
+        with commit():
+            self._merge(target, sources)
+            self._publish_edits()
+        return self
+
+    def drop_components(self, ids):
+        """Drop topics of a fitted model.
+
+        Their counts are forgotten, their weights go to the topics not represented, or
+        to the others where all topics are. The end of each is recorded in `lineage_`.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            One or more of `component_ids_`, not all of them.
+
+        Returns
+        -------
+        self : object
+            The edited estimator.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or repeated, or no topic would be left.
+        """
+        dropped = self._check_ids(ids, at_least=1)
+        if len(dropped) == self.n_components_:
+            raise ValueError("ids must leave at least one topic.")
+        with commit():
+            self._drop(dropped)
+            self._publish_edits()
+        return self
+
+    def _check_ids(self, ids, at_least: int) -> list[int]:
+        check_is_fitted(self)
+        names = np.asarray(ids)
+        if names.ndim != 1 or names.dtype.kind not in "iu" or len(names) < at_least:
+            raise ValueError(f"ids must be {at_least} or more integers, got {ids!r}.")
+        unknown = np.setdiff1d(names, self.component_ids_)
+        if len(unknown) or len(np.unique(names)) < len(names):
+            raise ValueError(
+                "ids must be distinct and among component_ids_, got "
+                f"{names.tolist()}; unknown: {unknown.tolist()}."
+            )
+        return names.tolist()
+
+
+class FitTasks:
+    """What callbacks of scikit-learn hear of a fit: the fit itself and its passes.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The one that is fitted, with a `max_iter`.
+    X, y : object
+        As the caller gave them.
+    attributes : callable
+        Returns the fitted attributes as they would be had the fit ended now.
+    """
+
+    def __init__(
+        self, estimator: Any, X: Any, y: Any, attributes: Callable[[], dict[str, Any]]
+    ):
+        self._heard = {"estimator": estimator, "X": X, "y": y}
+        self._attributes = attributes
+        self._root = estimator._init_callback_context(max_subtasks=estimator.max_iter)
+        self._root.call_on_fit_task_begin(**self._heard)
+
+    def begin_pass(self) -> None:
+        """Begin the next pass."""
+        self._pass = self._root.subcontext("pass")
+        self._pass.call_on_fit_task_begin(**self._heard)
+
+    def end_pass(self) -> bool:
+        """End it; whether a callback asks to stop."""
+        return self._end(self._pass)
+
+    def end(self) -> None:
+        """End the fit."""
+        self._end(self._root)
+
+    def _end(self, task: Any) -> bool:
+        return task.call_on_fit_task_end(
+            **self._heard,
+            reconstruction_attributes=lambda: copy.deepcopy(self._attributes()),
+        )

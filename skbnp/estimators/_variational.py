@@ -1,6 +1,5 @@
 """Variational topic models: how they learn from data, and what they answer."""
 
-import copy
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -13,13 +12,17 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.estimators._base import TopicModelMixin
+from skbnp.estimators._base import (
+    CONSTRAINTS,
+    ComponentEditsMixin,
+    FitTasks,
+    TopicModelMixin,
+)
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.online import advance
 from skbnp.inference.posterior import Posterior, Visitor, per_token
@@ -42,7 +45,12 @@ STREAM_WARM_UP = 30
 
 
 class VariationalTopicModel(
-    CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator, ABC
+    CallbackSupportMixin,
+    TopicModelMixin,
+    ComponentEditsMixin,
+    TransformerMixin,
+    BaseEstimator,
+    ABC,
 ):
     """Learning, editing and evaluation of topic models with a variational posterior.
 
@@ -50,26 +58,16 @@ class VariationalTopicModel(
     """
 
     _parameter_constraints: dict = {
-        "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "learn_priors": ["boolean", StrOptions({"concentrations"})],
-        "corpus_concentration_prior": [tuple, list],
-        "doc_concentration_prior": [tuple, list],
+        **CONSTRAINTS,
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
         "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, np.inf, closed="left")],
         "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
         "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "init": [StrOptions({"docs", "random"})],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "warm_start": ["boolean"],
     }
 
     @abstractmethod
@@ -141,41 +139,28 @@ class VariationalTopicModel(
         posterior.n_seen = max(posterior.n_seen, counts.shape[0])
         posterior.is_warm = True  # once the first passes are made
         monitor = Monitor(history, tol=self.tol, verbose=self.verbose)
-        root = self._init_callback_context(max_subtasks=self.max_iter)
-        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        task, converged = root, False
-
-        def begin_pass():
-            nonlocal task
-            task = root.subcontext("pass")
-            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
-
-        def end_task():
-            return task.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                y=y,
-                reconstruction_attributes=lambda: copy.deepcopy(
-                    self._fitted_attributes(
-                        posterior, history, monitor.n_passes, converged
-                    )
-                ),
-            )
-
+        converged = False
+        tasks = FitTasks(
+            self,
+            X,
+            y,
+            lambda: self._fitted_attributes(
+                posterior, history, monitor.n_passes, converged
+            ),
+        )
         try:
             with executor, shown(self.verbose):
                 converged = learn(
                     self._make_learner(posterior, counts, executor, goes_on),
                     monitor,
                     n_passes=self.max_iter,
-                    begin_pass=begin_pass,
-                    end_pass=end_task,
+                    begin_pass=tasks.begin_pass,
+                    end_pass=tasks.end_pass,
                 )
         finally:
             self._publish(posterior, history, monitor.n_passes, converged)
         self._warn_if_not_converged(monitor)
-        task = root
-        end_task()
+        tasks.end()
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -374,76 +359,14 @@ class VariationalTopicModel(
 
     # -- editing ----------------------------------------------------------------------
 
-    def merge_components(self, ids):
-        """Merge topics of a fitted model into the first of them.
+    def _merge(self, target: int, sources: list[int]) -> None:
+        for source in sources:
+            apply(Merge([(source, target)]), self._posterior)
 
-        Counts and weights add up. The other ids end; the merge is recorded in
-        `lineage_`, and `partial_fit` or a warm start goes on from the merged topics.
+    def _drop(self, ids: list[int]) -> None:
+        apply(Remove(ids), self._posterior)
 
-        Parameters
-        ----------
-        ids : array-like of int
-            Two or more of `component_ids_`.
-
-        Returns
-        -------
-        self : object
-            The edited estimator.
-
-        Raises
-        ------
-        ValueError
-            If an id is unknown or repeated, or there are fewer than two.
-        """
-        target, *sources = self._check_ids(ids, at_least=2)
-        with commit():
-            for source in sources:
-                apply(Merge([(source, target)]), self._posterior)
-            return self._publish_edits()
-
-    def drop_components(self, ids):
-        """Drop topics of a fitted model.
-
-        Their counts are forgotten, their weights go to the topics not represented, or
-        to the others where all topics are. The end of each is recorded in `lineage_`.
-        Until the next pass `elbo_` is a rough figure.
-
-        Parameters
-        ----------
-        ids : array-like of int
-            One or more of `component_ids_`, not all of them.
-
-        Returns
-        -------
-        self : object
-            The edited estimator.
-
-        Raises
-        ------
-        ValueError
-            If an id is unknown or repeated, or no topic would be left.
-        """
-        dropped = self._check_ids(ids, at_least=1)
-        if len(dropped) == self.n_components_:
-            raise ValueError("ids must leave at least one topic.")
-        with commit():
-            apply(Remove(dropped), self._posterior)
-            return self._publish_edits()
-
-    def _check_ids(self, ids, at_least: int) -> list[int]:
-        check_is_fitted(self)
-        names = np.asarray(ids)
-        if names.ndim != 1 or names.dtype.kind not in "iu" or len(names) < at_least:
-            raise ValueError(f"ids must be {at_least} or more integers, got {ids!r}.")
-        unknown = np.setdiff1d(names, self.component_ids_)
-        if len(unknown) or len(np.unique(names)) < len(names):
-            raise ValueError(
-                "ids must be distinct and among component_ids_, got "
-                f"{names.tolist()}; unknown: {unknown.tolist()}."
-            )
-        return names.tolist()
-
-    def _publish_edits(self):
+    def _publish_edits(self) -> None:
         self._keep_order()
         # What moves remember is about other topics, and a trial would undo the edit.
         self._posterior.moving = None
@@ -451,7 +374,6 @@ class VariationalTopicModel(
             self.history_["elbo"][-1] = sum(self._posterior.objective().values())
             self.history_["n_components"][-1] = self._posterior.state.n_components
         self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
-        return self
 
     def _keep_order(self) -> None:
         """Let the topics stand as they did before the edit."""

@@ -136,6 +136,7 @@ class DocumentStep:
     remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from
     max_iter: int
     tol: float
+    n_mean: int = 0  # iterations with mean weights of topics before a cold start
 
     @classmethod
     def prepare(
@@ -206,6 +207,7 @@ class DocumentStep:
             self.max_iter,
             self.tol,
             SUPPORT,
+            n_mean=self.n_mean,
         )
         weights = self.weights[:, :n_topics]
         return BlockVisit(block, self.prior, weights, Documents(*found))

@@ -19,6 +19,7 @@ def infer_documents(
     tol: float,
     support: float,
     plain: bool = False,
+    n_mean: int = 0,
 ) -> tuple[
     NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64], NDArray[float64]
 ]: ...

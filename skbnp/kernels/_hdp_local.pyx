@@ -13,7 +13,7 @@ cdef extern from "src/document.h" nogil:
     void skbnp_iterate(
         ptrdiff_t n, const int32_t *words, const float *counts, ptrdiff_t n_topics,
         ptrdiff_t stride, const float *weights, const float *prior, float *doc_topic,
-        float *work, ptrdiff_t max_iter, float tol, float active,
+        float *work, ptrdiff_t n_mean, ptrdiff_t max_iter, float tol, float active,
     )
     double skbnp_finish(
         ptrdiff_t n, const int32_t *words, const double *counts, ptrdiff_t stride,
@@ -91,6 +91,7 @@ def infer_documents(
     double tol,
     double support,
     bint plain=False,               # IN    whether to leave no topics out
+    Py_ssize_t n_mean=0,            # IN    iterations with e = theta before a cold start
 ):
     """Fixed point of Eqs. (3) and (4) of [1] for each document, topics held fixed.
 
@@ -104,7 +105,8 @@ def infer_documents(
     over the support, the topics with at least `support * min(1, tokens)` expected
     tokens, makes the responsibilities r_wk = e_k b_wk / s_w sum to one.
 
-    The iteration starts from `tokens * share` (cold), or from `starts` (remembered; as
+    The iteration starts from `tokens * share` (cold, and `n_mean` iterations with
+    theta itself in place of exp(psi(theta)), which keeps small topics in reach), or from `starts` (remembered; as
     of a document of 1e9 tokens where there are more, and of 1e-20 where less). If
     both are given, the result with the highest bound
 
@@ -210,7 +212,8 @@ def infer_documents(
                         start[k] = 0.0
                 skbnp_iterate(
                     n, &words[begin], scaled, n_topics, stride, &weights[0, 0], lanes,
-                    start, work, max_iter, <float>(tol * n_tokens * scale), active,
+                    start, work, n_mean if i == 1 else 0, max_iter,
+                    <float>(tol * n_tokens * scale), active,
                 )
                 a = _choose(n_topics, start, least, &chosen[0])
                 if not (remembered and cold):

@@ -2,7 +2,6 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,9 @@ Array = NDArray[np.float64]
 MOST_UNITS = 10**8
 #: The fold-in of a document ends at this mean change per token, or after so many steps.
 FOLD_IN_TOL, FOLD_IN_MAX_ITER = 1e-3, 100
+#: Iterations before, with mean weights of topics: exp(psi(a)) ~ exp(-1 / a) of a topic
+#: of small prior weight a is next to nothing, so that no word would ever find it.
+FOLD_IN_MEAN = 5
 
 
 def split_tokens(
@@ -125,7 +127,9 @@ def held_out_log_likelihood(
     and Dirichlet prior held fixed, by the variational fixed point
     (Eqs. (3) and (4) of [1]_ with log phi in place of E[log phi]), iterated until
     counts change by less than 0.001 per token, at most 100 times; topics with fewer
-    than 0.1 tokens of a document sit out until the others have settled. Then
+    than 0.1 tokens of a document sit out until the others have settled. It starts from
+    the prior proportions and five iterations with E[pi] in place of exp(E[log pi]),
+    by which a document reaches topics of small prior weight. Then
 
         sum_jw held_jw log( sum_k pibar_jk phi_kw ) / sum_jw held_jw,
 
@@ -181,19 +185,8 @@ def held_out_log_likelihood(
             f"topic_word_distr {phi.shape} disagree."
         )
     word_topic = np.ascontiguousarray(phi.T)
-    counts = fold_in(word_topic, prior, X_observed, n_jobs)
-    theta = counts + prior
-    total = theta.sum(axis=1) + leftover
-    return _mean_log_probability(
-        lambda row, words: (
-            (
-                np.einsum("nk,nk->n", theta[row], word_topic[words])
-                + leftover / phi.shape[1]
-            )
-            / total[row]
-        ),
-        X_held,
-    )
+    predicted = _predict(word_topic, prior, leftover, X_observed, X_held, n_jobs)
+    return _mean_log(predicted, X_held)
 
 
 def _check_doc_prior(doc_prior: ArrayLike, n_topics: int) -> tuple[Array, float]:
@@ -233,26 +226,77 @@ def fold_in(
         remembered=None,
         max_iter=FOLD_IN_MAX_ITER,
         tol=FOLD_IN_TOL,
+        n_mean=FOLD_IN_MEAN,
     )
     with Executor(n_jobs) as executor:
         return expected_counts(step, batch, executor)
 
 
-def _mean_log_probability(
-    probability: Callable[[NDArray, NDArray], Array], X_held: sp.csr_array
-) -> float:
-    """Mean over held-out tokens of the log of `probability(rows, words)`."""
+def _predict(
+    word_topic: Array,
+    prior: Array,
+    leftover: float,
+    X_observed: sp.csr_array,
+    X_held: sp.csr_array,
+    n_jobs: int | None,
+) -> Array:
+    """Probability of each stored held-out word given the observed part, (nnz,)."""
+    theta = fold_in(word_topic, prior, X_observed, n_jobs) + prior
+    rest = leftover / word_topic.shape[0]
+    mixed = _mix(theta, word_topic, X_held) + rest
+    total = theta.sum(axis=1) + leftover
+    return mixed / total[_rows(X_held)]
+
+
+def _rows(X: sp.csr_array) -> NDArray[np.intp]:
+    """Row of each stored entry."""
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+def _mix(theta: Array, word_topic: Array, X: sp.csr_array) -> Array:
+    """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
+    rows, mixed, step = _rows(X), np.empty(X.nnz), 1 << 14
+    for begin in range(0, X.nnz, step):
+        part = slice(begin, begin + step)
+        mixed[part] = np.einsum(
+            "nk,nk->n", theta[rows[part]], word_topic[X.indices[part]]
+        )
+    return mixed
+
+
+def _mean_log(probability: Array, X_held: sp.csr_array) -> float:
+    """Mean log over held-out tokens; 0.0 if there are none."""
     n_tokens = X_held.sum()
     if n_tokens == 0:
         return 0.0
-    rows = np.repeat(np.arange(X_held.shape[0]), np.diff(X_held.indptr))
-    total, step = 0.0, 1 << 14
     with np.errstate(divide="ignore"):
-        for begin in range(0, len(rows), step):
-            part = slice(begin, begin + step)
-            log_p = np.log(probability(rows[part], X_held.indices[part]))
-            total += (X_held.data[part] * log_p).sum()
-    return float(total / n_tokens)
+        return float((X_held.data * np.log(probability)).sum() / n_tokens)
+
+
+def expected_topics(sample: Any, X: sp.csr_array, n_jobs: int | None) -> Array:
+    """Fold documents in under one sample of a posterior: theta, (n_docs, K)."""
+    words = np.unique(X.indices)
+    prior = sample.doc_prior[:-1]
+    counts = fold_in(sample.word_topic(words), prior, X[:, words], n_jobs)
+    return counts + prior
+
+
+def _predict_by(
+    samples: Any, X_observed: sp.csr_array, X_held: sp.csr_array, n_jobs: int | None
+) -> Array:
+    """Probabilities as `_predict`, averaged over samples of a posterior."""
+    total = np.zeros(X_held.nnz)
+    words, at = np.unique(X_held.indices, return_inverse=True)
+    held = sp.csr_array(
+        (X_held.data, at.ravel(), X_held.indptr), (X_held.shape[0], len(words))
+    )
+    for sample in samples:
+        theta = expected_topics(sample, X_observed, n_jobs)
+        leftover = sample.doc_prior[-1]
+        mixed = _mix(theta, sample.word_topic(words), held)
+        mixed += leftover / X_held.shape[1]
+        total += mixed / (theta.sum(axis=1) + leftover)[_rows(held)]
+    return total / len(samples)
 
 
 def _proportions(rows: ArrayLike, name: str) -> Array:
@@ -281,9 +325,10 @@ def document_completion_score(
         A fitted topic model. If it has `doc_concentration_` and `topic_weights_`, its
         `topic_word_distr_` are scored by :func:`held_out_log_likelihood` under the
         document prior ``doc_concentration_ * topic_weights_``; what the weights lack to
-        one predicts ``1 / n_features``. Any other estimator needs `components_` and
-        `transform`: ``transform(X_observed)`` mixes the normalised `components_`. The
-        model may be the last step of a Pipeline.
+        one predicts ``1 / n_features``. If it has `samples_` of a posterior, the
+        probabilities are averaged over these. Any other estimator needs `components_`
+        and `transform`: ``transform(X_observed)`` mixes the normalised `components_`.
+        The model may be the last step of a Pipeline.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts.
     y : None
@@ -329,6 +374,10 @@ def score_completion(
 ) -> float:
     """Score a model on documents whose features have been checked."""
     X_observed, X_held = split_tokens(X, observed=observed, random_state=random_state)
+    n_jobs = getattr(estimator, "n_jobs", None)
+    if hasattr(estimator, "samples_"):
+        predicted = _predict_by(estimator.samples_, X_observed, X_held, n_jobs)
+        return _mean_log(predicted, X_held)
     if hasattr(estimator, "doc_concentration_") and hasattr(
         estimator, "topic_weights_"
     ):
@@ -340,7 +389,7 @@ def score_completion(
             estimator.doc_concentration_ * shares,
             X_observed,
             X_held,
-            n_jobs=getattr(estimator, "n_jobs", None),
+            n_jobs=n_jobs,
         )
     with warnings.catch_warnings():  # names were checked; the parts have none
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -348,10 +397,7 @@ def score_completion(
     word_topic = np.ascontiguousarray(
         _proportions(estimator.components_, "components_").T
     )
-    return _mean_log_probability(
-        lambda rows, words: np.einsum("nk,nk->n", theta[rows], word_topic[words]),
-        X_held,
-    )
+    return _mean_log(_mix(theta, word_topic, X_held), X_held)
 
 
 def perplexity(

@@ -22,6 +22,7 @@ class Purpose(IntEnum):
     ORDER = 1
     SPLIT_TOKENS = 2
     MOVE = 3
+    SWEEP = 4
 
 
 def draw_entropy(random_state: Any) -> int:

@@ -4,14 +4,17 @@ The names below that scikit-learn keeps private are used by many estimators outs
 but may move; they are imported here and nowhere else.
 """
 
+import warnings
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context as fit_context
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import (
+    HasMethods,
     Interval,
     Options,
     RealNotInt,
@@ -25,6 +28,7 @@ from sklearn.utils.validation import (
 )
 
 __all__ = [
+    "HasMethods",
     "Interval",
     "Options",
     "RealNotInt",
@@ -36,12 +40,15 @@ __all__ = [
     "check_is_fitted",
     "fit_context",
     "validate_params",
+    "whole_counts",
 ]
 
 #: Units that are not counts, and that NumPy would turn into numbers without a word.
 _TIMES = frozenset("mM")
 #: Beyond this, products of counts and probabilities leave the range of a float.
 MOST_TOKENS = 1e100
+#: What samplers take, in one document and in all.
+MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
 #: What scikit-learn checks and converts.
 _COUNTS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -50,7 +57,7 @@ _COUNTS: dict[str, Any] = {
 
 
 def check_documents(
-    estimator: Any, X: Any, *, reset: bool, method: str
+    estimator: Any, X: Any, *, reset: bool, method: str, whole: bool = False
 ) -> tuple[sp.csr_array, np.dtype]:
     """Check a document-term matrix and return it as counts, with its float dtype.
 
@@ -66,6 +73,8 @@ def check_documents(
         Whether `X` defines the vocabulary.
     method : str
         The public method that asks, for messages.
+    whole : bool, default=False
+        Whether counts are to be taken apart into tokens, see `whole_counts`.
 
     Returns
     -------
@@ -82,11 +91,49 @@ def check_documents(
         # a refused first call half fitted.
         checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
         check_non_negative(checked, whom)
-        validate_data(estimator, X, reset=True, skip_check_array=True)
     else:
         checked = validate_data(estimator, X, reset=False, **_COUNTS)
         check_non_negative(checked, whom)
-    return _check_total(as_counts(checked), "X"), checked.dtype
+    counts = _check_total(as_counts(checked), "X")
+    if whole:
+        counts = whole_counts(counts, type(estimator).__name__)
+    if reset:
+        validate_data(estimator, X, reset=True, skip_check_array=True)
+    return counts, checked.dtype
+
+
+def whole_counts(counts: sp.csr_array, whom: str) -> sp.csr_array:
+    """Round counts to whole tokens, with a warning where that changes any.
+
+    Raises
+    ------
+    ValueError
+        If a document has more than 10^8 tokens, or all have more than 2^31 - 1.
+    """
+    rounded = np.rint(counts.data)
+    if (rounded != counts.data).any():
+        warnings.warn(
+            f"{whom} samples whole tokens: fractional counts were rounded.",
+            DataConversionWarning,
+            stacklevel=5,
+        )
+        counts = counts.copy()
+        counts.data = rounded
+        counts.eliminate_zeros()
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    long = np.flatnonzero(lengths > MOST_DOC_TOKENS)
+    if len(long):
+        raise ValueError(
+            f"Row {long[0]} of X has {lengths[long[0]]:.10g} tokens; {whom} takes "
+            f"{MOST_DOC_TOKENS:,} in a document at the most."
+        )
+    full = np.flatnonzero(np.cumsum(lengths) > MOST_ALL_TOKENS)
+    if len(full):
+        raise ValueError(
+            f"X has {lengths.sum():.10g} tokens, too many from row {full[0]} on; "
+            f"{whom} takes {MOST_ALL_TOKENS:,} in all at the most."
+        )
+    return counts
 
 
 def check_counts(X: Any, *, name: str = "X", whom: str) -> sp.csr_array:

@@ -8,11 +8,12 @@ from reference import hdp_direct
 from skbnp.metrics import held_out_log_likelihood
 
 #: The fold-in that the package documents: iterations, mean change per token, support,
-#: and expected tokens below which a topic is left out of iterations.
+#: expected tokens below which a topic is left out of iterations, and first iterations
+#: with mean weights.
 #: Documents are folded in by iterations in single precision, 6e-8, each of which passes
 #: on the errors of the one before.
 SINGLE = 1e-6
-FOLD_IN = (100, 1e-3, 1e-9, 0.1)
+FOLD_IN = (100, 1e-3, 1e-9, 0.1, 5)
 PRIORS = {
     "scalar": 0.3,
     "per topic": [0.9, 0.1, 0.02, 2.0],

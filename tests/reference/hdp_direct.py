@@ -171,6 +171,20 @@ def document_step(
     return counts @ resp, resp, n_iter
 
 
+def mean_steps(
+    counts: Array, topic_word: Array, prior: Array, start: Array, n_steps: int
+) -> Array:
+    """Expected counts after some steps with r_wk ~ (prior_k + N_k) phi_kw; (K,)."""
+    expected = start
+    for _ in range(n_steps):
+        resp = (prior + expected) * topic_word.T
+        expected = np.zeros(prior.shape)
+        for word in np.flatnonzero(counts):
+            if resp[word].sum() > 0:
+                expected += counts[word] * resp[word] / resp[word].sum()
+    return expected
+
+
 def document_objective(
     counts: Array, log_weights: Array, prior: Array, resp: Array
 ) -> float:
@@ -645,19 +659,22 @@ def held_out(
     tol: float,
     support: float,
     active: float,
+    n_mean: int,
 ) -> float:
     """Mean log probability of a held token given the observed part of its document.
 
     ``topic_word`` (K, V) rows sum to one; ``doc_prior`` (K,) = alpha beta_k;
     ``leftover`` = alpha beta_{K+1}, whose topic predicts 1 / V, or 0 for a model
     without leftover; ``X_observed``, ``X_held`` (D, V). pi_j = theta_j / sum theta_j
-    from ``document_step`` on the observed part, started as in ``cold_start``.
+    from ``document_step`` on the observed part, started as in ``cold_start`` and by
+    ``n_mean`` of the ``mean_steps``.
     """
     n_features = topic_word.shape[1]
     log_weights = np.log(topic_word).T
     score = 0.0
     for observed, held in zip(X_observed, X_held, strict=True):
         start = observed.sum() * doc_prior / doc_prior.sum()
+        start = mean_steps(observed, topic_word, doc_prior, start, n_mean)
         expected, _, _ = document_step(
             observed,
             log_weights,

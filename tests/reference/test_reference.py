@@ -1061,7 +1061,7 @@ def test_topic_prior_check_rejects_swapped_axes():
 
 # Held-out score -----------------------------------------------------------------------
 
-FOLD_IN = (200, 1e-8, 1e-6, 0.0)  # max_iter, tol, support, active
+FOLD_IN = (200, 1e-8, 1e-6, 0.0, 5)  # max_iter, tol, support, active, n_mean
 
 
 def held_out_problem():

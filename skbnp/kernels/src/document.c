@@ -55,6 +55,23 @@ SKBNP_INLINE void weigh(ptrdiff_t stride, const float *restrict prior,
     }
 }
 
+/* e_k = prior_k + N_k up to a factor that cancels. */
+SKBNP_INLINE void weigh_mean(ptrdiff_t stride, const float *restrict prior,
+                             const float *restrict doc_topic, float *restrict e)
+{
+    float most = 0.0f;
+    SKBNP_PRAGMA(omp simd reduction(max : most))
+    for (ptrdiff_t k = 0; k < stride; k++) {
+        e[k] = prior[k] + doc_topic[k];
+        most = e[k] > most ? e[k] : most;
+    }
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < stride; k++) {
+        float weight = e[k] / most;
+        e[k] = weight < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : weight;
+    }
+}
+
 /* N_k = e_k total_k; the sum of its changes. */
 SKBNP_INLINE float settle(ptrdiff_t stride, const float *e, const float *total,
                           float *doc_topic)
@@ -209,7 +226,7 @@ SKBNP_INLINE void sum_tile(ptrdiff_t n, const float *counts, ptrdiff_t n_used,
 SKBNP_CLONES
 void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
                    ptrdiff_t n_topics, ptrdiff_t stride, const float *weights,
-                   const float *prior, float *doc_topic, float *work,
+                   const float *prior, float *doc_topic, float *work, ptrdiff_t n_mean,
                    ptrdiff_t max_iter, float tol, float active)
 {
     ptrdiff_t iteration = 0, wide = padded(n), n_used, n_left, a, k;
@@ -221,6 +238,11 @@ void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
     float change;
     int rounds = 0;
 
+    for (; n_mean > 0; n_mean--) {
+        weigh_mean(stride, prior, doc_topic, e);
+        sum_words(n, words, counts, stride, weights, e, total);
+        settle(stride, e, total, doc_topic);
+    }
     while (iteration < max_iter) {
         weigh(stride, prior, doc_topic, e);
         sum_words(n, words, counts, stride, weights, e, total);

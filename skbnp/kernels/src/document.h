@@ -16,10 +16,11 @@ size_t skbnp_document_work(size_t n, size_t stride);
 /* Iterate N_k = e_k sum_w n_w b_wk / sum_l e_l b_wl, e ~ exp(psi(prior + N)), until
    sum |change| < tol or max_iter times. `words` holds the n words of the document,
    `counts` theirs, and zeros up to a multiple of LANES. Topics with N_k < active are
-   left out on the way, none if that is -1. */
+   left out on the way, none if that is -1. Before, n_mean iterations with e ~ prior +
+   N. */
 void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
                    ptrdiff_t n_topics, ptrdiff_t stride, const float *weights,
-                   const float *prior, float *doc_topic, float *work,
+                   const float *prior, float *doc_topic, float *work, ptrdiff_t n_mean,
                    ptrdiff_t max_iter, float tol, float active);
 
 /* Responsibilities r_wk = e_k b_wk / s_w over some topics, from their counts N (`start`,

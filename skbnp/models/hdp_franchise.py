@@ -1,0 +1,549 @@
+"""The HDP by the Chinese restaurant franchise: a seating and what follows from it.
+
+Tokens of a document sit at tables, alpha weighs a new one; each table serves a dish (a
+topic) that all documents share, gamma weighs a new one. Topics and weights are
+integrated out, so that seating and concentrations are the whole state.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from skbnp.kernels._franchise import MEAL_PART, Workspace, count_of_counts, tidy
+
+__all__ = [
+    "Concentrations",
+    "FixedTopics",
+    "FranchiseSample",
+    "Places",
+    "Priors",
+    "Seating",
+    "Tables",
+    "Tokens",
+]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+#: Places beyond those that the longest document may need.
+SPARE_PLACES = 64
+#: Counts of a word in a topic that are looked up; larger ones are few.
+COMMON_COUNTS = 4096
+#: Products of ratios (n + eta) / eta stay below the exponential of this.
+MOST_NATS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A corpus token by token."""
+
+    words: Ints  # (n_tokens,) by document, equal words side by side
+    begin: NDArray[np.int64]  # (n_docs + 1,) limits of the documents
+    n_words: int
+
+    @classmethod
+    def from_counts(cls, counts: sp.csr_array) -> "Tokens":
+        """Take counts apart, whole numbers in canonical order."""
+        times = counts.data.astype(np.int64)
+        ends = np.concatenate([[0], np.cumsum(times)])
+        words = np.repeat(counts.indices.astype(np.int32), times)
+        return cls(words, ends[counts.indptr], counts.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def doc(self) -> NDArray[np.intp]:
+        """Document of each token."""
+        return np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Who sits where and eats what: a seating without what follows from it."""
+
+    table: NDArray  # (n_tokens,) number of its table in the document
+    n_tables: Ints  # (n_docs,)
+    size: Ints  # (all tables,) by document
+    dish: Ints  # (all tables,)
+
+    @classmethod
+    def one_per_dish(
+        cls, tokens: Tokens, dish: NDArray
+    ) -> "tuple[Tables, NDArray[np.intp]]":
+        """Put the tokens of a document that eat the same at one table.
+
+        Returns also which dishes there are; they get numbers without gaps.
+        """
+        served, dish = np.unique(dish, return_inverse=True)
+        pairs, at, size = np.unique(
+            tokens.doc * len(served) + dish, return_inverse=True, return_counts=True
+        )
+        doc, dish_of = np.divmod(pairs, max(len(served), 1))
+        n_tables = np.bincount(doc, minlength=len(tokens.begin) - 1)
+        first = np.cumsum(n_tables) - n_tables
+        tables = cls(
+            at - first[tokens.doc],
+            n_tables.astype(np.int32),
+            size.astype(np.int32),
+            dish_of.astype(np.int32),
+        )
+        return tables, served.astype(np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Concentrations:
+    """Hyperparameters in force."""
+
+    corpus: float  # gamma
+    doc: float  # alpha
+    topic_word_prior: float  # eta
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Counts that are there before any token of a seating, dish by dish."""
+
+    counts: sp.csr_array  # (n_dishes, n_words)
+    tables: Ints  # (n_dishes,)
+
+
+class Seating:
+    """Tokens at tables, tables at dishes, and all counts of them.
+
+    The kernels change the arrays. Between sweeps `tidy` puts them into an order that
+    depends on the seating alone, so that a chain goes on alike from a copy of `Tables`.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    concentrations : Concentrations
+    tables : Tables or None
+        Where tokens sit; None: nobody does.
+    before : Places or None
+        Tables of documents that are gone, first dishes first.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        concentrations: Concentrations,
+        tables: Tables | None = None,
+        before: Places | None = None,
+    ):
+        n_docs, n_tokens = len(tokens.begin) - 1, len(tokens)
+        self.tokens, self.before = tokens, before
+        self.words, self.begin = tokens.words, tokens.begin
+        self.longest = int(np.diff(tokens.begin).max(initial=0))
+        self.concentrations = concentrations
+        self.table = np.full(n_tokens, -1, dtype=np.int32)
+        self.size = np.zeros(n_tokens, dtype=np.int32)
+        self.dish = np.zeros(n_tokens, dtype=np.int32)
+        self.n_tables = np.zeros(n_docs, dtype=np.int32)
+        capacity = np.bincount(tokens.words, minlength=tokens.n_words)
+        if before is not None:
+            capacity += np.diff(before.counts.tocsc().indptr)
+        self.room = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
+        self.n_entries = np.zeros(tokens.n_words, dtype=np.int32)
+        self.entry_dish = np.zeros(self.room[-1], dtype=np.int32)
+        self.entry_count = np.zeros(self.room[-1], dtype=np.int32)
+        self.restore(tables)
+
+    # -- what kernels read ------------------------------------------------------------
+
+    @property
+    def concentrations(self) -> Concentrations:
+        """Hyperparameters in force; rates follow with the next `tidy`."""
+        return Concentrations(
+            self.corpus_concentration, self.doc_concentration, self.topic_word_prior
+        )
+
+    @concentrations.setter
+    def concentrations(self, value: Concentrations) -> None:
+        self.corpus_concentration = value.corpus
+        self.doc_concentration = value.doc
+        self.topic_word_prior = value.topic_word_prior
+
+    @property
+    def meal_part(self) -> int:
+        """Tokens of a table that propose its dish, so that products do not overflow."""
+        eta, most = self.topic_word_prior, float(self.dish_tokens.max(initial=1))
+        nats = np.log1p(most / eta) + np.log(most + 1.0)
+        return int(np.clip(MOST_NATS / nats, 1, MEAL_PART))
+
+    # -- going back and forth ---------------------------------------------------------
+
+    def tables(self) -> Tables:
+        """Return a copy of the seating alone."""
+        at = self.live()
+        numbers = np.min_scalar_type(int(self.n_tables.max(initial=0)))
+        return Tables(
+            self.table.astype(numbers),
+            self.n_tables.copy(),
+            self.size[at],
+            self.dish[at],
+        )
+
+    def live(self) -> NDArray[np.intp]:
+        """Entries of `size` and `dish` that are tables."""
+        first = np.cumsum(self.n_tables) - self.n_tables
+        shift = np.repeat(self.begin[:-1] - first, self.n_tables)
+        return np.arange(len(shift)) + shift
+
+    def restore(self, tables: Tables | None) -> None:
+        """Seat tokens as some tables say, and count."""
+        if tables is not None:
+            self.table[:], self.n_tables[:] = tables.table, tables.n_tables
+            at = self.live()
+            self.size[at], self.dish[at] = tables.size, tables.dish
+        self.count()
+
+    def count(self) -> None:
+        """Count anew what follows from tables and their dishes."""
+        live, n_words = self.dish[self.live()], self.tokens.n_words
+        n_before = 0 if self.before is None else len(self.before.tables)
+        n_dishes = max(n_before, int(live.max(initial=-1)) + 1)
+        served = np.bincount(live, minlength=n_dishes)
+        if self.before is not None:
+            served[:n_before] += self.before.tables
+        # Nobody is seated, or all are.
+        seated = self.words if len(live) else self.words[:0]
+        at = self.begin[:-1].repeat(np.diff(self.begin))[: len(seated)]
+        dish = self.dish[at + self.table[: len(seated)]]
+        held = sp.coo_array(
+            (np.ones(len(seated), dtype=np.int64), (seated, dish)), (n_words, n_dishes)
+        ).tocsr()
+        if self.before is not None:
+            known = self.before.counts.T.tocsr()
+            known.resize((n_words, n_dishes))
+            held = (held + known).tocsr()
+        held.sort_indices()
+        per_word = np.diff(held.indptr)
+        entry = np.repeat(self.room[:-1] - held.indptr[:-1], per_word)
+        entry += np.arange(held.nnz)
+        self.n_entries[:] = per_word
+        self.entry_dish[entry], self.entry_count[entry] = held.indices, held.data
+        self._place(served, np.asarray(held.sum(axis=0)).ravel())
+        self._order(np.arange(self.n_served, dtype=np.int32))
+
+    def _place(self, tables: NDArray, tokens: NDArray) -> None:
+        """Give each dish its place."""
+        n, n_places = len(tables), len(tables) + self.longest + SPARE_PLACES
+        self.n_served, self.n_free = n, 0
+        self.dish_tables = np.zeros(n_places, dtype=np.int32)
+        self.dish_tokens = np.zeros(n_places, dtype=np.int32)
+        self.dish_tables[:n], self.dish_tokens[:n] = tables, tokens
+        self.is_new = np.zeros(n_places, dtype=np.int32)
+        self.free_places = np.zeros(n_places, dtype=np.int32)
+        self.n_all_tables = int(tables.sum())
+        self.inverse = np.zeros(n_places, dtype=np.float32)
+        self.rate = np.zeros(n_places, dtype=np.float32)
+        self.workspace = Workspace(n_places, self.longest)
+        self.set_rates()
+
+    def set_rates(self) -> None:
+        """Note rates of all dishes, as the kernels do."""
+        served = self.dish_tables > 0
+        total = self.dish_tokens + self.tokens.n_words * self.topic_word_prior
+        with np.errstate(divide="ignore"):
+            inverse = np.float32(1.0) / total.astype(np.float32)
+        self.inverse[:] = np.where(served, inverse, np.float32(0.0))
+        self.rate[:] = self.dish_tables.astype(np.float32) * self.inverse
+        self.rate_sum = float(self.rate.sum(dtype=np.float64))
+
+    def _order(self, renamed: Ints) -> None:
+        tidy(self, self.workspace, renamed)
+
+    def make_places(self) -> None:
+        """Make places for the dishes of any document, and more."""
+        n_more = self.longest + SPARE_PLACES + len(self.dish_tables) // 4
+        for name in ("dish_tables", "dish_tokens", "is_new", "free_places"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros(n_more, old.dtype)]))
+        more = np.zeros(n_more, np.float32)
+        self.inverse = np.concatenate([self.inverse, more])
+        self.rate = np.concatenate([self.rate, more])
+        self.workspace = Workspace(len(self.dish_tables), self.longest)
+
+    def tidy(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Close the gaps that dishes have left.
+
+        Returns the former places of the dishes, and which dishes are new.
+        """
+        places = np.flatnonzero(self.dish_tables[: self.n_served] > 0)
+        is_new = self.is_new[places].astype(bool)
+        renamed = np.zeros(max(self.n_served, 1), dtype=np.int32)
+        renamed[places] = np.arange(len(places))
+        tables, tokens = self.dish_tables[places], self.dish_tokens[places]
+        self._order(renamed)
+        n, n_places = len(places), len(self.dish_tables)
+        fits = n_places - n >= self.longest + 1
+        if fits and n_places <= 4 * (n + self.longest + SPARE_PLACES):
+            self.dish_tables[:], self.dish_tokens[:], self.is_new[:] = 0, 0, 0
+            self.dish_tables[:n], self.dish_tokens[:n] = tables, tokens
+            self.n_served, self.n_free = n, 0
+            self.set_rates()
+        else:
+            self._place(tables, tokens)
+        return places, is_new
+
+    # -- what it says -----------------------------------------------------------------
+
+    @property
+    def n_dishes(self) -> int:
+        """Dishes with a table."""
+        return self.n_served - self.n_free
+
+    def dish_counts(self) -> sp.csr_array:
+        """Counts n_kw of a tidy seating, (n_dishes, n_words)."""
+        first = np.cumsum(self.n_entries) - self.n_entries
+        shift = np.repeat(self.room[:-1] - first, self.n_entries)
+        at = np.arange(len(shift)) + shift
+        indptr = np.concatenate([[0], np.cumsum(self.n_entries)])
+        held = sp.csc_array(
+            (self.entry_count[at], self.entry_dish[at], indptr),
+            (self.n_served, self.tokens.n_words),
+        )
+        return held.tocsr()
+
+    def log_joint(self) -> float:
+        """Log p(seating) + log p(words | seating), of the documents that are here.
+
+        As unordered partitions, in nats. Tables from before count as given.
+        """
+        joint = self._log_joint_of_all()
+        if self.before is not None:
+            joint -= self._log_joint_before()
+        return joint
+
+    def _log_joint_of_all(self) -> float:
+        n_dishes = self.dish_tables > 0
+        total = log_prior_of_tables(
+            self.size[self.live()], self.begin, self.doc_concentration
+        )
+        total += log_prior_of_dishes(
+            self.dish_tables[n_dishes], self.corpus_concentration
+        )
+        return total + self.log_evidence(self.topic_word_prior)
+
+    def _log_joint_before(self) -> float:
+        assert self.before is not None
+        counts, n_words = self.before.counts, self.tokens.n_words
+        eta, held = self.topic_word_prior, counts.data
+        totals = np.asarray(counts.sum(axis=1)).ravel()
+        evidence = (gammaln(eta + held) - gammaln(eta)).sum()
+        evidence += (gammaln(n_words * eta) - gammaln(n_words * eta + totals)).sum()
+        return evidence + log_prior_of_dishes(
+            self.before.tables, self.corpus_concentration
+        )
+
+    def log_evidence(
+        self, eta: float, counted: tuple[NDArray, NDArray] | None = None
+    ) -> float:
+        """Log p(words | seating) for a topic prior, topics integrated out."""
+        counts, times = counted or self.count_of_counts()
+        v_eta = self.tokens.n_words * eta
+        totals = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
+        words = (times * (gammaln(eta + counts) - gammaln(eta))).sum()
+        return float(words + (gammaln(v_eta) - gammaln(v_eta + totals)).sum())
+
+    def count_of_counts(self) -> tuple[Array, NDArray]:
+        """Counts n_kw that occur, and how often."""
+        times = np.zeros(COMMON_COUNTS, dtype=np.int32)
+        n_large = len(self.words) // COMMON_COUNTS + self._n_large_before + 1
+        large = np.zeros(n_large, dtype=np.int32)
+        n_large = count_of_counts(self, times, large)
+        common = np.flatnonzero(times)
+        counts = np.concatenate([common, large[:n_large]]).astype(np.float64)
+        return counts, np.concatenate([times[common], np.ones(n_large, np.int64)])
+
+    @property
+    def _n_large_before(self) -> int:
+        if self.before is None:
+            return 0
+        return int((self.before.counts.data >= COMMON_COUNTS // 2).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """What is learned of the hyperparameters, under Gamma(shape, rate) priors."""
+
+    learn_concentrations: bool
+    learn_topic_prior: bool
+    corpus: tuple[float, float]
+    doc: tuple[float, float]
+    topic: tuple[float, float] = (1.0, 1.0)
+
+    def resample(self, seating: Seating, rng: np.random.Generator) -> None:
+        """Draw what is learned given a tidy seating."""
+        if self.learn_concentrations:
+            self._resample_corpus(seating, rng)
+            self._resample_doc(seating, rng)
+        if self.learn_topic_prior:
+            self._resample_topic(seating, rng)
+            seating.set_rates()
+
+    def log_density(self, seating: Seating) -> float:
+        """Log density of what is learned."""
+        total = 0.0
+        if self.learn_concentrations:
+            total += _log_gamma_density(seating.corpus_concentration, *self.corpus)
+            total += _log_gamma_density(seating.doc_concentration, *self.doc)
+        if self.learn_topic_prior:
+            total += _log_gamma_density(seating.topic_word_prior, *self.topic)
+        return total
+
+    def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
+        """By the auxiliary variable of Escobar and West (1995)."""
+        m, (shape, rate) = seating.n_all_tables, self.corpus
+        if m > 0:
+            rate -= np.log(rng.beta(seating.corpus_concentration + 1.0, m))
+            odds = (shape + seating.n_dishes - 1.0) / (m * rate)
+            shape += seating.n_dishes - (rng.random() * (1.0 + odds) > odds)
+        seating.corpus_concentration = _inside(rng.gamma(shape, 1.0 / rate))
+
+    def _resample_doc(self, seating: Seating, rng: np.random.Generator) -> None:
+        """By the auxiliary variables of Teh et al. (2006), appendix A."""
+        alpha, (shape, rate) = seating.doc_concentration, self.doc
+        lengths = np.diff(seating.begin).astype(np.float64)
+        lengths = lengths[lengths > 0]
+        rate -= np.log(rng.beta(alpha + 1.0, lengths)).sum()
+        shape += seating.n_tables.sum()
+        shape -= (rng.random(len(lengths)) * (lengths + alpha) < lengths).sum()
+        seating.doc_concentration = _inside(rng.gamma(shape, 1.0 / rate))
+
+    def _resample_topic(self, seating: Seating, rng: np.random.Generator) -> None:
+        """By a slice of the logarithm (Neal, 2003), stepping out by one."""
+        counted, (shape, rate) = seating.count_of_counts(), self.topic
+
+        def log_density(x: float) -> float:
+            eta = float(np.exp(x))
+            evidence = seating.log_evidence(eta, counted)
+            return shape * x - rate * eta + evidence
+
+        x = float(np.log(seating.topic_word_prior))
+        height = log_density(x) + np.log1p(-rng.random())
+        low = x - rng.random()
+        high = low + 1.0
+        while low > LOG_RANGE[0] and log_density(low) > height:
+            low -= 1.0
+        while high < LOG_RANGE[1] and log_density(high) > height:
+            high += 1.0
+        low, high = max(low, LOG_RANGE[0]), min(high, LOG_RANGE[1])
+        drawn = low + rng.random() * (high - low)
+        while log_density(drawn) <= height and low < high:
+            low, high = (drawn, high) if drawn < x else (low, drawn)
+            drawn = low + rng.random() * (high - low)
+        seating.topic_word_prior = _inside(float(np.exp(drawn)))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTopics:
+    """Topics that are known."""
+
+    topic_word_distr: Array  # (n_components, n_words)
+    doc_prior: Array  # (n_components + 1,)
+
+    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
+        """phi_kw of some words, (n_words, K)."""
+        return np.ascontiguousarray(self.topic_word_distr[:, words].T)
+
+
+@dataclass(frozen=True, slots=True)
+class FranchiseSample:
+    """What prediction needs of a seating: topics are not aligned between samples."""
+
+    topic_word_counts: sp.csr_array  # (n_components, n_words) int32
+    table_counts: Ints  # (n_components,)
+    component_ids: NDArray[np.intp]  # (n_components,)
+    doc_concentration: float  # alpha
+    corpus_concentration: float  # gamma
+    topic_word_prior: float  # eta
+    log_joint: float  # nats per token
+    chain: int
+    step: int  # sweeps made
+
+    @classmethod
+    def of(cls, seating: Seating, **more: Any) -> "FranchiseSample":
+        """Copy from a tidy seating, most tables first; an empty topic for none."""
+        counts, tables = seating.dish_counts(), seating.dish_tables[: seating.n_served]
+        order = np.argsort(-tables, kind="stable")
+        if len(order):
+            counts, tables = counts[order], tables[order]
+            more["component_ids"] = more["component_ids"][order]
+        else:
+            counts = sp.csr_array((1, seating.tokens.n_words), dtype=np.int32)
+            tables, more["component_ids"] = np.ones(1, np.int32), np.zeros(1, np.intp)
+        return cls(
+            counts,
+            tables,
+            doc_concentration=seating.doc_concentration,
+            corpus_concentration=seating.corpus_concentration,
+            topic_word_prior=seating.topic_word_prior,
+            **more,
+        )
+
+    @property
+    def n_tokens(self) -> NDArray:
+        """Tokens of each topic."""
+        return np.asarray(self.topic_word_counts.sum(axis=1)).ravel()
+
+    @property
+    def topic_weights(self) -> Array:
+        """Expected corpus-level weights, m_k / (m + gamma)."""
+        return self.table_counts / (self.table_counts.sum() + self.corpus_concentration)
+
+    @property
+    def doc_prior(self) -> Array:
+        """Dirichlet of a document's proportions; the last entry is of all others."""
+        weights = self.topic_weights
+        rest = self.corpus_concentration / (
+            self.table_counts.sum() + self.corpus_concentration
+        )
+        return self.doc_concentration * np.append(weights, rest)
+
+    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
+        """E[phi_kw] = (n_kw + eta) / (n_k + V eta) of some words, (n_words, K)."""
+        eta, n_words = self.topic_word_prior, self.topic_word_counts.shape[1]
+        held = self.topic_word_counts[:, words].T.toarray().astype(np.float64)
+        held += eta
+        held /= self.n_tokens + n_words * eta
+        return held
+
+    def places(self) -> Places:
+        """Tables and counts to go on from."""
+        used = np.flatnonzero(self.n_tokens > 0)
+        return Places(self.topic_word_counts[used], self.table_counts[used])
+
+
+#: Range of hyperparameters, and its logarithms.
+SMALLEST, LARGEST = 1e-100, 1e10
+LOG_RANGE = float(np.log(SMALLEST)), float(np.log(LARGEST))
+
+
+def _inside(value: float) -> float:
+    return float(np.clip(value, SMALLEST, LARGEST))
+
+
+def _log_gamma_density(x: float, shape: float, rate: float) -> float:
+    density = shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x)
+    return float(density - rate * x)
+
+
+def log_prior_of_tables(size: Ints, begin: NDArray, alpha: float) -> float:
+    """Log p(tables of documents), given how many tokens each document has."""
+    lengths = np.diff(begin)
+    docs = (gammaln(alpha) - gammaln(alpha + lengths)).sum()
+    return float(len(size) * np.log(alpha) + gammaln(size).sum() + docs)
+
+
+def log_prior_of_dishes(tables: Ints, gamma: float) -> float:
+    """Log p(dishes of tables)."""
+    if len(tables) == 0:
+        return 0.0
+    dishes = len(tables) * np.log(gamma) + gammaln(tables).sum()
+    return float(dishes + gammaln(gamma) - gammaln(gamma + tables.sum()))
