@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.metrics import held_out_log_likelihood, split_tokens
+from skbnp.metrics._held_out import _mean_log, _predict_by
+from skbnp.models.hdp_franchise import Tokens
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -116,6 +118,34 @@ class Curve:
             self.looking += time.process_time() - before
             self.next = max(self.spacing * seconds, seconds + 1.0)
         return seconds > self.limit
+
+
+class GibbsRun:
+    """The chain of a `GibbsHDP`, sweep by sweep: what `fit` does, and nothing beside.
+
+    `seconds` is the processor time of the start and of the sweeps so far.
+    """
+
+    def __init__(self, hdp, counts):
+        begin = time.process_time()
+        tokens, entropy = Tokens.from_counts(counts), hdp.random_state
+        start = hdp._starts(tokens, counts, entropy, False)[0]
+        self.chain = hdp._make_chain(tokens, entropy, start, number=0)
+        self.seconds = time.process_time() - begin
+
+    def step(self):
+        """One sweep; returns its columns of `history_`."""
+        begin = time.process_time()
+        for piece in range(self.chain.n_pieces):
+            self.chain.run(piece)
+        self.chain.accept()
+        self.seconds += time.process_time() - begin
+        return self.chain.trace()
+
+
+def sample_score(samples, parts):
+    """Score as of `GibbsHDP`: probabilities averaged over samples."""
+    return _mean_log(_predict_by(samples, *parts, None), parts[1])
 
 
 def time_to(score, points):

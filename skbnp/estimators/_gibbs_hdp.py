@@ -149,7 +149,7 @@ class GibbsHDP(
     component_ids_ : ndarray of shape (n_components_,)
         Stable names of the topics within their chain.
     lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id of that chain came from: the start, then of each sweep the topics
+        Where each id of that sample came from: the start, then of each sweep the topics
         born and ended by Gibbs steps ("birth", "prune") and accepted splits and
         merges. Ended ids never return.
     n_active_components_ : int
@@ -528,7 +528,7 @@ class GibbsHDP(
             "_kept": list(kept),
             "_entropy": entropy,
             "_next_id": state.next_id,
-            "lineage_": list(state.lineage),
+            "lineage_": [entry for entry in state.lineage if entry.step <= best.step],
             "history_": history,
             "n_components_posterior_": _shares(history, burn_in, len(chains)),
             **_attributes_of(best),

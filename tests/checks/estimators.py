@@ -4,15 +4,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skbnp import HDP, StickBreakingHDP
+from skbnp import HDP, GibbsHDP, StickBreakingHDP
 
 __all__ = [
     "EVALUATIONS",
     "INSTANCES",
     "every_count_model",
     "every_estimator",
+    "evaluate",
     "every_method",
     "fresh",
+    "is_variational",
     "size_name",
     "still",
     "takes_counts_only",
@@ -26,6 +28,9 @@ _SMALL = {
     "random_state": 0,
 }
 
+# So that a longer fit begins as a shorter one.
+_SAMPLER = {"max_iter": 3, "burn_in": 0, "split_merge_sweeps": 2, "random_state": 0}
+
 #: A new estimator joins the checks here.
 INSTANCES = {
     "HDP-online": HDP(4, learning_method="online", **_SMALL),
@@ -33,6 +38,10 @@ INSTANCES = {
     "HDP-batch": HDP(4, learning_method="batch", split_merge=False, **_SMALL),
     "StickBreakingHDP-online": StickBreakingHDP(4, 3, **_SMALL),
     "StickBreakingHDP-batch": StickBreakingHDP(4, 3, learning_method="batch", **_SMALL),
+    "GibbsHDP": GibbsHDP(4, thin=1, **_SAMPLER),
+    "GibbsHDP-chains": GibbsHDP(
+        None, thin=2, n_chains=3, learn_priors=True, **_SAMPLER
+    ),
 }
 
 #: What reads a fitted estimator and data; an estimator has some of them.
@@ -42,6 +51,17 @@ EVALUATIONS = ("transform", "score", "perplexity", "elbo", "elbo_terms")
 def takes_counts_only(estimator):
     """Whether signed rows are illegal."""
     return get_tags(estimator).input_tags.positive_only
+
+
+def is_variational(estimator):
+    """Whether it learns by updates of a bound; the others are samplers."""
+    return hasattr(estimator, "elbo")
+
+
+def evaluate(estimator, X):
+    """All that it says about documents."""
+    names = (name for name in EVALUATIONS if hasattr(estimator, name))
+    return {name: getattr(estimator, name)(X) for name in names}
 
 
 def size_name(estimator):

@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 from unittest import mock
 
+from skbnp.inference.franchise import FranchiseChain
 from skbnp.inference.posterior import Visitor
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]
@@ -16,9 +17,10 @@ class Failure(Exception):
 def failing_visit(number, error=Failure, visited=None):
     """Let visit `number` (1 is the first) of a batch of documents raise `error`.
 
-    The posteriors that visits start from are handed to `visited`.
+    Of samplers it is the sweep of that number. The posteriors that visits start from
+    are handed to `visited`.
     """
-    original, calls = Visitor.visit, []
+    visit_batch, run_piece, calls = Visitor.visit, FranchiseChain.run, []
 
     def visit(self, posterior, *args, **kwargs):
         calls.append(None)
@@ -26,9 +28,18 @@ def failing_visit(number, error=Failure, visited=None):
             visited(posterior)
         if len(calls) == number:
             raise error
-        return original(self, posterior, *args, **kwargs)
+        return visit_batch(self, posterior, *args, **kwargs)
 
-    with mock.patch.object(Visitor, "visit", visit):
+    def run(self, piece):
+        run_piece(self, piece)
+        calls.append(self)
+        if calls.count(self) == number:
+            raise error
+
+    with (
+        mock.patch.object(Visitor, "visit", visit),
+        mock.patch.object(FranchiseChain, "run", run),
+    ):
         yield
 
 

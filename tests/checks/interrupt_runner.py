@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from checks.corpora import topic_counts
-from checks.estimators import INSTANCES, fresh, still
+from checks.estimators import INSTANCES, fresh, is_variational, still
 from checks.failures import fit_updates
 from checks.states import differences, learned
 from checks.test_failed_calls import check_usable
@@ -66,10 +66,11 @@ class Begun:
 def report(estimator, X, reference):
     """Say whether the estimator is usable and equals its uninterrupted twin."""
     history = estimator.history_
+    n_chains = estimator.get_params().get("n_chains", 1)  # an entry for each
     return {
-        "n_updates": estimator._posterior.n_steps,
-        "history_steps": list(history["step"]),
-        "history_lengths": sorted({len(trace) for trace in history.values()}),
+        "n_updates": n_complete(estimator),
+        "history_steps": list(history["step"])[::n_chains],
+        "history_lengths": sorted({len(t) / n_chains for t in history.values()}),
         "n_components": estimator.n_components_,
         "usable": bool(
             np.allclose(estimator.transform(X[:9]).sum(axis=1), 1.0)
@@ -79,6 +80,13 @@ def report(estimator, X, reference):
             :3
         ],
     }
+
+
+def n_complete(estimator):
+    """Updates, or sweeps, that the estimator has made."""
+    if is_variational(estimator):
+        return estimator._posterior.n_steps
+    return max(estimator.history_["step"])
 
 
 def comparable(estimator):
@@ -109,7 +117,7 @@ def interrupt_long_fit(estimator, n_jobs, *, early):
         estimator.fit(X)
     except KeyboardInterrupt:
         raised = time.monotonic() - interrupter.sent
-    n_updates = estimator._posterior.n_steps
+    n_updates = n_complete(estimator)
     return {
         "raised_after": raised,
         **report(estimator, X, fit_updates(reference, X, n_updates)),

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from checks.bad_input import CORRUPT, KINDS, VALUES
-from checks.estimators import every_estimator, every_method, fresh, still
+from checks.estimators import (
+    evaluate,
+    every_estimator,
+    every_method,
+    fresh,
+    is_variational,
+    still,
+)
 from checks.failures import Failure, failing_visit, fit_updates
 from checks.states import assert_same, learned, snapshot
 from skbnp import HDP
@@ -57,9 +64,13 @@ def check_usable(estimator, X):
     assert alive == set(estimator.component_ids_.tolist())
     steps = estimator.history_["step"]
     assert len({len(trace) for trace in estimator.history_.values()}) == 1
-    assert (steps or [0])[-1] == estimator._posterior.n_steps
+    if is_variational(estimator):
+        assert (steps or [0])[-1] == estimator._posterior.n_steps
+        assert np.isfinite(estimator.elbo_)
     np.testing.assert_allclose(estimator.transform(X).sum(axis=1), 1.0)
-    assert np.isfinite([estimator.score(X), estimator.elbo(X), estimator.elbo_]).all()
+    answers = evaluate(estimator, X)
+    answers.pop("elbo_terms", None)
+    assert all(np.isfinite(answer).all() for answer in answers.values())
 
 
 @every_method("fit", "partial_fit", "fit_transform")
@@ -117,7 +128,7 @@ def test_failure_in_the_first_minibatch_of_a_chunk_leaves_no_trace(fitted, count
         check_failure_leaves(fitted, "partial_fit", counts, error=Failure)
 
 
-@every_estimator()
+@every_estimator(is_variational)
 @pytest.mark.parametrize("number", [2, 3])
 def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(
     fitted, number, counts
@@ -130,7 +141,7 @@ def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(
     assert_same(learned(other), learned(fitted))
 
 
-@every_estimator()
+@every_estimator(is_variational)
 def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
     estimator, counts
 ):
@@ -144,7 +155,7 @@ def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
     assert estimator.history_["step"] == [1, 2]
 
 
-@every_estimator()
+@every_estimator(is_variational)
 def test_stream_goes_on_after_a_failure_as_if_the_chunk_had_ended_there(fitted, counts):
     other = copy.deepcopy(still(fitted))
     with failing_visit(2), pytest.raises(Failure):
@@ -160,7 +171,7 @@ def test_failure_in_fit_leaves_the_complete_updates(estimator, error, counts):
     with failing_visit(3, error), pytest.raises(error):
         estimator.fit(counts)
     assert_same(learned(other), learned(estimator))
-    assert estimator.history_["step"] == [1, 2]
+    assert sorted(set(estimator.history_["step"])) == [1, 2]
 
 
 @every_estimator()
@@ -194,7 +205,8 @@ def test_failure_before_the_first_update_of_fit_leaves_finite_numbers(
     with failing_visit(1), pytest.raises(Failure):
         estimator.fit(counts)
     assert np.isfinite(estimator.transform(counts)).all()
-    assert abs(estimator.elbo_) < 1e6  # nats per token
+    name = "elbo_" if is_variational(estimator) else "log_joint_"
+    assert abs(getattr(estimator, name)) < 1e6  # nats per token
 
 
 @every_estimator()

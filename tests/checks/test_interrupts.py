@@ -48,7 +48,7 @@ def check_interrupt(seen):
 @each_n_jobs
 def test_interrupt_leaves_the_last_complete_update(name, n_jobs):
     seen = run("late", name, n_jobs)
-    if name != "HDP-online":
+    if name not in ("HDP-online", "GibbsHDP", "GibbsHDP-chains"):
         # The end of a pass with memory is several steps, each complete by itself, that
         # no number of updates names: there is no twin to compare with.
         seen["differences"] = []

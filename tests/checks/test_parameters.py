@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
-from checks.estimators import INSTANCES, every_estimator, size_name
+from checks.estimators import INSTANCES, every_estimator, is_variational, size_name
 from skbnp import HDP
 
 NAN, INF = float("nan"), float("inf")
@@ -34,6 +34,11 @@ _NO_PAIR = [
 #: Values that an estimator with the parameter must refuse.
 BAD = {
     "n_components": _COUNT,
+    "n_split_merge": _COUNT,
+    "split_merge_sweeps": [-1, 1.5, "10", NAN],
+    "burn_in": [-1, 1.5, "10", NAN],
+    "thin": _COUNT,
+    "n_chains": _COUNT,
     "max_components": [c for c in _COUNT if c is not None],
     "max_doc_components": _COUNT,
     "learning_method": ["Batch", "svi", "", 1, None, True],
@@ -60,6 +65,9 @@ BAD = {
     "warm_start": ["yes", 2, None, 0.5],
 }
 
+#: Where None has a meaning.
+NONE_IS_FINE = {"GibbsHDP": ("n_components", "init")}
+
 #: What `partial_fit` reads at every call.
 READ_LATER = (
     "batch_size",
@@ -72,6 +80,10 @@ READ_LATER = (
     "learn_priors",
     "corpus_concentration_prior",
     "doc_concentration_prior",
+    "max_iter",
+    "burn_in",
+    "thin",
+    "n_split_merge",
     "n_jobs",
 )
 
@@ -98,6 +110,7 @@ def each_bad_value(names=tuple(BAD), most=None):
             for name in names
             if name in e.get_params()
             for value in BAD[name][:most]
+            if value is not None or name not in NONE_IS_FINE.get(type(e).__name__, ())
         ],
         indirect=["estimator"],
     )
@@ -163,12 +176,19 @@ def test_constructor_accepts_and_keeps_whatever_it_is_given(estimator):
         ("max_components", 4),
         ("max_components", np.int64(5)),
         ("max_components", None),
+        ("n_components", None),
+        ("burn_in", None),
+        ("burn_in", 2),
+        ("split_merge_sweeps", 0),
+        ("split_merge_sweeps", 10**6),
+        ("thin", 10**6),
+        ("n_split_merge", np.int64(3)),
     ],
 )
 def test_parameter_on_the_border_of_its_range_is_accepted(
     estimator, name, value, counts
 ):
-    is_size = name == size_name(estimator)
+    is_size = name == size_name(estimator) and is_variational(estimator)
     if name in estimator.get_params() and not (is_size and value is None):
         estimator.set_params(**{name: value})
     distr = estimator.fit(counts).transform(counts)
@@ -176,7 +196,7 @@ def test_parameter_on_the_border_of_its_range_is_accepted(
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@every_estimator(lambda estimator: size_name(estimator) == "n_components")
+@every_estimator(lambda e: is_variational(e) and size_name(e) == "n_components")
 def test_a_limit_below_the_start_is_refused(estimator, method, counts):
     estimator.set_params(max_components=3)
     before = set(vars(estimator))

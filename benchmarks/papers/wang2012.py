@@ -1,0 +1,393 @@
+"""Wang and Blei (2012), Figures 4 and 6 to 8: split-merge against plain Gibbs.
+
+SKBNP_DATA=... python benchmarks/papers/wang2012.py [topics] [curves] [similarity]
+    [--runs N] [--sweeps N]
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import common  # before NumPy: it pins the threads
+import matplotlib
+import numpy as np
+from common import RESULTS, load_corpus, save, standard_split
+from sklearn.base import BaseEstimator
+
+from skbnp import GibbsHDP
+from skbnp.metrics import split_tokens
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+
+def show(row):
+    print({k: v for k, v in row.items() if k != "curve"}, flush=True)
+    return row
+
+
+# -- topics: five topics, twelve words ------------------------------------------------
+
+TOPICS = """
+Section 4.1 of the paper: 100 documents of 50 words, 12 words, five topics of which the
+first two share seven words and differ in words 1 and 2: 0.12 on one and `p2` on the
+other, over their sum with 0.12 on each of seven more. Topic prior 0.5, Gamma(0.1, 1) on
+both concentrations, {sweeps} sweeps, one proposal after each, sequential start;
+"truth": plain Gibbs sweeps from the true topics. The corpus and the chain change with
+the run.
+
+"all five" counts the runs whose last state has, among its dishes of at least 100
+tokens, one whose best match (cosine) is each of the true topics, and whose ratio of
+word 1 to word 2 is above 1.5 and below 1 / 1.5 in the largest dishes of the pair. "K"
+is the median number of dishes of at least 100 tokens at the end. "log joint" (nats per
+token) is the mean of the last states, "best" that of the best states (Eq. (14)).
+Target at p2 = 0.02: at least 16 of 20 with split-merge, and not fewer than plain
+Gibbs minus 2.
+"""
+#: Probability of the other's word in the first two topics, before normalisation.
+P2 = (0.05, 0.04, 0.03, 0.02, 0.005)
+N_DOCS, N_TOKENS, MOST_ALIKE = 100, 50, 1.5
+METHODS = ("split-merge", "Gibbs", "truth")
+
+
+def true_topics(p2):
+    topics = np.zeros((5, 12))
+    topics[:2, 2:9] = 0.12
+    topics[:2, :2] = [[0.12, p2], [p2, 0.12]]
+    topics[2:, 9:] = 0.1 + 0.7 * np.eye(3)
+    return topics / topics.sum(axis=1, keepdims=True)
+
+
+def draw_corpus(topics, seed):
+    """Two topics in each document, with a proportion uniform on (0, 1)."""
+    rng = np.random.default_rng(seed)
+    counts = np.zeros((N_DOCS, topics.shape[1]), dtype=np.int64)
+    for row in counts:
+        pair, share = rng.choice(len(topics), 2, replace=False), rng.random()
+        row[:] = rng.multinomial(
+            N_TOKENS, share * topics[pair[0]] + (1.0 - share) * topics[pair[1]]
+        )
+    return counts
+
+
+class KnownTopics(BaseEstimator):
+    """What `init` of `GibbsHDP` reads, for topics of equal weight."""
+
+    def __init__(self, topics, doc_concentration=1.0):
+        self.topics, self.doc_concentration = topics, doc_concentration
+        self.topic_word_distr_ = topics
+        self.topic_weights_ = np.full(len(topics), 1.0 / len(topics))
+        self.doc_concentration_ = doc_concentration
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        raise NotImplementedError
+
+    def score(self, X, y=None):
+        raise NotImplementedError
+
+
+def fit_topics(counts, method, seed, n_sweeps, truth):
+    """All states of a chain."""
+    hdp = GibbsHDP(
+        None,
+        topic_word_prior=0.5,
+        corpus_concentration_prior=(0.1, 1.0),
+        doc_concentration_prior=(0.1, 1.0),
+        split_merge=method == "split-merge",
+        n_split_merge=1,
+        split_merge_sweeps=n_sweeps,
+        max_iter=n_sweeps,
+        burn_in=0,
+        thin=1,
+        init=KnownTopics(truth) if method == "truth" else None,
+        random_state=seed,
+    )
+    return hdp.fit(counts)
+
+
+def large_dishes(sample):
+    counts = sample.topic_word_counts.toarray()
+    return counts[counts.sum(axis=1) >= 100]
+
+
+def has_all_five(sample, truth):
+    dishes = large_dishes(sample)
+    unit = dishes / np.linalg.norm(dishes, axis=1, keepdims=True)
+    best = (unit @ (truth / np.linalg.norm(truth, axis=1, keepdims=True)).T).argmax(1)
+    if set(best) != set(range(5)):
+        return False
+    sizes = dishes.sum(axis=1)
+    one, two = (
+        dishes[np.flatnonzero(best == k)[sizes[best == k].argmax()]] for k in (0, 1)
+    )
+    return bool(one[0] > MOST_ALIKE * one[1] and two[1] > MOST_ALIKE * two[0])
+
+
+def topics(options):
+    rows, table, n_sweeps = [], [], options.sweeps or 1000
+    for p2 in P2:
+        truth = true_topics(p2)
+        for method in METHODS:
+            same = []
+            for seed in range(options.runs or 20):
+                counts = draw_corpus(truth, seed)
+                hdp = fit_topics(counts, method, seed, n_sweeps, truth)
+                last, joints = hdp.samples_[-1], hdp.history_["log_joint"]
+                row = {"p2": p2, "method": method, "seed": seed}
+                row |= {"all five": has_all_five(last, truth)}
+                row |= {"K": len(large_dishes(last)), "log joint": joints[-1]}
+                row |= {"best": max(joints), "seconds": hdp.history_["seconds"][-1]}
+                row |= {name: hdp.history_[name][-1] for name in ("n_splits",)}
+                row |= {"n_merges": hdp.history_["n_merges"][-1]}
+                same.append(row)
+                if p2 == 0.02 and seed == 0 and method != "truth":
+                    trace(hdp, method, n_sweeps)
+            mean = {"p2": p2, "method": method, "runs": len(same)}
+            mean["all five"] = sum(row["all five"] for row in same)
+            mean["K"] = float(np.median([row["K"] for row in same]))
+            for name in ("log joint", "best", "n_splits", "n_merges", "seconds"):
+                mean[name] = float(np.mean([row[name] for row in same]))
+            table.append(show(mean))
+            rows += same
+    columns = list(table[0])
+    save("wang2012_topics", table + rows, columns, TOPICS.format(sweeps=n_sweeps))
+    trim("wang2012_topics", len(table))
+
+
+def trace(hdp, method, n_sweeps):
+    """Figure 4(b): cumulated shares of the largest topics, sweep by sweep."""
+    figure = plt.figure("trace", figsize=(11, 4), layout="constrained")
+    panel = figure.add_subplot(1, 2, 1 + METHODS.index(method), title=method)
+    n_shown = min(n_sweeps, 200)
+    for step, sample in enumerate(hdp.samples_[:n_shown]):
+        sizes = np.sort(sample.n_tokens)[::-1]
+        shares = np.cumsum(sizes) / sizes.sum()
+        panel.scatter(np.full(len(shares), step + 1), shares, s=3, color="C0")
+    for level in (0.2, 0.4, 0.6, 0.8, 1.0):
+        panel.axhline(level, color="0.7", linewidth=0.6, zorder=0)
+    panel.set(xlabel="sweep", ylabel="share of the largest topics", ylim=(0, 1.03))
+    figure.savefig(RESULTS / "wang2012_topics.png", dpi=110)
+
+
+def trim(name, n_rows):
+    """Leave the rows of single runs to the JSON file."""
+    path = RESULTS / f"{name}.md"
+    lines = path.read_text().splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("| ---"))
+    path.write_text("\n".join(lines[: head + 1 + n_rows]) + "\n")
+
+
+# -- curves: Figures 6 and 7 ----------------------------------------------------------
+
+CURVES = """
+Figures 6 and 7 of the paper: split-merge ("Gibbs+SM": {proposals} proposals after each
+of the first {first} of {sweeps} sweeps) against plain Gibbs on 80 % of the documents,
+Gamma(1, 1) on both concentrations, sequential start, {runs} runs of each (the paper:
+500 sweeps, 20 runs). Differences, above zero where split-merge is better, with the
+standard error of the mean over runs, of the best log joint so far (nats per training
+token, Eq. (14)) and of the held-out score of the present state (nats per token, 80/20
+completion of the other documents) at the same processor time: {shares} of the
+time that the shortest run took. "accepted": share of the proposals; K: dishes of at
+least 1e-3 of the tokens at the end, medians. Curves are in wang2012_curves.png.
+"""
+CORPORA = ("arxiv2000", "nips_abstracts")
+ETAS = (0.1, 0.2, 0.5)
+MOVE_SWEEPS, N_PROPOSALS = 50, 5
+SHARES = (0.05, 0.2, 0.5, 1.0)
+
+
+def follow(train, parts, eta, moves, seed, n_sweeps):
+    """Time, best log joint so far and held-out score of a chain on its way."""
+    hdp = GibbsHDP(
+        None,
+        topic_word_prior=eta,
+        split_merge=moves,
+        n_split_merge=N_PROPOSALS,
+        split_merge_sweeps=MOVE_SWEEPS,
+        max_iter=n_sweeps,
+        random_state=seed,
+    )
+    run = common.GibbsRun(hdp, train)
+    joints, looks, best, following = [], [], -np.inf, 1
+    for sweep in range(1, n_sweeps + 1):
+        entry = run.step()
+        best = max(best, entry["log_joint"])
+        joints.append([run.seconds, best])
+        if sweep >= following or sweep == n_sweeps:
+            score = common.sample_score([run.chain.sample()], parts)
+            looks.append([run.seconds, score])
+            following = max(sweep + 1, int(1.2 * sweep))
+    n_moves = entry["n_splits"] + entry["n_merges"]
+    sizes = run.chain.sample().n_tokens
+    return {
+        "log joint": joints,
+        "score": looks,
+        "accepted": n_moves / (N_PROPOSALS * min(MOVE_SWEEPS, n_sweeps)),
+        "n_splits": entry["n_splits"],
+        "n_merges": entry["n_merges"],
+        "K": int((sizes >= 1e-3 * sizes.sum()).sum()),
+        "seconds": run.seconds,
+    }
+
+
+def at(times, curve):
+    """Values of a curve at some times."""
+    seconds, values = np.array(curve).T
+    return np.interp(times, seconds, values)
+
+
+def curves(options):
+    n_sweeps, n_runs, table, records = options.sweeps or 300, options.runs or 10, [], []
+    figure, panels = plt.subplots(
+        4, 3, figsize=(12, 11), layout="constrained", squeeze=False
+    )
+    for number, corpus in enumerate(CORPORA):
+        train, test = standard_split(load_corpus(corpus), 0.2)
+        parts = split_tokens(test, random_state=0)
+        for column, eta in enumerate(ETAS):
+            runs = {True: [], False: []}
+            for seed in range(n_runs):
+                for moves in (seed % 2 == 0, seed % 2 == 1):  # neither always first
+                    row = follow(train, parts, eta, moves, seed, n_sweeps)
+                    runs[moves].append(row)
+                    records.append({"corpus": corpus, "eta": eta, "moves": moves} | row)
+            begin = max(row["score"][0][0] for same in runs.values() for row in same)
+            end = min(row["seconds"] for same in runs.values() for row in same)
+            table += [
+                show({"corpus": corpus, "eta": eta} | line)
+                for line in compare(runs, end)
+            ]
+            times = np.geomspace(begin, end, 100)
+            for place, name in enumerate(("log joint", "score")):
+                panel = panels[2 * place + number, column]
+                draw_difference(panel, times, runs, name)
+                panel.set_title(f"{corpus}, {eta:g}: {name}", fontsize=10)
+    figure.supxlabel("CPU seconds")
+    figure.supylabel("Gibbs+SM minus Gibbs, nats per token")
+    figure.savefig(RESULTS / "wang2012_curves.png", dpi=110)
+    reading = CURVES.format(
+        proposals=N_PROPOSALS,
+        first=MOVE_SWEEPS,
+        sweeps=n_sweeps,
+        runs=n_runs,
+        shares=", ".join(f"{share:g}" for share in SHARES),
+    )
+    save("wang2012_curves", table, list(table[0]), reading)
+    ends = [
+        {k: v[-1][1] if isinstance(v, list) else v for k, v in row.items()}
+        for row in records
+    ]
+    save("wang2012_runs", ends, list(ends[0]), "The last states of those runs.")
+
+
+def differences(times, runs, name):
+    """Mean difference at some times, and its standard error."""
+    with_moves, without = (
+        np.array([at(times, row[name]) for row in runs[moves]])
+        for moves in (True, False)
+    )
+    n = max(len(with_moves) - 1, 1) * len(with_moves)
+    squares = sum(
+        ((x - x.mean(axis=0)) ** 2).sum(axis=0) for x in (with_moves, without)
+    )
+    return with_moves.mean(axis=0) - without.mean(axis=0), np.sqrt(squares / n)
+
+
+def compare(runs, end):
+    """Rows of the table."""
+    for share in SHARES:
+        row = {"CPU s": share * end}
+        for name in ("log joint", "score"):
+            mean, error = differences(np.array([share * end]), runs, name)
+            row |= {name: float(mean[0]), f"{name} +-": float(error[0])}
+        row["accepted"] = float(np.mean([run["accepted"] for run in runs[True]]))
+        for moves, name in ((True, "K, SM"), (False, "K, Gibbs")):
+            row[name] = float(np.median([run["K"] for run in runs[moves]]))
+        for moves, name in ((True, "s, SM"), (False, "s, Gibbs")):
+            row[name] = float(np.median([run["seconds"] for run in runs[moves]]))
+        yield row
+
+
+def draw_difference(panel, times, runs, name):
+    mean, error = differences(times, runs, name)
+    panel.axhline(0.0, color="0.5", linewidth=0.8)
+    panel.fill_between(times, mean - error, mean + error, alpha=0.25, linewidth=0)
+    panel.plot(times, mean)
+    panel.set_xscale("log")
+    panel.grid(alpha=0.3)
+
+
+# -- similarity: Figure 8 -------------------------------------------------------------
+
+SIMILARITY = """
+Figure 8 of the paper: cosine similarity of all pairs of topics, of the last state after
+{sweeps} sweeps with split-merge in the first 50, topic prior 0.5. "expected": of the
+expected topics, which the prior of 0.5 on each of thousands of words makes alike,
+foremost those of few tokens; "counts": of their tokens alone; pairs of topics with at
+least 1e-3 of the tokens in "large". Dots are in wang2012_similarity.png.
+"""
+PERCENTILES = (5, 25, 50, 75, 95, 99)
+
+
+def similarity(options):
+    n_sweeps, rows = options.sweeps or 300, []
+    figure, panels = plt.subplots(
+        len(CORPORA), 1, figsize=(9, 4), sharex=True, layout="constrained"
+    )
+    rng = np.random.default_rng(0)
+    for panel, corpus in zip(panels, CORPORA, strict=True):
+        train, _ = standard_split(load_corpus(corpus), 0.2)
+        hdp = GibbsHDP(
+            None,
+            topic_word_prior=0.5,
+            split_merge_sweeps=MOVE_SWEEPS,
+            max_iter=n_sweeps,
+            burn_in=n_sweeps - 1,
+            thin=1,
+            random_state=0,
+        ).fit(train)
+        counts, expected = hdp.samples_[-1].topic_word_counts, hdp.topic_word_distr_
+        sizes = hdp.samples_[-1].n_tokens
+        large = sizes >= 1e-3 * sizes.sum()
+        dense = counts.toarray()
+        for kind, topics in (
+            ("expected", expected),
+            ("expected, large", expected[large]),
+            ("counts, large", dense[large]),
+        ):
+            cosines = pairs(topics)
+            row = {"corpus": corpus, "of": kind, "topics": len(topics)}
+            row["pairs"] = len(cosines)
+            found = np.percentile(cosines, PERCENTILES)
+            names = [f"{p} %" for p in PERCENTILES]
+            row |= dict(zip(names, found.tolist(), strict=True))
+            rows.append(show(row | {"most": float(cosines.max())}))
+        cosines = pairs(expected)
+        panel.scatter(cosines, rng.random(len(cosines)), s=4, alpha=0.6)
+        panel.set(title=f"{corpus}: {len(expected)} topics", yticks=[], xlim=(0, 1))
+    figure.supxlabel("cosine similarity of a pair of topics")
+    figure.savefig(RESULTS / "wang2012_similarity.png", dpi=110)
+    reading = SIMILARITY.format(sweeps=n_sweeps)
+    save("wang2012_similarity", rows, list(rows[0]), reading)
+
+
+def pairs(topics):
+    unit = topics / np.linalg.norm(topics, axis=1, keepdims=True)
+    return (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+
+
+SECTIONS = {"topics": topics, "curves": curves, "similarity": similarity}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("section", nargs="*", help=", ".join(SECTIONS))
+    parser.add_argument("--runs", type=int, help="default: 20 (topics), 10 (curves)")
+    parser.add_argument("--sweeps", type=int, help="default: 1000 (topics), 300")
+    options = parser.parse_args()
+    for name in options.section or SECTIONS:
+        SECTIONS[name](options)
