@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.metrics._held_out import _mean_log, _predict_by
 from skbnp.models.hdp_franchise import Tokens
+from skbnp.utils.random import draw_entropy
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -128,7 +129,7 @@ class GibbsRun:
 
     def __init__(self, hdp, counts):
         begin = time.process_time()
-        tokens, entropy = Tokens.from_counts(counts), hdp.random_state
+        tokens, entropy = Tokens.from_counts(counts), draw_entropy(hdp.random_state)
         start = hdp._starts(tokens, counts, entropy, False)[0]
         self.chain = hdp._make_chain(tokens, entropy, start, number=0)
         self.seconds = time.process_time() - begin

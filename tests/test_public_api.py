@@ -12,7 +12,7 @@ import pytest
 import skbnp
 
 PUBLIC = {
-    "skbnp": ["HDP", "StickBreakingHDP", "__version__"],
+    "skbnp": ["HDP", "GibbsHDP", "StickBreakingHDP", "__version__"],
     "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
     "skbnp.datasets": [
         "load_docstrings",
@@ -22,9 +22,11 @@ PUBLIC = {
         "make_hdp",
     ],
     "skbnp.inspection": [
+        "ComponentsPosteriorDisplay",
         "HistoryDisplay",
         "LineageDisplay",
         "TopicTermsDisplay",
+        "TopicTraceDisplay",
         "summary",
         "top_documents",
         "top_terms",

@@ -24,7 +24,7 @@ from matplotlib import pyplot as plt
 
 
 def show(row):
-    print({k: v for k, v in row.items() if k != "curve"}, flush=True)
+    print({k: v for k, v in row.items() if k != "each"}, flush=True)
     return row
 
 
@@ -40,7 +40,9 @@ the run.
 
 "all five" counts the runs whose last state has, among its dishes of at least 100
 tokens, one whose best match (cosine) is each of the true topics, and whose ratio of
-word 1 to word 2 is above 1.5 and below 1 / 1.5 in the largest dishes of the pair. "K"
+word 1 to word 2 is above 1.5 and below 1 / 1.5 in the largest dishes of the pair;
+"share": of the states of the second half (every tenth) that have; "first": the first
+sweep (of every tenth) that has, median over runs (inf: in half of the runs none). "K"
 is the median number of dishes of at least 100 tokens at the end. "log joint" (nats per
 token) is the mean of the last states, "best" that of the best states (Eq. (14)).
 Target at p2 = 0.02: at least 16 of 20 with split-merge, and not fewer than plain
@@ -129,7 +131,7 @@ def has_all_five(sample, truth):
 
 
 def topics(options):
-    rows, table, n_sweeps = [], [], options.sweeps or 1000
+    table, n_sweeps = [], options.sweeps or 1000
     for p2 in P2:
         truth = true_topics(p2)
         for method in METHODS:
@@ -137,26 +139,29 @@ def topics(options):
             for seed in range(options.runs or 20):
                 counts = draw_corpus(truth, seed)
                 hdp = fit_topics(counts, method, seed, n_sweeps, truth)
-                last, joints = hdp.samples_[-1], hdp.history_["log_joint"]
+                found = [has_all_five(state, truth) for state in hdp.samples_[9::10]]
+                joints = hdp.history_["log_joint"]
                 row = {"p2": p2, "method": method, "seed": seed}
-                row |= {"all five": has_all_five(last, truth)}
-                row |= {"K": len(large_dishes(last)), "log joint": joints[-1]}
-                row |= {"best": max(joints), "seconds": hdp.history_["seconds"][-1]}
-                row |= {name: hdp.history_[name][-1] for name in ("n_splits",)}
-                row |= {"n_merges": hdp.history_["n_merges"][-1]}
+                row |= {"all five": has_all_five(hdp.samples_[-1], truth)}
+                row["share"] = float(np.mean(found[len(found) // 2 :]))
+                row["first"] = 10.0 * (1 + np.argmax(found)) if any(found) else np.inf
+                row["K"] = len(large_dishes(hdp.samples_[-1]))
+                row |= {"log joint": joints[-1], "best": max(joints)}
+                for name in ("n_splits", "n_merges", "seconds"):
+                    row[name] = hdp.history_[name][-1]
                 same.append(row)
                 if p2 == 0.02 and seed == 0 and method != "truth":
                     trace(hdp, method, n_sweeps)
             mean = {"p2": p2, "method": method, "runs": len(same)}
             mean["all five"] = sum(row["all five"] for row in same)
-            mean["K"] = float(np.median([row["K"] for row in same]))
+            mean["share"] = float(np.mean([row["share"] for row in same]))
+            for name in ("first", "K"):
+                mean[name] = float(np.median([row[name] for row in same]))
             for name in ("log joint", "best", "n_splits", "n_merges", "seconds"):
                 mean[name] = float(np.mean([row[name] for row in same]))
-            table.append(show(mean))
-            rows += same
-    columns = list(table[0])
-    save("wang2012_topics", table + rows, columns, TOPICS.format(sweeps=n_sweeps))
-    trim("wang2012_topics", len(table))
+            table.append(show(mean | {"each": same}))
+    columns = [name for name in table[0] if name != "each"]
+    save("wang2012_topics", table, columns, TOPICS.format(sweeps=n_sweeps))
 
 
 def trace(hdp, method, n_sweeps):
@@ -172,14 +177,6 @@ def trace(hdp, method, n_sweeps):
         panel.axhline(level, color="0.7", linewidth=0.6, zorder=0)
     panel.set(xlabel="sweep", ylabel="share of the largest topics", ylim=(0, 1.03))
     figure.savefig(RESULTS / "wang2012_topics.png", dpi=110)
-
-
-def trim(name, n_rows):
-    """Leave the rows of single runs to the JSON file."""
-    path = RESULTS / f"{name}.md"
-    lines = path.read_text().splitlines()
-    head = next(i for i, line in enumerate(lines) if line.startswith("| ---"))
-    path.write_text("\n".join(lines[: head + 1 + n_rows]) + "\n")
 
 
 # -- curves: Figures 6 and 7 ----------------------------------------------------------
@@ -242,7 +239,7 @@ def at(times, curve):
 
 
 def curves(options):
-    n_sweeps, n_runs, table, records = options.sweeps or 300, options.runs or 10, [], []
+    n_sweeps, n_runs, table = options.sweeps or 300, options.runs or 10, []
     figure, panels = plt.subplots(
         4, 3, figsize=(12, 11), layout="constrained", squeeze=False
     )
@@ -255,13 +252,12 @@ def curves(options):
                 for moves in (seed % 2 == 0, seed % 2 == 1):  # neither always first
                     row = follow(train, parts, eta, moves, seed, n_sweeps)
                     runs[moves].append(row)
-                    records.append({"corpus": corpus, "eta": eta, "moves": moves} | row)
             begin = max(row["score"][0][0] for same in runs.values() for row in same)
             end = min(row["seconds"] for same in runs.values() for row in same)
-            table += [
-                show({"corpus": corpus, "eta": eta} | line)
-                for line in compare(runs, end)
-            ]
+            ends = [{"moves": moves} | last(r) for moves in runs for r in runs[moves]]
+            for line in compare(runs, end):
+                row = {"corpus": corpus, "eta": eta} | line
+                table.append(show(row | {"each": ends}))
             times = np.geomspace(begin, end, 100)
             for place, name in enumerate(("log joint", "score")):
                 panel = panels[2 * place + number, column]
@@ -277,12 +273,13 @@ def curves(options):
         runs=n_runs,
         shares=", ".join(f"{share:g}" for share in SHARES),
     )
-    save("wang2012_curves", table, list(table[0]), reading)
-    ends = [
-        {k: v[-1][1] if isinstance(v, list) else v for k, v in row.items()}
-        for row in records
-    ]
-    save("wang2012_runs", ends, list(ends[0]), "The last states of those runs.")
+    columns = [name for name in table[0] if name != "each"]
+    save("wang2012_curves", table, columns, reading)
+
+
+def last(row):
+    """A run without its curves."""
+    return {k: v[-1][1] if isinstance(v, list) else v for k, v in row.items()}
 
 
 def differences(times, runs, name):

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skbnp.inference.interrupts import commit
@@ -19,7 +20,13 @@ from skbnp.utils.validation import (
     check_is_fitted,
 )
 
-__all__ = ["CONSTRAINTS", "ComponentEditsMixin", "FitTasks", "TopicModelMixin"]
+__all__ = [
+    "CONSTRAINTS",
+    "ComponentEditsMixin",
+    "FitTasks",
+    "TopicModelMixin",
+    "drop_empty",
+]
 
 #: Parameters that all models of counts have.
 CONSTRAINTS: dict = {
@@ -246,3 +253,9 @@ class FitTasks:
             **self._heard,
             reconstruction_attributes=lambda: copy.deepcopy(self._attributes()),
         )
+
+
+def drop_empty(counts: sp.csr_array) -> sp.csr_array:
+    """Leave out documents without tokens."""
+    used = np.diff(counts.indptr) > 0
+    return counts if used.all() else counts[used]

@@ -17,6 +17,7 @@ from skbnp.estimators._base import (
     ComponentEditsMixin,
     FitTasks,
     TopicModelMixin,
+    drop_empty,
 )
 from skbnp.inference.chains import ChainMonitor, run_chains
 from skbnp.inference.edits import Lineage
@@ -310,6 +311,7 @@ class GibbsHDP(
         counts, _ = check_documents(
             self, X, reset=not goes_on, method="fit", whole=True
         )
+        counts = drop_empty(counts)
         tokens = Tokens.from_counts(counts)
         data, resumed = _fingerprint(tokens), None
         kept: list[FranchiseSample] = []
@@ -392,7 +394,7 @@ class GibbsHDP(
         counts, _ = check_documents(
             self, X, reset=not goes_on, method="partial_fit", whole=True
         )
-        tokens, before = Tokens.from_counts(counts), None
+        tokens, before = Tokens.from_counts(drop_empty(counts)), None
         history: dict[str, list] = {}
         start, entropy, number = Start(self._concentrations(), None), 0, 0
         if goes_on:
@@ -408,7 +410,7 @@ class GibbsHDP(
             )
             run_chains(
                 [chain],
-                self.max_iter,
+                self.max_iter if len(tokens) else 0,
                 executor,
                 monitor,
                 begin_sweep=lambda: None,
@@ -416,7 +418,7 @@ class GibbsHDP(
                 end_sweep=lambda: False,
             )
         finally:
-            if chain is not None and monitor.n_sweeps > 0:
+            if chain is not None and (monitor.n_sweeps > 0 or len(tokens) == 0):
                 self._publish(
                     {
                         **self._fitted_attributes(

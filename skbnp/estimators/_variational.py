@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -17,6 +16,7 @@ from skbnp.estimators._base import (
     ComponentEditsMixin,
     FitTasks,
     TopicModelMixin,
+    drop_empty,
 )
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
@@ -124,7 +124,7 @@ class VariationalTopicModel(
         limit = self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="fit")
-        counts = _drop_empty(counts)
+        counts = drop_empty(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
             self._check_warm_start()
@@ -193,7 +193,7 @@ class VariationalTopicModel(
         limit = self._limit()
         goes_on = self.__sklearn_is_fitted__()
         counts, _ = check_documents(self, X, reset=not goes_on, method="partial_fit")
-        counts = _drop_empty(counts)
+        counts = drop_empty(counts)
         if goes_on:
             posterior = replace(self._posterior, model=model, max_components=limit)
             if posterior.moving is not None and posterior.moving.rival is not None:
@@ -470,9 +470,3 @@ class VariationalTopicModel(
             posterior.state, posterior.totals.topic_words, fresh
         )
         return per_token(terms, fresh.n_tokens)
-
-
-def _drop_empty(counts: sp.csr_array) -> sp.csr_array:
-    """Leave out documents without tokens."""
-    used = np.diff(counts.indptr) > 0
-    return counts if used.all() else counts[used]

@@ -2,13 +2,16 @@
 
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
 from skbnp.inspection._lineage import LineageDisplay
+from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms
 
 __all__ = [
+    "ComponentsPosteriorDisplay",
     "HistoryDisplay",
     "LineageDisplay",
     "TopicTermsDisplay",
+    "TopicTraceDisplay",
     "summary",
     "top_documents",
     "top_terms",

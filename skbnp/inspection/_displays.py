@@ -235,7 +235,9 @@ class HistoryDisplay:
     """The course of a fit: its bound, or its score, and its number of topics.
 
     Best made with :meth:`from_estimator`. Both share one plot, or have one each, in
-    which several fits can be compared, as in Figure 2 of [1]_.
+    which several fits can be compared, as in Figure 2 of [1]_. A sampler has no bound
+    but a log joint probability, and a line for each chain: the first in full colour,
+    the others paler.
 
     Parameters
     ----------
@@ -244,11 +246,14 @@ class HistoryDisplay:
     seconds : array-like of shape (n_records,)
         Wall clock.
     bound : array-like of shape (n_records,)
-        Evidence lower bound in nats per token; nan where it was not evaluated.
+        Evidence lower bound, or log joint, in nats per token; nan where it was not
+        evaluated.
     n_components : array-like of shape (n_records,)
         Number of topics.
     label : str, default="bound (nats per token)"
         What `bound` holds.
+    chain : array-like of int of shape (n_records,), default=None
+        The chain of each record; `None` if there is but one.
 
     Attributes
     ----------
@@ -260,7 +265,9 @@ class HistoryDisplay:
     figure_ : matplotlib Figure
         The figure.
     line_ : matplotlib Line2D
-        The bound.
+        The bound, of the first chain.
+    lines_ : list of matplotlib Line2D
+        The bound of each chain.
 
     See Also
     --------
@@ -288,13 +295,21 @@ class HistoryDisplay:
     """
 
     def __init__(
-        self, *, step, seconds, bound, n_components, label="bound (nats per token)"
+        self,
+        *,
+        step,
+        seconds,
+        bound,
+        n_components,
+        label="bound (nats per token)",
+        chain=None,
     ):
         self.step = step
         self.seconds = seconds
         self.bound = bound
         self.n_components = n_components
         self.label = label
+        self.chain = chain
 
     @classmethod
     @validate_params(
@@ -320,7 +335,8 @@ class HistoryDisplay:
             Ignored; all displays take it.
         monitor : HeldOutMonitor, default=None
             Draw what this callback recorded during the fit: the held-out score instead
-            of the bound, and the number of topics as often.
+            of the bound, and the number of topics as often. Of a sampler that is one
+            line, of the samples kept so far.
         ax : matplotlib Axes or pair of them, default=None
             Axes to draw in; of a pair, the second takes the number of topics, and the
             colours of further fits go on. `None` makes a figure.
@@ -339,6 +355,10 @@ class HistoryDisplay:
         if monitor is not None:
             history, bound = monitor.history_, "score"
             more = {"label": "held-out score (nats per token)"}
+        elif "log_joint" in history:
+            bound = "log_joint"
+            more = {"label": "log joint (nats per token)"}
+            more |= {"chain": np.array(history["chain"])}
         return cls(
             step=np.array(history["step"]),
             seconds=np.array(history["seconds"]),
@@ -381,38 +401,68 @@ class HistoryDisplay:
         ax = ax if own is None else ax[0]
         self.ax_, self.figure_, self.twin_ax_ = ax, ax.figure, own
         at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
-        known = np.isfinite(bound)
-        style = {"marker": "o" if known.sum() < 40 else "", "markersize": 4}
+        n_components, chains = np.asarray(self.n_components), self._by_chain()
+        known = [rows[np.isfinite(bound[rows])] for rows in chains]
+        style = {"marker": "o" if len(known[0]) < 40 else "", "markersize": 4}
         style |= {"color": BLUE} if own is None else {}
         style |= normalize_kwargs(kwargs, Line2D)
-        (self.line_,) = ax.plot(at[known], bound[known], **style)
-        color = self.line_.get_color()
+        (self.line_,) = ax.plot(at[known[0]], bound[known[0]], **style)
+        color, label = self.line_.get_color(), self.line_.get_label()
+        colors = shades(color, len(chains))
+        self.lines_ = [self.line_]
+        for rows, shade in zip(known[1:], colors[1:], strict=True):
+            style |= {"color": shade, "label": "_another chain", "zorder": 1.9}
+            self.lines_ += ax.plot(at[rows], bound[rows], **style)
         ax.set_ylabel(self.label)
         ax.spines[["top", "right"]].set_visible(False)
-        if own is not None:
-            label = self.line_.get_label()
-            own.step(at, self.n_components, where="post", color=color, label=label)
-            own.set_ylabel("topics")
-            own.spines[["top", "right"]].set_visible(False)
-            own.yaxis.set_major_locator(MaxNLocator(integer=True))
-        else:
+        if own is None:
             ax.yaxis.label.set_color(color)
-            if len(np.unique(self.n_components)) > 1:
-                self._draw_n_components(at)
+            if len(np.unique(n_components)) > 1:
+                self._draw_twin()
+                colors = shades(VERMILION, len(chains))
+                self._draw_n_components(at, chains, colors, lw=1.2)
+        else:
+            self._draw_n_components(at, chains, colors, label=label)
+            own.spines[["top", "right"]].set_visible(False)
         for axes in (ax,) if own is None else (ax, own):
             axes.set_xlabel(x)
             if x == "step":
                 axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         return self
 
-    def _draw_n_components(self, at):
+    def _by_chain(self):
+        """Records of each chain."""
+        if self.chain is None or len(self.chain) == 0:
+            return [np.arange(len(self.step))]
+        return [np.flatnonzero(self.chain == k) for k in np.unique(self.chain)]
+
+    def _draw_twin(self):
+        """Make axes for the number of topics, behind those of the bound."""
+        self.twin_ax_ = self.ax_.twinx()
+        self.twin_ax_.yaxis.label.set_color(VERMILION)
+        self.twin_ax_.spines[["top", "left"]].set_visible(False)
+        self.ax_.set_zorder(self.twin_ax_.get_zorder() + 1)
+        self.ax_.patch.set_visible(False)
+
+    def _draw_n_components(self, at, chains, colors, **style):
+        """Draw a line for each chain, the first in front."""
         from matplotlib.ticker import MaxNLocator
 
-        self.twin_ax_ = twin = self.ax_.twinx()
-        twin.step(at, self.n_components, where="post", color=VERMILION, lw=1.2)
-        twin.set_ylabel("topics", color=VERMILION)
-        twin.yaxis.set_major_locator(MaxNLocator(integer=True))
-        twin.spines[["top", "left"]].set_visible(False)
-        # The bound stays in front.
-        self.ax_.set_zorder(twin.get_zorder() + 1)
-        self.ax_.patch.set_visible(False)
+        panel, n_components = self.twin_ax_, np.asarray(self.n_components)
+        for rows, color in zip(chains, colors, strict=True):
+            panel.step(
+                at[rows], n_components[rows], where="post", color=color, **style
+            )
+            style |= {"label": "_another chain", "zorder": 1.9}
+        panel.set_ylabel("topics")
+        panel.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def shades(color, n):
+    """Mix a colour with white: n of them, itself first, the palest last."""
+    from matplotlib.colors import to_rgb
+
+    color = np.array(to_rgb(color))
+    return [
+        tuple(color + (1.0 - color) * share) for share in np.linspace(0, 0.6, max(n, 1))
+    ]

@@ -5,8 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from skbnp.inspection._chains import best_sample
 from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, _pyplot
-from skbnp.inspection._terms import POSITIVE, column_names, fitted
+from skbnp.inspection._terms import (
+    POSITIVE,
+    column_names,
+    fitted,
+    fitted_model,
+    weights_of,
+)
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import validate_params
 
@@ -170,9 +177,20 @@ class LineageDisplay:
         self.terms = terms
 
     @classmethod
-    @validate_params({"n_terms": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params(
+        {"n_components": [POSITIVE], "n_terms": [POSITIVE]},
+        prefer_skip_nested_validation=False,
+    )
     def from_estimator(
-        cls, estimator, feature_names=None, *, ids=None, terms=None, n_terms=5, ax=None
+        cls,
+        estimator,
+        feature_names=None,
+        *,
+        ids=None,
+        n_components=40,
+        terms=None,
+        n_terms=5,
+        ax=None,
     ):
         """Draw the genealogy of the topics of a fitted model.
 
@@ -184,8 +202,11 @@ class LineageDisplay:
             As in :func:`top_terms`.
         ids : array-like of int, default=None
             The families to draw: these ids, living or ended, what they came from and
-            what came of them. `None` draws the living and what they came from, topics
-            that were merged into them included.
+            what came of them. `None` draws the heaviest of the living and what they
+            came from, topics that were merged into them included.
+        n_components : int, default=40
+            Living topics to draw where `ids` is `None`, heaviest first; all of them if
+            there are fewer.
         terms : TopicTermsMonitor, default=None
             What was recorded during the fit. `None` shows final terms alone.
         n_terms : int, default=5
@@ -204,20 +225,20 @@ class LineageDisplay:
         ValueError
             If an id was never given, or `ids` names none.
         """
-        lineage = fitted(estimator, "lineage_")
+        lineage, last_step = history_of(estimator)
         components = fitted(estimator, "components_")
         living = fitted(estimator, "component_ids_").tolist()
-        steps = [*fitted(estimator, "history_")["step"], lineage[-1].step]
         names = column_names(estimator, components.shape[1], feature_names)
         if ids is None:
-            family = ancestors(lineage, living)
+            heaviest = largest(weights_of(estimator, components), n_components)
+            family = ancestors(lineage, [living[k] for k in heaviest])
         else:
             asked = check_ids(ids, lineage)
             family = ancestors(lineage, asked) | descendants(lineage, asked)
         return cls(
             lineage=lineage,
             ids=family,
-            last_step=max(steps),
+            last_step=last_step,
             final_terms={
                 name: list(names[largest(topic, n_terms)])
                 for name, topic in zip(living, components, strict=True)

@@ -4,6 +4,9 @@ import math
 import textwrap
 from numbers import Real
 
+import numpy as np
+
+from skbnp.inspection._chains import best_sample, is_sampler, mixing, settled
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
@@ -49,6 +52,15 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
         Lines of at most 80 characters. Bounds and scores are in nats per token, times
         in seconds of wall clock. Topics are called by their row in `components_`.
 
+        Of a sampler the number of topics is a posterior: its median and an interval
+        that holds 90 % of the sweeps after burn-in. Topics, log joint and settings are
+        those of the sample with the highest log joint. Whether the chains have settled
+        is told by R-hat and the bulk effective sample size (ESS) of [1]_, of the number
+        of topics and of the log joint over the sweeps of the last `fit` after burn-in:
+        R-hat should be near 1 (below 1.01, says [1]_), and the ESS says how many
+        independent draws the sweeps of all chains are worth. Both are left out of what
+        never changes, and with fewer than 8 sweeps.
+
     Raises
     ------
     NotFittedError
@@ -59,6 +71,13 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     See Also
     --------
     TopicTermsDisplay : The same topics as a figure.
+    ComponentsPosteriorDisplay : The posterior of their number.
+
+    References
+    ----------
+    .. [1] Aki Vehtari, Andrew Gelman, Daniel Simpson, Bob Carpenter and Paul-Christian
+       Bürkner, "Rank-Normalization, Folding, and Localization: An Improved R-hat for
+       Assessing Convergence of MCMC", Bayesian Analysis 16, 2021.
 
     Examples
     --------
@@ -87,8 +106,8 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     n_active = int(getattr(model, "n_active_components_", len(weights)))
     facts = {
         "vocabulary": _count(len(names), "term"),
-        "topics": _found(n_active, len(weights)),
-        **_course(model),
+        **_found(model, n_active, len(weights)),
+        **(_chains(model) if is_sampler(model) else _course(model)),
         **_settings(model),
     }
     if X is not None:
@@ -111,10 +130,29 @@ def _count(number, noun, plural="s"):
     return f"{number:,} {noun}" + ("" if number == 1 else plural)
 
 
-def _found(n_active, n_components):
-    if n_active == n_components:
-        return f"{n_components:,}"
-    return f"{n_active:,} in use of {n_components:,} represented"
+def _found(model, n_active, n_components):
+    """Tell how many topics there are: in a sampler, in its draws and in the one shown."""
+    found = f"{n_components:,}"
+    if n_active != n_components:
+        found = f"{n_active:,} in use of {n_components:,} represented"
+    posterior = getattr(model, "n_components_posterior_", None)
+    if not posterior:
+        return {"topics": found}
+    low, median, high = quantiles(posterior, (0.05, 0.5, 0.95))
+    interval = f"median {median:,}, 90 % interval {low:,} to {high:,}"
+    if len(posterior) == 1:
+        interval = f"{median:,} in every sweep after burn-in"
+    best = best_sample(model)
+    return {"topics": interval, "sample shown": f"{found}; sweep {best.step:,}"}
+
+
+def quantiles(posterior, levels):
+    """Smallest values that hold these shares of a posterior {value: share}."""
+    values = np.array(sorted(posterior))
+    held = np.cumsum([posterior[value] for value in values])
+    # Sums of shares are off by some roundings.
+    at = np.searchsorted(held, np.asarray(levels) * held[-1] * (1.0 - 1e-12))
+    return values[at].tolist()
 
 
 def _course(model):
@@ -140,6 +178,52 @@ def _course(model):
     if math.isfinite(bound):
         facts["bound"] = f"{bound:.4f} nats per token"
     return facts
+
+
+def _chains(model):
+    """Tell how sampling went: sweeps, seconds, moves, log joint, mixing."""
+    history, samples = model.history_, getattr(model, "samples_", [])
+    chains = np.array(history["chain"])
+    numbers = np.unique(chains).tolist()
+    parts = [_count(len(set(history["step"])), "sweep")]
+    if len(numbers) > 1:
+        parts.append(_count(len(numbers), "chain"))
+    parts.append(_count(len(samples), "sample"))
+    parts.append(f"{history['seconds'][-1]:,.1f} seconds")
+    facts = {"fit": ", ".join(parts)}
+    moves = {
+        kind: sum(max(np.array(history[f"n_{kind}s"])[chains == k]) for k in numbers)
+        for kind in ("split", "merge")
+        if f"n_{kind}s" in history
+    }
+    if any(moves.values()):
+        counts = (_count(number, kind) for kind, number in moves.items())
+        facts["moves"] = ", ".join(counts) + " accepted"
+    best = best_sample(model)
+    log_joint = model.log_joint_ if best is None else best.log_joint
+    if math.isfinite(log_joint):
+        facts["log joint"] = f"{log_joint:.4f} nats per token"
+    return facts | _mixing(model)
+
+
+def _mixing(model):
+    """Tell whether the chains agree, with themselves and each other."""
+    r_hats, sizes = [], []
+    for name, what in (("n_components", "topics"), ("log_joint", "log joint")):
+        traces = settled(model, name)
+        if traces is None:
+            return {}
+        r_hat, size = mixing(traces)
+        if not math.isnan(r_hat):
+            r_hats.append(f"{r_hat:.2f} ({what})")
+            sizes.append(f"{size:,.0f} ({what})")
+    if not r_hats:
+        return {}
+    sweeps = _count(traces.size, "sweep")
+    return {
+        "R-hat": ", ".join(r_hats),
+        "bulk ESS": f"{', '.join(sizes)} of {sweeps} after burn-in",
+    }
 
 
 def _settings(model):

@@ -184,10 +184,17 @@ def topics(estimator):
         raise TypeError(
             f"estimator must have non-negative `components_`, those of {name} are not."
         )
+    totals = components.sum(axis=1, keepdims=True)
+    distr = components / np.where(totals > 0.0, totals, 1.0)
+    return weights_of(estimator, components), distr
+
+
+def weights_of(estimator, components):
+    """Read the topics' weights; else what `components` holds above the prior."""
+    model = fitted_model(estimator)
     weights = getattr(model, "topic_weights_", None)
     if weights is None:
         prior = getattr(model, "topic_word_prior_", 0.0)
         tokens = np.maximum(components - prior, 0.0).sum(axis=1)
         weights = tokens / tokens.sum()
-    totals = components.sum(axis=1, keepdims=True)
-    return weights, components / np.where(totals > 0.0, totals, 1.0)
+    return weights

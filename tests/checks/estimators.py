@@ -9,9 +9,9 @@ from skbnp import HDP, GibbsHDP, StickBreakingHDP
 __all__ = [
     "EVALUATIONS",
     "INSTANCES",
+    "evaluate",
     "every_count_model",
     "every_estimator",
-    "evaluate",
     "every_method",
     "fresh",
     "is_variational",

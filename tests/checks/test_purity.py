@@ -185,7 +185,7 @@ def batch_like(estimator):
     )
 
 
-@every_count_model()
+@every_estimator(is_variational)
 def test_learning_from_all_rows_at_once_does_not_depend_on_their_order(
     estimator, counts, seed
 ):
@@ -197,7 +197,7 @@ def test_learning_from_all_rows_at_once_does_not_depend_on_their_order(
     np.testing.assert_allclose(one.components_, two.components_, **ROUNDING)
 
 
-@every_count_model()
+@every_estimator(is_variational)
 def test_learning_does_not_depend_on_the_order_of_the_vocabulary(
     estimator, counts, seed, monkeypatch
 ):

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from checks.corpora import FORMATS
 from checks.estimators import (
     EVALUATIONS,
+    INSTANCES,
     every_count_model,
     every_estimator,
     every_method,
@@ -122,8 +123,38 @@ SMALL = {
 }
 
 
-@every_method("fit", "partial_fit")
-@pytest.mark.parametrize("X", SMALL.values(), ids=SMALL.keys())
+#: Documents that a sampler would have to take apart into more tokens than it takes.
+TOO_LONG = {"billions", "one-huge-count", "tiny-and-huge"}
+
+
+def each_small(*methods):
+    """Parametrise over estimators with a method, and corpora that they take."""
+    return pytest.mark.parametrize(
+        ("estimator", "method", "X"),
+        [
+            pytest.param(estimator, method, X, id=f"{label}-{method}-{name}")
+            for label, estimator in INSTANCES.items()
+            for method in methods
+            for name, X in SMALL.items()
+            if hasattr(estimator, method)
+            and (is_variational(estimator) or name not in TOO_LONG)
+        ],
+        indirect=["estimator"],
+    )
+
+
+@every_method("fit", "partial_fit", wanted=lambda e: not is_variational(e))
+@pytest.mark.parametrize("name", sorted(TOO_LONG))
+def test_samplers_refuse_documents_that_are_too_long_by_row(estimator, method, name):
+    long = int(SMALL[name].sum(axis=1).argmax())
+    X = np.roll(SMALL[name], 1 - long, axis=0)
+    X[0] = X[0] > 0
+    with pytest.raises(ValueError, match=r"^Row 1 of X has .* tokens; GibbsHDP takes"):
+        getattr(estimator, method)(X)
+    assert not estimator.__sklearn_is_fitted__()
+
+
+@each_small("fit", "partial_fit")
 def test_small_and_extreme_corpora_give_finite_proportions(estimator, method, X):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -132,26 +163,23 @@ def test_small_and_extreme_corpora_give_finite_proportions(estimator, method, X)
     np.testing.assert_allclose(distr.sum(axis=1), 1.0, rtol=1e-12)
 
 
-@every_count_model()
-@pytest.mark.parametrize("X", SMALL.values(), ids=SMALL.keys())
-def test_small_and_extreme_corpora_give_finite_topics(estimator, X):
-    components = estimator.fit(X).components_
+@each_small("fit")
+def test_small_and_extreme_corpora_give_finite_topics(estimator, method, X):
+    components = getattr(estimator, method)(X).components_
     assert np.isfinite(components).all()
     assert (components > 0).all()
 
 
-@every_method("score", "perplexity", "elbo")
-@pytest.mark.parametrize("X", SMALL.values(), ids=SMALL.keys())
+@each_small("score", "perplexity", "elbo")
 def test_small_and_extreme_corpora_give_finite_numbers(estimator, method, X):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         assert np.isfinite(getattr(estimator.fit(X), method)(X))
 
 
-@every_count_model()
-@pytest.mark.parametrize("X", SMALL.values(), ids=SMALL.keys())
-def test_score_of_small_and_extreme_corpora_is_a_log_probability(estimator, X):
-    assert estimator.fit(X).score(X) <= 0.0
+@each_small("score")
+def test_score_of_small_and_extreme_corpora_is_a_log_probability(estimator, method, X):
+    assert getattr(estimator.fit(X), method)(X) <= 0.0
 
 
 @every_count_model()
@@ -159,13 +187,13 @@ def test_document_of_one_token_has_nothing_to_score(fitted):
     assert fitted.score(np.eye(1, fitted.n_features_in_)) == 0.0
 
 
-@every_estimator()
+@every_estimator(is_variational)
 def test_one_component_explains_every_document(estimator, counts):
     estimator = fresh(estimator, n_components=1, max_components=1).fit(counts)
     assert (estimator.transform(counts) == 1.0).all()
 
 
-@every_count_model()
+@every_estimator(is_variational)
 def test_one_topic_is_the_distribution_of_words(estimator, counts):
     # Batch learning of one topic counts words; online learning averages minibatches.
     estimator = fresh(estimator, n_components=1, batch_size=60, learning_offset=0.0)
@@ -174,7 +202,7 @@ def test_one_topic_is_the_distribution_of_words(estimator, counts):
     np.testing.assert_allclose(estimator.components_[0], expected, rtol=1e-12)
 
 
-@every_count_model()
+@every_estimator(is_variational)
 def test_more_topics_than_documents_are_allowed(estimator, counts):
     estimator = fresh(estimator, n_components=30).fit(counts[:3])
     assert estimator.transform(counts).shape == (60, estimator.n_components_)

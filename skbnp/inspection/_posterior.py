@@ -1,0 +1,334 @@
+"""Figures of what a sampler drew: how many topics, and how tokens fall to them."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skbnp.inspection._chains import best_sample
+from skbnp.inspection._displays import BLUE, GREY, _pyplot
+from skbnp.inspection._terms import POSITIVE, fitted, fitted_model
+from skbnp.utils.validation import validate_params
+
+#: Numbers of topics that get a bar each; a wider range is cut into bins.
+MOST_BARS, MOST_BINS = 30, 25
+#: The horizontal axis is at least this wide, so that one bar is a bar.
+LEAST_SPAN = 6.0
+#: Samples that are drawn as dots too.
+FEW = 40
+
+
+class ComponentsPosteriorDisplay:
+    """The posterior of the number of topics, as bars.
+
+    Best made with :meth:`from_estimator`. Each number of topics has a bar; a range of
+    more than 30 is cut into bins of 2, 5, 10, 20, 50, ... numbers, from one multiple
+    to the next, and the bar stands over the numbers of its bin.
+
+    Parameters
+    ----------
+    n_components : array-like of int of shape (n_values,)
+        Numbers of topics.
+    shares : array-like of float of shape (n_values,)
+        Their shares of the sweeps.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+    bars_ : matplotlib BarContainer
+        The bars.
+
+    See Also
+    --------
+    TopicTraceDisplay : How the tokens fall to the topics, sweep by sweep.
+    HistoryDisplay : The number of topics in every sweep, burn-in included.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import GibbsHDP
+    >>> from skbnp.datasets import make_bars
+    >>> from skbnp.inspection import ComponentsPosteriorDisplay
+    >>> X = make_bars(100, random_state=0).data
+    >>> hdp = GibbsHDP(max_iter=20, random_state=0).fit(X)
+    >>> display = ComponentsPosteriorDisplay.from_estimator(hdp)
+    >>> list(display.n_components) == list(hdp.n_components_posterior_)
+    True
+    >>> plt.show()
+    """
+
+    def __init__(self, *, n_components, shares):
+        self.n_components = n_components
+        self.shares = shares
+
+    @classmethod
+    def from_estimator(cls, estimator, feature_names=None, *, ax=None, **kwargs):
+        """Draw the posterior of a fitted sampler.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            Anything with `n_components_posterior_`, as `GibbsHDP`.
+        feature_names : None
+            Ignored; all displays take it.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        **kwargs : dict
+            Handed to matplotlib's `bar`.
+
+        Returns
+        -------
+        display : ComponentsPosteriorDisplay
+            The drawn display.
+        """
+        posterior = fitted(estimator, "n_components_posterior_")
+        return cls(
+            n_components=np.array(list(posterior), dtype=int),
+            shares=np.array(list(posterior.values()), dtype=float),
+        ).plot(ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        **kwargs : dict
+            Handed to matplotlib's `bar`.
+
+        Returns
+        -------
+        display : ComponentsPosteriorDisplay
+            This object.
+        """
+        plt = _pyplot()
+        from matplotlib.ticker import MaxNLocator
+
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        begin, width, shares = binned(self.n_components, self.shares)
+        style = {"color": BLUE, "width": 0.8 if width == 1 else width}
+        if width > 1:
+            style |= {"edgecolor": "white", "linewidth": 0.5}
+        # A bin stands over its first to its last number.
+        self.bars_ = ax.bar(begin + (width - 1) / 2, shares, **style | kwargs)
+        low, high = ax.get_xlim()
+        if (more := LEAST_SPAN - (high - low)) > 0.0:
+            ax.set_xlim(low - more / 2, high + more / 2)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.set_xlabel("Number of topics")
+        ax.set_ylabel("Share of sweeps")
+        ax.spines[["top", "right"]].set_visible(False)
+        return self
+
+
+def binned(numbers, shares):
+    """Add up shares of whole numbers in bins: first numbers, common width, shares."""
+    numbers, shares = np.asarray(numbers, dtype=int), np.asarray(shares, dtype=float)
+    width = bin_width(numbers.min(), numbers.max())
+    bins = numbers // width
+    total = np.bincount(bins - bins.min(), weights=shares)
+    return (bins.min() + np.arange(len(total))) * width, width, total
+
+
+def bin_width(low, high):
+    """Choose how many whole numbers share a bar."""
+    width, factors = 1, (2, 2.5, 2)  # 1, 2, 5, 10, 20, 50, ...
+    if high - low < MOST_BARS:
+        return width
+    k = 0
+    while high // width - low // width >= MOST_BINS:
+        width, k = int(width * factors[k % 3]), k + 1
+    return width
+
+
+class TopicTraceDisplay:
+    """How tokens fall to topics, sweep by sweep: cumulative shares.
+
+    Best made with :meth:`from_estimator`. At each kept sample of a chain the topics are
+    ordered by size, and the lines stand at the share of tokens of the largest, of the
+    two largest, and so on, up to 1: five topics of one size give lines at 0.2, 0.4,
+    0.6, 0.8 and 1. A split opens a gap between two lines, a merge closes one. The lines
+    speak of sizes: the k-th largest topic of one sample need not be that of the next.
+    Only the first 20 lines are drawn; what is above the last one is the share of all
+    other topics. This is Figure 4(b) of [1]_.
+
+    Parameters
+    ----------
+    step : array-like of int of shape (n_samples,)
+        Sweeps.
+    shares : list of array-like of float
+        For each of them the shares of the topics, largest first.
+    chain : int, default=None
+        What to say of the chain; `None` says nothing.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+    lines_ : list of matplotlib Line2D
+        The lines, that of the largest topic first.
+
+    See Also
+    --------
+    ComponentsPosteriorDisplay : How many topics there are.
+    HistoryDisplay : The number of topics in every sweep, burn-in included.
+
+    Notes
+    -----
+    A trace of every sweep needs every sweep: ``GibbsHDP(burn_in=0, thin=1)``.
+
+    References
+    ----------
+    .. [1] Chong Wang and David M. Blei, "A Split-Merge MCMC Algorithm for the
+       Hierarchical Dirichlet Process", 2012.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import GibbsHDP
+    >>> from skbnp.datasets import make_bars
+    >>> from skbnp.inspection import TopicTraceDisplay
+    >>> X = make_bars(100, random_state=0).data
+    >>> hdp = GibbsHDP(max_iter=20, burn_in=0, thin=1, random_state=0).fit(X)
+    >>> display = TopicTraceDisplay.from_estimator(hdp)
+    >>> len(display.step)
+    20
+    >>> plt.show()
+    """
+
+    def __init__(self, *, step, shares, chain=None):
+        self.step = step
+        self.shares = shares
+        self.chain = chain
+
+    @classmethod
+    @validate_params(
+        {"chain": [Integral, None], "n_components": [POSITIVE]},
+        prefer_skip_nested_validation=False,
+    )
+    def from_estimator(
+        cls,
+        estimator,
+        feature_names=None,
+        *,
+        chain=None,
+        n_components=20,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw the trace of one chain of a fitted sampler.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            Anything with `samples_`, as `GibbsHDP`.
+        feature_names : None
+            Ignored; all displays take it.
+        chain : int, default=None
+            The chain to draw. `None` takes that of the sample with the highest log
+            joint, of which `components_` and the other attributes speak.
+        n_components : int, default=20
+            Lines to draw, largest topics first; all of them if there are fewer.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        **kwargs : dict
+            Handed to matplotlib's `plot`.
+
+        Returns
+        -------
+        display : TopicTraceDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ValueError
+            If no sample is of that chain.
+        """
+        samples = fitted(estimator, "samples_")
+        chains = sorted({sample.chain for sample in samples})
+        if chain is None:
+            chain = best_sample(fitted_model(estimator)).chain
+        elif chain not in chains:
+            raise ValueError(f"chain must be one of {chains}, got {chain}.")
+        samples = [sample for sample in samples if sample.chain == chain]
+        return cls(
+            step=np.array([sample.step for sample in samples]),
+            shares=[shares_of(sample) for sample in samples],
+            chain=chain if len(chains) > 1 else None,
+        ).plot(ax, n_components=n_components, **kwargs)
+
+    @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
+    def plot(self, ax=None, *, n_components=20, **kwargs):
+        """Draw the trace.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        n_components : int, default=20
+            Lines to draw, largest topics first; all of them if there are fewer.
+        **kwargs : dict
+            Handed to matplotlib's `plot`.
+
+        Returns
+        -------
+        display : TopicTraceDisplay
+            This object.
+        """
+        plt = _pyplot()
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
+        from matplotlib.ticker import MaxNLocator
+
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        limits = cumulative(self.shares, n_components)
+        style = {"color": BLUE, "linewidth": 0.8, "markersize": 2.5, "clip_on": False}
+        style |= {"marker": "o" if len(limits) < FEW else ""}
+        style |= normalize_kwargs(kwargs, Line2D)
+        self.lines_ = ax.plot(self.step, limits, **style)
+        ax.set_ylim(0.0, 1.0)
+        if max(map(len, self.shares)) > limits.shape[1]:
+            self._name_rest(limits[-1, -1])
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        ax.set_xlabel("Sweep" if self.chain is None else f"Sweep of chain {self.chain}")
+        ax.set_ylabel("Cumulative share of tokens")
+        ax.spines[["top", "right"]].set_visible(False)
+        return self
+
+    def _name_rest(self, limit):
+        """Say what is above the last line, where there is room."""
+        if limit < 0.9:
+            self.ax_.text(
+                0.99,
+                (limit + 1.0) / 2,
+                "all other topics",
+                transform=self.ax_.get_yaxis_transform(),
+                ha="right",
+                va="center",
+                color=GREY,
+            )
+
+
+def shares_of(sample):
+    """Shares of the topics of a sample, largest first."""
+    tokens = np.asarray(sample.topic_word_counts.sum(axis=1), dtype=float).ravel()
+    return np.sort(tokens)[::-1] / max(tokens.sum(), 1.0)
+
+
+def cumulative(shares, n_components):
+    """Add up shares, (n_samples, n_lines); where there are no more topics, 1."""
+    n_lines = min(n_components, max(map(len, shares)))
+    limits = np.ones((len(shares), n_lines))
+    for row, values in zip(limits, shares, strict=True):
+        values = np.cumsum(values)[:n_lines]
+        row[: len(values)] = values
+    return limits
