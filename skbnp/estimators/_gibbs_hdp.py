@@ -22,7 +22,7 @@ from skbnp.estimators._base import (
 from skbnp.inference.chains import ChainMonitor, run_chains
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.inference.franchise import ChainState, FranchiseChain, Start
+from skbnp.inference.franchise import COLUMNS, ChainState, FranchiseChain, Start
 from skbnp.inference.monitor import shown
 from skbnp.metrics._held_out import expected_topics, fold_in
 from skbnp.models.hdp_franchise import (
@@ -322,7 +322,8 @@ class GibbsHDP(
             self._check_warm_start()
         else:
             self.__dict__.pop("samples_", None)  # its vocabulary is gone
-            history, entropy = {}, draw_entropy(self.random_state)
+            history = {name: [] for name in COLUMNS}
+            entropy = draw_entropy(self.random_state)
         starts = resumed or self._starts(tokens, counts, entropy, goes_on)
         chains = [
             self._make_chain(tokens, entropy, start, number=number)
@@ -395,7 +396,7 @@ class GibbsHDP(
             self, X, reset=not goes_on, method="partial_fit", whole=True
         )
         tokens, before = Tokens.from_counts(drop_empty(counts)), None
-        history: dict[str, list] = {}
+        history: dict[str, list] = {name: [] for name in COLUMNS}
         start, entropy, number = Start(self._concentrations(), None), 0, 0
         if goes_on:
             before, start = self._best(), self._going_on()
@@ -587,7 +588,7 @@ class GibbsHDP(
         )
 
     def _publish_edits(self) -> None:
-        if self.history_.get("n_components"):
+        if self.history_["n_components"]:
             self.history_["n_components"][-1] = len(self._best().component_ids)
         self._publish(_attributes_of(self._best()))
 
@@ -613,7 +614,7 @@ class GibbsHDP(
     def log_joint_(self) -> float:
         """Log joint after the last sweep, nats per token."""
         check_is_fitted(self)
-        trace = self.history_.get("log_joint")
+        trace = self.history_["log_joint"]
         return trace[-1] if trace else self._best().log_joint
 
     def transform(self, X):
@@ -654,12 +655,9 @@ def _attributes_of(best: FranchiseSample) -> dict[str, Any]:
 
 def _shares(history: dict[str, list], burn_in: int, n_chains: int) -> dict[int, float]:
     """Share of sweeps after burn-in, or of the present ones, by number of topics."""
-    steps = history.get("step", [])
-    found = [
-        k
-        for k, step in zip(history.get("n_components", []), steps, strict=True)
-        if step > burn_in
-    ] or history.get("n_components", [])[-n_chains:]
+    sweeps = zip(history["n_components"], history["step"], strict=True)
+    found = [k for k, step in sweeps if step > burn_in]
+    found = found or history["n_components"][-n_chains:] or [1]
     return {k: n / len(found) for k, n in sorted(Counter(found).items())}
 
 

@@ -48,7 +48,7 @@ class ChainMonitor:
     def __init__(self, history: dict[str, list], *, verbose: int = 0):
         self.history, self.verbose = history, verbose
         self.n_sweeps = 0
-        before = history["seconds"][-1] if history.get("seconds") else 0.0
+        before = history["seconds"][-1] if history["seconds"] else 0.0
         self._start = time.perf_counter() - before
 
     def record(self, chains: Sequence[Chain]) -> None:
@@ -57,7 +57,7 @@ class ChainMonitor:
         seconds = time.perf_counter() - self._start
         for chain in chains:
             for name, value in {"seconds": seconds, **chain.trace()}.items():
-                self.history.setdefault(name, []).append(value)
+                self.history[name].append(value)
         if self.verbose and self.n_sweeps % self.verbose == 0:
             n = len(chains)
             logger.info(

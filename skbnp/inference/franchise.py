@@ -21,8 +21,22 @@ from skbnp.models.hdp_franchise import (
 )
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["ChainState", "FranchiseChain", "Start"]
+__all__ = ["COLUMNS", "ChainState", "FranchiseChain", "Start"]
 
+#: Columns of the history of a fit.
+COLUMNS = (
+    "step",
+    "chain",
+    "seconds",
+    "n_components",
+    "n_tables",
+    "log_joint",
+    "n_splits",
+    "n_merges",
+    "doc_concentration",
+    "corpus_concentration",
+    "topic_word_prior",
+)
 #: Tokens of a piece of a sweep, about: some 20 ms.
 TOKENS_PER_PIECE = 1 << 17
 

@@ -72,3 +72,201 @@ def log_evidence_of_counts(seating, docs, topic_word_prior, n_words):
         total += lgamma(n_words * eta) - lgamma(n_words * eta + n)
         total += sum(lgamma(eta + c) - lgamma(eta) for c in held.values())
     return total
+
+
+class Franchise:
+    """Gibbs sampling and split-merge by Wang and Blei (2012), one step after the other.
+
+    ``docs`` are lists of words. Tables of a document are lists [dish, tokens]; a dish
+    is a number that never returns. Each quantity has a method, so that a test may
+    plant an error in it.
+    """
+
+    def __init__(
+        self, docs, n_words, doc_concentration, corpus_concentration, eta, rng
+    ):
+        self.docs, self.n_words, self.rng = [list(doc) for doc in docs], n_words, rng
+        self.alpha, self.gamma, self.eta = alpha, gamma, eta
+        self.tables = [[] for _ in docs]  # [dish, [token, ...]]
+        self.counts, self.m, self.next_dish = {}, Counter(), 0
+        for doc, words in enumerate(self.docs):
+            for token in range(len(words)):
+                self.draw_token(doc, token)
+
+    # -- quantities -------------------------------------------------------------------
+
+    def predictive(self, dish, words):
+        """f_k(words), the probability of words under a dish, others given."""
+        held = self.counts.get(dish, Counter())
+        n, seen, probability = sum(held.values()), Counter(), 1.0
+        for i, word in enumerate(words):
+            probability *= self.word_mass(held[word], seen[word])
+            probability /= n + self.n_words * self.eta + i
+            seen[word] += 1
+        return probability
+
+    def word_mass(self, held, seen):
+        return held + seen + self.eta
+
+    def new_probability(self, words):
+        """f of a dish that nobody has."""
+        return self.predictive(None, words)
+
+    def dish_masses(self, words):
+        """Masses of dishes for a table, {dish or None: mass}."""
+        masses = {k: m * self.predictive(k, words) for k, m in self.m.items()}
+        masses[None] = self.gamma * self.new_probability(words)
+        return masses
+
+    def table_mass(self, table, word):
+        return len(table[1]) * self.predictive(table[0], [word])
+
+    def new_table_mass(self, word):
+        total = sum(self.dish_masses([word]).values())
+        return self.alpha * total / (sum(self.m.values()) + self.gamma)
+
+    # -- Gibbs ------------------------------------------------------------------------
+
+    def pick(self, masses):
+        keys = list(masses)
+        x = self.rng.random() * sum(masses.values())
+        for key in keys:
+            x -= masses[key]
+            if x < 0:
+                return key
+        return keys[-1]
+
+    def add(self, dish, words, sign=1):
+        held = self.counts.setdefault(dish, Counter())
+        for word in words:
+            held[word] += sign
+
+    def serve(self, dish):
+        if dish is None:
+            dish, self.next_dish = self.next_dish, self.next_dish + 1
+        self.m[dish] += 1
+        return dish
+
+    def clear(self, dish):
+        self.m[dish] -= 1
+        if self.m[dish] == 0:
+            del self.m[dish], self.counts[dish]
+
+    def take_token(self, doc, token):
+        for table in self.tables[doc]:
+            if token in table[1]:
+                table[1].remove(token)
+                self.add(table[0], [self.docs[doc][token]], -1)
+                if not table[1]:
+                    self.tables[doc].remove(table)
+                    self.clear(table[0])
+                return
+
+    def draw_token(self, doc, token):
+        word = self.docs[doc][token]
+        self.take_token(doc, token)
+        masses = {
+            t: self.table_mass(table, word) for t, table in enumerate(self.tables[doc])
+        }
+        masses[None] = self.new_table_mass(word)
+        t = self.pick(masses)
+        if t is None:
+            dish = self.serve(self.pick(self.dish_masses([word])))
+            self.tables[doc].append([dish, []])
+            t = -1
+        self.tables[doc][t][1].append(token)
+        self.add(self.tables[doc][t][0], [word])
+
+    def take_table(self, table, words):
+        self.add(table[0], words, -1)
+        self.clear(table[0])
+
+    def draw_dish(self, doc, table):
+        words = [self.docs[doc][token] for token in table[1]]
+        self.take_table(table, words)
+        table[0] = self.serve(self.pick(self.dish_masses(words)))
+        self.add(table[0], words)
+
+    def sweep(self):
+        for doc, words in enumerate(self.docs):
+            for token in range(len(words)):
+                self.draw_token(doc, token)
+            for table in list(self.tables[doc]):
+                self.draw_dish(doc, table)
+
+    # -- split-merge ------------------------------------------------------------------
+
+    def log_marginal(self, counts):
+        """F, log probability of the words of one dish."""
+        n, v_eta = sum(counts.values()), self.n_words * self.eta
+        total = lgamma(v_eta) - lgamma(v_eta + n)
+        return total + sum(
+            lgamma(self.eta + c) - lgamma(self.eta) for c in counts.values()
+        )
+
+    def log_prior_of_split(self, m1, m2):
+        return log(self.gamma) + lgamma(m1) + lgamma(m2) - lgamma(m1 + m2)
+
+    def log_allocation(self, log_forward):
+        return log_forward
+
+    def split_merge(self):
+        """One proposal by sequential allocation, section 3 of the paper."""
+        pairs = [(doc, table) for doc, own in enumerate(self.tables) for table in own]
+        if len(pairs) < 2:
+            return
+        first, second = self.rng.permutation(len(pairs))[:2]
+        a, b = pairs[first], pairs[second]
+        dishes = (a[1][0], b[1][0])
+        is_split = dishes[0] == dishes[1]
+        rest = [
+            pair
+            for pair in pairs
+            if pair[1][0] in dishes and pair[1] is not a[1] and pair[1] is not b[1]
+        ]
+        rest = [rest[i] for i in self.rng.permutation(len(rest))]
+        groups, m = [Counter(self.words(a)), Counter(self.words(b))], [1, 1]
+        moved, log_forward, kept = [b[1]], 0.0, self.counts
+        for pair in rest:
+            words, masses = self.words(pair), {}
+            for side in (0, 1):
+                self.counts = {side: groups[side]}
+                masses[side] = m[side] * self.predictive(side, words)
+            self.counts = kept
+            side = int(pair[1][0] == dishes[1])
+            if is_split:
+                side = self.pick(masses)
+            log_forward += log(masses[side] / sum(masses.values()))
+            groups[side].update(words)
+            m[side] += 1
+            if side == 1:
+                moved.append(pair[1])
+        log_ratio = self.log_prior_of_split(*m) - self.log_allocation(log_forward)
+        log_ratio += self.log_marginal(groups[0]) + self.log_marginal(groups[1])
+        log_ratio -= self.log_marginal(groups[0] + groups[1])
+        if log(1.0 - self.rng.random()) >= (log_ratio if is_split else -log_ratio):
+            return
+        new = None if is_split else dishes[0]
+        targets = moved if is_split else [t for _, t in pairs if t[0] == dishes[1]]
+        for doc, table in pairs:
+            if any(table is target for target in targets):
+                words = self.words((doc, table))
+                self.take_table(table, words)
+                new = table[0] = self.serve(new)
+                self.add(new, words)
+
+    def words(self, pair):
+        return [self.docs[pair[0]][token] for token in pair[1][1]]
+
+    def seating(self):
+        """Canonical, see `canonical`."""
+        tables = []
+        dishes = []
+        for doc, words in enumerate(self.docs):
+            of = [None] * len(words)
+            for t, table in enumerate(self.tables[doc]):
+                for token in table[1]:
+                    of[token] = t
+            tables.append(of)
+            dishes.append({t: table[0] for t, table in enumerate(self.tables[doc])})
+        return canonical(tables, dishes)

@@ -1,0 +1,297 @@
+"""The sampler over tables and dishes against enumeration, which finds planted bugs."""
+
+from math import lgamma, log
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from reference import hdp_franchise as reference
+from skbnp.inference.moves.table_split_merge import propose_moves
+from skbnp.kernels._franchise import MEAL_PART, sweep
+from skbnp.models.hdp_franchise import Concentrations, Seating, Tokens
+
+#: Two documents of three tokens: 712 seatings.
+DOCS, REPEATED = [[0, 0, 1], [0, 1, 2]], [[0, 0, 0], [0, 0, 1]]
+N_WORDS = 3
+SEATINGS = {s: i for i, s in enumerate(reference.seatings([3, 3]))}
+#: The same by the numbers of their tables and dishes: 20 kinds.
+KINDS = {
+    key: i
+    for i, key in enumerate(
+        sorted({(len(dishes), len(set(dishes))) for _, dishes in SEATINGS})
+    )
+}
+KIND = np.array([KINDS[len(dishes), len(set(dishes))] for _, dishes in SEATINGS])
+#: Draws of a chain, and the total variation that seatings and kinds may have.
+#: Independent draws have 0.028 and 0.005 at the most (n states of equal probability:
+#: sqrt(n / (2 pi draws))); neighbours in a chain resemble each other.
+N_DRAWS, VARIATION, VARIATION_OF_KINDS = 100_000, 0.04, 0.015
+#: Bugs are looked for with fewer; the noise falls with the root.
+N_FEW = 6_000
+CONCENTRATIONS = [0.3, 1.3, 5.0]
+#: Document and corpus concentration, topic prior.
+SETTINGS = 0.5, 2.0, 0.1
+
+
+def counts_of(docs, n_words):
+    return sp.csr_array([np.bincount(doc, minlength=n_words) for doc in docs])
+
+
+def seat(docs, n_words, alpha, gamma, eta):
+    tokens = Tokens.from_counts(counts_of(docs, n_words))
+    return Seating(tokens, Concentrations(gamma, alpha, eta))
+
+
+def make_sweep(seating, rng, meal_part):
+    doc, n_docs = 0, len(seating.n_tables)
+    while doc < n_docs:
+        work = seating.workspace
+        doc = sweep(seating, work, doc, n_docs, meal_part, rng.bit_generator)
+        if doc < n_docs:
+            seating.make_places()
+
+
+def dish_of_tokens(seating):
+    return seating.dish[seating.begin[seating.tokens.doc] + seating.table]
+
+
+class Numbers:
+    """Numbers of seatings; those met before are looked up."""
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, seating):
+        dishes = dish_of_tokens(seating)
+        key = seating.table.tobytes() + dishes.tobytes()
+        if key not in self.known:
+            split = seating.begin[1:-1]
+            tables = [own.tolist() for own in np.split(seating.table, split)]
+            served = [own.tolist() for own in np.split(dishes, split)]
+            of_table = [
+                dict(zip(*pair, strict=True))
+                for pair in zip(tables, served, strict=True)
+            ]
+            self.known[key] = SEATINGS[reference.canonical(tables, of_table)]
+        return self.known[key]
+
+
+def posterior(docs, alpha, gamma, eta):
+    """Probability of every seating."""
+    log_p = np.array(
+        [
+            reference.log_prior(s, alpha, gamma)
+            + reference.log_evidence_of_counts(s, docs, eta, N_WORDS)
+            for s in SEATINGS
+        ]
+    )
+    p = np.exp(log_p - log_p.max())
+    return p / p.sum()
+
+
+def check_frequencies(draw, n_draws, docs, *settings):
+    """Raise unless draws have the frequencies that enumeration gives."""
+    found = np.bincount([draw() for _ in range(n_draws)], minlength=len(SEATINGS))
+    differences = found / n_draws - posterior(docs, *settings)
+    noise = (N_DRAWS / n_draws) ** 0.5
+    assert np.abs(differences).sum() / 2 < VARIATION * noise
+    of_kinds = np.abs(np.bincount(KIND, differences)).sum() / 2
+    assert of_kinds < VARIATION_OF_KINDS * noise
+
+
+def kernel_draws(steps, docs, *settings, seed):
+    seating = seat(docs, N_WORDS, *settings)
+    rng, number = np.random.default_rng(seed), Numbers()
+    meal_part = {"dishes": MEAL_PART, "all": MEAL_PART, "long tables": 1}.get(steps, 0)
+
+    def draw():
+        if steps in ("split-merge", "all") and seating.n_all_tables:
+            propose_moves(seating, 1, rng)
+        make_sweep(seating, rng, meal_part)
+        if seating.n_served > 50:
+            seating.tidy()
+        return number(seating)
+
+    return draw
+
+
+def test_there_are_712_seatings_of_mass_one():
+    assert len(SEATINGS) == 712
+    assert len(KINDS) == 20
+    for concentration in CONCENTRATIONS:
+        mass = sum(np.exp(reference.log_prior(s, concentration, 2.0)) for s in SEATINGS)
+        assert mass == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("concentration", CONCENTRATIONS)
+@pytest.mark.parametrize("steps", ["dishes", "all"])
+def test_frequencies_are_those_of_the_posterior(steps, concentration, seed):
+    settings = concentration, concentration, 0.5
+    draw = kernel_draws(steps, DOCS, *settings, seed=seed)
+    check_frequencies(draw, N_DRAWS, DOCS, *settings)
+
+
+@pytest.mark.parametrize("docs", [DOCS, REPEATED], ids=["mixed", "repeated words"])
+@pytest.mark.parametrize("steps", ["tokens", "long tables", "split-merge"])
+def test_frequencies_of_each_kind_of_step_are_those_of_the_posterior(steps, docs, seed):
+    # Steps of tokens come with all of them: alone, the others do not reach all states.
+    draw = kernel_draws(steps, docs, *SETTINGS, seed=seed)
+    check_frequencies(draw, N_DRAWS // 3, docs, *SETTINGS)
+
+
+# -- planted bugs ----------------------------------------------------------------------
+
+
+class LeavesTokenIn(reference.Franchise):
+    def table_mass(self, table, word):
+        self.add(table[0], [word])
+        mass = super().table_mass(table, word)
+        self.add(table[0], [word], -1)
+        return mass
+
+
+class LeavesTableIn(reference.Franchise):
+    """Seen where dishes of tables are drawn more often than tables of tokens."""
+
+    def sweep(self):
+        super().sweep()
+        for _ in range(8):
+            for doc, own in enumerate(self.tables):
+                for table in own:
+                    self.draw_dish(doc, table)
+
+    def draw_dish(self, doc, table):
+        words = self.words((doc, table))
+        dish = self.pick(self.dish_masses(words))
+        self.add(table[0], words, -1)
+        if dish is None or dish != table[0]:
+            self.clear(table[0])
+            table[0] = self.serve(dish)
+        self.add(table[0], words)
+
+
+class ForgetsNewDishes(reference.Franchise):
+    """No gamma / V in the mass of a new table."""
+
+    def new_table_mass(self, word):
+        masses = self.dish_masses([word])
+        masses[None] = 0.0 if len(masses) > 1 else masses[None]
+        return self.alpha * sum(masses.values()) / (sum(self.m.values()) + self.gamma)
+
+
+class ForgetsOldDishes(reference.Franchise):
+    """A new table weighs as if it always got a new dish."""
+
+    def new_table_mass(self, word):
+        mass = self.gamma * self.new_probability([word])
+        return self.alpha * mass / (sum(self.m.values()) + self.gamma)
+
+
+class ForgetsTheNorm(reference.Franchise):
+    """Alpha is not divided by m + gamma."""
+
+    def new_table_mass(self, word):
+        return self.alpha * sum(self.dish_masses([word]).values())
+
+
+class CountsPriorTwice(reference.Franchise):
+    def word_mass(self, held, seen):
+        return held + seen + 2 * self.eta
+
+
+class ForgetsRepeatedWords(reference.Franchise):
+    def word_mass(self, held, seen):
+        return held + self.eta
+
+
+class IgnoresTables(reference.Franchise):
+    """Dishes weigh alike, however many tables serve them."""
+
+    def dish_masses(self, words):
+        masses = {k: self.predictive(k, words) for k in self.m}
+        return {**masses, None: self.gamma * self.new_probability(words)}
+
+
+class IgnoresSizes(reference.Franchise):
+    def table_mass(self, table, word):
+        return super().table_mass(table, word) / len(table[1])
+
+
+class NewDishWithoutWords(reference.Franchise):
+    """A new dish predicts 1 for a whole table, not (1/V) ... ."""
+
+    def new_probability(self, words):
+        return 1.0 / self.n_words
+
+
+class DropsHastings(reference.Franchise):
+    def log_allocation(self, log_forward):
+        return 0.0
+
+
+class TurnsHastings(reference.Franchise):
+    def log_allocation(self, log_forward):
+        return -log_forward
+
+
+class SplitsWithoutConcentration(reference.Franchise):
+    def log_prior_of_split(self, m1, m2):
+        return super().log_prior_of_split(m1, m2) - log(self.gamma)
+
+
+class SplitsWithWrongFactorials(reference.Franchise):
+    def log_prior_of_split(self, m1, m2):
+        more = log(self.gamma) - lgamma(m1 + m2 + 1)
+        return more + lgamma(m1 + 1) + lgamma(m2 + 1)
+
+
+class MarginalWithoutTotal(reference.Franchise):
+    def log_marginal(self, counts):
+        n, v_eta = sum(counts.values()), self.n_words * self.eta
+        return super().log_marginal(counts) - lgamma(v_eta) + lgamma(v_eta + n)
+
+
+BUGS = [
+    LeavesTokenIn,
+    LeavesTableIn,
+    ForgetsNewDishes,
+    ForgetsOldDishes,
+    ForgetsTheNorm,
+    CountsPriorTwice,
+    ForgetsRepeatedWords,
+    IgnoresTables,
+    IgnoresSizes,
+    NewDishWithoutWords,
+    DropsHastings,
+    TurnsHastings,
+    SplitsWithoutConcentration,
+    SplitsWithWrongFactorials,
+    MarginalWithoutTotal,
+]
+
+
+def reference_draws(cls, docs, *settings, seed):
+    rng = np.random.default_rng(seed)
+    franchise = cls(docs, N_WORDS, *settings, rng)
+
+    def draw():
+        franchise.split_merge()
+        franchise.sweep()
+        franchise.split_merge()
+        return SEATINGS[franchise.seating()]
+
+    return draw
+
+
+@pytest.mark.parametrize("docs", [DOCS, REPEATED], ids=["mixed", "repeated words"])
+def test_the_reference_has_the_frequencies_of_the_posterior(docs):
+    draw = reference_draws(reference.Franchise, docs, *SETTINGS, seed=0)
+    check_frequencies(draw, N_FEW, docs, *SETTINGS)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_check_finds_each_planted_bug(bug):
+    draw = reference_draws(bug, REPEATED, *SETTINGS, seed=0)
+    with pytest.raises(AssertionError):
+        check_frequencies(draw, N_FEW, REPEATED, *SETTINGS)
