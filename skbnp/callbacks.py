@@ -1,6 +1,7 @@
 """Callbacks for scikit-learn's callback interface (`estimator.set_callbacks`)."""
 
 import time
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -98,7 +99,8 @@ class HeldOutMonitor(_PassMonitor):
     pass, or every few passes, the validation documents are scored by
     :func:`skbnp.metrics.document_completion_score`. The time this takes is not counted
     in `seconds`. Clones share the callback: in a search with threads, set it on the
-    final model alone.
+    final model alone. Of a sampler the score is that of the samples kept so far, before
+    the first that of the present states, and takes time in proportion to their number.
 
     Parameters
     ----------
@@ -167,7 +169,8 @@ class TopicTermsMonitor(_PassMonitor):
     Attach it with ``estimator.set_callbacks(TopicTermsMonitor())``; it looks after each
     pass, or every few passes. `partial_fit` calls no callbacks: call :meth:`record`
     whenever the topics shall be kept. :class:`skbnp.inspection.LineageDisplay` shows
-    what was recorded.
+    what was recorded. Of a sampler it records the latest of `samples_`, one entry per
+    chain: every sweep of the burn-in up to the first kept sample, then the kept ones.
 
     Parameters
     ----------
@@ -179,9 +182,10 @@ class TopicTermsMonitor(_PassMonitor):
     Attributes
     ----------
     history_ : dict of lists
-        One entry per record: `step` (updates made), `component_ids` (array of shape
-        (n_components,)) and `terms` (array of shape (n_components, n_terms), the
-        columns of the most probable terms, most probable first). `fit` starts anew.
+        One entry per record: `step` (updates made), `chain` (0 but for samplers),
+        `component_ids` (array of shape (n_components,)) and `terms` (array of shape
+        (n_components, n_terms), the columns of the most probable terms, most probable
+        first). `fit` starts anew.
 
     See Also
     --------
@@ -201,7 +205,7 @@ class TopicTermsMonitor(_PassMonitor):
            [0, 1]])
     """
 
-    fields = ("step", "component_ids", "terms")
+    fields = ("step", "chain", "component_ids", "terms")
 
     def __init__(self, n_terms: int = 10, every: int = 1):
         super().__init__(every)
@@ -224,18 +228,38 @@ class TopicTermsMonitor(_PassMonitor):
         check_is_fitted(estimator)
         if not hasattr(self, "history_"):
             self.setup(estimator, None)
-        self._look(estimator)
-
-    def _look(self, fitted_estimator: Any) -> None:
-        step, topics = (
-            fitted_estimator.history_["step"][-1],
-            fitted_estimator.components_,
-        )
+        step = _latest_step(estimator)
         while self.history_["step"] and self.history_["step"][-1] >= step:
             for values in self.history_.values():
                 values.pop()
-        self._add(
-            step=step,
-            component_ids=fitted_estimator.component_ids_.copy(),
-            terms=np.array([largest(topic, self.n_terms) for topic in topics]),
-        )
+        self._look(estimator)
+
+    def _look(self, fitted_estimator: Any) -> None:
+        step = _latest_step(fitted_estimator)
+        if step in self.history_["step"][-1:]:
+            return  # no sample was kept since
+        for chain, ids, topics in _present_topics(fitted_estimator, step):
+            self._add(
+                step=step,
+                chain=chain,
+                component_ids=ids.copy(),
+                terms=np.array([largest(topic, self.n_terms) for topic in topics]),
+            )
+
+
+def _latest_step(model: Any) -> int:
+    """When the topics were made that a model has."""
+    samples = getattr(model, "samples_", None)
+    return max(s.step for s in samples) if samples else model.history_["step"][-1]
+
+
+def _present_topics(model: Any, step: int) -> Iterator[tuple[int, Any, Any]]:
+    """Chain, ids and weights of terms of the latest topics, chain by chain."""
+    samples = getattr(model, "samples_", None)
+    if not samples:
+        yield 0, model.component_ids_, model.components_
+        return
+    for sample in samples:
+        if sample.step == step:
+            counts = sample.topic_word_counts.toarray()
+            yield sample.chain, sample.component_ids, counts

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skbnp import HDP, callbacks
+from skbnp import HDP, GibbsHDP, callbacks
 from skbnp.callbacks import HeldOutMonitor, TopicTermsMonitor
 from skbnp.datasets import make_bars
 
@@ -274,6 +274,53 @@ def test_terms_are_pickled_with_their_estimator(bars):
     hdp = pickle.loads(pickle.dumps(fit_with(monitor, bars)))
     (copied,) = hdp._skl_callbacks
     same_records(copied.history_, monitor.history_)
+
+
+# Samplers -----------------------------------------------------------------------------
+
+
+def sample(monitor, X, **settings):
+    settings = {"max_iter": 12, "thin": 2, "n_chains": 2, **settings}
+    return GibbsHDP(4, random_state=0, **settings).set_callbacks(monitor).fit(X)
+
+
+def test_every_sweep_is_scored(bars):
+    monitor = HeldOutMonitor(bars[80:])
+    gibbs = sample(monitor, bars[:80])
+    assert monitor.history_["step"] == list(range(1, 13))
+    assert monitor.history_["score"][-1] == gibbs.score(bars[80:])
+
+
+def test_terms_are_recorded_of_new_samples_chain_by_chain(bars):
+    """In each sweep up to the first kept sample; later where samples are kept."""
+    monitor = TopicTermsMonitor()
+    gibbs = sample(monitor, bars)
+    steps = [*range(1, 9), 10, 12]
+    assert monitor.history_["step"] == np.repeat(steps, 2).tolist()
+    assert monitor.history_["chain"] == [0, 1] * len(steps)
+    ids = monitor.history_["component_ids"][-2:]
+    for names, kept in zip(ids, gibbs.samples_[-2:], strict=True):
+        np.testing.assert_array_equal(names, kept.component_ids)
+
+
+def test_terms_of_a_sample_are_its_largest_counts(bars):
+    monitor = TopicTermsMonitor(n_terms=3)
+    gibbs = sample(monitor, bars)
+    counts = gibbs.samples_[-1].topic_word_counts.toarray()
+    np.testing.assert_array_equal(
+        monitor.history_["terms"][-1], np.argsort(-counts, axis=1, kind="stable")[:, :3]
+    )
+
+
+def test_recording_a_sampler_again_replaces_the_last_record(bars):
+    monitor = TopicTermsMonitor()
+    gibbs = sample(monitor, bars, n_chains=1)
+    before = monitor.history_["step"].copy()
+    dropped = int(gibbs.component_ids_[0])
+    monitor.record(gibbs.drop_components([dropped]))
+    kept = gibbs.samples_[0].step
+    assert monitor.history_["step"] == [step for step in before if step <= kept]
+    assert dropped not in monitor.history_["component_ids"][-1]
 
 
 # Errors -------------------------------------------------------------------------------

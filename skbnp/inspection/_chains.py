@@ -22,17 +22,18 @@ def is_sampler(model):
 def settled(model, name):
     """Read a column of the history after burn-in, (n_chains, n_sweeps), or None.
 
-    Of the last `fit` alone: the sweeps before may have been over other documents.
+    Of the last `fit` alone, and behind its own first sweeps: those before may have been
+    over other documents.
     """
     history = model.history_
     steps, chains = np.array(history["step"]), np.array(history["chain"])
-    burn_in = getattr(model, "burn_in", None)
     n_sweeps = getattr(model, "max_iter", len(steps))
+    burn_in = getattr(model, "burn_in", None)
     if not isinstance(burn_in, Integral):
         burn_in = n_sweeps // 2
-    # After `partial_fit`, `n_iter_` counts calls.
-    last = steps.max(initial=0) - min(getattr(model, "n_iter_", n_sweeps), n_sweeps)
-    inside = steps > max(burn_in, last)
+    # After `partial_fit`, `n_iter_` counts calls; no more than the last one's sweeps.
+    n_sweeps = min(getattr(model, "n_iter_", n_sweeps), n_sweeps)
+    inside = steps > steps.max(initial=0) - n_sweeps + burn_in
     values = np.array(history[name], dtype=float)
     traces = [values[inside & (chains == k)] for k in np.unique(chains[inside])]
     lengths = {len(trace) for trace in traces}
@@ -62,7 +63,8 @@ def mixing(traces):
             r_hats.append(array_stats.rhat(_normal_scores(values), method="identity"))
         elif np.ptp(values) > 0.0:
             r_hats.append(np.inf)
-    return max(r_hats, default=np.nan), array_stats.ess(traces, method="bulk")
+    size = array_stats.ess(traces, method="bulk")
+    return float(max(r_hats, default=np.nan)), float(size)
 
 
 def _normal_scores(values):

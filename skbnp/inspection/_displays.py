@@ -1,5 +1,7 @@
 """Figures of a fit, drawn with matplotlib where it is installed."""
 
+from typing import Any
+
 import numpy as np
 
 from skbnp.inspection._terms import (
@@ -351,14 +353,14 @@ class HistoryDisplay:
         display : HistoryDisplay
             The drawn display.
         """
-        history, bound, more = fitted(estimator, "history_"), "elbo", {}
+        history, bound = fitted(estimator, "history_"), "elbo"
+        more: dict[str, Any] = {}
         if monitor is not None:
             history, bound = monitor.history_, "score"
             more = {"label": "held-out score (nats per token)"}
         elif "log_joint" in history:
             bound = "log_joint"
-            more = {"label": "log joint (nats per token)"}
-            more |= {"chain": np.array(history["chain"])}
+            more = {"label": "log joint (nats per token)", "chain": history["chain"]}
         return cls(
             step=np.array(history["step"]),
             seconds=np.array(history["seconds"]),
@@ -403,7 +405,8 @@ class HistoryDisplay:
         at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
         n_components, chains = np.asarray(self.n_components), self._by_chain()
         known = [rows[np.isfinite(bound[rows])] for rows in chains]
-        style = {"marker": "o" if len(known[0]) < 40 else "", "markersize": 4}
+        style: dict[str, Any] = {"marker": "", "markersize": 4}
+        style |= {"marker": "o"} if len(known[0]) < 40 else {}
         style |= {"color": BLUE} if own is None else {}
         style |= normalize_kwargs(kwargs, Line2D)
         (self.line_,) = ax.plot(at[known[0]], bound[known[0]], **style)
@@ -418,44 +421,45 @@ class HistoryDisplay:
         if own is None:
             ax.yaxis.label.set_color(color)
             if len(np.unique(n_components)) > 1:
-                self._draw_twin()
+                self.twin_ax_ = self._make_twin()
                 colors = shades(VERMILION, len(chains))
-                self._draw_n_components(at, chains, colors, lw=1.2)
+                self._draw_n_components(self.twin_ax_, at, chains, colors, lw=1.2)
         else:
-            self._draw_n_components(at, chains, colors, label=label)
+            self._draw_n_components(own, at, chains, colors, label=label)
             own.spines[["top", "right"]].set_visible(False)
         for axes in (ax,) if own is None else (ax, own):
             axes.set_xlabel(x)
             if x == "step":
-                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+                steps = MaxNLocator(integer=True, steps=[1, 2, 5, 10])
+                axes.xaxis.set_major_locator(steps)
         return self
 
     def _by_chain(self):
         """Records of each chain."""
         if self.chain is None or len(self.chain) == 0:
             return [np.arange(len(self.step))]
-        return [np.flatnonzero(self.chain == k) for k in np.unique(self.chain)]
+        chain = np.asarray(self.chain)
+        return [np.flatnonzero(chain == k) for k in np.unique(chain)]
 
-    def _draw_twin(self):
+    def _make_twin(self):
         """Make axes for the number of topics, behind those of the bound."""
-        self.twin_ax_ = self.ax_.twinx()
-        self.twin_ax_.yaxis.label.set_color(VERMILION)
-        self.twin_ax_.spines[["top", "left"]].set_visible(False)
-        self.ax_.set_zorder(self.twin_ax_.get_zorder() + 1)
+        twin = self.ax_.twinx()
+        twin.yaxis.label.set_color(VERMILION)
+        twin.spines[["top", "left"]].set_visible(False)
+        self.ax_.set_zorder(twin.get_zorder() + 1)
         self.ax_.patch.set_visible(False)
+        return twin
 
-    def _draw_n_components(self, at, chains, colors, **style):
+    def _draw_n_components(self, ax, at, chains, colors, **style):
         """Draw a line for each chain, the first in front."""
         from matplotlib.ticker import MaxNLocator
 
-        panel, n_components = self.twin_ax_, np.asarray(self.n_components)
+        n_components = np.asarray(self.n_components)
         for rows, color in zip(chains, colors, strict=True):
-            panel.step(
-                at[rows], n_components[rows], where="post", color=color, **style
-            )
+            ax.step(at[rows], n_components[rows], where="post", color=color, **style)
             style |= {"label": "_another chain", "zorder": 1.9}
-        panel.set_ylabel("topics")
-        panel.yaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_ylabel("topics")
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def shades(color, n):

@@ -116,6 +116,9 @@ class LineageDisplay:
     stand below their lane, wherever others have come up and there is room. Connectors
     of one step stand side by side.
 
+    Of a sampler it is the genealogy in one chain, up to the sample that has the highest
+    log joint.
+
     Parameters
     ----------
     lineage : list of named tuples (step, kind, parents, children)
@@ -208,7 +211,8 @@ class LineageDisplay:
             Living topics to draw where `ids` is `None`, heaviest first; all of them if
             there are fewer.
         terms : TopicTermsMonitor, default=None
-            What was recorded during the fit. `None` shows final terms alone.
+            What was recorded during the fit; of a sampler with several chains, that of
+            the chain drawn. `None` shows final terms alone.
         n_terms : int, default=5
             Terms of each topic.
         ax : matplotlib Axes, default=None
@@ -225,7 +229,7 @@ class LineageDisplay:
         ValueError
             If an id was never given, or `ids` names none.
         """
-        lineage, last_step = history_of(estimator)
+        lineage, last_step, chain = history_of(estimator)
         components = fitted(estimator, "components_")
         living = fitted(estimator, "component_ids_").tolist()
         names = column_names(estimator, components.shape[1], feature_names)
@@ -243,7 +247,7 @@ class LineageDisplay:
                 name: list(names[largest(topic, n_terms)])
                 for name, topic in zip(living, components, strict=True)
             },
-            terms=None if terms is None else recorded(terms, names, n_terms),
+            terms=None if terms is None else recorded(terms, names, n_terms, chain),
         ).plot(ax)
 
     def plot(self, ax=None):
@@ -454,15 +458,30 @@ class LineageDisplay:
                 self._write(text, step, row[lane.id], size, final=False)
 
 
-def recorded(monitor, names, n_terms):
-    """Read a monitor: for each id, steps and terms."""
+def history_of(estimator):
+    """Read the log, the step of the topics that are shown, and their chain."""
+    model, lineage = fitted_model(estimator), fitted(estimator, "lineage_")
+    best = best_sample(model)
+    if best is None:
+        steps = fitted(estimator, "history_")["step"]
+        return lineage, max([*steps, lineage[-1].step]), 0
+    named = {name for entry in lineage for name in entry.children}
+    if unnamed := sorted(set(best.component_ids.tolist()) - named):
+        # The topic that a corpus without tokens has.
+        start = lineage[0]._replace(children=tuple(unnamed))
+        lineage = [start, *lineage[1:]]
+    return lineage, max(best.step, lineage[-1].step), best.chain
+
+
+def recorded(monitor, names, n_terms, chain):
+    """Read a monitor: for each id of a chain, steps and terms."""
     records: dict[int, list] = {}
     history = monitor.history_
-    for step, ids, columns in zip(
-        history["step"], history["component_ids"], history["terms"], strict=True
-    ):
-        for name, best in zip(ids.tolist(), columns, strict=True):
-            records.setdefault(name, []).append((step, list(names[best[:n_terms]])))
+    columns = ("step", "chain", "component_ids", "terms")
+    for step, of, ids, terms in zip(*(history[k] for k in columns), strict=True):
+        for name, best in zip(ids.tolist(), terms, strict=True):
+            if of == chain:
+                records.setdefault(name, []).append((step, list(names[best[:n_terms]])))
     return records
 
 

@@ -182,7 +182,9 @@ class TopicTraceDisplay:
 
     Notes
     -----
-    A trace of every sweep needs every sweep: ``GibbsHDP(burn_in=0, thin=1)``.
+    A trace of every sweep needs every sweep: ``GibbsHDP(burn_in=0, thin=1)``. Without
+    burn-in there are no split-merge proposals but those that `split_merge_sweeps` asks
+    for.
 
     References
     ----------

@@ -131,19 +131,22 @@ def _count(number, noun, plural="s"):
 
 
 def _found(model, n_active, n_components):
-    """Tell how many topics there are: in a sampler, in its draws and in the one shown."""
-    found = f"{n_components:,}"
-    if n_active != n_components:
-        found = f"{n_active:,} in use of {n_components:,} represented"
+    """Tell how many topics there are; of a sampler, in all draws and in one."""
+    has_idle = n_active != n_components
     posterior = getattr(model, "n_components_posterior_", None)
     if not posterior:
-        return {"topics": found}
+        found = f"{n_active:,} in use of {n_components:,} represented"
+        return {"topics": found if has_idle else f"{n_components:,}"}
     low, median, high = quantiles(posterior, (0.05, 0.5, 0.95))
     interval = f"median {median:,}, 90 % interval {low:,} to {high:,}"
     if len(posterior) == 1:
         interval = f"{median:,} in every sweep after burn-in"
     best = best_sample(model)
-    return {"topics": interval, "sample shown": f"{found}; sweep {best.step:,}"}
+    found = _count(n_components, "topic") + f", {n_active:,} in use" * has_idle
+    found += f"; sweep {best.step:,}"
+    if len(set(model.history_.get("chain", []))) > 1:
+        found += f" of chain {best.chain}"
+    return {"topics": interval, "sample shown": found}
 
 
 def quantiles(posterior, levels):
@@ -189,7 +192,8 @@ def _chains(model):
     if len(numbers) > 1:
         parts.append(_count(len(numbers), "chain"))
     parts.append(_count(len(samples), "sample"))
-    parts.append(f"{history['seconds'][-1]:,.1f} seconds")
+    if numbers:
+        parts.append(f"{history['seconds'][-1]:,.1f} seconds")
     facts = {"fit": ", ".join(parts)}
     moves = {
         kind: sum(max(np.array(history[f"n_{kind}s"])[chains == k]) for k in numbers)

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
-from skbnp import HDP
+from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
 
@@ -231,6 +232,47 @@ def test_a_constant_number_of_topics_is_drawn_in_axes_of_its_own(model):
     assert_array_equal(display.twin_ax_.lines[0].get_ydata(), [3] * 4)
 
 
+@pytest.mark.parametrize("x", ["step", "seconds"])
+def test_log_joint_has_a_line_for_each_chain(sampler, x):
+    display = HistoryDisplay.from_estimator(sampler, x=x)
+    history = sampler.history_
+    assert display.lines_[0] is display.line_
+    for number, line in enumerate(display.lines_):
+        expected = np.c_[history[x], history["log_joint"]][number::2]
+        assert_array_equal(line.get_xydata(), expected)
+    assert display.ax_.get_ylabel() == "log joint (nats per token)"
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_number_of_topics_has_a_line_for_each_chain(sampler, is_pair):
+    ax = plt.subplots(2)[1] if is_pair else None
+    display = HistoryDisplay.from_estimator(sampler, ax=ax)
+    assert len(display.twin_ax_.lines) == 2
+    for number, line in enumerate(display.twin_ax_.lines):
+        expected = sampler.history_["n_components"][number::2]
+        assert_array_equal(line.get_ydata(), expected)
+
+
+def test_chains_have_shades_of_one_colour(sampler):
+    display = HistoryDisplay.from_estimator(sampler, color="black")
+    first, second = (to_rgb(line.get_color()) for line in display.lines_)
+    assert first == (0.0, 0.0, 0.0)
+    assert_allclose(second, 0.6)
+
+
+def test_chains_of_one_fit_have_one_label(sampler):
+    _, axes = plt.subplots(2)
+    for label in ("one", "two"):
+        HistoryDisplay.from_estimator(sampler, ax=axes, label=label)
+    for panel in axes:
+        assert panel.get_legend_handles_labels()[1] == ["one", "two"]
+
+
+def test_a_sampler_without_a_sweep_has_an_empty_history(sampler):
+    sampler.history_ = {name: [] for name in sampler.history_}
+    assert len(HistoryDisplay.from_estimator(sampler).line_.get_xdata()) == 0
+
+
 def test_x_is_step_or_seconds(model):
     with pytest.raises(ValueError, match="'x' parameter of HistoryDisplay"):
         HistoryDisplay.from_estimator(model, x="epoch")
@@ -261,10 +303,11 @@ def test_plotting_again_makes_another_figure(display, model):
     assert drawn.figure_ is not first
 
 
+@pytest.mark.parametrize("model", [HDP, GibbsHDP])
 @pytest.mark.parametrize("display", DISPLAYS)
-def test_displays_show_a_fitted_hdp(display):
+def test_displays_show_a_fitted_model(display, model):
     X = make_bars(60, random_state=0).data
-    drawn = display.from_estimator(HDP(5, max_iter=2, random_state=0).fit(X))
+    drawn = display.from_estimator(model(5, max_iter=2, random_state=0).fit(X))
     drawn.figure_.canvas.draw()
 
 

@@ -12,13 +12,19 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
 from inspection.test_displays import overlaps
-from skbnp import HDP
+from skbnp import HDP, GibbsHDP
 from skbnp.callbacks import TopicTermsMonitor
 from skbnp.datasets import make_bars
 from skbnp.inference.edits import Lineage
 from skbnp.inspection import LineageDisplay, top_terms
 from skbnp.inspection._displays import BLUE, GREY, VERMILION
-from skbnp.inspection._lineage import ancestors, arranged, descendants, lanes_of
+from skbnp.inspection._lineage import (
+    ancestors,
+    arranged,
+    descendants,
+    history_of,
+    lanes_of,
+)
 
 #: 0 and 1 begin; 0 gives 2, 2 gives 3; 1 goes into 0; 4 is born; 2 ends; 5 from 4.
 STORY = [
@@ -354,6 +360,14 @@ def test_final_terms_are_top_terms(split):
         assert texts[last, name] == ", ".join(terms)
 
 
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_the_heaviest_are_shown_with_their_ancestors(split, n_components):
+    hdp, _ = split
+    display = LineageDisplay.from_estimator(hdp, n_components=n_components)
+    heaviest = hdp.component_ids_[np.argsort(-hdp.topic_weights_)[:n_components]]
+    assert set(display.ids_) == ancestors(hdp.lineage_, heaviest.tolist())
+
+
 def test_a_family_is_shown(split):
     hdp, _ = split
     child = hdp.lineage_[1].children[1]
@@ -405,6 +419,95 @@ def test_plotting_again_makes_another_figure(split):
     assert drawn.figure_ is not first
 
 
+# Of a sampler -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gibbs():
+    """Chains of many births and deaths; the best sample is not the last sweep."""
+    X = make_bars(100, side=3, n_words=50, random_state=0).data
+    monitor = TopicTermsMonitor(n_terms=4)
+    model = GibbsHDP(5, max_iter=30, thin=4, n_chains=2, random_state=0)
+    model.set_callbacks(monitor).fit(X)
+    best = max(model.samples_, key=lambda sample: sample.log_joint)
+    assert best.step < 30
+    assert {"birth", "prune"} <= {entry.kind for entry in model.lineage_}
+    assert max(len(entry.children) for entry in model.lineage_[1:]) > 2
+    return model, monitor, best
+
+
+def test_time_of_a_sampler_ends_with_the_sample_that_is_shown(gibbs):
+    model, _, best = gibbs
+    assert max(model.history_["step"]) > best.step
+    assert history_of(model) == (model.lineage_, best.step, best.chain)
+    assert LineageDisplay.from_estimator(model).last_step == best.step
+
+
+def test_all_topics_of_a_sample_live(gibbs):
+    model, *_ = gibbs
+    display = LineageDisplay.from_estimator(model)
+    assert set(model.component_ids_) <= set(display.ids_)
+    row = {name: y for y, name in enumerate(display.ids_)}
+    ends = {y for (_, y), (x, _) in segments(display, BLUE) if x == display.last_step}
+    assert ends == {row[name] for name in model.component_ids_}
+    check_legible(display)
+
+
+def test_terms_over_time_are_those_of_the_chain_that_is_shown(gibbs):
+    model, monitor, best = gibbs
+    display = LineageDisplay.from_estimator(model, terms=monitor, n_terms=3)
+    of_chain = zip(
+        *(monitor.history_[k] for k in ("step", "chain", "component_ids")), strict=True
+    )
+    expected = {
+        (step, name)
+        for step, chain, ids in of_chain
+        if chain == best.chain
+        for name in ids.tolist()
+    }
+    recorded = {(step, name) for name, r in display.terms.items() for step, _ in r}
+    assert recorded == expected
+
+
+def test_terms_of_the_sample_are_its_last_record(gibbs):
+    model, monitor, best = gibbs
+    display = LineageDisplay.from_estimator(model, terms=monitor, n_terms=3)
+    for name, terms in zip(model.component_ids_, top_terms(model, n=3), strict=True):
+        assert (best.step, terms) in display.terms[name]
+
+
+@pytest.mark.parametrize("edit", ["merge", "drop"])
+def test_edits_of_a_sample_are_shown(gibbs, edit):
+    model = copy.deepcopy(gibbs[0])
+    a, b = model.component_ids_[:2].tolist()
+    if edit == "merge":
+        model.merge_components([a, b])
+    else:
+        model.drop_components([b])
+    lineage, last_step, _ = history_of(model)
+    lanes = lanes_of(lineage)
+    assert lineage[-1] == model.lineage_[-1]
+    assert (lanes[b].end, lanes[b].target) == (30, [a] if edit == "merge" else [])
+    assert last_step == 30
+    LineageDisplay.from_estimator(model, ids=[a, b])
+
+
+def test_hundreds_of_births_at_once_show_the_heaviest():
+    log = [Lineage(0, "init", (), (0, 1))]
+    log += [Lineage(1, "birth", (), tuple(range(2, 402)))]
+    log += [Lineage(2, "prune", tuple(range(2, 102)), ())]
+    assert ancestors(log, [0, 300]) == {0, 300}
+    assert descendants(log, [0, 300]) == {0, 300}
+    display = show(log, ids=[0, 300])
+    row = {name: y for y, name in enumerate(display.ids_)}
+    assert markers(display) == {("o", 1, row[300])}
+
+
+def test_a_corpus_without_tokens_has_a_lane():
+    model = GibbsHDP(max_iter=3, random_state=0).fit(np.zeros((3, 4), dtype=int))
+    assert LineageDisplay.from_estimator(model).ids_ == model.component_ids_.tolist()
+
+
 @pytest.mark.parametrize("ids", [[], 3, [0.5], "0", [[0]]])
 def test_ids_are_a_list_of_integers(split, ids):
     with pytest.raises(ValueError, match="ids must be one or more integers"):
@@ -416,9 +519,10 @@ def test_ids_that_were_never_given_are_named(split):
         LineageDisplay.from_estimator(split[0], ids=[0, 999])
 
 
-def test_number_of_terms_is_positive(split):
-    with pytest.raises(ValueError, match="'n_terms' parameter"):
-        LineageDisplay.from_estimator(split[0], n_terms=0)
+@pytest.mark.parametrize("name", ["n_components", "n_terms"])
+def test_numbers_are_positive(split, name):
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        LineageDisplay.from_estimator(split[0], **{name: 0})
 
 
 def test_unfitted_models_are_not_drawn():

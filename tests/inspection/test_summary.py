@@ -1,13 +1,15 @@
 import numpy as np
 import pytest
+from arviz_stats.base import array_stats
 from sklearn.decomposition import PCA, LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-from skbnp import HDP
+from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import summary
+from skbnp.inspection._summary import quantiles
 from skbnp.metrics import document_completion_score
 
 ACCOUNT = """\
@@ -25,6 +27,18 @@ topic_word_prior      0.05
     1   50.0 %  snow, sun, rain, wind, hail
     2   25.0 %  hail, wind, snow, rain, sun
     0   20.0 %  sun, rain, snow, wind, hail"""
+
+
+ACCOUNT_OF_CHAINS = """\
+FakeSampler(max_iter=20)
+
+vocabulary            5 terms
+topics                median 3, 90 % interval 3 to 5
+sample shown          3 topics; sweep 8 of chain 1
+fit                   20 sweeps, 2 chains, 4 samples, 5.0 seconds
+moves                 3 splits, 1 merge accepted
+log joint             -8.0000 nats per token
+"""
 
 
 def rows_of_topics(text):
@@ -99,10 +113,11 @@ def test_weights_without_an_attribute_are_shares_of_tokens():
     assert [row.split()[1] for row in rows_of_topics(summary(lda))] == ["75.0", "25.0"]
 
 
-@pytest.fixture(params=["HDP", "LDA"])
+@pytest.fixture(params=["HDP", "GibbsHDP", "LDA"])
 def fitted(request):
     X = make_bars(60, random_state=0).data
     models = {
+        "GibbsHDP": GibbsHDP(n_components=5, max_iter=3, random_state=0),
         "HDP": HDP(n_components=5, max_iter=3, random_state=0),
         "LDA": LatentDirichletAllocation(5, max_iter=3, random_state=0),
     }
@@ -148,3 +163,107 @@ def test_signed_components_are_no_topics():
 def test_numbers_are_positive(model, name):
     with pytest.raises(ValueError, match=f"'{name}' parameter of summary"):
         summary(model, **{name: 0})
+
+
+# -- samplers --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chains(sampler):
+    """A sampler of twenty sweeps, in which the number of topics and the chains vary."""
+    steps, rng = np.arange(1, 21).repeat(2), np.random.default_rng(0)
+    sampler.history_ |= {
+        "step": steps.tolist(),
+        "chain": [0, 1] * 20,
+        "seconds": (steps / 4).tolist(),
+        "n_components": rng.integers(3, 6, 40).tolist(),
+        "log_joint": rng.normal(-8.0, 0.1, 40).tolist(),
+        "n_splits": [0, 0] * 19 + [2, 1],
+        "n_merges": [0, 0] * 19 + [0, 1],
+    }
+    sampler.n_iter_ = 20
+    return sampler.set_params(max_iter=20)
+
+
+def facts_of(text):
+    lines = text.split("\n\n")[1].splitlines()
+    return {line[:20].strip(): line[20:].strip() for line in lines}
+
+
+def test_account_of_chains(chains, words):
+    assert summary(chains, words).startswith(ACCOUNT_OF_CHAINS)
+
+
+def test_mixing_is_that_of_the_sweeps_after_burn_in(chains):
+    facts = facts_of(summary(chains))
+    for name, what in (("n_components", "topics"), ("log_joint", "log joint")):
+        traces = np.reshape(chains.history_[name], (20, 2)).T[:, 10:]
+        assert f"{array_stats.rhat(traces):.2f} ({what})" in facts["R-hat"]
+        assert f"{array_stats.ess(traces):.0f} ({what})" in facts["bulk ESS"]
+    assert facts["bulk ESS"].endswith("of 20 sweeps after burn-in")
+
+
+def test_mixing_of_what_never_changes_is_left_out(chains):
+    chains.history_["n_components"] = [5] * 40
+    chains.n_components_posterior_ = {5: 1.0}
+    facts = facts_of(summary(chains))
+    assert facts["topics"] == "5 in every sweep after burn-in"
+    assert "topics" not in facts["R-hat"] + facts["bulk ESS"]
+
+
+def test_mixing_of_few_sweeps_is_left_out(sampler):
+    assert not {"R-hat", "bulk ESS"} & facts_of(summary(sampler)).keys()
+
+
+def test_a_single_chain_is_not_counted(chains):
+    chains.history_ = {name: values[::2] for name, values in chains.history_.items()}
+    facts = facts_of(summary(chains))
+    assert facts["fit"] == "20 sweeps, 4 samples, 5.0 seconds"
+    assert facts["sample shown"] == "3 topics; sweep 8"
+    assert "R-hat" in facts
+
+
+def test_idle_topics_of_a_sample_are_counted(chains):
+    chains.n_active_components_ = 2
+    assert "3 topics, 2 in use; sweep 8" in facts_of(summary(chains))["sample shown"]
+
+
+def test_moves_that_never_happened_are_left_out(chains):
+    chains.history_ |= {"n_splits": [0] * 40, "n_merges": [0] * 40}
+    assert "moves" not in facts_of(summary(chains))
+
+
+def test_a_sampler_without_a_sweep_has_an_account(sampler):
+    sampler.history_ = {name: [] for name in sampler.history_}
+    assert facts_of(summary(sampler))["fit"] == "0 sweeps, 4 samples"
+
+
+@pytest.mark.parametrize("n_chains", [1, 3])
+def test_account_of_a_fitted_sampler_fits_a_terminal(n_chains):
+    X = make_bars(60, side=3, n_words=30, random_state=0).data
+    gibbs = GibbsHDP(5, max_iter=20, thin=2, n_chains=n_chains, random_state=0).fit(X)
+    text = summary(gibbs)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "R-hat" in facts_of(text)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "expected"),
+    [
+        ({5: 1.0}, [5, 5, 5]),
+        ({9: 0.05, 4: 0.05, 6: 0.9}, [4, 6, 6]),
+        ({k: 0.1 for k in range(10)}, [0, 4, 9]),
+        ({k: 1 / 3 for k in (1, 2, 3)}, [1, 2, 3]),
+    ],
+    ids=["one", "unordered", "even", "thirds"],
+)
+def test_quantiles_are_the_smallest_values_that_hold_their_share(posterior, expected):
+    assert quantiles(posterior, (0.05, 0.5, 0.95)) == expected
+
+
+def test_quantiles_are_those_of_the_sweeps():
+    values = np.random.default_rng(0).integers(100, 160, 400)
+    numbers, counts = np.unique(values, return_counts=True)
+    posterior = dict(zip(numbers.tolist(), (counts / 400).tolist(), strict=True))
+    expected = np.quantile(values, (0.05, 0.5, 0.95), method="inverted_cdf")
+    assert quantiles(posterior, (0.05, 0.5, 0.95)) == expected.tolist()

@@ -151,26 +151,6 @@ class LeavesTokenIn(reference.Franchise):
         return mass
 
 
-class LeavesTableIn(reference.Franchise):
-    """Seen where dishes of tables are drawn more often than tables of tokens."""
-
-    def sweep(self):
-        super().sweep()
-        for _ in range(8):
-            for doc, own in enumerate(self.tables):
-                for table in own:
-                    self.draw_dish(doc, table)
-
-    def draw_dish(self, doc, table):
-        words = self.words((doc, table))
-        dish = self.pick(self.dish_masses(words))
-        self.add(table[0], words, -1)
-        if dish is None or dish != table[0]:
-            self.clear(table[0])
-            table[0] = self.serve(dish)
-        self.add(table[0], words)
-
-
 class ForgetsNewDishes(reference.Franchise):
     """No gamma / V in the mass of a new table."""
 
@@ -254,7 +234,6 @@ class MarginalWithoutTotal(reference.Franchise):
 
 BUGS = [
     LeavesTokenIn,
-    LeavesTableIn,
     ForgetsNewDishes,
     ForgetsOldDishes,
     ForgetsTheNorm,

@@ -82,9 +82,7 @@ class Franchise:
     plant an error in it.
     """
 
-    def __init__(
-        self, docs, n_words, doc_concentration, corpus_concentration, eta, rng
-    ):
+    def __init__(self, docs, n_words, alpha, gamma, eta, rng):
         self.docs, self.n_words, self.rng = [list(doc) for doc in docs], n_words, rng
         self.alpha, self.gamma, self.eta = alpha, gamma, eta
         self.tables = [[] for _ in docs]  # [dish, [token, ...]]

@@ -1,0 +1,255 @@
+"""Figures of a sampler: the posterior of the number of topics, and shares by sweep."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skbnp import HDP, GibbsHDP
+from skbnp.datasets import make_bars
+from skbnp.inspection import ComponentsPosteriorDisplay, TopicTraceDisplay
+from skbnp.inspection._posterior import MOST_BARS, MOST_BINS, bin_width, binned
+
+DISPLAYS = [ComponentsPosteriorDisplay, TopicTraceDisplay]
+
+
+def bars_of(display):
+    """Left edge, right edge and height of each bar."""
+    return np.array(
+        [
+            (bar.get_x(), bar.get_x() + bar.get_width(), bar.get_height())
+            for bar in display.bars_
+        ]
+    )
+
+
+def posterior(numbers):
+    return ComponentsPosteriorDisplay(
+        n_components=numbers, shares=np.full(len(numbers), 1 / len(numbers))
+    ).plot()
+
+
+# -- number of topics ------------------------------------------------------------------
+
+
+def test_each_number_of_topics_has_a_bar_as_high_as_its_share(sampler):
+    display = ComponentsPosteriorDisplay.from_estimator(sampler)
+    left, right, height = bars_of(display).T
+    assert_allclose((left + right) / 2, [3, 4, 5, 6])
+    assert_allclose(height, [0.5, 0.25, 0.2, 0.05])
+
+
+def test_numbers_between_that_never_came_have_bars_of_no_height():
+    assert_allclose(bars_of(posterior([3, 6]))[:, 2], [0.5, 0, 0, 0.5])
+
+
+@pytest.mark.parametrize("low", [1, 17, 1290])
+@pytest.mark.parametrize("span", [1, 2, 29, 30, 31, 60, 300, 5000])
+def test_bins_hold_every_share_once(low, span):
+    rng = np.random.default_rng(span)
+    shares = rng.dirichlet(np.ones(span))
+    begin, width, total = binned(np.arange(low, low + span), shares)
+    assert_array_equal(np.diff(begin), width)
+    for first, held in zip(begin, total, strict=True):
+        inside = np.arange(max(first, low), min(first + width, low + span))
+        assert_allclose(held, shares[inside - low].sum(), atol=1e-12)
+    assert len(total) <= max(MOST_BARS, MOST_BINS)
+
+
+def test_bars_of_bins_stand_over_the_numbers_they_hold():
+    left, right, _ = bars_of(posterior(np.arange(1000, 1100))).T
+    assert_allclose(left % 5, 4.5)
+    assert_allclose(right - left, 5)
+
+
+@pytest.mark.parametrize(
+    ("span", "width"),
+    [(0, 1), (29, 1), (30, 2), (49, 2), (50, 5), (500, 50), (1200, 50), (1300, 100)],
+)
+def test_bins_are_round_and_few(span, width):
+    assert bin_width(0, span) == width
+
+
+@pytest.mark.parametrize("numbers", [[7], [5, 6], np.arange(20, 49), [3, 900]])
+def test_ticks_are_whole_numbers(numbers):
+    display = posterior(numbers)
+    ticks = display.ax_.get_xticks()
+    assert_array_equal(ticks, np.round(ticks))
+    assert len(set(ticks)) > 1
+
+
+def test_one_number_is_a_bar_and_not_a_wall():
+    display = posterior([7])
+    low, high = display.ax_.get_xlim()
+    assert low < 5 < 9 < high
+    assert_allclose(bars_of(display), [[6.6, 7.4, 1.0]])
+
+
+def test_axes_of_the_posterior_are_named(sampler):
+    ax = ComponentsPosteriorDisplay.from_estimator(sampler).ax_
+    labels = ax.get_xlabel(), ax.get_ylabel()
+    assert labels == ("Number of topics", "Share of sweeps")
+
+
+def test_bars_take_keywords_of_matplotlib(sampler):
+    display = ComponentsPosteriorDisplay.from_estimator(sampler, color="k", width=0.5)
+    assert display.bars_[0].get_facecolor() == (0.0, 0.0, 0.0, 1.0)
+    assert_allclose(np.diff(bars_of(display)[:, :2]), 0.5)
+
+
+# -- trace -----------------------------------------------------------------------------
+
+
+def trace(*shares, **settings):
+    return TopicTraceDisplay(step=np.arange(len(shares)), shares=shares).plot(
+        **settings
+    )
+
+
+def heights(display):
+    return np.array([line.get_ydata() for line in display.lines_])
+
+
+def test_topics_of_one_size_have_lines_at_equal_distances():
+    display = trace(*[np.full(5, 0.2)] * 3)
+    assert_allclose(heights(display), np.repeat([[0.2, 0.4, 0.6, 0.8, 1]], 3, 0).T)
+
+
+def test_lines_add_up_the_tokens_of_the_largest_topics(sampler):
+    display = TopicTraceDisplay.from_estimator(sampler, chain=0)
+    assert_array_equal(display.lines_[0].get_xdata(), [8, 10])
+    assert_allclose(heights(display), np.repeat([[0.6, 0.9, 1.0]], 2, 0).T)
+
+
+def test_lines_of_topics_that_are_not_there_are_at_one():
+    display = trace([1.0], [0.7, 0.3], [0.5, 0.3, 0.2])
+    assert_allclose(heights(display), [[1, 0.7, 0.5], [1, 1, 0.8], [1, 1, 1]])
+
+
+def test_the_chain_is_that_of_the_best_sample(sampler):
+    display = TopicTraceDisplay.from_estimator(sampler)
+    assert display.chain == 1
+    assert display.ax_.get_xlabel() == "Sweep of chain 1"
+
+
+def test_a_single_chain_is_not_numbered(sampler):
+    sampler.samples_ = [s for s in sampler.samples_ if s.chain == 1]
+    display = TopicTraceDisplay.from_estimator(sampler)
+    labels = display.ax_.get_xlabel(), display.ax_.get_ylabel()
+    assert labels == ("Sweep", "Cumulative share of tokens")
+
+
+@pytest.mark.parametrize("n_components", [1, 7, 20])
+def test_only_the_largest_topics_have_lines(n_components):
+    display = trace(*[np.full(1000, 0.001)] * 2, n_components=n_components)
+    assert_allclose(heights(display)[:, 0], 0.001 * np.arange(1, n_components + 1))
+
+
+def test_twenty_lines_are_drawn_unasked():
+    assert len(trace(*[np.full(1000, 0.001)] * 2).lines_) == 20
+
+
+@pytest.mark.parametrize(("n_topics", "n_notes"), [(1000, 1), (20, 0), (21, 0)])
+def test_what_has_no_lines_is_named_where_there_is_room(n_topics, n_notes):
+    display = trace(*[np.full(n_topics, 1 / n_topics)] * 2)
+    assert len(display.ax_.texts) == n_notes
+
+
+@pytest.mark.parametrize(("n_samples", "marker"), [(1, "o"), (39, "o"), (40, "")])
+def test_few_samples_are_dots(n_samples, marker):
+    display = trace(*[np.full(2, 0.5)] * n_samples)
+    assert display.lines_[0].get_marker() == marker
+
+
+@pytest.mark.parametrize("keywords", [{"color": "k"}, {"c": "k", "lw": 3}])
+def test_lines_take_keywords_of_matplotlib(sampler, keywords):
+    display = TopicTraceDisplay.from_estimator(sampler, **keywords)
+    assert {line.get_color() for line in display.lines_} == {"k"}
+
+
+def test_a_chain_that_was_not_run_is_named(sampler):
+    with pytest.raises(ValueError, match=r"chain must be one of \[0, 1\], got 2"):
+        TopicTraceDisplay.from_estimator(sampler, chain=2)
+
+
+@pytest.mark.parametrize("settings", [{"chain": "0"}, {"n_components": 0}])
+def test_settings_of_the_trace_are_checked(sampler, settings):
+    name = next(iter(settings))
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        TopicTraceDisplay.from_estimator(sampler, **settings)
+
+
+# -- both ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gibbs():
+    X = make_bars(60, side=3, n_words=30, random_state=0).data
+    return GibbsHDP(5, max_iter=12, thin=2, n_chains=2, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_displays_show_a_fitted_sampler(display, gibbs, is_wrapped):
+    estimator = make_pipeline(FunctionTransformer(), gibbs) if is_wrapped else gibbs
+    display.from_estimator(estimator).figure_.canvas.draw()
+
+
+def test_shares_of_a_fitted_sampler_are_those_of_its_samples(gibbs):
+    display = TopicTraceDisplay.from_estimator(gibbs, chain=1)
+    kept = [sample for sample in gibbs.samples_ if sample.chain == 1]
+    assert_array_equal(display.step, [8, 10, 12])
+    largest = [s.n_tokens.max() / s.n_tokens.sum() for s in kept]
+    assert_allclose(display.lines_[0].get_ydata(), largest)
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_given_axes_are_used(display, sampler):
+    figure, ax = plt.subplots()
+    drawn = display.from_estimator(sampler, ax=ax)
+    assert (drawn.ax_, drawn.figure_) == (ax, figure)
+    assert plt.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_plotting_again_makes_another_figure(display, sampler):
+    drawn = display.from_estimator(sampler)
+    first = drawn.figure_
+    assert drawn.plot() is drawn
+    assert drawn.figure_ is not first
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_feature_names_are_taken_and_not_used(display, sampler, words):
+    display.from_estimator(sampler, words)
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_unfitted_samplers_are_not_drawn(display):
+    with pytest.raises(NotFittedError):
+        display.from_estimator(GibbsHDP())
+
+
+@pytest.mark.parametrize(
+    ("display", "name"),
+    [
+        (ComponentsPosteriorDisplay, "n_components_posterior_"),
+        (TopicTraceDisplay, "samples_"),
+    ],
+)
+def test_a_model_that_does_not_sample_is_named(display, name):
+    hdp = HDP(2, max_iter=1).fit([[1, 2], [3, 4]])
+    with pytest.raises(TypeError, match=f"{name}.*HDP has not"):
+        display.from_estimator(hdp)
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_missing_matplotlib_says_what_to_install(display, sampler, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
+        display.from_estimator(sampler)

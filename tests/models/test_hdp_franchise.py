@@ -1,0 +1,421 @@
+"""The franchise's joint probability, hyperparameters and samples; the Geweke test."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+from scipy.special import gammaln
+
+from reference import hdp_franchise as reference
+from skbnp.inference.moves.table_split_merge import propose_moves
+from skbnp.kernels._franchise import MEAL_PART, sweep
+from skbnp.models.hdp_franchise import (
+    Concentrations,
+    FixedTopics,
+    FranchiseSample,
+    Places,
+    Priors,
+    Seating,
+    Tables,
+    Tokens,
+)
+
+LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4
+#: Light tails, so that means of statistics are soon known.
+CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR = (4.0, 3.0), (5.0, 4.0), (6.0, 8.0)
+#: Of a correct sampler one z in 16,000 is beyond; there are some 25 statistics a run.
+FARTHEST = 4.0
+
+
+@dataclass
+class World:
+    """Hyperparameters, a seating and words, drawn together or in turn."""
+
+    gamma: float
+    alpha: float
+    eta: float
+    tables: list  # of each document: the table of each token
+    dishes: list  # of each document: the dish of each table
+    docs: list  # words
+
+    @classmethod
+    def draw(cls, rng, fixed=None):
+        """Everything from the prior, token by token."""
+        gamma, alpha, eta = fixed or (
+            rng.gamma(shape, 1.0 / rate)
+            for shape, rate in (CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
+        )
+        served, tables, dishes = [], [], []
+        for length in LENGTHS:
+            sizes, own, of_table = [], [], []
+            for _ in range(length):
+                t = pick(rng, [*sizes, alpha])
+                if t == len(sizes):
+                    sizes.append(0)
+                    k = pick(rng, [*served, gamma])
+                    if k == len(served):
+                        served.append(0)
+                    served[k] += 1
+                    of_table.append(k)
+                sizes[t] += 1
+                own.append(t)
+            tables.append(own)
+            dishes.append(of_table)
+        world = cls(gamma, alpha, eta, tables, dishes, [])
+        world.draw_words(rng)
+        return world
+
+    def draw_words(self, rng):
+        """Words given everything else: Polya urns."""
+        held = {}
+        self.docs = []
+        for own, of_table in zip(self.tables, self.dishes, strict=True):
+            words = []
+            for t in own:
+                counts = held.setdefault(of_table[t], [self.eta] * N_WORDS)
+                word = pick(rng, counts)
+                counts[word] += 1.0
+                words.append(word)
+            self.docs.append(words)
+
+    @property
+    def seating(self):
+        of_table = [dict(enumerate(own)) for own in self.dishes]
+        return reference.canonical(self.tables, of_table)
+
+
+def pick(rng, masses):
+    x = rng.random() * sum(masses)
+    for i, mass in enumerate(masses):
+        x -= mass
+        if x < 0.0:
+            return i
+    return len(masses) - 1
+
+
+def seat(world):
+    """The same as arrays; tokens of a document by word."""
+    words = [word for doc in world.docs for word in sorted(doc)]
+    begin = np.cumsum([0, *(len(doc) for doc in world.docs)])
+    tokens = Tokens(np.array(words, np.int32), begin, N_WORDS)
+    table, size, dish = [], [], []
+    for words, own, of_table in zip(
+        world.docs, world.tables, world.dishes, strict=True
+    ):
+        table += [own[i] for i in np.argsort(words, kind="stable")]
+        size += np.bincount(own, minlength=len(of_table)).tolist()
+        dish += of_table
+    tables = Tables(
+        np.array(table),
+        np.array([len(own) for own in world.dishes], np.int32),
+        np.array(size, np.int32),
+        np.array(dish, np.int32),
+    )
+    return Seating(tokens, Concentrations(world.gamma, world.alpha, world.eta), tables)
+
+
+def unseat(seating):
+    tables, dishes, docs = [], [], []
+    for doc, (begin, end) in enumerate(
+        zip(seating.begin[:-1], seating.begin[1:], strict=True)
+    ):
+        tables.append(seating.table[begin:end].tolist())
+        dishes.append(seating.dish[begin : begin + seating.n_tables[doc]].tolist())
+        docs.append(seating.words[begin:end].tolist())
+    c = seating.concentrations
+    return World(c.corpus, c.doc, c.topic_word_prior, tables, dishes, docs)
+
+
+def statistics(world):
+    """What the two ways of drawing must agree on."""
+    sizes = [np.bincount(own).tolist() for own in world.tables]
+    tables = [n for own in sizes for n in own]
+    served = np.bincount([k for own in world.dishes for k in own])
+    served = served[served > 0]
+    log_p = reference.log_prior(world.seating, world.alpha, world.gamma)
+    log_x = reference.log_evidence_of_counts(
+        world.seating, world.docs, world.eta, N_WORDS
+    )
+    words = np.bincount(np.concatenate(world.docs).astype(int), minlength=N_WORDS)
+    first = {world.dishes[0][t] for t in world.tables[0]}
+    fourth = {world.dishes[3][t] for t in world.tables[3]}
+    tokens = np.zeros(int(max(max(own) for own in world.dishes)) + 1)
+    for own, of_table in zip(world.tables, world.dishes, strict=True):
+        for t in own:
+            tokens[of_table[t]] += 1
+    return {
+        "gamma": world.gamma,
+        "gamma^2": world.gamma**2,
+        "log gamma": np.log(world.gamma),
+        "alpha": world.alpha,
+        "alpha^2": world.alpha**2,
+        "log alpha": np.log(world.alpha),
+        "eta": world.eta,
+        "eta^2": world.eta**2,
+        "log eta": np.log(world.eta),
+        "log likelihood": log_x,
+        "log likelihood^2": log_x**2,
+        "log prior": log_p,
+        "tables": len(tables),
+        "tables^2": len(tables) ** 2,
+        "dishes": len(served),
+        "dishes^2": len(served) ** 2,
+        "largest table": max(tables),
+        "tables of one": tables.count(1),
+        "tables of one dish": served.max(),
+        "dishes of one table": (served == 1).sum(),
+        "squares of dishes": (tokens**2).sum(),
+        "dishes in common": len(first & fourth),
+        "most frequent word": words.max(),
+        "squares of words": (words**2).sum(),
+        "repeated words": sum(len(d) - len(set(d)) for d in world.docs),
+        "tables by dishes": len(tables) * len(served),
+        "alpha by tables": world.alpha * len(tables),
+        "eta by likelihood": world.eta * log_x,
+    }
+
+
+def check_geweke(move, n_draws, seed, fixed=None):
+    """Raise unless moves, with words drawn anew between them, keep the prior.
+
+    Geweke (2004): draws of everything from the prior against a chain that moves and
+    draws words in turn, read after the move. Errors of the chain's means by batches.
+    """
+    rng = np.random.default_rng(seed)
+    prior = np.array(
+        [list(statistics(World.draw(rng, fixed)).values()) for _ in range(n_draws)]
+    )
+    world, chain = World.draw(rng, fixed), []
+    for _ in range(n_draws):
+        world = move(world, rng)
+        chain.append(list(statistics(world).values()))
+        world.draw_words(rng)
+    names = list(statistics(world))
+    batches = np.array(chain).reshape(40, -1, len(names)).mean(axis=1)
+    error = np.sqrt(prior.var(axis=0) / n_draws + batches.var(axis=0, ddof=1) / 40)
+    difference = prior.mean(axis=0) - batches.mean(axis=0)
+    error[np.ptp(np.concatenate([prior, chain]), axis=0) == 0.0] = np.inf  # constant
+    z = difference / error
+    far = {n: round(x, 1) for n, x in zip(names, z, strict=True) if abs(x) > FARTHEST}
+    assert not far, far
+    assert np.isfinite(error).sum() >= 18
+
+
+def make_move(priors, *, split_merge, meal_part=MEAL_PART):
+    def move(world, rng):
+        seating = seat(world)
+        sweep(seating, seating.workspace, 0, len(LENGTHS), meal_part, rng.bit_generator)
+        seating.tidy()
+        if split_merge:
+            propose_moves(seating, 3, rng)
+            seating.tidy()
+        if priors is not None:
+            priors.resample(seating, rng)
+        return unseat(seating)
+
+    return move
+
+
+LEARN = Priors(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
+FIXED = {c: (c, c, 0.4) for c in (0.3, 1.3, 5.0)}
+N_DRAWS = 4_000
+
+
+@pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
+def test_geweke_with_hyperparameters(split_merge, seed):
+    check_geweke(make_move(LEARN, split_merge=split_merge), N_DRAWS, seed)
+
+
+@pytest.mark.parametrize("fixed", FIXED.values(), ids=map(str, FIXED))
+@pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
+def test_geweke_without_hyperparameters(split_merge, fixed, seed):
+    move = make_move(None, split_merge=split_merge)
+    check_geweke(move, N_DRAWS // 2, seed, fixed)
+
+
+def test_geweke_where_part_of_a_table_proposes_its_dish(seed):
+    check_geweke(make_move(LEARN, split_merge=False, meal_part=2), N_DRAWS // 2, seed)
+
+
+# -- planted bugs ----------------------------------------------------------------------
+
+
+class IgnoresLengths(Priors):
+    """All s_j are zero in the draw of alpha."""
+
+    def _resample_doc(self, seating, rng):
+        lengths = np.diff(seating.begin).astype(float)
+        shape, rate = self.doc
+        rate -= np.log(rng.beta(seating.doc_concentration + 1.0, lengths)).sum()
+        shape += seating.n_tables.sum()
+        seating.doc_concentration = rng.gamma(shape, 1.0 / rate)
+
+
+class CountsDishesTwice(Priors):
+    def _resample_corpus(self, seating, rng):
+        shape, rate = self.corpus
+        rate -= np.log(rng.beta(seating.corpus_concentration + 1.0, 15))
+        shape += 2 * seating.n_dishes
+        seating.corpus_concentration = rng.gamma(shape, 1.0 / rate)
+
+
+class TakesScaleForRate(Priors):
+    def _resample_doc(self, seating, rng):
+        shape, rate = self.doc
+        turned = Priors(True, True, self.corpus, (shape, 1.0 / rate))
+        Priors._resample_doc(turned, seating, rng)
+
+
+class ForgetsJacobian(Priors):
+    """A slice of log eta under the density of eta."""
+
+    def _resample_topic(self, seating, rng):
+        shape, rate = self.topic
+        wrong = Priors(True, True, self.corpus, self.doc, (shape - 1.0, rate))
+        Priors._resample_topic(wrong, seating, rng)
+
+
+@pytest.mark.parametrize(
+    "bug", [IgnoresLengths, CountsDishesTwice, TakesScaleForRate, ForgetsJacobian]
+)
+def test_geweke_finds_each_planted_bug_of_hyperparameters(bug):
+    wrong = bug(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
+    with pytest.raises(AssertionError):
+        check_geweke(make_move(wrong, split_merge=False), N_DRAWS // 2, 0)
+
+
+# -- probabilities ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_log_joint_is_that_of_the_reference(number):
+    world = World.draw(np.random.default_rng(number))
+    expected = reference.log_prior(world.seating, world.alpha, world.gamma)
+    expected += reference.log_evidence_of_counts(
+        world.seating, world.docs, world.eta, N_WORDS
+    )
+    assert seat(world).log_joint() == pytest.approx(expected, rel=1e-12)
+
+
+def test_log_joint_of_documents_given_others_is_a_difference(seed):
+    rng = np.random.default_rng(seed)
+    world = World.draw(rng)
+    whole = seat(world)
+    tables, dishes = world.tables[:2], world.dishes[:2]
+    first = seat(World(*FIXED[1.3], tables, dishes, world.docs[:2]))
+    names = np.unique(np.concatenate(dishes))
+    counts = first.dish_counts()
+    before = Places(counts, first.dish_tables[: len(names)])
+    rest = World(
+        world.gamma,
+        world.alpha,
+        world.eta,
+        *(part[2:] for part in (world.tables, world.dishes, world.docs)),
+    )
+    later = seat(rest)
+    shifted = Seating(later.tokens, later.concentrations, later.tables(), None)
+    assert np.isfinite(shifted.log_joint())
+    both = Seating(later.tokens, later.concentrations, later.tables(), before)
+    assert both.n_all_tables == first.n_all_tables + later.n_all_tables
+    assert both.dish_counts().sum() == whole.dish_counts().sum()
+
+
+def test_topic_prior_is_drawn_from_its_posterior(seed):
+    """Slices of log eta against the density on a grid, by Kolmogorov and Smirnov."""
+    rng = np.random.default_rng(seed)
+    seating = seat(World.draw(rng, (1.3, 1.3, 0.4)))
+    drawn = []
+    for _ in range(6000):
+        LEARN._resample_topic(seating, rng)
+        drawn.append(seating.topic_word_prior)
+    x = np.linspace(-9.0, 3.0, 4001)
+    shape, rate = TOPIC_PRIOR
+    log_p = [shape * v - rate * np.exp(v) + seating.log_evidence(np.exp(v)) for v in x]
+    cdf = np.cumsum(np.exp(log_p - np.max(log_p)))
+    cdf /= cdf[-1]
+    # Slices are nearly independent: every third draw.
+    found = stats.kstest(np.log(drawn[::3]), lambda v: np.interp(v, x, cdf))
+    assert found.pvalue > 1e-4
+
+
+@pytest.mark.parametrize("name", ["corpus", "doc"])
+def test_concentrations_are_drawn_from_their_posterior(name, seed):
+    rng = np.random.default_rng(seed)
+    seating = seat(World.draw(rng, (1.3, 1.3, 0.4)))
+    prior = {"corpus": CORPUS_PRIOR, "doc": DOC_PRIOR}[name]
+    drawn = []
+    for _ in range(6000):
+        getattr(LEARN, f"_resample_{name}")(seating, rng)
+        drawn.append(getattr(seating, f"{name}_concentration"))
+    x = np.linspace(1e-4, 12.0, 20001)
+    m, k = seating.n_all_tables, seating.n_dishes
+    lengths = np.diff(seating.begin)
+    log_p = (prior[0] - 1.0) * np.log(x) - prior[1] * x
+    if name == "corpus":
+        log_p += k * np.log(x) + gammaln(x) - gammaln(x + m)
+    else:
+        log_p += m * np.log(x) + len(lengths) * gammaln(x)
+        log_p -= gammaln(x[:, None] + lengths).sum(axis=1)
+    cdf = np.cumsum(np.exp(log_p - log_p.max()))
+    cdf /= cdf[-1]
+    found = stats.kstest(drawn[::6], lambda v: np.interp(v, x, cdf))
+    assert found.pvalue > 1e-4
+
+
+# -- samples ---------------------------------------------------------------------------
+
+
+def test_sample_holds_the_counts_of_the_seating(seed):
+    world = World.draw(np.random.default_rng(seed))
+    seating = seat(world)
+    seating.tidy()
+    n = seating.n_served
+    sample = FranchiseSample.of(
+        seating, component_ids=np.arange(n), log_joint=0.0, chain=0, step=0
+    )
+    expected = np.zeros((n, N_WORDS))
+    for words, own, of_table in zip(
+        world.docs, world.tables, world.dishes, strict=True
+    ):
+        for word, t in zip(words, own, strict=True):
+            expected[of_table[t], word] += 1
+    found = sample.topic_word_counts.toarray()
+    np.testing.assert_array_equal(found[np.argsort(sample.component_ids)], expected)
+    assert (np.diff(sample.table_counts) <= 0).all()
+    assert sample.doc_prior.sum() == pytest.approx(world.alpha)
+    np.testing.assert_allclose(sample.word_topic().sum(axis=0), 1.0)
+
+
+def test_fixed_topics_are_read_word_by_word():
+    distr = np.random.default_rng(0).dirichlet(np.ones(5), size=3)
+    topics = FixedTopics(distr, np.ones(4))
+    np.testing.assert_array_equal(
+        topics.word_topic(np.array([4, 1])), distr[:, [4, 1]].T
+    )
+
+
+def test_tokens_that_eat_the_same_share_a_table():
+    tokens = Tokens.from_counts(sp.csr_array(np.array([[2, 1, 0], [0, 0, 3]])))
+    tables, served = Tables.one_per_dish(tokens, np.array([7, 2, 7, 2, 9, 2]))
+    assert served.tolist() == [2, 7, 9]
+    assert tables.table.tolist() == [1, 0, 1, 0, 1, 0]
+    assert tables.n_tables.tolist() == [2, 2]
+    assert tables.size.tolist() == [1, 2, 2, 1]
+    assert tables.dish.tolist() == [0, 1, 0, 2]
+
+
+def test_a_copy_of_the_tables_is_the_whole_seating(seed):
+    rng = np.random.default_rng(seed)
+    seating = seat(World.draw(rng))
+    sweep(seating, seating.workspace, 0, len(LENGTHS), MEAL_PART, rng.bit_generator)
+    seating.tidy()
+    copied = Seating(seating.tokens, seating.concentrations, seating.tables())
+    for one in (seating, copied):
+        generator = np.random.default_rng(7).bit_generator
+        sweep(one, one.workspace, 0, len(LENGTHS), MEAL_PART, generator)
+        one.tidy()
+    for name in ("table", "size", "dish"):
+        one, two = (getattr(s.tables(), name) for s in (seating, copied))
+        np.testing.assert_array_equal(one, two)
