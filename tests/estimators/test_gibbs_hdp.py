@@ -1,0 +1,385 @@
+"""What `GibbsHDP` promises beyond what all estimators do."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+
+from checks.failures import Failure, failing_visit
+from checks.states import assert_same, learned
+from skbnp import HDP, GibbsHDP
+from skbnp.callbacks import HeldOutMonitor
+from skbnp.metrics import (
+    document_completion_score,
+    held_out_log_likelihood,
+    split_tokens,
+)
+
+#: A chain whose sweeps do not depend on how many are made.
+CHAIN = {"burn_in": 4, "thin": 2, "split_merge_sweeps": 6, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def docs(X):
+    return X[:120]
+
+
+@pytest.fixture(scope="module")
+def model(docs):
+    return GibbsHDP(20, max_iter=12, n_chains=2, **CHAIN).fit(docs)
+
+
+# -- what it finds ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_components", [1, 20, None])
+def test_bars_are_found_from_any_start(n_components, bars, X, X_test):
+    hdp = GibbsHDP(n_components, topic_word_prior=0.1, max_iter=150, random_state=0)
+    hdp.fit(X)
+    distance = np.abs(bars.topic_word_distr[:, None] - hdp.topic_word_distr_[None]).sum(axis=2)
+    assert (distance.min(axis=1) / 2 < 0.3).all()
+    truth = held_out_log_likelihood(
+        bars.topic_word_distr, 0.1, *split_tokens(X_test, random_state=0)
+    )
+    assert hdp.score(X_test) > truth - 0.03
+
+
+def test_predictions_of_samples_are_averaged(model, X_test):
+    X_observed, X_held = split_tokens(X_test, random_state=0)
+    single = [
+        held_out_log_likelihood(
+            sample.word_topic().T, sample.doc_prior, X_observed, X_held
+        )
+        for sample in model.samples_
+    ]
+    # Averages of probabilities are above those of their logarithms.
+    assert np.mean(single) < model.score(X_test) < max(single) + 0.1
+    alone = clone(model).set_params(max_iter=6, thin=2, n_chains=1).fit(X_test)
+    assert len(alone.samples_) == 1
+    sample = alone.samples_[0]
+    expected = held_out_log_likelihood(
+        sample.word_topic().T, sample.doc_prior, X_observed, X_held
+    )
+    assert alone.score(X_test) == pytest.approx(expected, rel=1e-5)
+
+
+def test_score_is_document_completion(model, X_test):
+    assert document_completion_score(model, X_test) == model.score(X_test)
+
+
+def test_split_merge_can_be_left_out(docs):
+    plain = GibbsHDP(1, max_iter=20, split_merge=False, random_state=0).fit(docs)
+    kinds = {entry.kind for entry in plain.lineage_}
+    assert kinds <= {"init", "birth", "prune"}
+    moved = GibbsHDP(1, max_iter=20, n_split_merge=20, random_state=0).fit(docs)
+    assert moved.history_["n_splits"][-1] > 0
+    assert {"split"} <= {entry.kind for entry in moved.lineage_}
+
+
+def test_proposals_end_with_the_sweeps_that_make_them(docs):
+    hdp = GibbsHDP(
+        1, max_iter=30, n_split_merge=20, split_merge_sweeps=5, random_state=0
+    ).fit(docs)
+    moves = np.add(hdp.history_["n_splits"], hdp.history_["n_merges"])
+    assert moves[4] > 0
+    assert (moves[4:] == moves[4]).all()
+
+
+@pytest.mark.parametrize("learn", [False, "concentrations", True])
+def test_hyperparameters_are_learned_as_asked(learn, docs):
+    hdp = GibbsHDP(5, learn_priors=learn, max_iter=6, random_state=0).fit(docs)
+    moved = {
+        name: len(set(hdp.history_[name])) > 1
+        for name in ("doc_concentration", "corpus_concentration", "topic_word_prior")
+    }
+    assert moved["doc_concentration"] == moved["corpus_concentration"]
+    assert moved["doc_concentration"] == (learn is not False)
+    assert moved["topic_word_prior"] == (learn is True)
+
+
+# -- what it publishes -----------------------------------------------------------------
+
+
+def test_samples_are_kept_after_burn_in_and_thinned(model):
+    kept = [(sample.step, sample.chain) for sample in model.samples_]
+    assert kept == [(step, chain) for step in (6, 8, 10, 12) for chain in (0, 1)]
+
+
+def test_without_a_kept_sweep_the_present_states_are_the_samples(docs):
+    hdp = GibbsHDP(5, max_iter=3, thin=50, n_chains=2, random_state=0).fit(docs)
+    assert [(s.step, s.chain) for s in hdp.samples_] == [(3, 0), (3, 1)]
+
+
+def test_attributes_are_those_of_the_sample_with_the_highest_log_joint(model, docs):
+    best = max(model.samples_, key=lambda sample: sample.log_joint)
+    n_tokens = docs.sum()
+    assert model.n_components_ == len(best.table_counts)
+    np.testing.assert_allclose(
+        model.components_, best.topic_word_counts.toarray() + best.topic_word_prior
+    )
+    for sample in model.samples_:
+        assert sample.topic_word_counts.sum() == n_tokens
+        assert (sample.n_tokens >= sample.table_counts).all()
+        assert (sample.table_counts > 0).all()
+    total = best.table_counts.sum() + best.corpus_concentration
+    np.testing.assert_allclose(model.topic_weights_, best.table_counts / total)
+    assert best.doc_concentration == model.doc_concentration_
+
+
+def test_log_joint_of_samples_is_that_of_the_history(model):
+    history = zip(
+        model.history_["step"],
+        model.history_["chain"],
+        model.history_["log_joint"],
+        strict=True,
+    )
+    found = {(step, chain): value for step, chain, value in history}
+    for sample in model.samples_:
+        assert sample.log_joint == found[sample.step, sample.chain]
+    assert model.log_joint_ == model.history_["log_joint"][-1]
+
+
+def test_posterior_of_the_number_of_topics_counts_sweeps_after_burn_in(model):
+    counted = [
+        k
+        for k, step in zip(
+            model.history_["n_components"], model.history_["step"], strict=True
+        )
+        if step > 4
+    ]
+    assert sum(model.n_components_posterior_.values()) == pytest.approx(1.0)
+    for k, share in model.n_components_posterior_.items():
+        assert share == counted.count(k) / len(counted)
+
+
+def test_chains_differ_and_the_first_is_the_chain_alone(docs, model):
+    alone = clone(model).set_params(n_chains=1).fit(docs)
+    trace = np.array(model.history_["log_joint"]).reshape(-1, 2)
+    assert trace[:, 0].tolist() == alone.history_["log_joint"]
+    assert (trace[:, 0] != trace[:, 1]).all()
+
+
+def test_lineage_ends_in_the_topics_shown(model):
+    alive, ended = set(), set()
+    for entry in model.lineage_:
+        assert not ended & set(entry.children)
+        gone = set(entry.parents) - set(entry.children)
+        alive, ended = (alive - gone) | set(entry.children), ended | gone
+    assert alive == set(model.component_ids_.tolist())
+
+
+def test_topics_stand_by_their_tables(model):
+    assert (np.diff(model.topic_weights_) <= 0).all()
+
+
+# -- going on --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learn", ["concentrations", True])
+def test_warm_start_continues_the_chains_exactly(learn, docs):
+    whole = GibbsHDP(
+        None, max_iter=12, n_chains=2, learn_priors=learn, n_jobs=2, **CHAIN
+    ).fit(docs)
+    parts = clone(whole).set_params(max_iter=5, warm_start=True, n_jobs=1)
+    parts = pickle.loads(pickle.dumps(parts.fit(docs)))
+    parts.set_params(max_iter=7).fit(docs)
+    one, two = learned(whole), learned(parts)
+    assert (one.pop("n_iter_"), two.pop("n_iter_")) == (12, 7)
+    assert_same(one, two)
+
+
+@pytest.mark.parametrize("error", [Failure, KeyboardInterrupt])
+def test_warm_start_continues_after_an_interrupt(error, docs):
+    whole = GibbsHDP(3, max_iter=9, n_chains=2, **CHAIN).fit(docs)
+    parts = clone(whole).set_params(max_iter=5, warm_start=True)
+    with failing_visit(5, error), pytest.raises(error):
+        parts.fit(docs)
+    assert parts.history_["step"][-1] == 4
+    parts.fit(docs)
+    one, two = learned(whole), learned(parts)
+    assert (one.pop("n_iter_"), two.pop("n_iter_")) == (9, 5)
+    assert_same(one, two)
+
+
+def test_warm_start_on_other_documents_begins_with_the_topics_there_are(docs, X):
+    hdp = GibbsHDP(1, max_iter=40, warm_start=True, random_state=0).fit(docs)
+    score, ids = hdp.score(X), set(hdp.component_ids_.tolist())
+    hdp.set_params(max_iter=1).fit(X[120:])
+    assert hdp.history_["step"][-1] == 41
+    assert ids & set(hdp.component_ids_.tolist())
+    assert hdp.score(X) > score - 0.1  # a chain from one topic is at -4.6 after a sweep
+
+
+def test_warm_start_with_another_number_of_chains_is_refused(docs):
+    hdp = GibbsHDP(3, max_iter=2, warm_start=True).fit(docs)
+    with pytest.raises(ValueError, match=r"n_chains=2 with warm_start=True"):
+        hdp.set_params(n_chains=2).fit(docs)
+
+
+def test_chunks_add_up(docs, X):
+    hdp = GibbsHDP(max_iter=5, random_state=0)
+    for begin in (0, 40, 80):
+        hdp.partial_fit(docs[begin : begin + 40])
+    (sample,) = hdp.samples_
+    assert sample.topic_word_counts.sum() == docs.sum()
+    np.testing.assert_array_equal(
+        sample.topic_word_counts.sum(axis=0), docs.sum(axis=0)
+    )
+    assert hdp.history_["step"] == list(range(1, 16))
+    assert hdp.n_iter_ == 3
+
+
+def test_counts_of_earlier_chunks_stay(docs):
+    hdp = GibbsHDP(max_iter=5, random_state=0).partial_fit(docs[:60])
+    before = dict(zip(hdp.component_ids_.tolist(), hdp.components_, strict=True))
+    hdp.partial_fit(docs[60:])
+    after = dict(zip(hdp.component_ids_.tolist(), hdp.components_, strict=True))
+    assert before.keys() <= after.keys()
+    for name, counts in before.items():
+        assert (after[name] >= counts).all()
+
+
+def test_chunk_goes_on_from_the_best_sample_of_a_fit(docs, model):
+    hdp = pickle.loads(pickle.dumps(model))
+    best = max(hdp.samples_, key=lambda sample: sample.log_joint)
+    hdp.partial_fit(docs[:10])
+    (sample,) = hdp.samples_
+    assert sample.chain == best.chain
+    assert sample.topic_word_counts.sum() == docs.sum() + docs[:10].sum()
+    assert set(best.component_ids) <= set(sample.component_ids)
+
+
+def test_failure_in_a_chunk_leaves_the_complete_sweeps(docs, model):
+    hdp = pickle.loads(pickle.dumps(model))
+    with failing_visit(3), pytest.raises(Failure):
+        hdp.partial_fit(docs[:10])
+    other = pickle.loads(pickle.dumps(model)).set_params(max_iter=2, burn_in=1)
+    other.partial_fit(docs[:10])
+    left, right = learned(hdp), learned(other)
+    assert_same(left["samples_"], right["samples_"])
+    assert_same(left["history_"], right["history_"])
+
+
+# -- starts ----------------------------------------------------------------------------
+
+
+def test_start_from_a_fitted_hdp(docs, X_test):
+    start = HDP(20, learning_method="memoized", random_state=0).fit(docs)
+    hdp = GibbsHDP(init=start, max_iter=2, burn_in=0, random_state=0).fit(docs)
+    assert len(hdp.lineage_[0].children) <= start.n_components_
+    plain = GibbsHDP(20, max_iter=2, burn_in=0, random_state=0).fit(docs)
+    assert hdp.score(X_test) > plain.score(X_test) + 0.1
+
+
+def test_start_survives_a_clone_when_it_is_frozen(docs):
+    start = HDP(5, max_iter=2, random_state=0).fit(docs)
+    search = GridSearchCV(
+        GibbsHDP(init=FrozenEstimator(start), max_iter=2, random_state=0),
+        {"topic_word_prior": [0.05, 0.2]},
+        cv=2,
+    )
+    assert np.isfinite(search.fit(docs).best_score_)
+
+
+def test_start_must_be_fitted_and_of_the_same_vocabulary(docs):
+    with pytest.raises(NotFittedError):
+        GibbsHDP(init=HDP()).fit(docs)
+    start = HDP(3, max_iter=1, random_state=0).fit(docs[:, :50])
+    with pytest.raises(ValueError, match="X has 100 features, but init has 50"):
+        GibbsHDP(init=start).fit(docs)
+
+
+# -- edits -----------------------------------------------------------------------------
+
+
+def test_merging_adds_up_counts_and_tables(docs, model):
+    hdp = pickle.loads(pickle.dumps(model))
+    ids = hdp.component_ids_.tolist()
+    counts, weights = hdp.components_ - hdp.topic_word_prior_, hdp.topic_weights_
+    hdp.merge_components([ids[3], ids[0], ids[5]])
+    assert hdp.component_ids_.tolist() == [k for k in ids if k not in (ids[0], ids[5])]
+    row = hdp.component_ids_.tolist().index(ids[3])
+    np.testing.assert_allclose(
+        hdp.components_[row] - hdp.topic_word_prior_, counts[[0, 3, 5]].sum(axis=0)
+    )
+    assert hdp.topic_weights_[row] == pytest.approx(weights[[0, 3, 5]].sum())
+    assert [entry[1:] for entry in hdp.lineage_[-2:]] == [
+        ("merge", (ids[3], ids[0]), (ids[3],)),
+        ("merge", (ids[3], ids[5]), (ids[3],)),
+    ]
+    assert len(hdp.samples_) == 1
+
+
+def test_dropped_topics_are_gone(docs, model):
+    hdp = pickle.loads(pickle.dumps(model))
+    ids, components = hdp.component_ids_.tolist(), hdp.components_
+    hdp.drop_components(ids[1:3])
+    assert hdp.component_ids_.tolist() == [ids[0], *ids[3:]]
+    np.testing.assert_allclose(hdp.components_[1:], components[3:])
+    hdp.partial_fit(docs[:5])
+    assert not set(ids[1:3]) & set(hdp.component_ids_.tolist())
+
+
+# -- input -----------------------------------------------------------------------------
+
+
+def test_fractions_are_rounded_with_one_warning(docs):
+    X = docs.toarray() + 0.2
+    with pytest.warns(DataConversionWarning, match="rounded") as caught:
+        hdp = GibbsHDP(3, max_iter=3, random_state=0).fit(X)
+    assert len(caught) == 1
+    other = GibbsHDP(3, max_iter=3, random_state=0).fit(docs)
+    assert_same(hdp.components_, other.components_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(hdp.transform(X)).all()
+
+
+def test_whole_counts_do_not_warn(docs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GibbsHDP(3, max_iter=2).fit(docs.astype(np.float32)).partial_fit(docs)
+
+
+def test_too_many_tokens_in_all_are_refused_by_row():
+    X = np.full((23, 1), 9.9e7)
+    with pytest.raises(ValueError, match=r"too many from row 21 on; GibbsHDP takes"):
+        GibbsHDP().fit(X)
+
+
+def test_burn_in_must_leave_a_sweep(docs):
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match="burn_in=5 must be less than max_iter=5"):
+            getattr(GibbsHDP(max_iter=5, burn_in=5), method)(docs)
+
+
+def test_callback_sees_the_model_of_each_sweep(docs, X_test):
+    monitor = HeldOutMonitor(X_test, every=5)
+    hdp = GibbsHDP(5, max_iter=20, random_state=0).set_callbacks(monitor).fit(docs)
+    assert monitor.history_["step"] == [5, 10, 15, 20]
+    assert monitor.history_["score"][-1] == hdp.score(X_test)
+
+
+def test_memory_of_the_seating_is_small_in_a_pickle(docs):
+    hdp = GibbsHDP(5, max_iter=2, random_state=0).fit(docs)
+    # Tables of tokens take a byte each here; the rest are some tables and counts.
+    state = hdp._chains[0].tables
+    assert state.table.dtype == np.uint8
+    assert len(pickle.dumps(hdp._chains)) < 4 * docs.sum()
+
+
+def test_indices_of_64_bits_give_the_same_bits(docs):
+    wide = sp.csr_array(docs)
+    wide.indices, wide.indptr = (
+        wide.indices.astype(np.int64),
+        wide.indptr.astype(np.int64),
+    )
+    one = GibbsHDP(5, max_iter=2, random_state=0).fit(docs)
+    two = GibbsHDP(5, max_iter=2, random_state=0).fit(wide)
+    assert_same(learned(one), learned(two))
