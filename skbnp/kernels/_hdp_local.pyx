@@ -91,7 +91,7 @@ def infer_documents(
     double tol,
     double support,
     bint plain=False,               # IN    whether to leave no topics out
-    Py_ssize_t n_mean=0,            # IN    iterations with e = theta before a cold start
+    Py_ssize_t n_mean=0,            # IN    iterations with e = theta at a cold start
 ):
     """Fixed point of Eqs. (3) and (4) of [1] for each document, topics held fixed.
 
@@ -106,9 +106,9 @@ def infer_documents(
     tokens, makes the responsibilities r_wk = e_k b_wk / s_w sum to one.
 
     The iteration starts from `tokens * share` (cold, and `n_mean` iterations with
-    theta itself in place of exp(psi(theta)), which keeps small topics in reach), or from `starts` (remembered; as
-    of a document of 1e9 tokens where there are more, and of 1e-20 where less). If
-    both are given, the result with the highest bound
+    theta itself in place of exp(psi(theta)), which keeps small topics in reach), or
+    from `starts` (remembered; as of a document of 1e9 tokens where there are more, and
+    of 1e-20 where less). If both are given, the result with the highest bound
 
         sum_w n_w log s_w + sum_k [lnG(prior_k + N_k) - lnG(prior_k) - N_k log e_k]
 
