@@ -174,8 +174,10 @@ class ComponentEditsMixin:
     def drop_components(self, ids):
         """Drop topics of a fitted model.
 
-        Their counts are forgotten, their weights go to the topics not represented, or
-        to the others where all topics are. The end of each is recorded in `lineage_`.
+        Their counts are forgotten. Their weights go to the topics not represented, or
+        to all others where those have no share of their own: where all topics are
+        represented, and in samples of a posterior. The end of each is recorded in
+        `lineage_`.
 
         Parameters
         ----------

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -41,6 +42,7 @@ from skbnp.utils.validation import (
     check_gamma_prior,
     check_is_fitted,
     fit_context,
+    whole_counts,
 )
 
 __all__ = ["GibbsHDP"]
@@ -76,7 +78,7 @@ class GibbsHDP(
 
     Parameters
     ----------
-    n_components : int or None, default=20
+    n_components : int or None, default=100
         Dishes to start from, at least 1: each token gets one at random. None seats
         tokens one by one given those before, which takes more sweeps to recover from
         where `topic_word_prior` is small. The chain adds and ends topics as it goes.
@@ -108,7 +110,8 @@ class GibbsHDP(
         First sweeps of a chain, of which no sample is kept, below `max_iter`; None
         means half of `max_iter`.
     thin : int, default=25
-        Sweeps from one kept sample to the next.
+        Sweeps from one kept sample to the next. Where none is kept, the last states of
+        the chains are the samples.
     n_chains : int, default=1
         Independent chains, which run side by side on `n_jobs` threads.
     init : fitted HDP or None, default=None
@@ -125,8 +128,9 @@ class GibbsHDP(
         ``set_callbacks(sklearn.callback.ProgressBar())``.
     warm_start : bool, default=False
         Whether `fit` goes on. On the same documents chains continue exactly, as one
-        longer fit would have gone; on others, or after `partial_fit` or an edit, they
-        start from the present topics.
+        longer fit with that burn-in would have gone (None is what it was); on others,
+        or after `partial_fit` or an edit, new chains start from the present topics.
+        Values to start from are those of the first fit alone.
 
     Attributes
     ----------
@@ -148,7 +152,7 @@ class GibbsHDP(
     n_components_ : int
         Number of topics.
     component_ids_ : ndarray of shape (n_components_,)
-        Stable names of the topics within their chain.
+        Names of the topics, stable within their chain.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id of that sample came from: the start, then of each sweep the topics
         born and ended by Gibbs steps ("birth", "prune") and accepted splits and
@@ -185,8 +189,9 @@ class GibbsHDP(
     log joint.
 
     A sweep takes time in proportion to the tokens times the topics that their words
-    have, some 0.1 to 0.2 microseconds per token in a settled chain. Memory is about 25
-    bytes per token and chain. Only chains run side by side: one chain is sequential.
+    have, some 0.1 to 0.2 microseconds per token in a settled chain. Memory is about 40
+    bytes per token and chain. Only chains run side by side: one chain is sequential. An
+    interrupt waits for the document in hand.
 
     **Departures from the paper**
 
@@ -195,9 +200,10 @@ class GibbsHDP(
       Eq. (10) has a stray parenthesis.
     - A merge whose ratio of joint probabilities alone rules it out is rejected before
       it is worked out.
-    - The dishes of tables of one token are drawn with their table, not once more; that
-      of a table of more than 16 tokens by a Metropolis-Hastings step, in which 16 of
-      its tokens propose. Both leave the posterior as it is.
+    - The dish of a table of one token is not drawn once more: its token draws table and
+      dish together. That of a table of more than 16 tokens is drawn by a
+      Metropolis-Hastings step, in which 16 of its tokens propose. Both leave the
+      posterior as it is.
     - Gamma priors are given by shape and rate.
 
     References
@@ -237,7 +243,7 @@ class GibbsHDP(
 
     def __init__(
         self,
-        n_components=20,
+        n_components=100,
         *,
         corpus_concentration=1.0,
         doc_concentration=1.0,
@@ -308,8 +314,14 @@ class GibbsHDP(
         executor, burn_in = Executor(self.n_jobs), self._burn_in()
         self._priors()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
+
+        def accept(counts: sp.csr_array) -> sp.csr_array:
+            if self.init is not None and not goes_on:
+                _topics_of(self.init, counts.shape[1])
+            return whole_counts(counts, type(self).__name__)
+
         counts, _ = check_documents(
-            self, X, reset=not goes_on, method="fit", whole=True
+            self, X, reset=not goes_on, method="fit", accept=accept
         )
         counts = drop_empty(counts)
         tokens = Tokens.from_counts(counts)
@@ -317,31 +329,36 @@ class GibbsHDP(
         kept: list[FranchiseSample] = []
         if goes_on:
             history, entropy = self.history_, self._entropy
-            if data == self._data:
-                resumed, kept = self._chains, list(self._kept)
             self._check_warm_start()
+            if data == self._data:
+                resumed = self._chains
+                burn_in = self._burnt if self.burn_in is None else burn_in
+                kept = [s for s in self._kept if s.step > resumed[0].begin + burn_in]
         else:
             self.__dict__.pop("samples_", None)  # its vocabulary is gone
             history = {name: [] for name in COLUMNS}
             entropy = draw_entropy(self.random_state)
-        starts = resumed or self._starts(tokens, counts, entropy, goes_on)
         chains = [
-            self._make_chain(tokens, entropy, start, number=number)
-            for number, start in enumerate(starts)
+            self._make_chain(tokens, entropy, burn_in, start, number=number)
+            for number, start in enumerate(
+                resumed or self._starts(tokens, counts, entropy, goes_on)
+            )
         ]
+        before = chains[0].state.begin + burn_in  # the first sample comes after
         monitor = ChainMonitor(history, verbose=self.verbose)
 
         def attributes() -> dict[str, Any]:
             return {
-                **self._fitted_attributes(chains, kept, history, burn_in, entropy),
+                **self._fitted_attributes(chains, kept, history, before, entropy),
                 "_chains": tuple(chain.state for chain in chains),
                 "_data": data,
+                "_burnt": burn_in,
                 "n_iter_": monitor.n_sweeps,
             }
 
         def keep() -> None:
             for chain in chains:
-                n_after = chain.state.step - burn_in
+                n_after = chain.state.step - before
                 if n_after > 0 and n_after % self.thin == 0:
                     kept.append(chain.sample())
 
@@ -367,9 +384,10 @@ class GibbsHDP(
         """Sample topics of a chunk of documents, given the counts of those before.
 
         The chunk's tokens are seated one by one, and swept over `max_iter` times
-        without split-merge proposals. Then its counts are kept, its seating is not. The
-        first call fixes the vocabulary; after `fit` the sample with the highest log
-        joint goes on. A failed call leaves the estimator as it was.
+        without split-merge proposals. Then its counts are kept, its seating is not:
+        `doc_concentration_` is learned from the chunk alone, everything else from all
+        counts. The first call fixes the vocabulary; after `fit` the sample with the
+        highest log joint goes on. A failed call leaves the estimator as it was.
 
         Parameters
         ----------
@@ -392,22 +410,34 @@ class GibbsHDP(
         executor, burn_in = Executor(self.n_jobs), self._burn_in()
         self._priors()
         goes_on = self.__sklearn_is_fitted__()
+        before = self._best() if goes_on else None
+        n_before = 0 if before is None else int(before.n_tokens.sum())
         counts, _ = check_documents(
-            self, X, reset=not goes_on, method="partial_fit", whole=True
+            self,
+            X,
+            reset=not goes_on,
+            method="partial_fit",
+            accept=lambda counts: whole_counts(counts, type(self).__name__, n_before),
         )
-        tokens, before = Tokens.from_counts(drop_empty(counts)), None
+        tokens = Tokens.from_counts(drop_empty(counts))
         history: dict[str, list] = {name: [] for name in COLUMNS}
         start, entropy, number = Start(self._concentrations(), None), 0, 0
-        if goes_on:
-            before, start = self._best(), self._going_on()
-            history, entropy, number = self.history_, self._entropy, before.chain
+        if before is not None:
+            start, number = self._going_on(), before.chain
+            history, entropy = self.history_, self._entropy
         else:
             entropy = draw_entropy(self.random_state)
         monitor = ChainMonitor(history)
         chain: FranchiseChain | None = None
         try:
             chain = self._make_chain(
-                tokens, entropy, start, number=number, n_proposals=0, before=before
+                tokens,
+                entropy,
+                burn_in,
+                start,
+                number=number,
+                n_proposals=0,
+                before=before,
             )
             run_chains(
                 [chain],
@@ -423,7 +453,7 @@ class GibbsHDP(
                 self._publish(
                     {
                         **self._fitted_attributes(
-                            [chain], [], history, burn_in, entropy
+                            [chain], [], history, np.inf, entropy
                         ),
                         "_chains": None,
                         "_data": None,
@@ -471,12 +501,17 @@ class GibbsHDP(
         )
 
     def _make_chain(
-        self, tokens: Tokens, entropy: int, start: Start | ChainState, **more: Any
+        self,
+        tokens: Tokens,
+        entropy: int,
+        burn_in: int,
+        start: Start | ChainState,
+        **more: Any,
     ) -> FranchiseChain:
         sweeps = self.split_merge_sweeps
         settings: dict[str, Any] = {
             "n_proposals": self.n_split_merge if self.split_merge else 0,
-            "proposal_sweeps": self._burn_in() if sweeps is None else sweeps,
+            "proposal_sweeps": burn_in if sweeps is None else sweeps,
         }
         return FranchiseChain(
             tokens, self._priors(), entropy, start, **(settings | more)
@@ -484,8 +519,8 @@ class GibbsHDP(
 
     def _starts(
         self, tokens: Tokens, counts: sp.csr_array, entropy: int, goes_on: bool
-    ) -> list[Start]:
-        """Where each chain starts on new documents."""
+    ) -> Iterator[Start]:
+        """Yield where each chain starts on new documents."""
         topics: FixedTopics | FranchiseSample | None = None
         start = Start(self._concentrations(), None)
         if goes_on:
@@ -493,18 +528,17 @@ class GibbsHDP(
         elif self.init is not None:
             topics = _topics_of(self.init, counts.shape[1])
         if topics is None and self.n_components is None:
-            return [start] * self.n_chains
-        starts = []
+            yield from [start] * self.n_chains
+            return
         for number in range(self.n_chains):
             rng = stream(entropy, Purpose.START, number)
             if topics is None:
-                dish = rng.integers(0, self.n_components, len(tokens))
+                dish = rng.integers(0, self.n_components, len(tokens), dtype=np.int32)
             else:
                 dish = _draw_topics(tokens, counts, topics, rng, self.n_jobs)
             tables, served = Tables.one_per_dish(tokens, dish)
             ids = self.component_ids_[served] if goes_on else None
-            starts.append(replace(start, tables=tables, ids=ids))
-        return starts
+            yield replace(start, tables=tables, ids=ids)
 
     def _going_on(self) -> Start:
         """What goes on where no chain can."""
@@ -522,7 +556,7 @@ class GibbsHDP(
     def _best(self) -> FranchiseSample:
         return max(self.samples_, key=lambda sample: sample.log_joint)
 
-    def _fitted_attributes(self, chains, kept, history, burn_in, entropy):
+    def _fitted_attributes(self, chains, kept, history, before, entropy):
         samples = list(kept) or [chain.sample() for chain in chains]
         best = max(samples, key=lambda sample: sample.log_joint)
         state = next(c.state for c in chains if c.state.number == best.chain)
@@ -533,7 +567,7 @@ class GibbsHDP(
             "_next_id": state.next_id,
             "lineage_": [entry for entry in state.lineage if entry.step <= best.step],
             "history_": history,
-            "n_components_posterior_": _shares(history, burn_in, len(chains)),
+            "n_components_posterior_": _shares(history, before, len(chains)),
             **_attributes_of(best),
         }
 
@@ -577,20 +611,28 @@ class GibbsHDP(
         add = sp.csr_array(
             (np.ones(len(rows), np.int32), (at, rows)), (len(places), len(onto))
         )
+        tables = (add @ sample.table_counts).astype(np.int32)
+        order = np.argsort(-tables, kind="stable")
         edited = replace(
             sample,
-            topic_word_counts=sp.csr_array(add @ sample.topic_word_counts),
-            table_counts=(add @ sample.table_counts).astype(np.int32),
-            component_ids=sample.component_ids[places],
+            topic_word_counts=sp.csr_array(add @ sample.topic_word_counts)[order],
+            table_counts=tables[order],
+            component_ids=sample.component_ids[places][order],
         )
         self._publish(
             {"samples_": [edited], "_kept": [], "_chains": None, "_data": None}
         )
 
     def _publish_edits(self) -> None:
-        if self.history_["n_components"]:
-            self.history_["n_components"][-1] = len(self._best().component_ids)
-        self._publish(_attributes_of(self._best()))
+        best = self._best()
+        n_components = len(best.component_ids)
+        for entry in reversed(range(len(self.history_["chain"]))):
+            if self.history_["chain"][entry] == best.chain:
+                self.history_["n_components"][entry] = n_components
+                break
+        self._publish(
+            {"n_components_posterior_": {n_components: 1.0}, **_attributes_of(best)}
+        )
 
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
 
@@ -653,10 +695,10 @@ def _attributes_of(best: FranchiseSample) -> dict[str, Any]:
     }
 
 
-def _shares(history: dict[str, list], burn_in: int, n_chains: int) -> dict[int, float]:
-    """Share of sweeps after burn-in, or of the present ones, by number of topics."""
+def _shares(history: dict[str, list], before: float, n_chains: int) -> dict[int, float]:
+    """Share of sweeps after one, or of the last ones, by number of topics."""
     sweeps = zip(history["n_components"], history["step"], strict=True)
-    found = [k for k, step in sweeps if step > burn_in]
+    found = [k for k, step in sweeps if step > before]
     found = found or history["n_components"][-n_chains:] or [1]
     return {k: n / len(found) for k, n in sorted(Counter(found).items())}
 
@@ -672,6 +714,10 @@ def _fingerprint(tokens: Tokens) -> bytes:
 def _topics_of(model: Any, n_features: int) -> FixedTopics:
     """Topics of a fitted HDP."""
     check_is_fitted(model)
+    names = ("topic_word_distr_", "topic_weights_", "doc_concentration_")
+    missing = [name for name in names if not hasattr(model, name)]
+    if missing:
+        raise ValueError(f"init must be a fitted HDP; it has no {missing[0]}.")
     distr, weights = model.topic_word_distr_, model.topic_weights_
     if distr.shape[1] != n_features:
         raise ValueError(f"X has {n_features} features, but init has {distr.shape[1]}.")
@@ -685,9 +731,9 @@ def _draw_topics(
     topics: FixedTopics | FranchiseSample,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> NDArray[np.intp]:
+) -> NDArray[np.int32]:
     """Draw a topic for each token given its document and topics held fixed."""
-    dish = np.empty(len(tokens), dtype=np.intp)
+    dish = np.empty(len(tokens), dtype=np.int32)
     n_topics = len(topics.doc_prior) - 1
     per_part = max(PRODUCTS // n_topics, 1)
     docs = max(per_part * counts.shape[0] // max(len(tokens), 1), 1)

@@ -66,6 +66,7 @@ class ChainState:
     n_splits: int
     n_merges: int
     lineage: list[Lineage]
+    begin: int  # sweeps made by others before
     log_joint: float  # nats per token
 
 
@@ -125,7 +126,13 @@ class FranchiseChain:
         if start.lineage:
             log = [*start.lineage, *_births(start.step, new)]
         else:
-            log = [Lineage(start.step, "init", (), tuple(new.tolist()))]
+            # An empty corpus has a topic, too, which no token has.
+            next_id += len(new) == 0
+            names = new.tolist() or [0]
+            log = [Lineage(start.step, "init", (), tuple(names))]
+        if before is not None and len(known) + len(new) > 0:
+            gone = before.component_ids[before.n_tokens == 0].tolist()
+            log += [Lineage(start.step, "prune", tuple(gone), ())] if gone else []
         self.state = ChainState(
             number=number,
             step=start.step,
@@ -136,6 +143,7 @@ class FranchiseChain:
             n_splits=0,
             n_merges=0,
             lineage=log,
+            begin=start.step,
             log_joint=self._log_joint(),
         )
 
@@ -180,9 +188,9 @@ class FranchiseChain:
         step = state.step + 1
         ids, next_id, log = self._rename(state.ids, state.next_id, step)
         n_splits, n_merges = state.n_splits, state.n_merges
-        if step <= self.proposal_sweeps and self.n_proposals > 0:
+        if step - state.begin <= self.proposal_sweeps and self.n_proposals > 0:
             moves = propose_moves(seating, self.n_proposals, rng)
-            for is_split, stays, comes in moves.accepted:
+            for is_split, stays, comes in moves:
                 if is_split:
                     ids = np.append(ids, next_id) if comes == len(ids) else ids
                     ids[comes], next_id = next_id, next_id + 1
@@ -193,7 +201,7 @@ class FranchiseChain:
                     one, other = int(ids[stays]), int(ids[comes])
                     log.append(Lineage(step, "merge", (one, other), (one,)))
                     n_merges += 1
-            if moves.accepted:
+            if moves:
                 places, _ = seating.tidy()
                 ids = ids[places]
         self.priors.resample(seating, rng)
@@ -249,7 +257,7 @@ class FranchiseChain:
         return {
             "step": state.step,
             "chain": state.number,
-            "n_components": len(state.ids),
+            "n_components": max(len(state.ids), 1),
             "n_tables": self.seating.n_all_tables,
             "log_joint": state.log_joint,
             "n_splits": state.n_splits,

@@ -3,7 +3,6 @@
 import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.math cimport INFINITY
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from numpy.random cimport bitgen_t
@@ -49,7 +48,13 @@ cdef extern from "src/franchise.h" nogil:
         int32_t *part
         int32_t *part_times
 
+    enum:
+        SKBNP_SPLIT
+        SKBNP_MERGED
+
     ctypedef struct Proposal:
+        const int32_t *words
+        const int32_t *begin
         const int32_t *doc
         const int32_t *table
         const int64_t *first
@@ -61,14 +66,19 @@ cdef extern from "src/franchise.h" nogil:
     ptrdiff_t skbnp_franchise_sweep(
         Franchise *f, ptrdiff_t doc, ptrdiff_t stop, int meal_part, bitgen_t *rng
     )
+    void skbnp_franchise_count(Franchise *f)
     void skbnp_franchise_tidy(Franchise *f, const int32_t *renamed)
+    void skbnp_franchise_rate(Franchise *f)
+    void skbnp_franchise_group(const Franchise *f, int32_t *words, int32_t *first)
     int skbnp_franchise_propose(
-        Franchise *f, const Proposal *proposal, bitgen_t *rng, double *log_ratio,
-        int32_t *stays, int32_t *comes,
+        Franchise *f, const Proposal *proposal, bitgen_t *rng, int32_t *stays,
+        int32_t *comes,
     )
 
 #: Tokens of a long table that propose its dish, at the most.
 MEAL_PART = 16
+#: Outcomes of a proposal; 0 is none.
+SPLIT, MERGED = SKBNP_SPLIT, SKBNP_MERGED
 
 
 cdef class Workspace:
@@ -207,6 +217,8 @@ def tidy(seating, Workspace work, const int32_t[::1] renamed):
 def propose(
     seating,                    # INOUT
     Workspace work,
+    const int32_t[::1] words,   # IN    (n_tokens,) by document and table
+    const int32_t[::1] begin,   # IN    (n_tokens,) of each table in its document
     const int32_t[::1] doc,     # IN    (n_tables,) of all tables, dish by dish
     const int32_t[::1] table,   # IN    (n_tables,)
     const int64_t[::1] first,   # IN    (n_places + 1,) limits of the dishes
@@ -219,9 +231,7 @@ def propose(
     Returns
     -------
     outcome : int
-        0: rejected, 1: split, 2: merged.
-    log_ratio : float
-        Log of the acceptance ratio; -inf if it was known to be too small before.
+        SPLIT, MERGED, or 0: rejected.
     stays, comes : int
         Places of the dishes: of a merge, the second ends.
 
@@ -234,7 +244,6 @@ def propose(
     cdef Proposal proposal
     cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
     cdef bitgen_t* rng = _borrow(bit_generator)
-    cdef double log_ratio = -INFINITY
     cdef int32_t stays = -1, comes = -1
     cdef int outcome
     _open(&f, seating, work, part)
@@ -244,18 +253,93 @@ def propose(
         raise ValueError("the list must hold all tables")
     if first.shape[0] < f.n_served + 1 or first[f.n_served] != f.n_all_tables:
         raise ValueError("first does not fit")
+    if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
+        raise ValueError("words and begin must have an entry per token")
     cdef int32_t[::1] queue = np.empty(doc.shape[0], dtype=np.int32)
     cdef int8_t[::1] choice = np.empty(doc.shape[0], dtype=np.int8)
     cdef int32_t[:, ::1] counts = np.zeros((2, f.n_words), dtype=np.int32)
+    proposal.words, proposal.begin = &words[0], &begin[0]
     proposal.doc, proposal.table, proposal.first = &doc[0], &table[0], &first[0]
     proposal.queue, proposal.choice = &queue[0], &choice[0]
     proposal.one, proposal.other = &counts[0, 0], &counts[1, 0]
     with bit_generator.lock, nogil:
-        outcome = skbnp_franchise_propose(
-            &f, &proposal, rng, &log_ratio, &stays, &comes
-        )
+        outcome = skbnp_franchise_propose(&f, &proposal, rng, &stays, &comes)
     _close(&f, seating)
-    return outcome, log_ratio, stays, comes
+    return outcome, stays, comes
+
+
+def group(seating, Workspace work, int32_t[::1] words, int32_t[::1] begin):
+    """List the words of each document by table, and where each table begins there."""
+    cdef Franchise f
+    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
+    _open(&f, seating, work, part)
+    if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
+        raise ValueError("words and begin must have an entry per token")
+    if words.shape[0]:
+        with nogil:
+            skbnp_franchise_group(&f, &words[0], &begin[0])
+
+
+def count(seating, Workspace work):
+    """Add what tokens at tables count for to counts, and compute rates."""
+    cdef Franchise f
+    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
+    _open(&f, seating, work, part)
+    with nogil:
+        skbnp_franchise_count(&f)
+        skbnp_franchise_rate(&f)
+    _close(&f, seating)
+
+
+def rate(seating, Workspace work):
+    """Compute the rates of all dishes."""
+    cdef Franchise f
+    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
+    _open(&f, seating, work, part)
+    with nogil:
+        skbnp_franchise_rate(&f)
+    _close(&f, seating)
+
+
+def one_table_per_dish(
+    const int64_t[::1] begin,   # IN    (n_docs + 1,) limits of the documents
+    const int32_t[::1] dish,    # IN    (n_tokens,) 0 <= dish < n_dishes
+    Py_ssize_t n_dishes,
+    int32_t[::1] table,         # OUT   (n_tokens,) of each token in its document
+    int32_t[::1] n_tables,      # OUT   (n_docs,)
+    int32_t[::1] size,          # OUT   (n_tokens,) of all tables, by document
+    int32_t[::1] dish_of,       # OUT   (n_tokens,) of all tables
+):
+    """Put the tokens of a document that have one dish at one table.
+
+    Returns the number of tables. Time O(n_tokens).
+    """
+    cdef Py_ssize_t doc, n_docs = begin.shape[0] - 1
+    cdef int64_t i, n = 0, first
+    cdef int32_t k
+    if begin[n_docs] > dish.shape[0] or begin[n_docs] > table.shape[0]:
+        raise ValueError("begin, dish and table disagree")
+    if size.shape[0] < dish.shape[0] or dish_of.shape[0] < dish.shape[0]:
+        raise ValueError("size and dish_of must have room for a table per token")
+    if n_tables.shape[0] < n_docs:
+        raise ValueError("n_tables must have an entry per document")
+    if dish.shape[0] and not 0 <= np.min(dish) <= np.max(dish) < n_dishes:
+        raise ValueError("dishes must be below n_dishes")
+    cdef int64_t[::1] at = np.full(n_dishes, -1, dtype=np.int64)
+    with nogil:
+        for doc in range(n_docs):
+            first = n
+            for i in range(begin[doc], begin[doc + 1]):
+                k = dish[i]
+                if at[k] < first:
+                    at[k] = n
+                    size[n] = 0
+                    dish_of[n] = k
+                    n += 1
+                size[at[k]] += 1
+                table[i] = <int32_t>(at[k] - first)
+            n_tables[doc] = <int32_t>(n - first)
+    return n
 
 
 def count_of_counts(seating, int32_t[::1] times, int32_t[::1] large):

@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
-from skbnp.kernels._franchise import MEAL_PART, Workspace, count_of_counts, tidy
+from skbnp.kernels._franchise import (
+    MEAL_PART,
+    Workspace,
+    count,
+    count_of_counts,
+    one_table_per_dish,
+    rate,
+    tidy,
+)
 
 __all__ = [
     "Concentrations",
@@ -79,20 +87,22 @@ class Tables:
 
         Returns also which dishes there are; they get numbers without gaps.
         """
-        served, dish = np.unique(dish, return_inverse=True)
-        pairs, at, size = np.unique(
-            tokens.doc * len(served) + dish, return_inverse=True, return_counts=True
+        served = np.flatnonzero(np.bincount(dish))
+        numbers = np.zeros(len(served) and served[-1] + 1, dtype=np.int32)
+        numbers[served] = np.arange(len(served))
+        n_tokens, n_docs = len(tokens), len(tokens.begin) - 1
+        table, size, dish_of = np.zeros((3, n_tokens), dtype=np.int32)
+        n_tables = np.zeros(n_docs, dtype=np.int32)
+        n = one_table_per_dish(
+            tokens.begin, numbers[dish], len(served), table, n_tables, size, dish_of
         )
-        doc, dish_of = np.divmod(pairs, max(len(served), 1))
-        n_tables = np.bincount(doc, minlength=len(tokens.begin) - 1)
-        first = np.cumsum(n_tables) - n_tables
-        tables = cls(
-            at - first[tokens.doc],
-            n_tables.astype(np.int32),
-            size.astype(np.int32),
-            dish_of.astype(np.int32),
-        )
-        return tables, served.astype(np.intp)
+        table = table.astype(_smallest_type(n_tables))
+        return cls(table, n_tables, size[:n].copy(), dish_of[:n].copy()), served
+
+
+def _smallest_type(n_tables: Ints) -> np.dtype:
+    """For numbers of tables within a document."""
+    return np.min_scalar_type(int(n_tables.max(initial=0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +180,14 @@ class Seating:
 
     @property
     def meal_part(self) -> int:
-        """Tokens of a table that propose its dish, so that products do not overflow."""
-        eta, most = self.topic_word_prior, float(self.dish_tokens.max(initial=1))
-        nats = np.log1p(most / eta) + np.log(most + 1.0)
+        """Tokens of a table that propose its dish, so that products do not overflow.
+
+        By eta and the number of tokens: the seating must not choose how it is moved.
+        """
+        most = len(self.words) + 1.0
+        if self.before is not None:
+            most += float(self.before.counts.sum())
+        nats = np.log1p(most / self.topic_word_prior) + np.log(most)
         return int(np.clip(MOST_NATS / nats, 1, MEAL_PART))
 
     # -- going back and forth ---------------------------------------------------------
@@ -180,9 +195,8 @@ class Seating:
     def tables(self) -> Tables:
         """Return a copy of the seating alone."""
         at = self.live()
-        numbers = np.min_scalar_type(int(self.n_tables.max(initial=0)))
         return Tables(
-            self.table.astype(numbers),
+            self.table.astype(_smallest_type(self.n_tables)),
             self.n_tables.copy(),
             self.size[at],
             self.dish[at],
@@ -204,34 +218,33 @@ class Seating:
 
     def count(self) -> None:
         """Count anew what follows from tables and their dishes."""
-        live, n_words = self.dish[self.live()], self.tokens.n_words
-        n_before = 0 if self.before is None else len(self.before.tables)
+        live, before = self.dish[self.live()], self.before
+        n_before = 0 if before is None else len(before.tables)
         n_dishes = max(n_before, int(live.max(initial=-1)) + 1)
-        served = np.bincount(live, minlength=n_dishes)
-        if self.before is not None:
-            served[:n_before] += self.before.tables
-        # Nobody is seated, or all are.
-        seated = self.words if len(live) else self.words[:0]
-        at = self.begin[:-1].repeat(np.diff(self.begin))[: len(seated)]
-        dish = self.dish[at + self.table[: len(seated)]]
-        held = sp.coo_array(
-            (np.ones(len(seated), dtype=np.int64), (seated, dish)), (n_words, n_dishes)
-        ).tocsr()
-        if self.before is not None:
-            known = self.before.counts.T.tocsr()
-            known.resize((n_words, n_dishes))
-            held = (held + known).tocsr()
-        held.sort_indices()
-        per_word = np.diff(held.indptr)
-        entry = np.repeat(self.room[:-1] - held.indptr[:-1], per_word)
-        entry += np.arange(held.nnz)
-        self.n_entries[:] = per_word
-        self.entry_dish[entry], self.entry_count[entry] = held.indices, held.data
-        self._place(served, np.asarray(held.sum(axis=0)).ravel())
-        self._order(np.arange(self.n_served, dtype=np.int32))
+        tables, tokens = np.zeros((2, n_dishes), dtype=np.int32)
+        self.n_entries[:] = 0
+        if before is not None:
+            held = before.counts.tocsc()
+            self.n_entries[:] = np.diff(held.indptr)
+            entries = self._entries()
+            self.entry_dish[entries], self.entry_count[entries] = (
+                held.indices,
+                held.data,
+            )
+            tables[:n_before] = before.tables
+            tokens[:n_before] = before.counts.sum(axis=1)
+        self._place(tables, tokens)
+        count(self, self.workspace)
+        tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
 
-    def _place(self, tables: NDArray, tokens: NDArray) -> None:
-        """Give each dish its place."""
+    def _entries(self) -> NDArray[np.intp]:
+        """Return the entries in use, word by word."""
+        first = np.cumsum(self.n_entries) - self.n_entries
+        shift = np.repeat(self.room[:-1] - first, self.n_entries)
+        return np.arange(len(shift)) + shift
+
+    def _place(self, tables: Ints, tokens: Ints) -> None:
+        """Give each dish its place, and room to more."""
         n, n_places = len(tables), len(tables) + self.longest + SPARE_PLACES
         self.n_served, self.n_free = n, 0
         self.dish_tables = np.zeros(n_places, dtype=np.int32)
@@ -242,21 +255,12 @@ class Seating:
         self.n_all_tables = int(tables.sum())
         self.inverse = np.zeros(n_places, dtype=np.float32)
         self.rate = np.zeros(n_places, dtype=np.float32)
+        self.rate_sum = 0.0
         self.workspace = Workspace(n_places, self.longest)
-        self.set_rates()
 
     def set_rates(self) -> None:
-        """Note rates of all dishes, as the kernels do."""
-        served = self.dish_tables > 0
-        total = self.dish_tokens + self.tokens.n_words * self.topic_word_prior
-        with np.errstate(divide="ignore"):
-            inverse = np.float32(1.0) / total.astype(np.float32)
-        self.inverse[:] = np.where(served, inverse, np.float32(0.0))
-        self.rate[:] = self.dish_tables.astype(np.float32) * self.inverse
-        self.rate_sum = float(self.rate.sum(dtype=np.float64))
-
-    def _order(self, renamed: Ints) -> None:
-        tidy(self, self.workspace, renamed)
+        """Take note of a new topic prior."""
+        rate(self, self.workspace)
 
     def make_places(self) -> None:
         """Make places for the dishes of any document, and more."""
@@ -279,16 +283,18 @@ class Seating:
         renamed = np.zeros(max(self.n_served, 1), dtype=np.int32)
         renamed[places] = np.arange(len(places))
         tables, tokens = self.dish_tables[places], self.dish_tokens[places]
-        self._order(renamed)
+        tidy(self, self.workspace, renamed)
         n, n_places = len(places), len(self.dish_tables)
         fits = n_places - n >= self.longest + 1
         if fits and n_places <= 4 * (n + self.longest + SPARE_PLACES):
-            self.dish_tables[:], self.dish_tokens[:], self.is_new[:] = 0, 0, 0
+            for array in (self.dish_tables, self.dish_tokens, self.is_new):
+                array[: self.n_served] = 0
+            self.inverse[: self.n_served] = self.rate[: self.n_served] = 0.0
             self.dish_tables[:n], self.dish_tokens[:n] = tables, tokens
             self.n_served, self.n_free = n, 0
-            self.set_rates()
         else:
             self._place(tables, tokens)
+        self.set_rates()
         return places, is_new
 
     # -- what it says -----------------------------------------------------------------
@@ -300,12 +306,10 @@ class Seating:
 
     def dish_counts(self) -> sp.csr_array:
         """Counts n_kw of a tidy seating, (n_dishes, n_words)."""
-        first = np.cumsum(self.n_entries) - self.n_entries
-        shift = np.repeat(self.room[:-1] - first, self.n_entries)
-        at = np.arange(len(shift)) + shift
+        entries = self._entries()
         indptr = np.concatenate([[0], np.cumsum(self.n_entries)])
         held = sp.csc_array(
-            (self.entry_count[at], self.entry_dish[at], indptr),
+            (self.entry_count[entries], self.entry_dish[entries], indptr),
             (self.n_served, self.tokens.n_words),
         )
         return held.tocsr()
@@ -333,10 +337,9 @@ class Seating:
     def _log_joint_before(self) -> float:
         assert self.before is not None
         counts, n_words = self.before.counts, self.tokens.n_words
-        eta, held = self.topic_word_prior, counts.data
-        totals = np.asarray(counts.sum(axis=1)).ravel()
-        evidence = (gammaln(eta + held) - gammaln(eta)).sum()
-        evidence += (gammaln(n_words * eta) - gammaln(n_words * eta + totals)).sum()
+        eta, totals = self.topic_word_prior, counts.sum(axis=1)
+        evidence = log_rising(eta, counts.data).sum()
+        evidence -= log_rising(n_words * eta, totals).sum()
         return evidence + log_prior_of_dishes(
             self.before.tables, self.corpus_concentration
         )
@@ -348,13 +351,14 @@ class Seating:
         counts, times = counted or self.count_of_counts()
         v_eta = self.tokens.n_words * eta
         totals = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
-        words = (times * (gammaln(eta + counts) - gammaln(eta))).sum()
-        return float(words + (gammaln(v_eta) - gammaln(v_eta + totals)).sum())
+        words = (times * log_rising(eta, counts)).sum()
+        return float(words - log_rising(v_eta, totals).sum())
 
     def count_of_counts(self) -> tuple[Array, NDArray]:
         """Counts n_kw that occur, and how often."""
         times = np.zeros(COMMON_COUNTS, dtype=np.int32)
-        n_large = len(self.words) // COMMON_COUNTS + self._n_large_before + 1
+        # An entry is large before, or half of it at least is of tokens here.
+        n_large = 2 * len(self.words) // COMMON_COUNTS + self._n_large_before + 1
         large = np.zeros(n_large, dtype=np.int32)
         n_large = count_of_counts(self, times, large)
         common = np.flatnonzero(times)
@@ -448,9 +452,9 @@ class FixedTopics:
     topic_word_distr: Array  # (n_components, n_words)
     doc_prior: Array  # (n_components + 1,)
 
-    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
-        """phi_kw of some words, (n_words, K)."""
-        return np.ascontiguousarray(self.topic_word_distr[:, words].T)
+    def word_topic(self) -> Array:
+        """phi_kw, (n_words, K)."""
+        return np.ascontiguousarray(self.topic_word_distr.T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,11 +538,16 @@ def _log_gamma_density(x: float, shape: float, rate: float) -> float:
     return float(density - rate * x)
 
 
+def log_rising(x: float, n: NDArray) -> Array:
+    """Log of x (x + 1) ... (x + n - 1) for n > 0, exact where x is large, too."""
+    return gammaln(n) - betaln(x, n)
+
+
 def log_prior_of_tables(size: Ints, begin: NDArray, alpha: float) -> float:
     """Log p(tables of documents), given how many tokens each document has."""
     lengths = np.diff(begin)
-    docs = (gammaln(alpha) - gammaln(alpha + lengths)).sum()
-    return float(len(size) * np.log(alpha) + gammaln(size).sum() + docs)
+    docs = log_rising(alpha, lengths[lengths > 0]).sum()
+    return float(len(size) * np.log(alpha) + gammaln(size).sum() - docs)
 
 
 def log_prior_of_dishes(tables: Ints, gamma: float) -> float:
@@ -546,4 +555,4 @@ def log_prior_of_dishes(tables: Ints, gamma: float) -> float:
     if len(tables) == 0:
         return 0.0
     dishes = len(tables) * np.log(gamma) + gammaln(tables).sum()
-    return float(dishes + gammaln(gamma) - gammaln(gamma + tables.sum()))
+    return float(dishes - log_rising(gamma, tables.sum()))

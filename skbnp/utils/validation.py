@@ -5,6 +5,7 @@ but may move; they are imported here and nowhere else.
 """
 
 import warnings
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -57,7 +58,12 @@ _COUNTS: dict[str, Any] = {
 
 
 def check_documents(
-    estimator: Any, X: Any, *, reset: bool, method: str, whole: bool = False
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    method: str,
+    accept: Callable[[sp.csr_array], sp.csr_array] = lambda counts: counts,
 ) -> tuple[sp.csr_array, np.dtype]:
     """Check a document-term matrix and return it as counts, with its float dtype.
 
@@ -73,8 +79,8 @@ def check_documents(
         Whether `X` defines the vocabulary.
     method : str
         The public method that asks, for messages.
-    whole : bool, default=False
-        Whether counts are to be taken apart into tokens, see `whole_counts`.
+    accept : callable
+        Refuses or converts valid counts, before they define the vocabulary.
 
     Returns
     -------
@@ -94,16 +100,16 @@ def check_documents(
     else:
         checked = validate_data(estimator, X, reset=False, **_COUNTS)
         check_non_negative(checked, whom)
-    counts = _check_total(as_counts(checked), "X")
-    if whole:
-        counts = whole_counts(counts, type(estimator).__name__)
+    counts = accept(_check_total(as_counts(checked), "X"))
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
     return counts, checked.dtype
 
 
-def whole_counts(counts: sp.csr_array, whom: str) -> sp.csr_array:
+def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_array:
     """Round counts to whole tokens, with a warning where that changes any.
+
+    `n_before` tokens are there already.
 
     Raises
     ------
@@ -113,9 +119,10 @@ def whole_counts(counts: sp.csr_array, whom: str) -> sp.csr_array:
     rounded = np.rint(counts.data)
     if (rounded != counts.data).any():
         warnings.warn(
-            f"{whom} samples whole tokens: fractional counts were rounded.",
+            f"{whom} samples whole tokens: fractional counts, {counts.data.sum():.6g} "
+            f"in all, were rounded to {rounded.sum():.6g}.",
             DataConversionWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         counts = counts.copy()
         counts.data = rounded
@@ -127,10 +134,11 @@ def whole_counts(counts: sp.csr_array, whom: str) -> sp.csr_array:
             f"Row {long[0]} of X has {lengths[long[0]]:.10g} tokens; {whom} takes "
             f"{MOST_DOC_TOKENS:,} in a document at the most."
         )
-    full = np.flatnonzero(np.cumsum(lengths) > MOST_ALL_TOKENS)
+    full = np.flatnonzero(np.cumsum(lengths) > MOST_ALL_TOKENS - n_before)
     if len(full):
+        more = f" after {n_before:,}" if n_before else ""
         raise ValueError(
-            f"X has {lengths.sum():.10g} tokens, too many from row {full[0]} on; "
+            f"X has {lengths.sum():.10g} tokens{more}, too many from row {full[0]} on; "
             f"{whom} takes {MOST_ALL_TOKENS:,} in all at the most."
         )
     return counts

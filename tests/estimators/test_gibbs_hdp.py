@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
@@ -215,6 +216,26 @@ def test_warm_start_on_other_documents_begins_with_the_topics_there_are(docs, X)
     assert hdp.score(X) > score - 0.1  # a chain from one topic is at -4.6 after a sweep
 
 
+def test_chains_on_other_documents_burn_in_and_propose_anew(docs, X):
+    hdp = GibbsHDP(1, max_iter=20, thin=5, warm_start=True, random_state=0)
+    hdp.fit(docs[:2]).set_params(n_split_merge=100).fit(X[120:200])
+    assert [sample.step for sample in hdp.samples_] == [35, 40]
+    moves = np.add(hdp.history_["n_splits"], hdp.history_["n_merges"])[20:]
+    assert moves[-1] > 0
+    counted = hdp.history_["n_components"][30:]
+    assert hdp.n_components_posterior_[counted[0]] == counted.count(counted[0]) / 10
+
+
+def test_burn_in_stays_what_it_was_unless_it_is_set(docs):
+    hdp = GibbsHDP(5, max_iter=20, thin=5, warm_start=True, random_state=0).fit(docs)
+    hdp.set_params(max_iter=10).fit(docs)
+    assert [sample.step for sample in hdp.samples_] == [15, 20, 25, 30]
+    hdp.set_params(burn_in=22, max_iter=30).fit(docs)
+    steps = [sample.step for sample in hdp.samples_]
+    assert min(steps) > 22
+    assert steps[-1] == 57
+
+
 def test_warm_start_with_another_number_of_chains_is_refused(docs):
     hdp = GibbsHDP(3, max_iter=2, warm_start=True).fit(docs)
     with pytest.raises(ValueError, match=r"n_chains=2 with warm_start=True"):
@@ -232,6 +253,7 @@ def test_chunks_add_up(docs, X):
     )
     assert hdp.history_["step"] == list(range(1, 16))
     assert hdp.n_iter_ == 3
+    assert hdp.n_components_posterior_ == {hdp.n_components_: 1.0}
 
 
 def test_counts_of_earlier_chunks_stay(docs):
@@ -302,7 +324,8 @@ def test_merging_adds_up_counts_and_tables(docs, model):
     ids = hdp.component_ids_.tolist()
     counts, weights = hdp.components_ - hdp.topic_word_prior_, hdp.topic_weights_
     hdp.merge_components([ids[3], ids[0], ids[5]])
-    assert hdp.component_ids_.tolist() == [k for k in ids if k not in (ids[0], ids[5])]
+    assert set(hdp.component_ids_) == set(ids) - {ids[0], ids[5]}
+    assert (np.diff(hdp.topic_weights_) <= 0).all()
     row = hdp.component_ids_.tolist().index(ids[3])
     np.testing.assert_allclose(
         hdp.components_[row] - hdp.topic_word_prior_, counts[[0, 3, 5]].sum(axis=0)
@@ -313,6 +336,7 @@ def test_merging_adds_up_counts_and_tables(docs, model):
         ("merge", (ids[3], ids[5]), (ids[3],)),
     ]
     assert len(hdp.samples_) == 1
+    assert hdp.n_components_posterior_ == {len(ids) - 2: 1.0}
 
 
 def test_dropped_topics_are_gone(docs, model):
@@ -350,6 +374,60 @@ def test_too_many_tokens_in_all_are_refused_by_row():
     X = np.full((23, 1), 9.9e7)
     with pytest.raises(ValueError, match=r"too many from row 21 on; GibbsHDP takes"):
         GibbsHDP().fit(X)
+
+
+def test_too_many_tokens_over_chunks_are_refused(docs):
+    hdp = GibbsHDP(max_iter=2, random_state=0).partial_fit(docs[:5])
+    counts = hdp.samples_[0].topic_word_counts
+    counts.data[0] += 2**31 - 1 - counts.sum() - 7
+    with pytest.raises(ValueError, match=r"tokens after .*, too many from row 0 on"):
+        hdp.partial_fit(docs[5:])
+    hdp.partial_fit(sp.csr_array(([7.0], ([0], [0])), (1, 100)))
+    assert hdp.samples_[0].topic_word_counts.sum() == 2**31 - 1
+
+
+def test_counts_may_become_large_over_chunks():
+    settings = {"corpus_concentration": 1e-100, "doc_concentration": 1e-100}
+    hdp = GibbsHDP(None, max_iter=1, topic_word_prior=10.0, random_state=0)
+    hdp.set_params(learn_priors=True, **settings)
+    hdp.partial_fit([[2047] * 10]).partial_fit([[2049] * 10])
+    assert np.isfinite(hdp.log_joint_)
+
+
+def test_names_stay_where_tables_are_served_anew():
+    # Three documents of one table each: a dish of one table may be drawn anew.
+    hdp = GibbsHDP(
+        None, max_iter=100, doc_concentration=1e-9, learn_priors=False, random_state=0
+    )
+    hdp.fit(20 * np.eye(3) + 1)
+    assert hdp.component_ids_.max() < 20
+
+
+def test_start_that_is_no_hdp_is_refused_by_name(docs):
+    lda = LatentDirichletAllocation(3, max_iter=1).fit(docs)
+    with pytest.raises(ValueError, match="init must be a fitted HDP; it has no"):
+        GibbsHDP(init=lda).fit(docs)
+
+
+def test_refused_start_leaves_a_fitted_model(docs):
+    hdp = GibbsHDP(3, max_iter=2, random_state=0).fit(docs)
+    score = hdp.score(docs)
+    hdp.init = HDP(3, max_iter=1, random_state=0).fit(docs[:, :50])
+    with pytest.raises(ValueError, match="init has 50"):
+        hdp.fit(docs)
+    assert hdp.score(docs) == score
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e-40, 1e-5, 1e5, 1e10])
+@pytest.mark.parametrize("learn", [False, True])
+def test_extreme_hyperparameters_give_finite_numbers(size, learn, docs):
+    names = ("doc_concentration", "corpus_concentration", "topic_word_prior")
+    for name in names:
+        hdp = GibbsHDP(4, max_iter=4, learn_priors=learn, random_state=0)
+        hdp.set_params(**{name: size}).fit(docs[:20])
+        assert np.isfinite(hdp.history_["log_joint"]).all()
+        assert np.isfinite(hdp.transform(docs)).all()
+        assert hdp.samples_[0].topic_word_counts.sum() == docs[:20].sum()
 
 
 def test_burn_in_must_leave_a_sweep(docs):

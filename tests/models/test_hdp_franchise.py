@@ -20,6 +20,7 @@ from skbnp.models.hdp_franchise import (
     Seating,
     Tables,
     Tokens,
+    log_rising,
 )
 
 LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4
@@ -300,26 +301,38 @@ def test_log_joint_is_that_of_the_reference(number):
 
 
 def test_log_joint_of_documents_given_others_is_a_difference(seed):
-    rng = np.random.default_rng(seed)
-    world = World.draw(rng)
-    whole = seat(world)
-    tables, dishes = world.tables[:2], world.dishes[:2]
-    first = seat(World(*FIXED[1.3], tables, dishes, world.docs[:2]))
-    names = np.unique(np.concatenate(dishes))
-    counts = first.dish_counts()
-    before = Places(counts, first.dish_tables[: len(names)])
-    rest = World(
-        world.gamma,
-        world.alpha,
-        world.eta,
-        *(part[2:] for part in (world.tables, world.dishes, world.docs)),
+    world = World.draw(np.random.default_rng(seed), FIXED[1.3])
+    # Dishes by first appearance, so that those of the first documents come first.
+    names = {}
+    for own in world.dishes:
+        own[:] = [names.setdefault(k, len(names)) for k in own]
+    first, rest = (
+        World(*FIXED[1.3], world.tables[p], world.dishes[p], world.docs[p])
+        for p in (slice(2), slice(2, None))
     )
-    later = seat(rest)
-    shifted = Seating(later.tokens, later.concentrations, later.tables(), None)
-    assert np.isfinite(shifted.log_joint())
-    both = Seating(later.tokens, later.concentrations, later.tables(), before)
-    assert both.n_all_tables == first.n_all_tables + later.n_all_tables
-    assert both.dish_counts().sum() == whole.dish_counts().sum()
+    first, rest, whole = seat(first), seat(rest), seat(world)
+    n = first.n_served
+    before = Places(first.dish_counts(), first.dish_tables[:n])
+    later = Seating(rest.tokens, rest.concentrations, rest.tables(), before)
+    expected = whole.log_joint() - first.log_joint()
+    assert later.log_joint() == pytest.approx(expected, rel=1e-12)
+    assert abs(rest.log_joint() - expected) > 0.01  # not as if they were alone
+
+
+@pytest.mark.parametrize("x", [1e-100, 1e-3, 0.7, 50.0, 1e3, 1e6, 1e10])
+@pytest.mark.parametrize("n", [1, 2, 17, 1000])
+def test_log_rising_is_a_sum_of_logarithms(x, n):
+    expected = np.log(x + np.arange(n, dtype=np.longdouble)).sum()
+    found = log_rising(x, np.array(n))
+    assert found == pytest.approx(float(expected), rel=1e-13, abs=1e-9)
+
+
+def test_steps_are_chosen_by_the_tokens_not_by_their_seating():
+    worlds = [World.draw(np.random.default_rng(n), FIXED[1.3]) for n in range(20)]
+    for world in worlds:
+        world.eta = 1e-40
+    assert len({seat(world).meal_part for world in worlds}) == 1
+    assert seat(worlds[0]).meal_part < MEAL_PART
 
 
 def test_topic_prior_is_drawn_from_its_posterior(seed):
@@ -390,20 +403,17 @@ def test_sample_holds_the_counts_of_the_seating(seed):
 
 def test_fixed_topics_are_read_word_by_word():
     distr = np.random.default_rng(0).dirichlet(np.ones(5), size=3)
-    topics = FixedTopics(distr, np.ones(4))
-    np.testing.assert_array_equal(
-        topics.word_topic(np.array([4, 1])), distr[:, [4, 1]].T
-    )
+    np.testing.assert_array_equal(FixedTopics(distr, np.ones(4)).word_topic(), distr.T)
 
 
 def test_tokens_that_eat_the_same_share_a_table():
     tokens = Tokens.from_counts(sp.csr_array(np.array([[2, 1, 0], [0, 0, 3]])))
     tables, served = Tables.one_per_dish(tokens, np.array([7, 2, 7, 2, 9, 2]))
     assert served.tolist() == [2, 7, 9]
-    assert tables.table.tolist() == [1, 0, 1, 0, 1, 0]
+    assert tables.table.tolist() == [0, 1, 0, 0, 1, 0]
     assert tables.n_tables.tolist() == [2, 2]
-    assert tables.size.tolist() == [1, 2, 2, 1]
-    assert tables.dish.tolist() == [0, 1, 0, 2]
+    assert tables.size.tolist() == [2, 1, 2, 1]
+    assert tables.dish.tolist() == [1, 0, 0, 2]
 
 
 def test_a_copy_of_the_tables_is_the_whole_seating(seed):

@@ -5,50 +5,42 @@ not, a merge of their dishes; the other tables of the dish are allocated one by 
 what has been allocated so far. The kernel computes and decides.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.kernels._franchise import propose
+from skbnp.kernels._franchise import SPLIT, group, propose
 from skbnp.models.hdp_franchise import Seating
 
-__all__ = ["Moves", "propose_moves"]
-
-SPLIT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """What came of some proposals."""
-
-    #: Whether it was a split; places of the dish that stays, and of the other.
-    accepted: list[tuple[bool, int, int]]
-    #: Logs of the acceptance ratios; -inf where they were known to be too small.
-    log_ratios: list[float]
+__all__ = ["propose_moves"]
 
 
 def propose_moves(
     seating: Seating, n_proposals: int, rng: np.random.Generator
-) -> Moves:
-    """Make some proposals, one after the other."""
-    moves, listed = Moves([], []), None
+) -> list[tuple[bool, int, int]]:
+    """Make some proposals, one after the other.
+
+    Returns those accepted: whether it was a split, and the places of the dish that
+    stays and of the other.
+    """
+    accepted: list[tuple[bool, int, int]] = []
+    if seating.n_all_tables < 2:
+        return accepted
+    words, begin = np.zeros((2, len(seating.words)), dtype=np.int32)
+    group(seating, seating.workspace, words, begin)
+    listed = None
     for _ in range(n_proposals):
-        if seating.n_all_tables < 2:
-            break
         if seating.n_free == 0 and seating.n_served == len(seating.dish_tables):
             seating.make_places()
         listed = listed or _list_tables(seating)
-        outcome, log_ratio, stays, comes = propose(
-            seating, seating.workspace, *listed, rng.bit_generator
+        outcome, stays, comes = propose(
+            seating, seating.workspace, words, begin, *listed, rng.bit_generator
         )
-        moves.log_ratios.append(log_ratio)
         if outcome:
-            moves.accepted.append((outcome == SPLIT, stays, comes))
+            accepted.append((outcome == SPLIT, stays, comes))
             listed = None
             if outcome == SPLIT:
                 seating.is_new[comes] = 0
-    return moves
+    return accepted
 
 
 def _list_tables(

@@ -35,14 +35,17 @@ SKBNP_INLINE void sum_rates(Franchise *f)
         f->rate_sum += (double)f->rate[k];
 }
 
-SKBNP_INLINE int32_t take_place(Franchise *f)
+/* Take a place for a new dish. One that `old` has just given up keeps its name: a dish
+   of one table may be served anew. */
+SKBNP_INLINE int32_t take_place(Franchise *f, int32_t old)
 {
     int32_t k = (int32_t)f->n_served;
     if (f->n_free > 0)
         k = f->free_places[--f->n_free];
     else
         f->n_served++;
-    f->is_new[k] = 1;
+    if (k != old)
+        f->is_new[k] = 1;
     return k;
 }
 
@@ -215,26 +218,17 @@ SKBNP_INLINE int32_t pick_table(Franchise *f, Document *d, int32_t k, double sha
 }
 
 /* A dish of the document by doc_rate; as `pick`. -1 if there is none. */
-SKBNP_INLINE int32_t pick_doc_dish(const Franchise *f, const Document *d, double *x)
+SKBNP_INLINE int32_t pick_doc_dish(Franchise *f, const Document *d, double *x)
 {
-    int32_t last = -1;
-    double rest = *x;
-    *x = 0.0;
-    for (ptrdiff_t i = 0; i < d->n_dishes; i++) {
-        double mass = f->doc_rate[f->doc_dishes[i]];
-        if (mass > 0.0) {
-            last = f->doc_dishes[i];
-            if (rest < mass) {
-                *x = rest / mass;
-                break;
-            }
-            rest -= mass;
-        }
-    }
-    return last;
+    ptrdiff_t i;
+    for (i = 0; i < d->n_dishes; i++)
+        f->masses[i] = f->doc_rate[f->doc_dishes[i]];
+    i = pick(f->masses, d->n_dishes, x);
+    return i < 0 ? -1 : f->doc_dishes[i];
 }
 
-SKBNP_INLINE void stand_up(Franchise *f, Document *d, int64_t i)
+/* Returns the dish that the token had, if that has ended, or -1. */
+SKBNP_INLINE int32_t stand_up(Franchise *f, Document *d, int64_t i)
 {
     int32_t t = d->table[i], k = d->dish[t];
     take_words(f, d->words[i], k, 1);
@@ -252,6 +246,7 @@ SKBNP_INLINE void stand_up(Franchise *f, Document *d, int64_t i)
     }
     note_dish(f, k);
     note_doc_dish(f, d, k);
+    return f->dish_tables[k] == 0 ? k : -1;
 }
 
 SKBNP_INLINE void sit_down(Franchise *f, Document *d, int64_t i, int32_t t, int32_t k)
@@ -281,14 +276,14 @@ SKBNP_INLINE void sweep_tokens(Franchise *f, ptrdiff_t doc, bitgen_t *rng)
     double base = f->corpus_concentration / (double)f->n_words;
     open_document(f, d, doc);
     for (int64_t i = 0; i < d->n_tokens; i++) {
-        int32_t word = d->words[i], k, t = -1;
+        int32_t word = d->words[i], ended = -1, k, t = -1;
         int64_t first = f->room[word];
         const int32_t *dishes = f->entry_dish + first, *counts = f->entry_count + first;
         float here = 0.0f, anywhere = 0.0f;
         double old, fresh, per_table, x;
         ptrdiff_t n;
         if (d->table[i] >= 0)
-            stand_up(f, d, i);
+            ended = stand_up(f, d, i);
         n = f->n_entries[word];
         SKBNP_PRAGMA(omp simd reduction(+ : here, anywhere))
         for (ptrdiff_t e = 0; e < n; e++) {
@@ -316,7 +311,7 @@ SKBNP_INLINE void sweep_tokens(Franchise *f, ptrdiff_t doc, bitgen_t *rng)
         else
             k = pick_dish(f, word, (x - old) / per_table, (double)anywhere);
         if (k < 0)
-            k = take_place(f);
+            k = take_place(f, ended);
         sit_down(f, d, i, t, k);
     }
     f->n_tables[doc] = d->n_tables;
@@ -543,7 +538,7 @@ SKBNP_INLINE void sweep_dishes(Franchise *f, ptrdiff_t doc, int meal_part, bitge
         note_dish(f, old);
         k = resample_dish(f, &meal, old, meal_part, rng);
         if (k < 0)
-            k = take_place(f);
+            k = take_place(f, f->dish_tables[old] == 0 ? old : -1);
         if (k != old) {
             dish[t] = k;
             for (ptrdiff_t i = 0; i < meal.n; i++) {
@@ -573,6 +568,45 @@ ptrdiff_t skbnp_franchise_sweep(Franchise *f, ptrdiff_t doc, ptrdiff_t stop,
             sweep_dishes(f, doc, meal_part, rng);
     }
     return doc;
+}
+
+void skbnp_franchise_count(Franchise *f)
+{
+    for (ptrdiff_t doc = 0; doc < f->n_docs; doc++) {
+        int64_t begin = f->begin[doc];
+        for (int32_t t = 0; t < f->n_tables[doc]; t++)
+            add_table(f, f->dish[begin + t]);
+        if (f->n_tables[doc] == 0)
+            continue; /* nobody is seated */
+        for (int64_t i = begin; i < f->begin[doc + 1]; i++) {
+            int32_t k = f->dish[begin + f->table[i]];
+            put_words(f, f->words[i], k, 1);
+            f->dish_tokens[k]++;
+        }
+    }
+}
+
+void skbnp_franchise_rate(Franchise *f)
+{
+    for (ptrdiff_t k = 0; k < f->n_served; k++)
+        note_dish(f, (int32_t)k);
+    sum_rates(f);
+}
+
+void skbnp_franchise_group(const Franchise *f, int32_t *words, int32_t *first)
+{
+    for (ptrdiff_t doc = 0; doc < f->n_docs; doc++) {
+        int64_t begin = f->begin[doc], end = f->begin[doc + 1];
+        int32_t sum = 0, n = f->n_tables[doc];
+        for (int32_t t = 0; t < n; t++) {
+            first[begin + t] = sum;
+            sum += f->size[begin + t];
+        }
+        for (int64_t i = begin; i < end; i++)
+            words[begin + first[begin + f->table[i]]++] = f->words[i];
+        for (int32_t t = 0; t < n; t++)
+            first[begin + t] -= f->size[begin + t];
+    }
 }
 
 void skbnp_franchise_tidy(Franchise *f, const int32_t *renamed)
@@ -607,10 +641,14 @@ SKBNP_INLINE int64_t below(int64_t n, bitgen_t *rng)
     return (int64_t)(rng->next_double(rng->state) * (double)n);
 }
 
-SKBNP_INLINE double log_gamma_of(double x)
+/* lnG(x + n) - lnG(x), exact to rounding where x is large, too. */
+SKBNP_INLINE double log_rising(double x, double n)
 {
     double digamma;
-    return log_gamma(x, &digamma);
+    if (x < 1e3)
+        return log_gamma(x + n, &digamma) - log_gamma(x, &digamma);
+    return (x - 0.5) * log1p(n / x) - n + n * log(x + n) -
+           n / (12.0 * x * (x + n)); /* Stirling; the next term is below 1e-11 */
 }
 
 /* lnG(eta + a) + lnG(eta + b) - lnG(eta) - lnG(eta + a + b): of a word in two dishes,
@@ -619,46 +657,43 @@ SKBNP_INLINE double word_gain(double eta, int32_t a, int32_t b)
 {
     if (a == 0 || b == 0)
         return 0.0;
-    return log_gamma_of(eta + a) + log_gamma_of(eta + b) - log_gamma_of(eta) -
-           log_gamma_of(eta + (double)a + (double)b);
+    return log_rising(eta, a) - log_rising(eta + b, a);
 }
 
 /* log p(split) - log p(merged) of two dishes, words' gains given. */
 SKBNP_INLINE double log_split(const Franchise *f, double gains, double m1, double m2,
                               double n1, double n2)
 {
-    double v_eta = (double)f->n_words * f->eta;
-    gains += log_gamma_of(v_eta) + log_gamma_of(v_eta + n1 + n2) -
-             log_gamma_of(v_eta + n1) - log_gamma_of(v_eta + n2);
-    return gains + fast_log(f->corpus_concentration) + log_gamma_of(m1) +
-           log_gamma_of(m2) - log_gamma_of(m1 + m2);
+    double v_eta = (double)f->n_words * f->eta, digamma;
+    gains += log_rising(v_eta + n1, n2) - log_rising(v_eta, n2);
+    return gains + fast_log(f->corpus_concentration) + log_gamma(m1, &digamma) +
+           log_gamma(m2, &digamma) - log_gamma(m1 + m2, &digamma);
 }
 
-/* The words of a table, one by one, into `order`; how many. */
-SKBNP_INLINE int32_t collect(const Franchise *f, int32_t doc, int32_t t)
+/* The words of a table, equal ones side by side. */
+SKBNP_INLINE const int32_t *words_of(const Franchise *f, const Proposal *p, int32_t doc,
+                                     int32_t t, int32_t *n)
 {
-    int32_t n = 0, size = f->size[f->begin[doc] + t];
-    for (int64_t i = f->begin[doc]; n < size; i++)
-        if (f->table[i] == t)
-            f->order[n++] = f->words[i];
-    return n;
+    int64_t begin = f->begin[doc];
+    *n = f->size[begin + t];
+    return p->words + begin + p->begin[begin + t];
 }
 
-SKBNP_INLINE void add_words(const Franchise *f, int32_t n, int32_t *counts)
+SKBNP_INLINE void add_words(const int32_t *words, int32_t n, int32_t *counts)
 {
     for (int32_t i = 0; i < n; i++)
-        counts[f->order[i]]++;
+        counts[words[i]]++;
 }
 
-/* log p(x | one) - log p(x | other) of the words in `order`, counts so far. */
-SKBNP_INLINE double log_odds(const Franchise *f, const Proposal *p, int32_t n, double n1,
-                             double n2)
+/* log p(words | one) - log p(words | other), by counts so far. */
+SKBNP_INLINE double log_odds(const Franchise *f, const Proposal *p, const int32_t *words,
+                             int32_t n, double n1, double n2)
 {
     double v_eta = (double)f->n_words * f->eta, log_ratio = 0.0, up = 1.0, down = 1.0;
     int32_t run = 0;
     for (int32_t i = 0; i < n; i++) {
-        int32_t word = f->order[i];
-        run = i > 0 && f->order[i - 1] == word ? run + 1 : 0;
+        int32_t word = words[i];
+        run = i > 0 && words[i - 1] == word ? run + 1 : 0;
         up *= (f->eta + p->one[word] + run) * (v_eta + n2 + i);
         down *= (f->eta + p->other[word] + run) * (v_eta + n1 + i);
         if (up > 1e100 || up < 1e-100 || down > 1e100 || down < 1e-100) {
@@ -669,62 +704,97 @@ SKBNP_INLINE double log_odds(const Franchise *f, const Proposal *p, int32_t n, d
     return log_ratio + (fast_log(up) - fast_log(down));
 }
 
-SKBNP_CLONES
-int skbnp_franchise_propose(Franchise *f, const Proposal *p, bitgen_t *rng,
-                            double *log_ratio, int32_t *stays, int32_t *comes)
+/* log p(split) - log p(merged) of two dishes as they are. */
+SKBNP_INLINE double log_split_of(const Franchise *f, int32_t one, int32_t other)
 {
-    int64_t a = below(f->n_all_tables, rng), b = below(f->n_all_tables - 1, rng);
-    int64_t n_queue = 0;
-    int32_t one, other;
-    double u, m1 = 1.0, m2 = 1.0, n1, n2, log_forward = 0.0, gains = 0.0, whole = 0.0;
-    int is_split, outcome = SKBNP_REJECTED;
-    b += b >= a; /* any two tables, in any order */
-    one = f->dish[f->begin[p->doc[a]] + p->table[a]];
-    other = f->dish[f->begin[p->doc[b]] + p->table[b]];
-    is_split = one == other;
-    u = fast_log(1.0 - rng->next_double(rng->state));
-    *log_ratio = -INFINITY;
-    *stays = one;
-    *comes = other;
-    if (!is_split) {
-        /* The ratio of a merge is at most that of the joint probabilities. */
-        for (ptrdiff_t w = 0; w < f->n_words; w++) {
-            int32_t first = 0, second = 0, n = f->n_entries[w];
-            const int32_t *dish = f->entry_dish + f->room[w];
-            for (int32_t e = 0; e < n; e++) {
-                first = dish[e] == one ? f->entry_count[f->room[w] + e] : first;
-                second = dish[e] == other ? f->entry_count[f->room[w] + e] : second;
-            }
-            gains += word_gain(f->eta, first, second);
+    double gains = 0.0;
+    for (ptrdiff_t w = 0; w < f->n_words; w++) {
+        int32_t first = 0, second = 0, n = f->n_entries[w];
+        const int32_t *dish = f->entry_dish + f->room[w];
+        const int32_t *count = f->entry_count + f->room[w];
+        for (int32_t e = 0; e < n; e++) {
+            first = dish[e] == one ? count[e] : first;
+            second = dish[e] == other ? count[e] : second;
         }
-        whole = log_split(f, gains, f->dish_tables[one], f->dish_tables[other],
-                          f->dish_tokens[one], f->dish_tokens[other]);
-        if (u >= -whole)
-            return SKBNP_REJECTED;
+        gains += word_gain(f->eta, first, second);
     }
+    return log_split(f, gains, f->dish_tables[one], f->dish_tables[other],
+                     f->dish_tokens[one], f->dish_tokens[other]);
+}
+
+/* All tables of both dishes but two, in random order; how many. */
+SKBNP_INLINE int64_t fill_queue(const Proposal *p, int64_t a, int64_t b, int32_t one,
+                                int32_t other, bitgen_t *rng)
+{
+    int64_t n = 0;
     for (int64_t i = p->first[one]; i < p->first[one + 1]; i++)
         if (i != a && i != b)
-            p->queue[n_queue++] = (int32_t)i;
-    if (!is_split)
+            p->queue[n++] = (int32_t)i;
+    if (other != one)
         for (int64_t i = p->first[other]; i < p->first[other + 1]; i++)
             if (i != b)
-                p->queue[n_queue++] = (int32_t)i;
-    for (int64_t i = n_queue - 1; i > 0; i--) {
+                p->queue[n++] = (int32_t)i;
+    for (int64_t i = n - 1; i > 0; i--) {
         int64_t j = below(i + 1, rng);
         int32_t kept = p->queue[i];
         p->queue[i] = p->queue[j];
         p->queue[j] = kept;
     }
-    n1 = collect(f, p->doc[a], p->table[a]);
-    add_words(f, (int32_t)n1, p->one);
-    n2 = collect(f, p->doc[b], p->table[b]);
-    add_words(f, (int32_t)n2, p->other);
-    for (int64_t i = 0; i < n_queue; i++) {
+    return n;
+}
+
+/* Move a table to another dish. */
+SKBNP_INLINE void move_table(Franchise *f, const Proposal *p, int32_t at, int32_t from,
+                             int32_t to)
+{
+    int32_t doc = p->doc[at], t = p->table[at], n;
+    const int32_t *words = words_of(f, p, doc, t, &n);
+    for (int32_t i = 0; i < n; i++) {
+        take_words(f, words[i], from, 1);
+        put_words(f, words[i], to, 1);
+    }
+    f->dish[f->begin[doc] + t] = to;
+    f->dish_tokens[from] -= n;
+    f->dish_tokens[to] += n;
+    remove_table(f, from);
+    add_table(f, to);
+}
+
+SKBNP_CLONES
+int skbnp_franchise_propose(Franchise *f, const Proposal *p, bitgen_t *rng,
+                            int32_t *stays, int32_t *comes)
+{
+    int64_t a = below(f->n_all_tables, rng), b = below(f->n_all_tables - 1, rng);
+    int64_t n_queue;
+    int32_t one, other, n;
+    const int32_t *words;
+    double u, m1 = 1.0, m2 = 1.0, n1, n2, log_forward = 0.0, whole = 0.0;
+    int is_split, is_rejected = 0;
+    b += b >= a; /* any two tables, in any order */
+    one = *stays = f->dish[f->begin[p->doc[a]] + p->table[a]];
+    other = *comes = f->dish[f->begin[p->doc[b]] + p->table[b]];
+    is_split = one == other;
+    u = fast_log(1.0 - rng->next_double(rng->state));
+    if (!is_split) {
+        /* The ratio of a merge is at most that of the joint probabilities. */
+        whole = log_split_of(f, one, other);
+        if (u >= -whole)
+            return SKBNP_REJECTED;
+    }
+    n_queue = fill_queue(p, a, b, one, other, rng);
+    words = words_of(f, p, p->doc[a], p->table[a], &n);
+    add_words(words, n, p->one);
+    n1 = n;
+    words = words_of(f, p, p->doc[b], p->table[b], &n);
+    add_words(words, n, p->other);
+    n2 = n;
+    for (int64_t i = 0; i < n_queue && !is_rejected; i++) {
         int32_t doc = p->doc[p->queue[i]], t = p->table[p->queue[i]];
-        int32_t n = collect(f, doc, t);
-        double odds = log_odds(f, p, n, n1, n2) + fast_log(m1 / m2);
-        double of_one = 1.0 / (1.0 + fast_exp(-odds));
+        double odds, of_one;
         int is_other;
+        words = words_of(f, p, doc, t, &n);
+        odds = log_odds(f, p, words, n, n1, n2) + fast_log(m1 / m2);
+        of_one = 1.0 / (1.0 + fast_exp(-odds));
         if (is_split)
             is_other = rng->next_double(rng->state) >= of_one;
         else
@@ -733,55 +803,35 @@ int skbnp_franchise_propose(Franchise *f, const Proposal *p, bitgen_t *rng,
         if (is_other)
             odds = -odds;
         log_forward -= odds < -36.0 ? -odds : fast_log(1.0 + fast_exp(-odds));
-        add_words(f, n, is_other ? p->other : p->one);
+        add_words(words, n, is_other ? p->other : p->one);
         *(is_other ? &n2 : &n1) += n;
         *(is_other ? &m2 : &m1) += 1.0;
         p->choice[i] = (int8_t)is_other;
-        if (!is_split && u >= log_forward - whole)
-            n_queue = i + 1; /* rejected already: it only falls */
+        /* Of a merge it only falls. */
+        is_rejected = !is_split && u >= log_forward - whole;
     }
     if (is_split) {
-        gains = 0.0;
+        double gains = 0.0;
         for (ptrdiff_t w = 0; w < f->n_words; w++)
             gains += word_gain(f->eta, p->one[w], p->other[w]);
-        *log_ratio = log_split(f, gains, m1, m2, n1, n2) - log_forward;
+        is_rejected = u >= log_split(f, gains, m1, m2, n1, n2) - log_forward;
     }
-    else
-        *log_ratio = log_forward - whole;
     memset(p->one, 0, (size_t)f->n_words * sizeof *p->one);
     memset(p->other, 0, (size_t)f->n_words * sizeof *p->other);
-    if (u >= *log_ratio)
+    if (is_rejected)
         return SKBNP_REJECTED;
     if (is_split) {
-        outcome = SKBNP_SPLIT;
-        other = *comes = take_place(f);
+        other = *comes = take_place(f, -1);
         f->dish_tokens[other] = 0;
-        p->queue[n_queue] = (int32_t)b;
-        p->choice[n_queue++] = 1;
+        for (int64_t i = 0; i < n_queue; i++)
+            if (p->choice[i])
+                move_table(f, p, p->queue[i], one, other);
+        move_table(f, p, (int32_t)b, one, other);
     }
-    else {
-        outcome = SKBNP_MERGED;
-        n_queue = 0;
+    else
         for (int64_t i = p->first[other]; i < p->first[other + 1]; i++)
-            p->queue[n_queue++] = (int32_t)i;
-    }
-    for (int64_t i = 0; i < n_queue; i++) {
-        int32_t doc = p->doc[p->queue[i]], t = p->table[p->queue[i]], n;
-        int32_t from = is_split ? one : other, to = is_split ? other : one;
-        if (is_split && !p->choice[i])
-            continue;
-        n = collect(f, doc, t);
-        for (int32_t w = 0; w < n; w++) {
-            take_words(f, f->order[w], from, 1);
-            put_words(f, f->order[w], to, 1);
-        }
-        f->dish[f->begin[doc] + t] = to;
-        f->dish_tokens[from] -= n;
-        f->dish_tokens[to] += n;
-        remove_table(f, from);
-        add_table(f, to);
-    }
+            move_table(f, p, (int32_t)i, other, one);
     note_dish(f, one);
     note_dish(f, other);
-    return outcome;
+    return is_split ? SKBNP_SPLIT : SKBNP_MERGED;
 }

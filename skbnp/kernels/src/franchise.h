@@ -61,12 +61,23 @@ typedef struct {
 ptrdiff_t skbnp_franchise_sweep(Franchise *f, ptrdiff_t doc, ptrdiff_t stop,
                                 int meal_part, bitgen_t *rng);
 
+/* Add what tokens at tables count for: entries of words, tokens and tables of dishes. */
+void skbnp_franchise_count(Franchise *f);
+
 /* Give dishes the places `renamed` says, and sort entries of words by count. */
 void skbnp_franchise_tidy(Franchise *f, const int32_t *renamed);
 
+/* Compute the rates of all dishes. */
+void skbnp_franchise_rate(Franchise *f);
+
+/* List the words of each document by table; table t begins at entry `first` of its place
+   among the tables of the document, and has `size` words. */
+void skbnp_franchise_group(const Franchise *f, int32_t *words, int32_t *first);
+
 /* What a proposal to split a dish or to merge two works with. */
 typedef struct {
-    const int32_t *doc, *table; /* (n_all_tables,) of all tables, dish by dish */
+    const int32_t *words, *begin; /* as `skbnp_franchise_group` says */
+    const int32_t *doc, *table;   /* (n_all_tables,) of all tables, dish by dish */
     const int64_t *first;       /* (n_served + 1,) limits of the dishes */
     int32_t *queue;             /* (n_all_tables,) */
     int8_t *choice;             /* (n_all_tables,) */
@@ -75,10 +86,9 @@ typedef struct {
 
 enum { SKBNP_REJECTED = 0, SKBNP_SPLIT = 1, SKBNP_MERGED = 2 };
 
-/* Propose to split or to merge the dishes of two random tables; puts the log of the
-   acceptance ratio (-inf: known to be rejected before all was computed), the dish that
-   stays and the other. There must be a free place. */
+/* Propose to split or to merge the dishes of two random tables; puts the dish that stays
+   and the other. There must be a free place. */
 int skbnp_franchise_propose(Franchise *f, const Proposal *proposal, bitgen_t *rng,
-                            double *log_ratio, int32_t *stays, int32_t *comes);
+                            int32_t *stays, int32_t *comes);
 
 #endif
