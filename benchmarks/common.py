@@ -130,8 +130,8 @@ class GibbsRun:
     def __init__(self, hdp, counts):
         begin = time.process_time()
         tokens, entropy = Tokens.from_counts(counts), draw_entropy(hdp.random_state)
-        start = hdp._starts(tokens, counts, entropy, False)[0]
-        self.chain = hdp._make_chain(tokens, entropy, start, number=0)
+        start = next(hdp._starts(tokens, counts, entropy, False))
+        self.chain = hdp._make_chain(tokens, entropy, hdp._burn_in(), start, number=0)
         self.seconds = time.process_time() - begin
 
     def step(self):

@@ -215,7 +215,7 @@ def time_proposal(chain, rng, n_calls=60, n_proposals=5):
         begin = time.process_time()
         moves = propose_moves(seating, n_proposals, rng)
         seconds += time.process_time() - begin
-        if moves.accepted:
+        if moves:
             seating.tidy()
             seating.restore(chain.state.tables)
     return seconds / (n_calls * n_proposals)

@@ -1,5 +1,6 @@
 """The sampler over tables and dishes against enumeration, which finds planted bugs."""
 
+import os
 from math import lgamma, log
 
 import numpy as np
@@ -26,8 +27,10 @@ KIND = np.array([KINDS[len(dishes), len(set(dishes))] for _, dishes in SEATINGS]
 #: Draws of a chain, and the total variation that seatings and kinds may have.
 #: Independent draws have 0.028 and 0.005 at the most (n states of equal probability:
 #: sqrt(n / (2 pi draws))); neighbours in a chain resemble each other.
-N_DRAWS, VARIATION, VARIATION_OF_KINDS = 100_000, 0.04, 0.015
-#: Bugs are looked for with fewer; the noise falls with the root.
+N_REFERENCE, VARIATION, VARIATION_OF_KINDS = 100_000, 0.04, 0.015
+#: Draws made; with fewer the noise grows with the root.
+N_DRAWS = int(os.environ.get("SKBNP_TEST_DRAWS", N_REFERENCE))
+#: Draws in which bugs are found.
 N_FEW = 6_000
 CONCENTRATIONS = [0.3, 1.3, 5.0]
 #: Document and corpus concentration, topic prior.
@@ -94,7 +97,7 @@ def check_frequencies(draw, n_draws, docs, *settings):
     """Raise unless draws have the frequencies that enumeration gives."""
     found = np.bincount([draw() for _ in range(n_draws)], minlength=len(SEATINGS))
     differences = found / n_draws - posterior(docs, *settings)
-    noise = (N_DRAWS / n_draws) ** 0.5
+    noise = (N_REFERENCE / n_draws) ** 0.5
     assert np.abs(differences).sum() / 2 < VARIATION * noise
     of_kinds = np.abs(np.bincount(KIND, differences)).sum() / 2
     assert of_kinds < VARIATION_OF_KINDS * noise

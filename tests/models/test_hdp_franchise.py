@@ -1,5 +1,6 @@
 """The franchise's joint probability, hyperparameters and samples; the Geweke test."""
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -221,7 +222,9 @@ def make_move(priors, *, split_merge, meal_part=MEAL_PART):
 
 LEARN = Priors(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
 FIXED = {c: (c, c, 0.4) for c in (0.3, 1.3, 5.0)}
-N_DRAWS = 4_000
+N_DRAWS = int(os.environ.get("SKBNP_TEST_DRAWS", 100_000)) // 1000 * 40
+#: Draws in which bugs are found.
+N_FEW = 2_000
 
 
 @pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
@@ -284,7 +287,7 @@ class ForgetsJacobian(Priors):
 def test_geweke_finds_each_planted_bug_of_hyperparameters(bug):
     wrong = bug(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
     with pytest.raises(AssertionError):
-        check_geweke(make_move(wrong, split_merge=False), N_DRAWS // 2, 0)
+        check_geweke(make_move(wrong, split_merge=False), N_FEW, 0)
 
 
 # -- probabilities ---------------------------------------------------------------------

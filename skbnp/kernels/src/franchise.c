@@ -10,6 +10,16 @@
 
 /* Dishes whose weights are computed side by side. */
 #define LANES 8
+/* Entries of a word that are summed in whole vectors. */
+#define MANY 48
+/* Tokens ahead whose entries are fetched. */
+#define AHEAD 4
+
+#if defined(__GNUC__)
+#define SKBNP_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define SKBNP_PREFETCH(address)
+#endif
 
 /* -- bookkeeping ------------------------------------------------------------------ */
 
@@ -227,11 +237,30 @@ SKBNP_INLINE int32_t pick_doc_dish(Franchise *f, const Document *d, double *x)
     return i < 0 ? -1 : f->doc_dishes[i];
 }
 
-/* Returns the dish that the token had, if that has ended, or -1. */
-SKBNP_INLINE int32_t stand_up(Franchise *f, Document *d, int64_t i)
+/* Where a token sat, and the rates of its dish before it stood up. */
+typedef struct {
+    int32_t table, dish; /* -1: nowhere */
+    int64_t entry;       /* -1: it was the last of its word */
+    float inverse, rate, doc_rate;
+    double rate_sum, doc_rate_sum;
+} Seat;
+
+SKBNP_INLINE void stand_up(Franchise *f, Document *d, int64_t i, Seat *seat)
 {
-    int32_t t = d->table[i], k = d->dish[t];
-    take_words(f, d->words[i], k, 1);
+    int32_t word = d->words[i], t = d->table[i], k = d->dish[t];
+    ptrdiff_t n = f->n_entries[word];
+    int64_t first = f->room[word];
+    seat->table = t;
+    seat->dish = k;
+    seat->entry = first + find(f->entry_dish + first, n, k);
+    seat->inverse = f->inverse[k];
+    seat->rate = f->rate[k];
+    seat->doc_rate = f->doc_rate[k];
+    seat->rate_sum = f->rate_sum;
+    seat->doc_rate_sum = d->rate_sum;
+    take_entry(f, word, seat->entry - first, 1);
+    if (f->n_entries[word] < n)
+        seat->entry = -1;
     f->dish_tokens[k]--;
     f->doc_tokens[k]--;
     if (--d->size[t] == 0) {
@@ -246,10 +275,29 @@ SKBNP_INLINE int32_t stand_up(Franchise *f, Document *d, int64_t i)
     }
     note_dish(f, k);
     note_doc_dish(f, d, k);
-    return f->dish_tables[k] == 0 ? k : -1;
 }
 
-SKBNP_INLINE void sit_down(Franchise *f, Document *d, int64_t i, int32_t t, int32_t k)
+/* Sit down where the token sat, with others. */
+SKBNP_INLINE void sit_again(Franchise *f, Document *d, int64_t i, const Seat *seat)
+{
+    int32_t k = seat->dish;
+    d->size[seat->table]++;
+    f->dish_tokens[k]++;
+    f->doc_tokens[k]++;
+    if (seat->entry < 0)
+        put_words(f, d->words[i], k, 1);
+    else
+        f->entry_count[seat->entry]++;
+    f->inverse[k] = seat->inverse;
+    f->rate[k] = seat->rate;
+    f->doc_rate[k] = seat->doc_rate;
+    f->rate_sum = seat->rate_sum;
+    d->rate_sum = seat->doc_rate_sum;
+}
+
+/* Sit down at table t, -1: a new one; `entry` is that of the dish, -1: to be found. */
+SKBNP_INLINE void sit_down(Franchise *f, Document *d, int64_t i, int32_t t, int32_t k,
+                           int64_t entry)
 {
     if (t < 0) {
         t = d->n_empty ? f->empty[--d->n_empty] : d->n_tables++;
@@ -263,9 +311,51 @@ SKBNP_INLINE void sit_down(Franchise *f, Document *d, int64_t i, int32_t t, int3
     d->size[t]++;
     f->dish_tokens[k]++;
     f->doc_tokens[k]++;
-    put_words(f, d->words[i], k, 1);
+    if (entry < 0)
+        put_words(f, d->words[i], k, 1);
+    else
+        f->entry_count[entry]++;
     note_dish(f, k);
     note_doc_dish(f, d, k);
+}
+
+/* Masses n_kw n_jk / (n_k + V eta) of the entries of a word; their sum, and that of
+   n_kw m_k / (n_k + V eta). Most words have few: four sums hide what an addition takes. */
+SKBNP_INLINE void weigh_entries(const Franchise *f, int64_t first, ptrdiff_t n,
+                                float *here, float *anywhere)
+{
+    const int32_t *dishes = f->entry_dish + first, *counts = f->entry_count + first;
+    const float *doc_rate = f->doc_rate, *rate = f->rate;
+    float *restrict masses = f->masses;
+    float h[4] = {0.0f}, a[4] = {0.0f};
+    ptrdiff_t e = 0;
+    if (n >= MANY) {
+        float sum = 0.0f, all = 0.0f;
+        SKBNP_PRAGMA(omp simd reduction(+ : sum, all))
+        for (ptrdiff_t i = 0; i < n; i++) {
+            masses[i] = (float)counts[i] * doc_rate[dishes[i]];
+            sum += masses[i];
+            all += (float)counts[i] * rate[dishes[i]];
+        }
+        *here = sum;
+        *anywhere = all;
+        return;
+    }
+    for (; e + 4 <= n; e += 4)
+        for (int l = 0; l < 4; l++) {
+            float count = (float)counts[e + l];
+            masses[e + l] = count * doc_rate[dishes[e + l]];
+            h[l] += masses[e + l];
+            a[l] += count * rate[dishes[e + l]];
+        }
+    for (int l = 0; e < n; e++, l++) {
+        float count = (float)counts[e];
+        masses[e] = count * doc_rate[dishes[e]];
+        h[l] += masses[e];
+        a[l] += count * rate[dishes[e]];
+    }
+    *here = (h[0] + h[1]) + (h[2] + h[3]);
+    *anywhere = (a[0] + a[1]) + (a[2] + a[3]);
 }
 
 /* Draw the table of each token. Masses: n_jk (n_kw + eta) / (n_k + V eta) for the tables
@@ -276,22 +366,21 @@ SKBNP_INLINE void sweep_tokens(Franchise *f, ptrdiff_t doc, bitgen_t *rng)
     double base = f->corpus_concentration / (double)f->n_words;
     open_document(f, d, doc);
     for (int64_t i = 0; i < d->n_tokens; i++) {
-        int32_t word = d->words[i], ended = -1, k, t = -1;
-        int64_t first = f->room[word];
-        const int32_t *dishes = f->entry_dish + first, *counts = f->entry_count + first;
-        float here = 0.0f, anywhere = 0.0f;
+        int32_t word = d->words[i], k, t = -1;
+        int64_t first = f->room[word], entry = -1;
+        float here, anywhere;
         double old, fresh, per_table, x;
         ptrdiff_t n;
-        if (d->table[i] >= 0)
-            ended = stand_up(f, d, i);
-        n = f->n_entries[word];
-        SKBNP_PRAGMA(omp simd reduction(+ : here, anywhere))
-        for (ptrdiff_t e = 0; e < n; e++) {
-            float count = (float)counts[e], mass = count * f->doc_rate[dishes[e]];
-            f->masses[e] = mass;
-            here += mass;
-            anywhere += count * f->rate[dishes[e]];
+        Seat seat = {.table = -1, .dish = -1};
+        if (i + AHEAD < d->n_tokens) {
+            int64_t next = f->room[d->words[i + AHEAD]];
+            SKBNP_PREFETCH(f->entry_dish + next);
+            SKBNP_PREFETCH(f->entry_count + next);
         }
+        if (d->table[i] >= 0)
+            stand_up(f, d, i, &seat);
+        n = f->n_entries[word];
+        weigh_entries(f, first, n, &here, &anywhere);
         old = (double)here + f->eta * d->rate_sum;
         fresh = (double)anywhere + f->eta * f->rate_sum + base;
         per_table =
@@ -299,7 +388,8 @@ SKBNP_INLINE void sweep_tokens(Franchise *f, ptrdiff_t doc, bitgen_t *rng)
         x = rng->next_double(rng->state) * (old + per_table * fresh);
         k = -1;
         if (x < (double)here) {
-            k = dishes[pick(f->masses, n, &x)];
+            entry = first + pick(f->masses, n, &x);
+            k = f->entry_dish[entry];
             t = pick_table(f, d, k, x);
         }
         else if (x < old) {
@@ -310,9 +400,15 @@ SKBNP_INLINE void sweep_tokens(Franchise *f, ptrdiff_t doc, bitgen_t *rng)
         }
         else
             k = pick_dish(f, word, (x - old) / per_table, (double)anywhere);
+        if (t >= 0 && t == seat.table) {
+            sit_again(f, d, i, &seat);
+            continue;
+        }
         if (k < 0)
-            k = take_place(f, ended);
-        sit_down(f, d, i, t, k);
+            k = take_place(f, seat.dish >= 0 && f->dish_tables[seat.dish] == 0
+                                  ? seat.dish
+                                  : -1);
+        sit_down(f, d, i, t, k, entry);
     }
     f->n_tables[doc] = d->n_tables;
     close_document(f, d);
