@@ -27,6 +27,7 @@ PUBLIC = {
         "LineageDisplay",
         "TopicTermsDisplay",
         "TopicTraceDisplay",
+        "TopicTreeDisplay",
         "summary",
         "top_documents",
         "top_terms",
@@ -70,7 +71,15 @@ def test_estimator_parameters_after_the_first_are_keyword_only():
 
 
 def test_importing_needs_no_optional_library():
-    blocked = ["matplotlib", "pandas", "polars", "rich", "distributed", "Cython"]
+    blocked = [
+        "matplotlib",
+        "networkx",
+        "pandas",
+        "polars",
+        "rich",
+        "distributed",
+        "Cython",
+    ]
     code = (
         "import sys\n"
         f"for name in {blocked}: sys.modules[name] = None\n"

@@ -5,6 +5,7 @@ from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms
+from skbnp.inspection._trees import TopicTreeDisplay
 
 __all__ = [
     "ComponentsPosteriorDisplay",
@@ -12,6 +13,7 @@ __all__ = [
     "LineageDisplay",
     "TopicTermsDisplay",
     "TopicTraceDisplay",
+    "TopicTreeDisplay",
     "summary",
     "top_documents",
     "top_terms",

@@ -1,0 +1,316 @@
+"""A tree of topics as a figure."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, _pyplot
+from skbnp.inspection._lineage import extent, widths
+from skbnp.inspection._terms import POSITIVE, column_names, fitted, fitted_model
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import Interval, validate_params
+
+#: Inches that a figure of ours does not exceed, where that can be.
+PAGE = (10.0, 8.0)
+#: In sizes of the type: a line, between texts of a level, from node to text, from text
+#: to the next level, the widest and the least node, height and width of the key.
+LEADING, APART, PAD, GAP = 1.25, 0.6, 0.35, 3.2
+DISC, DOT, KEY, KEY_WIDTH = 1.7, 0.3, 2.5, 18.0
+#: How often type is made smaller until it fits given axes.
+SHRINKS = 4
+DRAWN = {
+    "min_weight": [Interval(Real, 0, None, closed="left")],
+    "max_depth": [Interval(Integral, 0, None, closed="left"), None],
+}
+
+
+class TopicTreeDisplay:
+    """A tree of topics: what each node is about, and how much it weighs.
+
+    Best made with :meth:`from_estimator`. The root is on the left. The area of a node
+    is its weight, dots of the least size apart; beside it stand its row and its terms,
+    most probable first. A number in brackets counts nodes below that are left out.
+
+    Parameters
+    ----------
+    tree : TreeView
+        The tree, as `tree_` of an estimator.
+    terms : list of list of str
+        Terms of each node.
+
+    Attributes
+    ----------
+    nodes_ : ndarray of int of shape (n_drawn,)
+        Rows of the nodes drawn.
+    texts_ : list of matplotlib Annotation
+        What stands beside each of them.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    top_terms : The terms as lists, which `tree_.to_text` takes too.
+    TopicTermsDisplay : Topics without their tree.
+
+    Notes
+    -----
+    The layout is that of :func:`sklearn.tree.plot_tree`, on its side.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp.inspection import TopicTreeDisplay
+    >>> from skbnp.trees import TreeView
+    >>> tree = TreeView([-1, 0, 0], [1.0, 0.75, 0.25])
+    >>> terms = [["the", "of"], ["sun", "sea"], ["oil", "gas"]]
+    >>> display = TopicTreeDisplay(tree=tree, terms=terms).plot()
+    >>> [text.get_text() for text in display.texts_]
+    ['0: the, of', '1: sun, sea', '2: oil, gas']
+    >>> plt.show()
+    """
+
+    def __init__(self, *, tree, terms):
+        self.tree = tree
+        self.terms = terms
+
+    @classmethod
+    @validate_params(
+        {"n_terms": [POSITIVE]} | DRAWN, prefer_skip_nested_validation=False
+    )
+    def from_estimator(
+        cls,
+        estimator,
+        feature_names=None,
+        *,
+        n_terms=5,
+        min_weight=0.0,
+        max_depth=None,
+        ax=None,
+    ):
+        """Draw the tree of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            Anything with `tree_` and `topic_word_distr_` or `components_`.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
+        n_terms : int, default=5
+            Terms of each node.
+        min_weight : float, default=0.0
+            Least weight of a node that is drawn; nodes above it are too.
+        max_depth : int, default=None
+            Largest depth of a node that is drawn, 0 at the root. `None` has no limit.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; type shrinks where they are too small for it. `None` makes
+            a figure of fitting size.
+
+        Returns
+        -------
+        display : TopicTreeDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the tree is drawn deeper than 200 levels.
+        """
+        tree = fitted(estimator, "tree_")
+        topics = getattr(fitted_model(estimator), "topic_word_distr_", None)
+        if topics is None:
+            topics = fitted(estimator, "components_")
+        names = column_names(estimator, topics.shape[1], feature_names)
+        terms = [list(names[largest(topic, n_terms)]) for topic in topics]
+        return cls(tree=tree, terms=terms).plot(
+            ax, min_weight=min_weight, max_depth=max_depth
+        )
+
+    @validate_params(DRAWN, prefer_skip_nested_validation=False)
+    def plot(self, ax=None, *, min_weight=0.0, max_depth=None):
+        """Draw the tree.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in; type shrinks where they are too small for it. `None` makes
+            a figure of fitting size.
+        min_weight : float, default=0.0
+            Least weight of a node that is drawn; nodes above it are too.
+        max_depth : int, default=None
+            Largest depth of a node that is drawn, 0 at the root. `None` has no limit.
+
+        Returns
+        -------
+        display : TopicTreeDisplay
+            This object.
+        """
+        plt = _pyplot()
+        self.nodes_, n_hidden = self.tree.select(min_weight, max_depth)
+        depth = self.tree.depth[self.nodes_]
+        # Loads scikit-learn's trees, which nothing else needs.
+        from skbnp.utils.layout import DEEPEST, tidy
+
+        if depth.max() > DEEPEST:
+            raise ValueError(f"max_depth must be at most {DEEPEST} to draw this tree.")
+        parent = np.searchsorted(self.nodes_, self.tree.parent[self.nodes_])
+        height = tidy(parent)
+
+        def planned(n_lines, size=FONT):
+            texts = [
+                f"{i}: {broken(self.terms[i], n_lines)}" + (f" (+{n})" if n else "")
+                for i, n in zip(self.nodes_, n_hidden, strict=True)
+            ]
+            width = np.array(widths(self.ax_, texts, size)[1:])
+            return Plan.of(texts, n_lines, width, depth, height, size)
+
+        if ax is None:
+            _, self.ax_ = plt.subplots()
+            plan = self._choose(planned, 72 * np.array(PAGE))
+            self._size_figure(plan.extent / 72)
+        else:
+            self.ax_ = ax
+            ax.figure.draw_without_rendering()  # a layout may move the axes
+            plan = self._choose(planned, extent(ax))
+            for _ in range(SHRINKS):  # small type is wider than it should be
+                if (plan.extent <= extent(ax)).all():
+                    break
+                size = plan.size * min(extent(ax) / plan.extent)
+                plan = planned(plan.n_lines, size)
+        self.figure_ = self.ax_.figure
+        self._draw(plan, parent, depth)
+        return self
+
+    def _choose(self, planned, room):
+        """Break terms into the fewest lines that fit the room, or fit it best."""
+        most = max(len(self.terms[i]) for i in self.nodes_)
+        plans = [planned(n_lines) for n_lines in range(1, most + 1)]
+        return min(plans, key=lambda plan: max(1.0, *(plan.extent / room)))
+
+    def _size_figure(self, inside):
+        """Make a figure of ours as large as its tree, in inches."""
+        whole = inside + 2 * MARGIN
+        self.figure_ = self.ax_.figure
+        self.figure_.set_size_inches(whole)
+        self.ax_.set_position([*(MARGIN / whole), *(inside / whole)])
+
+    def _draw(self, plan, parent, depth):
+        from matplotlib.collections import PathCollection
+        from matplotlib.path import Path
+
+        ax, size = self.ax_, plan.size
+        ax.set_axis_off()
+        ax.set_xlim(0.0, plan.extent[0])
+        ax.set_ylim(plan.extent[1], 0.0)  # the first child on top
+        at = np.column_stack([plan.left[depth] + DISC * size / 2, plan.y])
+        # From the end of a text along its level, then to the children.
+        stem, bend = [Path.MOVETO, Path.LINETO], [Path.MOVETO, *3 * [Path.CURVE4]]
+        paths = []
+        for i in np.unique(parent[1:]):
+            (x, y), end = at[i], plan.right[depth[i]]
+            paths.append(Path([(x + plan.width[i], y), (end, y)], stem))
+            for to_x, to_y in at[1:][parent[1:] == i]:
+                half = (end + to_x) / 2
+                points = [(end, y), (half, y), (half, to_y), (to_x, to_y)]
+                paths.append(Path(points, bend))
+        grey = {
+            "facecolor": "none",
+            "edgecolor": "0.75",
+            "lw": size / FONT,
+            "zorder": 1,
+        }
+        ax.add_collection(PathCollection(paths, snap=False, **grey))
+        weight = self.tree.weight[self.nodes_]
+        top = weight.max() if weight.max() > 0.0 else 1.0
+
+        def area(weight):  # of a disc's box
+            return np.maximum(DISC**2 * weight / top, DOT**2) * size**2
+
+        ax.scatter(*at.T, s=area(weight), color=BLUE, linewidth=0, zorder=2)
+        shift = (DISC / 2 + PAD) * size
+        self.texts_ = [
+            ax.annotate(
+                text,
+                place,
+                xytext=(shift, 0.0),
+                textcoords="offset points",
+                va="center",
+                size=size,
+                linespacing=LEADING,
+                parse_math=False,  # a dollar sign is a dollar sign
+                annotation_clip=False,
+                zorder=3,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.1 * size},
+            )
+            for text, place in zip(plan.texts, at, strict=True)
+        ]
+        self._draw_key(top, area, size)
+
+    def _draw_key(self, top, area, size):
+        """Tell what area stands for which weight."""
+        from matplotlib.lines import Line2D
+
+        handles = [
+            Line2D(
+                [],
+                [],
+                ls="",
+                marker="o",
+                markeredgewidth=0,
+                color=BLUE,
+                markersize=np.sqrt(area(weight)),
+                label=f"{100 * weight:.3g} %",
+            )
+            for weight in 10.0 ** np.floor(np.log10(top)) * np.array([1.0, 0.1, 0.01])
+        ]
+        self.ax_.legend(
+            handles=handles,
+            loc="upper left",
+            bbox_to_anchor=(0.0, 1.0),
+            borderaxespad=0.0,
+            borderpad=0.0,
+            handletextpad=0.1,
+            columnspacing=1.0,
+            ncols=len(handles),
+            frameon=False,
+            fontsize=size,
+            labelcolor=GREY,
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where everything stands, in points."""
+
+    texts: list[str]  # (n_drawn,)
+    n_lines: int
+    width: NDArray[np.float64]  # (n_drawn,) from the middle of a node to its text's end
+    left: NDArray[np.float64]  # (n_levels,) where the widest nodes begin
+    right: NDArray[np.float64]  # (n_levels,) where the longest texts end
+    y: NDArray[np.float64]  # (n_drawn,) downwards
+    extent: NDArray[np.float64]  # width and height
+    size: float  # of the type
+
+    @classmethod
+    def of(cls, texts, n_lines, width, depth, height, size):
+        """Give each level the room of its longest text."""
+        width = width + (DISC / 2 + PAD) * size
+        room = np.zeros(depth.max() + 1)
+        np.maximum.at(room, depth, width + DISC * size / 2)
+        right = np.cumsum(room + GAP * size) - GAP * size
+        pitch = max(n_lines * LEADING + APART, DISC) * size
+        y = KEY * size + (height + 0.5) * pitch
+        extent = np.array([max(right[-1], KEY_WIDTH * size), y.max() + pitch / 2])
+        return cls(texts, n_lines, width, right - room, right, y, extent, size)
+
+
+def broken(terms, n_lines):
+    """Join terms in so many lines, or fewer."""
+    each = -(-len(terms) // n_lines)
+    lines = [terms[first : first + each] for first in range(0, len(terms), each)]
+    return ",\n".join(", ".join(line) for line in lines)

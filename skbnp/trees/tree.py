@@ -1,0 +1,370 @@
+"""Ordered trees that never change: ids and depths of the nodes, depth first.
+
+In this order the depths alone tell the tree, a subtree is a slice, and an edit is a
+splice: there is no place for orphans or cycles, and no need for recursion.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skbnp.trees.order import Ints, by_level, depth_first, depths, read_only
+
+__all__ = ["Tree"]
+
+
+class Tree:
+    """A tree whose siblings have an order; edits return another tree.
+
+    Arrays have an entry for each node, parents before children and siblings in order,
+    and speak of *positions* in this order. Methods that take nodes, edits above all,
+    speak of *ids*: positions move, an id is given once and never returns.
+
+    Parameters
+    ----------
+    ids : array-like of int of shape (n_nodes,), default=(0,)
+        Names of the nodes, depth first.
+    depth : array-like of int of shape (n_nodes,), default=(0,)
+        Edges between the root and each node.
+    next_id : int, default=None
+        Name of the next node that is added; `None` is one above all `ids`.
+
+    Raises
+    ------
+    ValueError
+        If this is not a tree, or an id is not below `next_id`. Methods raise it for
+        nodes that are not in the tree.
+
+    Notes
+    -----
+    Nothing is padded: an edit copies two arrays, 0.1 ms for 10,000 nodes, and what was
+    read from a tree stays true of it. A copy for a trial costs nothing. Sums along the
+    tree go level by level.
+
+    Examples
+    --------
+    >>> from skbnp.trees import Tree
+    >>> tree = Tree().add(0).add(0).add(1, depth=3)  # 0 above 1, 2; 1 - 3 - 4
+    >>> tree.ids
+    array([0, 1, 3, 4, 2])
+    >>> tree.depth
+    array([0, 1, 2, 3, 1])
+    >>> tree.parent
+    array([-1,  0,  1,  2,  0])
+    >>> tree.merge(1, 2).path_to(4)
+    array([0, 2, 3, 4])
+    >>> tree.remove(4, upwards=True).ids
+    array([0, 2])
+    """
+
+    ids: Ints
+    depth: Ints
+    next_id: int
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        ids: ArrayLike = (0,),
+        depth: ArrayLike = (0,),
+        next_id: int | None = None,
+    ) -> None:
+        self.ids, self.depth = read_only(ids), read_only(depth)
+        self.next_id = int(self.ids.max(initial=-1)) + 1 if next_id is None else next_id
+        self.check()
+
+    @classmethod
+    def from_parents(
+        cls, parent: ArrayLike, ids: ArrayLike | None = None, next_id: int | None = None
+    ) -> "Tree":
+        """Build a tree from the place of each node's parent, -1 at the root.
+
+        The list may have any order; siblings keep it. `ids` are by default the places,
+        those of the tree tell where each node has gone.
+        """
+        above = read_only(parent)
+        names = read_only(np.arange(len(above)) if ids is None else ids)
+        if len(names) != len(above):
+            raise ValueError(f"{len(above)} nodes have {len(names)} ids.")
+        depth = depths(above)
+        order = depth_first(above, depth, np.zeros(len(above)))
+        return cls(names[order], depth[order], next_id)
+
+    def _edited(self, ids: Ints, depth: Ints, next_id: int | None = None) -> "Tree":
+        """Return the tree after an edit, which leaves nothing to check."""
+        tree = Tree.__new__(Tree)
+        tree.ids, tree.depth = ids, depth
+        tree.next_id = self.next_id if next_id is None else next_id
+        ids.setflags(write=False)
+        depth.setflags(write=False)
+        return tree
+
+    def check(self) -> None:
+        """Raise ValueError if the arrays do not tell a tree; the message says where."""
+        ids, depth = self.ids, self.depth
+        if len(ids) != len(depth):
+            raise ValueError(f"{len(ids)} ids do not go with {len(depth)} depths.")
+        if len(ids) == 0 or depth[0] != 0:
+            raise ValueError("The first node must be the root, at depth 0.")
+        wrong = (depth[1:] < 1) | (depth[1:] > depth[:-1] + 1)
+        if wrong.any():
+            place = int(np.argmax(wrong)) + 1
+            raise ValueError(
+                f"Node {ids[place]} at depth {depth[place]} has no parent: it comes "
+                f"after depth {depth[place - 1]}."
+            )
+        if len(np.unique(ids)) < len(ids):
+            raise ValueError("Two nodes have one id.")
+        if ids.min() < 0 or ids.max() >= self.next_id:
+            raise ValueError(
+                f"ids must be in [0, {self.next_id}), got {ids.min()} to {ids.max()}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, node: object) -> bool:
+        return bool((self.ids == node).any())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tree):
+            return NotImplemented
+        return (
+            np.array_equal(self.ids, other.ids)
+            and np.array_equal(self.depth, other.depth)
+            and self.next_id == other.next_id
+        )
+
+    def __repr__(self) -> str:
+        return f"Tree(n_nodes={len(self)}, max_depth={self.max_depth})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tree, (self.ids, self.depth, self.next_id)
+
+    # Arrays, by position --------------------------------------------------------------
+
+    @property
+    def max_depth(self) -> int:
+        """Depth of the deepest node."""
+        return int(self.depth.max())
+
+    @cached_property
+    def parent(self) -> Ints:
+        """Position of each node's parent, -1 at the root."""
+        # Nodes by depth, then position: the last before, one level up.
+        n, place = len(self), np.arange(len(self))
+        keys = np.sort(self.depth * n + place)
+        above = np.searchsorted(keys, (self.depth - 1) * n + place) - 1
+        parent = keys[above] % n
+        parent[0] = -1
+        return read_only(parent)
+
+    @cached_property
+    def rank(self) -> Ints:
+        """How many siblings come before each node."""
+        by_parent = np.argsort(self.parent, kind="stable")
+        above = self.parent[by_parent]
+        rank = np.empty(len(self), dtype=np.intp)
+        rank[by_parent] = np.arange(len(self)) - np.searchsorted(above, above)
+        return read_only(rank)
+
+    @cached_property
+    def size(self) -> Ints:
+        """Number of nodes from each node down, itself included."""
+        return read_only(self.accumulate(np.ones(len(self), dtype=np.intp)))
+
+    @cached_property
+    def leaves(self) -> Ints:
+        """Positions of the nodes without children."""
+        return read_only(np.flatnonzero(np.diff(self.depth, append=0) <= 0))
+
+    @cached_property
+    def levels(self) -> list[Ints]:
+        """Positions of the nodes of each depth, in order."""
+        return [read_only(rows) for rows in by_level(self.depth)]
+
+    def paths(self, nodes: ArrayLike | None = None) -> Ints:
+        """List the positions from the root to each node: (n, max_depth + 1).
+
+        `nodes` are positions, for example `leaves`; by default all. A path has its node
+        of depth l in column l and -1 behind its end.
+        """
+        at = np.arange(len(self)) if nodes is None else np.array(nodes, dtype=np.intp)
+        paths = np.full((len(at), self.max_depth + 1), -1, dtype=np.intp)
+        for depth in range(self.max_depth, -1, -1):
+            here = self.depth[at] == depth
+            paths[here, depth] = at[here]
+            at[here] = self.parent[at[here]]
+        return paths
+
+    def accumulate(self, values: ArrayLike) -> NDArray:
+        """Sum values (n_nodes, ...) up: what each node and all below it have."""
+        totals = self._own(values)
+        for rows in self.levels[:0:-1]:
+            # Siblings stand side by side in a level.
+            parent = self.parent[rows]
+            first = np.flatnonzero(np.diff(parent, prepend=-1))
+            totals[parent[first]] += np.add.reduceat(totals[rows], first, axis=0)
+        return totals
+
+    def distribute(self, values: ArrayLike) -> NDArray:
+        """Sum values (n_nodes, ...) down: what the path to each node has."""
+        totals = self._own(values)
+        for rows in self.levels[1:]:
+            totals[rows] += totals[self.parent[rows]]
+        return totals
+
+    def positions(self, ids: ArrayLike) -> Ints:
+        """Find nodes, in an array of any shape."""
+        ids = np.asarray(ids, dtype=np.intp)
+        place = np.searchsorted(self.ids, ids, sorter=self._by_id)
+        found = self._by_id[place.clip(max=len(self) - 1)]
+        if (missing := self.ids[found] != ids).any():
+            raise ValueError(f"The tree has no node {ids[missing].tolist()}.")
+        return found
+
+    # Single nodes, by id --------------------------------------------------------------
+
+    def parent_of(self, node: int) -> int | None:
+        """Name the parent of a node; the root has none."""
+        place = self._position(node)
+        return None if place == 0 else int(self.ids[self.parent[place]])
+
+    def children_of(self, node: int) -> Ints:
+        """Name the children of a node, in order."""
+        return self.ids[self.parent == self._position(node)]
+
+    def depth_of(self, node: int) -> int:
+        """Count the edges between the root and a node."""
+        return int(self.depth[self._position(node)])
+
+    def path_to(self, node: int) -> Ints:
+        """Name the nodes from the root to a node, both included."""
+        place = self._position(node)
+        return self.ids[self.paths([place])[0, : self.depth[place] + 1]]
+
+    def subtree_of(self, node: int) -> Ints:
+        """Name a node and all below it, depth first."""
+        place = self._position(node)
+        return self.ids[place : self._end(place)]
+
+    def is_ancestor(self, node: int, other: int) -> bool:
+        """Tell whether `node` is above `other`; none is above itself."""
+        place = self._position(node)
+        return place < self._position(other) < self._end(place)
+
+    # Edits, by id ---------------------------------------------------------------------
+
+    def add(
+        self, parent: int, *, depth: int | None = None, first_id: int | None = None
+    ) -> "Tree":
+        """Add a child behind its siblings, or a chain of nodes down to `depth`.
+
+        They are called `next_id` and the numbers that follow, or start at `first_id`,
+        which has not been used before.
+        """
+        place = self._position(parent)
+        top = int(self.depth[place]) + 1
+        below = np.arange(top, top + 1 if depth is None else depth + 1)
+        first = self.next_id if first_id is None else first_id
+        if len(below) == 0:
+            raise ValueError(
+                f"depth must be >= {top} below node {parent}, got {depth}."
+            )
+        if first < self.next_id:
+            raise ValueError(f"first_id must be >= {self.next_id}, got {first}.")
+        end = self._end(place)
+        return self._edited(
+            np.insert(self.ids, end, first + np.arange(len(below))),
+            np.insert(self.depth, end, below),
+            first + len(below),
+        )
+
+    def remove(self, node: int, *, upwards: bool = False) -> "Tree":
+        """Remove a node and all below it, not the root.
+
+        With `upwards` also those above it that would lose their last child.
+        """
+        place = self._movable(node)
+        end = self._end(place)
+        if upwards:
+            # An only child comes right after its parent and ends with it.
+            after = self.depth[end] if end < len(self) else 0
+            while place > 1 and after <= self.depth[place - 1] < self.depth[place]:
+                place -= 1
+        gone = slice(place, end)
+        return self._edited(np.delete(self.ids, gone), np.delete(self.depth, gone))
+
+    def merge(self, source: int, target: int) -> "Tree":
+        """End a node; its children go to a sibling or its parent, behind those there.
+
+        The target keeps its place.
+        """
+        place, into = self._movable(source), self._position(target)
+        above = self.parent[place]
+        if into == place or above not in (into, self.parent[into]):
+            raise ValueError(
+                f"Node {source} cannot merge into {target}, no sibling or parent of it."
+            )
+        return self._graft(place, into, skip=1)
+
+    def move(self, node: int, parent: int) -> "Tree":
+        """Put a node with all below it below another, behind the children there."""
+        place, below = self._movable(node), self._position(parent)
+        if place <= below < self._end(place):
+            raise ValueError(f"Node {node} cannot move below {parent}, a part of it.")
+        return self._graft(place, below, skip=0)
+
+    def sort_siblings(self, key: ArrayLike) -> "Tree":
+        """Put siblings in the order of a key (n_nodes,), by position.
+
+        The smallest comes first; equal ones keep their order.
+        """
+        key = np.asarray(key)
+        if key.shape != self.ids.shape:
+            raise ValueError(
+                f"key must have {len(self)} values, got shape {key.shape}."
+            )
+        order = depth_first(self.parent, self.depth, key)
+        return self._edited(self.ids[order], self.depth[order])
+
+    def _graft(self, place: int, parent: int, skip: int) -> "Tree":
+        """Move a subtree, without `skip` nodes at its top, below another node."""
+        end, at = self._end(place), self._end(parent)
+        moved = np.arange(place + skip, end)
+        depth = self.depth.copy()
+        depth[moved] += depth[parent] + 1 - depth[place] - skip
+        order = np.arange(len(self))
+        if at >= end:
+            order = np.concatenate([order[:place], order[end:at], moved, order[at:]])
+        else:
+            order = np.concatenate([order[:at], moved, order[at:place], order[end:]])
+        return self._edited(self.ids[order], depth[order])
+
+    def _position(self, node: int) -> int:
+        found = np.flatnonzero(self.ids == node)
+        if len(found) == 0:
+            raise ValueError(f"The tree has no node {node}.")
+        return int(found[0])
+
+    def _movable(self, node: int) -> int:
+        place = self._position(node)
+        if place == 0:
+            raise ValueError(f"Node {node} is the root and stays.")
+        return place
+
+    def _end(self, place: int) -> int:
+        """Position behind the last node below."""
+        after = self.depth[place + 1 :] <= self.depth[place]
+        return place + 1 + int(after.argmax()) if after.any() else len(self)
+
+    @cached_property
+    def _by_id(self) -> Ints:
+        return np.argsort(self.ids)
+
+    def _own(self, values: ArrayLike) -> NDArray:
+        values = np.asarray(values)
+        if values.shape[:1] != self.ids.shape:
+            raise ValueError(f"{len(self)} nodes have values of shape {values.shape}.")
+        return np.add(values, 0)  # a copy; truth values become numbers

@@ -1,0 +1,342 @@
+"""The fitted tree as users read it."""
+
+from collections.abc import Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skbnp.trees.order import read_only
+
+if TYPE_CHECKING:
+    from networkx import DiGraph
+    from pandas import DataFrame
+
+__all__ = ["TreeView"]
+
+Labels = Sequence[str] | Sequence[Sequence[str]]
+
+
+class TreeView:
+    """A fitted tree, to be read: arrays cannot be written to.
+
+    Node i is row i of the arrays and of the model's `components_`. Row 0 is the root,
+    parents stand before their children, siblings in the order of the model.
+
+    Parameters
+    ----------
+    parent : array-like of int of shape (n_nodes,)
+        Row of each node's parent, -1 at the root.
+    weight : array-like of float of shape (n_nodes,)
+        How much goes through or to each node: see the model.
+    ids : array-like of int of shape (n_nodes,), default=None
+        Names of the nodes, which keep them when rows move. `None` is the rows.
+
+    Attributes
+    ----------
+    parent, weight, ids : ndarray of shape (n_nodes,)
+        As given.
+    depth : ndarray of int of shape (n_nodes,)
+        Edges between the root and each node.
+    leaves : ndarray of int of shape (n_leaves,)
+        Rows of the nodes without children.
+    n_nodes, max_depth : int
+        Number of nodes, and depth of the deepest.
+
+    Examples
+    --------
+    >>> from skbnp.trees import TreeView
+    >>> tree = TreeView([-1, 0, 1, 0], [1.0, 0.625, 0.5, 0.25])
+    >>> tree
+    TreeView(n_nodes=4, n_leaves=2, max_depth=2)
+    >>> tree.path(2)
+    array([0, 1, 2])
+    >>> print(tree.to_text(["the, of", "sun, sea", "sand, sun", "oil, gas"]))
+    0 (100.0 %) the, of
+    |--- 1 (62.5 %) sun, sea
+    |   |--- 2 (50.0 %) sand, sun
+    |--- 3 (25.0 %) oil, gas
+    """
+
+    def __init__(
+        self, parent: ArrayLike, weight: ArrayLike, ids: ArrayLike | None = None
+    ) -> None:
+        self.parent = read_only(parent)
+        self.weight = np.array(weight, dtype=np.float64)
+        self.weight.setflags(write=False)
+        n = len(self.parent)
+        self.ids = read_only(np.arange(n) if ids is None else ids)
+        shapes = {self.parent.shape, self.weight.shape, self.ids.shape}
+        if n == 0 or shapes != {(n,)}:
+            raise ValueError("parent, weight and ids must have a value for each node.")
+        above = self.parent[1:]
+        if self.parent[0] != -1 or not ((0 <= above) & (above < np.arange(1, n))).all():
+            raise ValueError(
+                "parent must be -1 at row 0, the root, and elsewhere a row before."
+            )
+        depth = np.zeros(n, dtype=np.intp)
+        for i in range(1, n):
+            depth[i] = depth[self.parent[i]] + 1
+        self.depth = read_only(depth)
+        is_leaf = np.bincount(above, minlength=n) == 0
+        self.leaves = read_only(np.flatnonzero(is_leaf))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.parent)
+
+    @property
+    def max_depth(self) -> int:
+        """Depth of the deepest node."""
+        return int(self.depth.max())
+
+    def children(self, node: int) -> NDArray[np.intp]:
+        """List the children of a node.
+
+        Parameters
+        ----------
+        node : int
+            Row of the node.
+
+        Returns
+        -------
+        children : ndarray of int
+            Their rows, in order.
+        """
+        return np.flatnonzero(self.parent == self._row(node))
+
+    def path(self, node: int) -> NDArray[np.intp]:
+        """List the nodes from the root to a node, both included.
+
+        Parameters
+        ----------
+        node : int
+            Row of the node.
+
+        Returns
+        -------
+        path : ndarray of int of shape (depth + 1,)
+            Their rows.
+        """
+        path = np.empty(self.depth[self._row(node)] + 1, dtype=np.intp)
+        for depth in range(len(path) - 1, -1, -1):
+            path[depth], node = node, int(self.parent[node])
+        return path
+
+    def select(
+        self, min_weight: float = 0.0, max_depth: int | None = None
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Choose nodes to look at, and all nodes above them.
+
+        Parameters
+        ----------
+        min_weight : float, default=0.0
+            Least weight of a node.
+        max_depth : int, default=None
+            Largest depth; `None` has no limit.
+
+        Returns
+        -------
+        nodes : ndarray of int of shape (n_chosen,)
+            Their rows in order, at least the root.
+        n_hidden : ndarray of int of shape (n_chosen,)
+            How many nodes right below each, with all below them, are left out.
+        """
+        chosen = self.weight >= min_weight
+        if max_depth is not None:
+            chosen &= self.depth <= max_depth
+        chosen[0] = True
+        hidden = np.zeros(self.n_nodes, dtype=np.intp)
+        for i in range(self.n_nodes - 1, 0, -1):
+            if chosen[i]:
+                chosen[self.parent[i]] = True
+            else:
+                hidden[self.parent[i]] += 1 + hidden[i]
+        return np.flatnonzero(chosen), hidden[chosen]
+
+    def to_text(
+        self,
+        labels: Labels | None = None,
+        *,
+        min_weight: float = 0.0,
+        max_depth: int | None = None,
+        decimals: int = 1,
+    ) -> str:
+        """Write the tree, a line for each node.
+
+        Parameters
+        ----------
+        labels : sequence of str or of lists of str, default=None
+            What to write at each node, for example what
+            :func:`skbnp.inspection.top_terms` returns.
+        min_weight : float, default=0.0
+            Least weight of a node that is written; nodes above it are too.
+        max_depth : int, default=None
+            Largest depth of a node that is written; `None` has no limit.
+        decimals : int, default=1
+            Digits after the point of weights, which are in per cent.
+
+        Returns
+        -------
+        text : str
+            Row, weight and label of each node, indented by depth; dots stand for
+            nodes that are left out.
+        """
+        texts = self._labels(labels)
+        nodes, n_hidden = self.select(min_weight, max_depth)
+        hidden = dict(zip(nodes.tolist(), n_hidden.tolist(), strict=True))
+        below: dict[int, list[int]] = {i: [] for i in hidden}
+        for i in reversed(list(hidden)[1:]):
+            below[int(self.parent[i])].append(i)  # the last child comes first
+        lines, stack = [], [0]  # type: list[str], list[int | str]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, str):
+                lines.append(item)
+                continue
+            bars = "|   " * int(self.depth[item])
+            line = f"{item} ({100 * self.weight[item]:.{decimals}f} %) {texts[item]}"
+            lines.append(f"{bars[:-4]}{'|--- ' if bars else ''}{line}".rstrip())
+            if hidden[item]:
+                stack.append(f"{bars}|--- ... {hidden[item]} more")
+            stack.extend(below[item])
+        return "\n".join(lines)
+
+    def to_dict(self, labels: Labels | None = None) -> dict[str, Any]:
+        """Nest the nodes in each other, as JSON libraries of trees want them.
+
+        Parameters
+        ----------
+        labels : sequence of str or of lists of str, default=None
+            Names of the nodes.
+
+        Returns
+        -------
+        root : dict
+            `node`, `id`, `weight`, with `labels` also `label`, and `children`, a list
+            of such dicts.
+        """
+        nodes = [record | {"children": []} for record in self._records(labels)]
+        for i in range(1, self.n_nodes):
+            nodes[self.parent[i]]["children"].append(nodes[i])
+        return nodes[0]
+
+    def to_frame(self, labels: Labels | None = None) -> "DataFrame":
+        """Return a table of the nodes.
+
+        Parameters
+        ----------
+        labels : sequence of str or of lists of str, default=None
+            Names of the nodes.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            A row for each node: `id`, `parent`, `depth`, `weight`, and with `labels`
+            also `label`.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise _missing("to_frame", "pandas") from error
+        frame = pd.DataFrame(
+            {
+                "id": self.ids,
+                "parent": self.parent,
+                "depth": self.depth,
+                "weight": self.weight,
+            },
+            index=pd.RangeIndex(self.n_nodes, name="node"),
+        )
+        return frame if labels is None else frame.assign(label=self._labels(labels))
+
+    def to_networkx(self, labels: Labels | None = None) -> "DiGraph":
+        """Return the tree as a graph.
+
+        Parameters
+        ----------
+        labels : sequence of str or of lists of str, default=None
+            Names of the nodes.
+
+        Returns
+        -------
+        graph : networkx DiGraph
+            Nodes are rows, with attributes `id`, `weight`, and with `labels` also
+            `label`; edges run from parents to children, siblings in order.
+
+        Raises
+        ------
+        ImportError
+            If networkx is not installed.
+        """
+        try:
+            import networkx as nx
+        except ImportError as error:
+            raise _missing("to_networkx", "networkx") from error
+        graph = nx.DiGraph()
+        for record in self._records(labels):
+            graph.add_node(record.pop("node"), **record)
+        graph.add_edges_from((int(p), i) for i, p in enumerate(self.parent) if i > 0)
+        return graph
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TreeView):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("parent", "weight", "ids")
+        )
+
+    def __repr__(self) -> str:
+        shape = f"n_nodes={self.n_nodes}, n_leaves={len(self.leaves)}"
+        return f"TreeView({shape}, max_depth={self.max_depth})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TreeView, (self.parent, self.weight, self.ids)
+
+    def _row(self, node: int) -> int:
+        if not 0 <= index(node) < self.n_nodes:
+            raise IndexError(f"node must be in [0, {self.n_nodes}), got {node}.")
+        return index(node)
+
+    def _labels(self, labels: Labels | None) -> list[str]:
+        """One text per node."""
+        if labels is None:
+            return [""] * self.n_nodes
+        if isinstance(labels, str) or len(labels) != self.n_nodes:
+            raise ValueError(
+                f"labels must have one text for each of {self.n_nodes} nodes, "
+                f"got {len(labels)}."
+            )
+        return [
+            str(label) if isinstance(label, str) else ", ".join(label)
+            for label in labels
+        ]
+
+    def _records(self, labels: Labels | None) -> list[dict[str, Any]]:
+        """Describe every node by plain Python values."""
+        records: list[dict[str, Any]] = [
+            {"node": i, "id": name, "weight": weight}
+            for i, (name, weight) in enumerate(
+                zip(self.ids.tolist(), self.weight.tolist(), strict=True)
+            )
+        ]
+        if labels is not None:
+            for record, label in zip(records, self._labels(labels), strict=True):
+                record["label"] = label
+        return records
+
+
+def _missing(method: str, library: str) -> ImportError:
+    return ImportError(
+        f"`{method}` needs {library}; install it with `pip install skbnp[export]`."
+    )

@@ -1,0 +1,301 @@
+"""The figure of a tree of topics: what stands where, and that it can be read."""
+
+import sys
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+
+from inspection.test_displays import overlaps
+from skbnp.inspection import TopicTreeDisplay
+from skbnp.inspection._displays import FONT
+from skbnp.trees import Tree, TreeView
+
+RNG = np.random.default_rng(3)
+#: Parents of 50 nodes, but for the last.
+SHAPES = {
+    "three levels": [
+        -1,
+        *[0] * 9,
+        *np.repeat(range(1, 10), [9, 7, 6, 5, 4, 4, 3, 1, 1]),
+    ],
+    "star": [-1, *[0] * 49],
+    "chain": range(-1, 49),
+    "bushy": [-1, *(int(RNG.integers(i)) for i in range(1, 50))],
+    "deep": [-1, *(int(RNG.integers(max(0, i - 4), i)) for i in range(1, 50))],
+    "binary": [-1, *((i - 1) // 2 for i in range(1, 50))],
+    "root": [-1],
+}
+
+
+class FakeTreeModel(BaseEstimator):
+    """A fitted tree; the terms of a topic start with its row, "<row>a" comes first."""
+
+    def __init__(self, parent=SHAPES["three levels"], length=9):
+        self.parent, self.length = parent, length
+
+    def fit(self, X=None, y=None):
+        rng = np.random.default_rng(0)
+        tree = Tree.from_parents(self.parent)
+        n, weight = len(tree), np.ones(len(tree))
+        for i in range(n):
+            children = np.flatnonzero(tree.parent == i)
+            weight[children] = weight[i] * rng.dirichlet(np.ones(len(children) + 1))[1:]
+        self.tree_ = TreeView(tree.parent, weight, tree.ids)
+        names, distr = [], np.zeros((n, 6 * n))
+        for i in range(n):
+            for rank, letter in enumerate("abcdef"):
+                distr[i, len(names)] = 6.0 - rank
+                names.append(f"{i}{letter}" + "m" * int(rng.integers(self.length)))
+        columns = rng.permutation(6 * n)
+        self.topic_word_distr_ = distr[:, columns] / 21.0
+        self.feature_names_in_ = np.array(names, dtype=object)[columns]
+        self.n_features_in_ = 6 * n
+        return self
+
+
+@pytest.fixture
+def model():
+    return FakeTreeModel().fit()
+
+
+def texts_of(display):
+    legend = display.ax_.get_legend()
+    return [*display.texts_, *legend.get_texts()]
+
+
+def check_legible(display, *, inside=True):
+    display.figure_.draw_without_rendering()
+    boxes = [plt.Text.get_window_extent(text) for text in texts_of(display)]
+    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
+    discs = discs_of(display)
+    for box in boxes:
+        assert not any(
+            min(box.x1, x + r) - max(box.x0, x - r) > 0.5
+            and min(box.y1, y + r) - max(box.y0, y - r) > 0.5
+            for x, y, r in discs
+        )
+    whole = display.figure_.bbox
+    if inside:
+        assert all(box.x0 >= 0 and box.y0 >= 0 for box in boxes)
+        assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
+
+
+def discs_of(display):
+    """Centre and radius of each node in pixels."""
+    (discs,) = (c for c in display.ax_.collections if len(c.get_sizes()))
+    centres = display.ax_.transData.transform(discs.get_offsets())
+    radius = np.sqrt(discs.get_sizes()) / 2 * display.figure_.dpi / 72
+    return np.column_stack([centres, np.broadcast_to(radius, len(centres))])
+
+
+# What stands where --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_terms_stand_at_their_node(shape):
+    model = FakeTreeModel(SHAPES[shape]).fit()
+    display = TopicTreeDisplay.from_estimator(model, n_terms=3)
+    display.figure_.draw_without_rendering()
+    discs = discs_of(display)
+    assert display.nodes_.tolist() == list(range(model.tree_.n_nodes))
+    for i, text in enumerate(display.texts_):
+        row, terms = text.get_text().split(": ")
+        assert row == str(i)
+        heads = [term[: len(row) + 1] for term in terms.replace("\n", " ").split(", ")]
+        assert heads == [f"{i}a", f"{i}b", f"{i}c"]
+        # The nearest disc on the left of the text, at its height, is that of the node.
+        box = plt.Text.get_window_extent(text)
+        level = np.abs(discs[:, 1] - (box.y0 + box.y1) / 2) < 2.0
+        left = np.where(level & (discs[:, 0] < box.x0), box.x0 - discs[:, 0], np.inf)
+        assert left.argmin() == i
+        assert left.min() < 2 * FONT * display.figure_.dpi / 72
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_levels_run_to_the_right_and_siblings_downwards(shape):
+    model = FakeTreeModel(SHAPES[shape]).fit()
+    display = TopicTreeDisplay.from_estimator(model)
+    tree, (x, y, _) = model.tree_, discs_of(display).T
+    for i in range(1, tree.n_nodes):
+        assert x[i] > x[tree.parent[i]]
+        assert (x[i] == x[tree.depth == tree.depth[i]]).all()
+        later = tree.children(tree.parent[i])
+        assert (y[later[later > i]] < y[i]).all()
+
+
+def test_lines_join_parents_and_children(model):
+    display = TopicTreeDisplay.from_estimator(model)
+    tree, at = model.tree_, discs_of(display)[:, :2]
+    (lines,) = (c for c in display.ax_.collections if not len(c.get_sizes()))
+    paths = [display.ax_.transData.transform(p.vertices) for p in lines.get_paths()]
+    for i in range(1, tree.n_nodes):
+        (bend,) = (path for path in paths if np.allclose(path[-1], at[i]))
+        (stem,) = (path for path in paths if np.allclose(path[-1], bend[0]))
+        above = at[tree.parent[i]]
+        assert stem[0, 1] == pytest.approx(above[1])
+        assert above[0] < stem[0, 0] < at[i, 0]
+
+
+def test_areas_are_weights_down_to_a_least_dot(model):
+    display = TopicTreeDisplay.from_estimator(model)
+    area, weight = discs_of(display)[:, 2] ** 2, model.tree_.weight
+    large = area > area.min() * 1.001
+    assert 2 < large.sum() < len(weight)
+    assert_allclose(area[large] / area[0], weight[large])
+    assert (weight[~large] < 1.01 * area.min() / area[0]).all()
+
+
+def test_the_key_tells_weights_by_areas(model):
+    display = TopicTreeDisplay.from_estimator(model)
+    legend = display.ax_.get_legend()
+    assert [t.get_text() for t in legend.get_texts()] == ["100 %", "10 %", "1 %"]
+    sizes = [handle.get_markersize() for handle in legend.legend_handles]
+    scale = display.figure_.dpi / 72
+    assert sizes[0] * scale / 2 == pytest.approx(discs_of(display)[0, 2])
+    assert sizes[1] ** 2 == pytest.approx(sizes[0] ** 2 / 10)
+
+
+@pytest.mark.parametrize("kwargs", [{"min_weight": 0.02}, {"max_depth": 1}])
+def test_nodes_left_out_are_counted(model, kwargs):
+    display = TopicTreeDisplay.from_estimator(model, **kwargs)
+    nodes, hidden = model.tree_.select(**kwargs)
+    assert display.nodes_.tolist() == nodes.tolist()
+    assert 1 < len(nodes) < 50
+    for i, n, text in zip(nodes, hidden, display.texts_, strict=True):
+        assert text.get_text().startswith(f"{i}: {i}a")
+        assert text.get_text().endswith(f" (+{n})") == (n > 0)
+    check_legible(display)
+
+
+def test_names_come_from_the_caller_or_the_pipeline(model):
+    named = [f"word{j}" for j in range(model.n_features_in_)]
+    display = TopicTreeDisplay.from_estimator(model, named, n_terms=1)
+    best = model.topic_word_distr_.argmax(axis=1)
+    texts = [text.get_text() for text in display.texts_]
+    assert texts == [f"{i}: word{best[i]}" for i in range(50)]
+    # Words of one length are in the order of their numbers.
+    vectorizer = CountVectorizer().fit([" ".join(f"w{j:03d}" for j in range(300))])
+    display = TopicTreeDisplay.from_estimator(
+        make_pipeline(vectorizer, model), n_terms=1
+    )
+    texts = [text.get_text() for text in display.texts_]
+    assert texts == [f"{i}: w{best[i]:03d}" for i in range(50)]
+
+
+def test_topics_that_are_no_distributions_are_read_from_components():
+    model = FakeTreeModel(SHAPES["star"]).fit()
+    model.components_ = model.topic_word_distr_ - 0.5
+    del model.topic_word_distr_
+    display = TopicTreeDisplay.from_estimator(model, n_terms=1)
+    assert [t.get_text().split(": ")[1][:2] for t in display.texts_[:2]] == ["0a", "1a"]
+
+
+def test_dollar_signs_are_terms_too(model):
+    model.feature_names_in_[:] = "$^$"
+    display = TopicTreeDisplay.from_estimator(model)
+    display.figure_.draw_without_rendering()
+    assert "$^$" in display.texts_[0].get_text()
+
+
+# Legible ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [1, 40])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_written_overlaps_or_is_cut_off(shape, length):
+    model = FakeTreeModel(SHAPES[shape], length).fit()
+    check_legible(TopicTreeDisplay.from_estimator(model))
+
+
+@pytest.mark.parametrize("n_terms", [1, 3, 10])
+def test_nothing_written_overlaps_with_few_or_many_terms(model, n_terms):
+    check_legible(TopicTreeDisplay.from_estimator(model, n_terms=n_terms))
+
+
+# A chain of 50 levels has no room in six inches.
+@pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+@pytest.mark.parametrize("shape", ["three levels", "bushy", "deep", "root"])
+def test_nothing_written_overlaps_in_given_axes(shape, layout):
+    model = FakeTreeModel(SHAPES[shape]).fit()
+    _, axes = plt.subplots(1, 2, figsize=(14, 6), layout=layout)
+    display = TopicTreeDisplay.from_estimator(model, ax=axes[1])
+    check_legible(display)
+    room = axes[1].get_window_extent()
+    for text in texts_of(display):
+        box = plt.Text.get_window_extent(text)
+        assert room.x0 - 2 < box.x0 < box.x1 < room.x1 + 2
+        assert room.y0 - 2 < box.y0 < box.y1 < room.y1 + 2
+
+
+def test_three_levels_of_50_nodes_fill_a_page():
+    display = TopicTreeDisplay.from_estimator(FakeTreeModel(length=5).fit())
+    assert (display.figure_.get_size_inches() < [13.0, 12.0]).all()
+    assert {text.get_size() for text in display.texts_} == {FONT}
+
+
+def test_overlaps_are_seen(model):
+    display = TopicTreeDisplay.from_estimator(model)
+    for text in display.texts_:
+        text.set_size(2 * FONT)
+    with pytest.raises(AssertionError):
+        check_legible(display, inside=False)
+
+
+# As a display -------------------------------------------------------------------------
+
+
+def test_plotting_again_makes_another_figure(model):
+    display = TopicTreeDisplay.from_estimator(model)
+    first = display.figure_
+    assert display.plot(max_depth=1) is display
+    assert display.figure_ is not first
+    assert len(display.texts_) == 10
+
+
+def test_given_axes_are_used(model):
+    figure, ax = plt.subplots()
+    display = TopicTreeDisplay.from_estimator(model, ax=ax)
+    assert (display.ax_, display.figure_) == (ax, figure)
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_a_tree_without_weight_is_drawn():
+    tree = TreeView([-1, 0], [0.0, 0.0])
+    check_legible(TopicTreeDisplay(tree=tree, terms=[["a"], ["b"]]).plot())
+
+
+def test_depth_50_is_drawn_and_deeper_than_200_refused():
+    tree, terms = TreeView(np.arange(-1, 201), np.ones(202)), [["a"]] * 202
+    display = TopicTreeDisplay(tree=tree, terms=terms)
+    check_legible(display.plot(max_depth=50))
+    with pytest.raises(ValueError, match="max_depth must be at most 200"):
+        display.plot()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("n_terms", 0), ("min_weight", -0.1), ("max_depth", -1)]
+)
+def test_numbers_out_of_range_are_named(model, name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        TopicTreeDisplay.from_estimator(model, **{name: value})
+
+
+def test_models_without_tree_and_unfitted_ones_are_not_drawn(model):
+    with pytest.raises(NotFittedError):
+        TopicTreeDisplay.from_estimator(FakeTreeModel())
+    del model.tree_
+    with pytest.raises(TypeError, match=r"tree_.*FakeTreeModel"):
+        TopicTreeDisplay.from_estimator(model)
+
+
+def test_missing_matplotlib_says_what_to_install(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
+        TopicTreeDisplay.from_estimator(model)

@@ -1,0 +1,381 @@
+"""Trees as arrays: every edit and every array against a tree of dicts."""
+
+import copy
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from reference.trees import DictTree
+from skbnp.trees import Tree
+
+#: 0 above 1, 2, 3; 1 above 4, 5; 4 above 6; 3 above 7.
+SMALL = Tree([0, 1, 4, 6, 5, 2, 3, 7], [0, 1, 2, 3, 2, 1, 1, 2])
+
+
+def check_invariants(tree):
+    """No orphan, no cycle, depths and order right, whatever made the arrays."""
+    parent, depth, rank, n = tree.parent, tree.depth, tree.rank, len(tree.ids)
+    assert len(parent) == len(depth) == len(rank) == n > 0
+    assert len(set(tree.ids.tolist())) == n, "ids are unique"
+    assert parent[0] == -1, "the root comes first"
+    assert depth[0] == 0
+    for i in range(1, n):
+        assert 0 <= parent[i] < i, "parents come before children"
+        assert depth[i] == depth[parent[i]] + 1
+        # Depth first: what comes before is the parent or in a sibling's subtree.
+        j = i - 1
+        while j > parent[i]:
+            j = parent[j]
+        assert j == parent[i], "subtrees are slices"
+        assert rank[i] == sum(parent[:i] == parent[i])
+
+
+def random_edit(tree, slow, rng):
+    """Edit both trees alike; return the one that does not change."""
+    ids = slow.subtree()
+    node, other = (int(k) for k in rng.choice(ids, 2))
+    kind = rng.integers(8)
+    if kind <= 2 or len(ids) < 3 or node == 0:
+        slow.add(node)
+        return tree.add(node)
+    if kind == 3:
+        depth = slow.depth(node) + int(rng.integers(1, 4))
+        slow.add_chain(node, depth)
+        return tree.add(node, depth=depth)
+    if kind == 4 and len(slow.subtree(node)) < 5:
+        upwards = bool(rng.integers(2))
+        (slow.remove_upwards if upwards else slow.remove)(node)
+        return tree.remove(node, upwards=upwards)
+    if kind == 5:
+        above = slow.parent[node]
+        others = [k for k in [above, *slow.children[above]] if k != node]
+        target = int(rng.choice(others))
+        slow.merge(node, target)
+        return tree.merge(node, target)
+    if kind == 6 and node not in slow.path(other):
+        slow.move(node, other)
+        return tree.move(node, other)
+    values = rng.integers(4, size=len(ids))
+    slow.sort_siblings(dict(zip(ids, values, strict=True)))
+    return tree.sort_siblings(values)
+
+
+def random_pair(seed, n_edits):
+    rng = np.random.default_rng(seed)
+    tree, slow = Tree(), DictTree()
+    for _ in range(n_edits):
+        tree = random_edit(tree, slow, rng)
+    return tree, slow
+
+
+# Against the reference ----------------------------------------------------------------
+
+
+def test_1000_random_sequences_of_edits_equal_the_tree_of_dicts():
+    for seed in range(1000):
+        tree, slow = random_pair(seed, 20 + seed % 20)
+        tree.check()
+        check_invariants(tree)
+        assert tree.ids.tolist() == slow.subtree()
+        assert tree.depth.tolist() == [slow.depth(node) for node in tree.ids]
+        assert tree.next_id == slow.next_id
+
+
+def test_invariants_hold_after_every_edit(seed):
+    rng = np.random.default_rng(seed)
+    tree, slow = Tree(), DictTree()
+    for _ in range(300):
+        tree = random_edit(tree, slow, rng)
+        check_invariants(tree)
+        assert tree.ids.tolist() == slow.subtree()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_queries_equal_the_tree_of_dicts(seed):
+    tree, slow = random_pair(seed, 60)
+    ids = slow.subtree()
+    for node in ids:
+        assert tree.parent_of(node) == slow.parent[node]
+        assert tree.children_of(node).tolist() == slow.children[node]
+        assert tree.path_to(node).tolist() == slow.path(node)
+        assert tree.subtree_of(node).tolist() == slow.subtree(node)
+        assert tree.depth_of(node) == slow.depth(node)
+        for other in ids:
+            is_above = node != other and node in slow.path(other)
+            assert tree.is_ancestor(node, other) == is_above
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_arrays_equal_the_tree_of_dicts(seed):
+    tree, slow = random_pair(seed, 60)
+    ids = slow.subtree()
+    assert tree.size.tolist() == [len(slow.subtree(node)) for node in ids]
+    leaves = [node for node in ids if not slow.children[node]]
+    assert tree.ids[tree.leaves].tolist() == leaves
+    for depth, rows in enumerate(tree.levels):
+        level = [node for node in ids if slow.depth(node) == depth]
+        assert tree.ids[rows].tolist() == level
+    assert len(tree.levels) == tree.max_depth + 1
+    for node, path in zip(ids, tree.paths(), strict=True):
+        assert tree.ids[path[path >= 0]].tolist() == slow.path(node)
+        assert (path[slow.depth(node) + 1 :] == -1).all()
+    assert_array_equal(tree.paths(tree.leaves), tree.paths()[tree.leaves])
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_sums_go_up_and_down_the_tree(seed, shape):
+    tree, slow = random_pair(seed, 60)
+    values = np.random.default_rng(seed).normal(size=(len(tree), *shape))
+    before, by_id = values.copy(), dict(zip(slow.subtree(), values, strict=True))
+    up = [slow.total(by_id, node) for node in tree.ids]
+    down = [slow.along(by_id, node) for node in tree.ids]
+    assert_allclose(tree.accumulate(values), up, atol=1e-12)
+    assert_allclose(tree.distribute(values), down, atol=1e-12)
+    assert_array_equal(values, before)
+
+
+def test_truth_values_are_counted():
+    assert_array_equal(SMALL.accumulate(SMALL.depth == 2), [3, 2, 1, 0, 1, 0, 1, 1])
+
+
+# Edits --------------------------------------------------------------------------------
+
+
+def test_edits_leave_the_tree_as_it_was():
+    tree = Tree(SMALL.ids, SMALL.depth)
+    for edited in (
+        tree.add(2),
+        tree.remove(3),
+        tree.merge(1, 3),
+        tree.move(1, 3),
+        tree.sort_siblings(-tree.ids),
+    ):
+        assert edited != tree
+        assert tree == SMALL
+
+
+def test_an_id_never_returns():
+    tree = Tree().add(0)
+    assert tree.remove(1).add(0).ids.tolist() == [0, 2]
+    with pytest.raises(ValueError, match="first_id must be >= 2"):
+        tree.remove(1).add(0, first_id=1)
+
+
+def test_nodes_are_called_as_told():
+    tree = Tree().add(0, depth=2, first_id=40)
+    assert tree.ids.tolist() == [0, 40, 41]
+    assert tree.next_id == 42
+
+
+def test_merge_joins_the_lists_of_children():
+    tree = SMALL.merge(3, 1)
+    assert tree.children_of(1).tolist() == [4, 5, 7]
+    assert tree.children_of(0).tolist() == [1, 2]
+    assert tree.path_to(6).tolist() == [0, 1, 4, 6]
+
+
+def test_a_merge_into_the_parent_lifts_the_children():
+    tree = SMALL.merge(4, 1)
+    assert tree.children_of(1).tolist() == [5, 6]
+    assert tree.depth_of(6) == 2
+
+
+def test_removal_upwards_stops_at_a_node_with_other_children_and_at_the_root():
+    assert SMALL.remove(6, upwards=True).ids.tolist() == [0, 1, 5, 2, 3, 7]
+    assert Tree().add(0, depth=5).remove(5, upwards=True).ids.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda: SMALL.add(9), "no node 9"),
+        (lambda: SMALL.add(4, depth=2), "depth must be >= 3"),
+        (lambda: SMALL.remove(0), "is the root"),
+        (lambda: SMALL.merge(0, 1), "is the root"),
+        (lambda: SMALL.merge(1, 1), "no sibling or parent"),
+        (lambda: SMALL.merge(1, 4), "no sibling or parent"),
+        (lambda: SMALL.merge(4, 7), "no sibling or parent"),
+        (lambda: SMALL.merge(6, 0), "no sibling or parent"),
+        (lambda: SMALL.move(0, 2), "is the root"),
+        (lambda: SMALL.move(1, 6), "a part of it"),
+        (lambda: SMALL.move(1, 1), "a part of it"),
+        (lambda: SMALL.sort_siblings([1, 2]), "key must have 8 values"),
+        (lambda: SMALL.accumulate([1, 2]), "8 nodes have values"),
+        (lambda: SMALL.positions([4, 9, 1]), r"no node \[9\]"),
+        (lambda: SMALL.positions(-1), r"no node"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(edit, message):
+    with pytest.raises(ValueError, match=message):
+        edit()
+
+
+# Building, copying --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parents_in_any_order_make_the_tree(seed):
+    rng = np.random.default_rng(seed)
+    tree, _ = random_pair(seed, 60)
+    place = rng.permutation(len(tree))  # where each node stands in the list
+    parent, ids, rank = (np.empty(len(tree), dtype=int) for _ in range(3))
+    parent[place] = np.where(tree.parent < 0, -1, place[tree.parent])
+    ids[place], rank[place] = tree.ids, tree.rank
+    built = Tree.from_parents(parent, ids, tree.next_id)
+    check_invariants(built)
+    assert set(built.ids) == set(tree.ids)
+    ranks = dict(zip(ids.tolist(), rank.tolist(), strict=True))
+    assert built.sort_siblings([ranks[node] for node in built.ids.tolist()]) == tree
+
+
+def test_siblings_keep_the_order_of_the_list():
+    tree = Tree.from_parents([2, 2, -1, 0, 2, 0])
+    assert tree.ids.tolist() == [2, 0, 3, 5, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("parent", "message"),
+    [
+        ([], "one root"),
+        ([-1, -1], "one root"),
+        ([0, 0], "one root"),
+        ([-1, 2], "parents within"),
+        ([-1, -2], "parents within"),
+        ([-1, 2, 3, 1], "below itself"),
+        ([-1, 1], "below itself"),
+        ([-1.0, 0.0], "lists of integers"),
+    ],
+)
+def test_lists_that_are_no_tree_are_refused(parent, message):
+    with pytest.raises(ValueError, match=message):
+        Tree.from_parents(parent)
+
+
+@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, pickle.loads])
+def test_copies_are_equal(twin):
+    given = pickle.dumps(SMALL) if twin is pickle.loads else SMALL
+    assert twin(given) == SMALL
+    assert not twin(given).ids.flags.writeable
+
+
+def test_a_pickle_holds_two_arrays_alone():
+    tree = Tree().add(0, depth=999)
+    before = len(pickle.dumps(tree))
+    tree.parent, tree.rank, tree.size, tree.levels, tree.leaves  # noqa: B018
+    assert len(pickle.dumps(tree)) == before < 2 * 8 * 1000 + 1000
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Tree([0, 1, 4, 6, 5, 2, 3, 8], SMALL.depth),
+        Tree(SMALL.ids, [0, 1, 2, 3, 2, 1, 1, 1]),
+        Tree(SMALL.ids, SMALL.depth, next_id=9),
+        "tree",
+    ],
+)
+def test_trees_differ_by_ids_depths_and_next_id(other):
+    assert other != SMALL
+
+
+@pytest.mark.parametrize("name", ["ids", "depth", "parent", "rank", "size", "leaves"])
+def test_arrays_cannot_be_written_to(name):
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(SMALL.add(0), name)[0] = 1
+
+
+def test_given_arrays_stay_the_callers():
+    ids, depth = np.arange(2), np.arange(2)
+    tree = Tree(ids, depth)
+    ids[1] = depth[1] = 7
+    assert tree == Tree([0, 1], [0, 1])
+
+
+# Depth --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [50, 10_000])
+def test_deep_chains_work(depth):
+    tree = Tree().add(0, depth=depth)
+    assert len(tree) == depth + 1
+    assert_array_equal(tree.parent, np.arange(-1, depth))
+    assert_array_equal(tree.size, np.arange(depth + 1, 0, -1))
+    assert_array_equal(tree.distribute(np.ones(depth + 1)), np.arange(1, depth + 2))
+    assert_array_equal(tree.path_to(depth), np.arange(depth + 1))
+    assert tree.paths(tree.leaves).shape == (1, depth + 1)
+    assert tree.sort_siblings(-tree.ids) == tree
+    assert Tree.from_parents(tree.parent) == tree
+    assert tree.remove(depth, upwards=True) == Tree(next_id=depth + 1)
+    assert tree.merge(1, 0).max_depth == depth - 1
+    assert pickle.loads(pickle.dumps(tree)) == tree
+
+
+# Negative controls --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "depth", "message"),
+    [
+        ([0, 1], [0], "do not go with"),
+        ([], [], "must be the root"),
+        ([0, 1], [1, 2], "must be the root"),
+        ([0, 1, 2], [0, 2, 1], "Node 1 at depth 2 has no parent"),
+        ([0, 1, 2], [0, 1, 3], "Node 2 at depth 3 has no parent"),
+        ([0, 1, 2], [0, 1, 0], "Node 2 at depth 0 has no parent"),
+        ([0, 1, 1], [0, 1, 1], "one id"),
+        ([0, -1], [0, 1], "ids must be in"),
+        ([0, 5], [0, 1], "ids must be in"),
+    ],
+)
+def test_the_check_tells_a_broken_tree(ids, depth, message):
+    with pytest.raises(ValueError, match=message):
+        Tree(ids, depth, next_id=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("parent", 0, 0),  # no root
+        ("parent", 2, -1),  # an orphan
+        ("parent", 2, 4),  # a cycle of 2 and 4, or an order that is wrong
+        ("parent", 5, 1),  # below another node
+        ("depth", 3, 2),
+        ("rank", 5, 0),
+        ("ids", 5, 4),
+    ],
+)
+def test_the_invariants_tell_a_broken_tree(name, place, value):
+    broken = SimpleNamespace(
+        **{
+            key: getattr(SMALL, key).copy()
+            for key in ("ids", "parent", "depth", "rank")
+        }
+    )
+    check_invariants(broken)
+    getattr(broken, name)[place] = value
+    with pytest.raises(AssertionError):
+        check_invariants(broken)
+
+
+def test_the_invariants_tell_an_order_that_is_not_depth_first():
+    by_level = SimpleNamespace(
+        ids=np.arange(5),
+        parent=np.array([-1, 0, 0, 1, 2]),
+        depth=np.array([0, 1, 1, 2, 2]),
+        rank=np.array([0, 0, 1, 0, 0]),
+    )
+    with pytest.raises(AssertionError, match="slices"):
+        check_invariants(by_level)
+
+
+def test_the_reference_tells_a_wrong_merge():
+    tree, slow = Tree().add(0).add(0).add(1), DictTree()
+    for parent in (0, 0, 1):
+        slow.add(parent)
+    slow.merge(1, 2)
+    assert tree.remove(1).ids.tolist() != slow.subtree()
+    assert tree.merge(1, 2).ids.tolist() == slow.subtree()

@@ -1,0 +1,231 @@
+"""The fitted tree as users read it: arrays, text, dict, table, graph."""
+
+import copy
+import json
+import pickle
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skbnp.trees import Tree, TreeView
+
+#: 0 above 1, 2, 3; 1 above 4, 5; 4 above 6; rows by level, ids not in order.
+PARENT = [-1, 0, 0, 0, 1, 1, 4]
+WEIGHT = [1.0, 0.5, 0.3, 0.2, 0.35, 0.05, 0.3]
+IDS = [0, 7, 3, 9, 4, 12, 5]
+LABELS = ["all", "one", "two", "three", "four", "five", "six"]
+
+
+@pytest.fixture
+def view():
+    return TreeView(PARENT, WEIGHT, IDS)
+
+
+def chain(depth):
+    return TreeView(np.arange(-1, depth), np.ones(depth + 1))
+
+
+def test_arrays_are_those_given(view):
+    assert_array_equal(view.parent, PARENT)
+    assert_array_equal(view.weight, WEIGHT)
+    assert_array_equal(view.ids, IDS)
+    assert_array_equal(view.depth, [0, 1, 1, 1, 2, 2, 3])
+    assert_array_equal(view.leaves, [2, 3, 5, 6])
+    assert (view.n_nodes, view.max_depth) == (7, 3)
+    assert repr(view) == "TreeView(n_nodes=7, n_leaves=4, max_depth=3)"
+
+
+def test_ids_are_rows_if_not_given():
+    assert_array_equal(TreeView(PARENT, WEIGHT).ids, range(7))
+
+
+def test_children_and_paths(view):
+    assert [view.children(i).tolist() for i in (0, 1, 4, 6)] == [
+        [1, 2, 3],
+        [4, 5],
+        [6],
+        [],
+    ]
+    assert view.path(0).tolist() == [0]
+    assert view.path(6).tolist() == [0, 1, 4, 6]
+
+
+@pytest.mark.parametrize("node", [-1, 7])
+@pytest.mark.parametrize("method", ["children", "path"])
+def test_there_are_no_other_rows(view, method, node):
+    with pytest.raises(IndexError, match=r"node must be in \[0, 7\)"):
+        getattr(view, method)(node)
+
+
+@pytest.mark.parametrize("name", ["parent", "depth", "weight", "ids", "leaves"])
+@pytest.mark.parametrize(
+    "twin", [lambda v: v, copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))]
+)
+def test_arrays_cannot_be_written_to(view, name, twin):
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(twin(view), name)[0] = 1
+
+
+@pytest.mark.parametrize(
+    "twin", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))]
+)
+def test_copies_are_equal(view, twin):
+    assert twin(view) == view
+    assert twin(view) != TreeView(PARENT, WEIGHT)
+
+
+def test_a_tree_publishes_its_rows():
+    tree = Tree().add(0).add(0).add(1, depth=3)
+    view = TreeView(tree.parent, np.ones(5), tree.ids)
+    assert_array_equal(view.depth, tree.depth)
+    assert_array_equal(view.leaves, tree.leaves)
+    assert [view.ids[view.path(i)].tolist() for i in range(5)] == [
+        tree.path_to(node).tolist() for node in tree.ids
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parent", "weight", "message"),
+    [
+        ([], [], "a value for each node"),
+        ([-1, 0], [1.0], "a value for each node"),
+        ([0, 0], [1.0, 1.0], "-1 at row 0"),
+        ([-1, -1], [1.0, 1.0], "a row before"),
+        ([-1, 2, 0], [1.0, 1.0, 1.0], "a row before"),
+        ([-1, 1], [1.0, 1.0], "a row before"),
+    ],
+)
+def test_what_is_no_tree_is_refused(parent, weight, message):
+    with pytest.raises(ValueError, match=message):
+        TreeView(parent, weight)
+
+
+# Choosing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "nodes", "n_hidden"),
+    [
+        ({}, [0, 1, 2, 3, 4, 5, 6], [0] * 7),
+        ({"max_depth": 0}, [0], [6]),
+        ({"max_depth": 1}, [0, 1, 2, 3], [0, 3, 0, 0]),
+        ({"min_weight": 0.3}, [0, 1, 2, 4, 6], [1, 1, 0, 0, 0]),
+        ({"min_weight": 0.3, "max_depth": 2}, [0, 1, 2, 4], [1, 1, 0, 1]),
+        ({"min_weight": 2.0}, [0], [6]),
+    ],
+)
+def test_light_and_deep_nodes_are_left_out_and_counted(view, kwargs, nodes, n_hidden):
+    chosen, hidden = view.select(**kwargs)
+    assert chosen.tolist() == nodes
+    assert hidden.tolist() == n_hidden
+
+
+def test_what_is_above_a_chosen_node_is_chosen():
+    view = TreeView([-1, 0, 1, 0], [0.1, 0.1, 0.7, 0.1])
+    assert view.select(min_weight=0.5)[0].tolist() == [0, 1, 2]
+
+
+# Text ---------------------------------------------------------------------------------
+
+
+def test_text_has_an_indented_line_for_each_node_depth_first(view):
+    assert view.to_text(LABELS).split("\n") == [
+        "0 (100.0 %) all",
+        "|--- 1 (50.0 %) one",
+        "|   |--- 4 (35.0 %) four",
+        "|   |   |--- 6 (30.0 %) six",
+        "|   |--- 5 (5.0 %) five",
+        "|--- 2 (30.0 %) two",
+        "|--- 3 (20.0 %) three",
+    ]
+
+
+def test_text_counts_what_it_leaves_out(view):
+    assert view.to_text(min_weight=0.3, max_depth=2, decimals=0).split("\n") == [
+        "0 (100 %)",
+        "|--- 1 (50 %)",
+        "|   |--- 4 (35 %)",
+        "|   |   |--- ... 1 more",
+        "|   |--- ... 1 more",
+        "|--- 2 (30 %)",
+        "|--- ... 1 more",
+    ]
+
+
+def test_labels_may_be_lists_of_terms(view):
+    terms = [["a", "b"]] * 7
+    assert view.to_text(terms, max_depth=0).startswith("0 (100.0 %) a, b\n")
+
+
+@pytest.mark.parametrize("labels", [LABELS[:-1], "abcdefg"])
+@pytest.mark.parametrize("method", ["to_text", "to_dict", "to_frame", "to_networkx"])
+def test_every_node_has_a_label(view, method, labels):
+    with pytest.raises(ValueError, match="one text for each of 7 nodes"):
+        getattr(view, method)(labels)
+
+
+# Dict, table, graph -------------------------------------------------------------------
+
+
+def test_dicts_are_nested_as_the_nodes_are(view):
+    root = view.to_dict(LABELS)
+    assert [child["node"] for child in root["children"]] == [1, 2, 3]
+    four = root["children"][0]["children"][0]
+    six = {"node": 6, "id": 5, "weight": 0.3, "label": "six", "children": []}
+    assert four["children"] == [six]
+    assert json.loads(json.dumps(root)) == root
+    assert "label" not in view.to_dict()
+
+
+@pytest.mark.parametrize("labels", [None, LABELS])
+def test_frame_has_a_row_for_each_node(view, labels):
+    frame = view.to_frame(labels)
+    assert frame.index.tolist() == list(range(7))
+    for name in ("id", "parent", "depth", "weight"):
+        expected = getattr(view, "ids" if name == "id" else name)
+        assert_array_equal(frame[name], expected)
+    assert ("label" in frame) == (labels is not None)
+    assert labels is None or frame["label"].tolist() == labels
+
+
+@pytest.mark.parametrize("labels", [None, LABELS])
+def test_graph_is_the_tree(view, labels):
+    graph = view.to_networkx(labels)
+    assert nx.is_arborescence(graph)
+    assert list(graph) == list(range(7))
+    for i in range(7):
+        assert list(graph.successors(i)) == view.children(i).tolist()
+        expected = {"id": IDS[i], "weight": WEIGHT[i]}
+        expected |= {} if labels is None else {"label": labels[i]}
+        assert graph.nodes[i] == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "library"), [("to_frame", "pandas"), ("to_networkx", "networkx")]
+)
+def test_a_missing_library_says_what_to_install(view, method, library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"`{method}` needs {library}.*\[export\]"):
+        getattr(view, method)()
+
+
+def test_depth_50_works():
+    view = chain(50)
+    assert view.path(50).tolist() == list(range(51))
+    assert len(view.to_text().split("\n")) == 51
+    root = view.to_dict()
+    for depth in range(51):
+        assert root["node"] == depth
+        root = root["children"][0] if root["children"] else None
+    assert nx.dag_longest_path_length(view.to_networkx()) == 50
+    assert view.to_frame()["depth"].max() == 50
+
+
+def test_no_method_goes_down_by_recursion():
+    view = chain(3_000)
+    assert len(view.to_text().split("\n")) == 3_001
+    assert view.to_dict()["children"][0]["node"] == 1
+    assert pickle.loads(pickle.dumps(view)) == view

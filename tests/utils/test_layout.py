@@ -1,0 +1,56 @@
+"""The layout of trees is tidy, whatever scikit-learn makes of it."""
+
+import numpy as np
+import pytest
+
+from skbnp.utils.layout import DEEPEST, tidy
+
+
+def random_parents(n_nodes, seed):
+    rng = np.random.default_rng(seed)
+    reach = int(rng.integers(1, 30))
+    return [-1, *(int(rng.integers(max(0, i - reach), i)) for i in range(1, n_nodes))]
+
+
+def depths(parent):
+    found = [0]
+    for above in parent[1:]:
+        found.append(found[above] + 1)
+    return np.array(found)
+
+
+def in_order(parent):
+    """Rows depth first."""
+    order, stack = [], [0]
+    while stack:
+        order.append(stack.pop())
+        children = [i for i, above in enumerate(parent) if above == order[-1]]
+        stack.extend(reversed(children))
+    return order
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_neighbours_stand_in_order_at_least_one_apart(seed):
+    parent = random_parents(2 + seed % 60, seed)
+    place, depth = tidy(parent), depths(parent)
+    for level in range(depth.max() + 1):
+        row = [place[i] for i in in_order(parent) if depth[i] == level]
+        assert (np.diff(row) > 1 - 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parents_stand_amid_their_children(seed):
+    parent = random_parents(40, seed)
+    place = tidy(parent)
+    assert place.min() == 0.0
+    for i in set(parent[1:]):
+        children = place[np.array(parent) == i]
+        assert place[i] == pytest.approx((children[0] + children[-1]) / 2)
+
+
+def test_one_node_stands_at_0():
+    assert tidy([-1]).tolist() == [0.0]
+
+
+def test_the_deepest_chain_is_straight():
+    assert not tidy(np.arange(-1, DEEPEST)).any()
