@@ -70,9 +70,9 @@ by K" is the ratio of sweeps times our K over its K. "proposal": one split-merge
 proposal, of five in a row, as a share of our sweep.
 
 Targets: ratio of sweeps at least 2 (100) and 2.5 (500), of the step of tokens 4 and 10,
-a proposal at most 1 %, against tomotopy after 200 sweeps ("truth"): met. At equal K those
-of 100 topics are missed: there tomotopy has a third of our tables and draws no dishes.
-One run.
+a proposal at most 1 %, against tomotopy after 200 sweeps ("truth"): met. At equal K
+those of 100 topics are missed: there tomotopy has a third of our tables and draws no
+dishes. One run.
 """
 #: True topics: size of the vocabulary, sweeps of tomotopy's from the truth.
 SIZES = {100: (5000, 200), 500: (10000, 50)}
