@@ -20,6 +20,7 @@ KERNELS = {
     "_franchise": ["franchise"],
     "_hdp_local": ["document"],
     "_merge": ["arrays"],
+    "_nested_crp": ["nested_crp"],
     "_special": ["arrays"],
     "_tables": ["tables"],
     "_word_topics": ["word_topics"],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import betaln, gammaln
+from scipy.special import gammaln
 
 from skbnp.kernels._franchise import (
     MEAL_PART,
@@ -21,6 +21,13 @@ from skbnp.kernels._franchise import (
     one_table_per_dish,
     rate,
     tidy,
+)
+from skbnp.models.hyperparameters import (
+    GammaPrior,
+    draw_by_slice,
+    draw_concentration,
+    log_gamma_density,
+    log_rising,
 )
 
 __all__ = [
@@ -378,9 +385,9 @@ class Priors:
 
     learn_concentrations: bool
     learn_topic_prior: bool
-    corpus: tuple[float, float]
-    doc: tuple[float, float]
-    topic: tuple[float, float] = (1.0, 1.0)
+    corpus: GammaPrior
+    doc: GammaPrior
+    topic: GammaPrior = (1.0, 1.0)
 
     def resample(self, seating: Seating, rng: np.random.Generator) -> None:
         """Draw what is learned given a tidy seating."""
@@ -395,54 +402,40 @@ class Priors:
         """Log density of what is learned."""
         total = 0.0
         if self.learn_concentrations:
-            total += _log_gamma_density(seating.corpus_concentration, *self.corpus)
-            total += _log_gamma_density(seating.doc_concentration, *self.doc)
+            total += log_gamma_density(seating.corpus_concentration, self.corpus)
+            total += log_gamma_density(seating.doc_concentration, self.doc)
         if self.learn_topic_prior:
-            total += _log_gamma_density(seating.topic_word_prior, *self.topic)
+            total += log_gamma_density(seating.topic_word_prior, self.topic)
         return total
 
     def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
-        """By the auxiliary variable of Escobar and West (1995)."""
-        m, (shape, rate) = seating.n_all_tables, self.corpus
-        if m > 0:
-            rate -= np.log(rng.beta(seating.corpus_concentration + 1.0, m))
-            odds = (shape + seating.n_dishes - 1.0) / (m * rate)
-            shape += seating.n_dishes - (rng.random() * (1.0 + odds) > odds)
-        seating.corpus_concentration = _inside(rng.gamma(shape, 1.0 / rate))
+        m = seating.n_all_tables
+        seating.corpus_concentration = draw_concentration(
+            seating.corpus_concentration,
+            np.array([m] if m > 0 else []),
+            seating.n_dishes if m > 0 else 0,
+            self.corpus,
+            rng,
+        )
 
     def _resample_doc(self, seating: Seating, rng: np.random.Generator) -> None:
-        """By the auxiliary variables of Teh et al. (2006), appendix A."""
-        alpha, (shape, rate) = seating.doc_concentration, self.doc
-        lengths = np.diff(seating.begin).astype(np.float64)
-        lengths = lengths[lengths > 0]
-        rate -= np.log(rng.beta(alpha + 1.0, lengths)).sum()
-        shape += seating.n_tables.sum()
-        shape -= (rng.random(len(lengths)) * (lengths + alpha) < lengths).sum()
-        seating.doc_concentration = _inside(rng.gamma(shape, 1.0 / rate))
+        lengths = np.diff(seating.begin)
+        seating.doc_concentration = draw_concentration(
+            seating.doc_concentration,
+            lengths[lengths > 0],
+            seating.n_tables.sum(),
+            self.doc,
+            rng,
+        )
 
     def _resample_topic(self, seating: Seating, rng: np.random.Generator) -> None:
-        """By a slice of the logarithm (Neal, 2003), stepping out by one."""
-        counted, (shape, rate) = seating.count_of_counts(), self.topic
-
-        def log_density(x: float) -> float:
-            eta = float(np.exp(x))
-            evidence = seating.log_evidence(eta, counted)
-            return shape * x - rate * eta + evidence
-
-        x = float(np.log(seating.topic_word_prior))
-        height = log_density(x) + np.log1p(-rng.random())
-        low = x - rng.random()
-        high = low + 1.0
-        while low > LOG_RANGE[0] and log_density(low) > height:
-            low -= 1.0
-        while high < LOG_RANGE[1] and log_density(high) > height:
-            high += 1.0
-        low, high = max(low, LOG_RANGE[0]), min(high, LOG_RANGE[1])
-        drawn = low + rng.random() * (high - low)
-        while log_density(drawn) <= height and low < high:
-            low, high = (drawn, high) if drawn < x else (low, drawn)
-            drawn = low + rng.random() * (high - low)
-        seating.topic_word_prior = _inside(float(np.exp(drawn)))
+        counted = seating.count_of_counts()
+        seating.topic_word_prior = draw_by_slice(
+            seating.topic_word_prior,
+            lambda eta: seating.log_evidence(eta, counted),
+            self.topic,
+            rng,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,25 +515,6 @@ class FranchiseSample:
         """Tables and counts to go on from."""
         used = np.flatnonzero(self.n_tokens > 0)
         return Places(self.topic_word_counts[used], self.table_counts[used])
-
-
-#: Range of hyperparameters, and its logarithms.
-SMALLEST, LARGEST = 1e-100, 1e10
-LOG_RANGE = float(np.log(SMALLEST)), float(np.log(LARGEST))
-
-
-def _inside(value: float) -> float:
-    return float(np.clip(value, SMALLEST, LARGEST))
-
-
-def _log_gamma_density(x: float, shape: float, rate: float) -> float:
-    density = shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x)
-    return float(density - rate * x)
-
-
-def log_rising(x: float, n: NDArray) -> Array:
-    """Log of x (x + 1) ... (x + n - 1) for n > 0, exact where x is large, too."""
-    return gammaln(n) - betaln(x, n)
 
 
 def log_prior_of_tables(size: Ints, begin: NDArray, alpha: float) -> float:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy import stats
 from scipy.special import gammaln
 
+from checks.geweke import check_joint_distribution
 from reference import hdp_franchise as reference
 from skbnp.inference.moves.table_split_merge import propose_moves
 from skbnp.kernels._franchise import MEAL_PART, sweep
@@ -21,14 +22,12 @@ from skbnp.models.hdp_franchise import (
     Seating,
     Tables,
     Tokens,
-    log_rising,
 )
+from skbnp.models.hyperparameters import log_rising
 
 LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4
 #: Light tails, so that means of statistics are soon known.
 CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR = (4.0, 3.0), (5.0, 4.0), (6.0, 8.0)
-#: Of a correct sampler one z in 16,000 is beyond; there are some 25 statistics a run.
-FARTHEST = 4.0
 
 
 @dataclass
@@ -180,29 +179,9 @@ def statistics(world):
 
 
 def check_geweke(move, n_draws, seed, fixed=None):
-    """Raise unless moves, with words drawn anew between them, keep the prior.
-
-    Geweke (2004): draws of everything from the prior against a chain that moves and
-    draws words in turn, read after the move. Errors of the chain's means by batches.
-    """
-    rng = np.random.default_rng(seed)
-    prior = np.array(
-        [list(statistics(World.draw(rng, fixed)).values()) for _ in range(n_draws)]
+    check_joint_distribution(
+        lambda rng: World.draw(rng, fixed), statistics, move, n_draws, seed
     )
-    world, chain = World.draw(rng, fixed), []
-    for _ in range(n_draws):
-        world = move(world, rng)
-        chain.append(list(statistics(world).values()))
-        world.draw_words(rng)
-    names = list(statistics(world))
-    batches = np.array(chain).reshape(40, -1, len(names)).mean(axis=1)
-    error = np.sqrt(prior.var(axis=0) / n_draws + batches.var(axis=0, ddof=1) / 40)
-    difference = prior.mean(axis=0) - batches.mean(axis=0)
-    error[np.ptp(np.concatenate([prior, chain]), axis=0) == 0.0] = np.inf  # constant
-    z = difference / error
-    far = {n: round(x, 1) for n, x in zip(names, z, strict=True) if abs(x) > FARTHEST}
-    assert not far, far
-    assert np.isfinite(error).sum() >= 18
 
 
 def make_move(priors, *, split_merge, meal_part=MEAL_PART):

@@ -1,0 +1,91 @@
+"""Draws of hyperparameters given what they govern, for all samplers."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, gammaln
+
+__all__ = [
+    "GammaPrior",
+    "draw_by_slice",
+    "draw_concentration",
+    "log_gamma_density",
+    "log_rising",
+]
+
+#: Shape and rate.
+GammaPrior = tuple[float, float]
+
+#: Range of hyperparameters, and its logarithms.
+SMALLEST, LARGEST = 1e-100, 1e10
+LOG_RANGE = float(np.log(SMALLEST)), float(np.log(LARGEST))
+
+
+def draw_concentration(
+    value: float,
+    customers: NDArray,
+    n_tables: int,
+    prior: GammaPrior,
+    rng: np.random.Generator,
+) -> float:
+    """Draw the concentration of Chinese restaurants that share it.
+
+    By the auxiliary variables of Escobar and West (1995), of several restaurants by Teh
+    et al. (2006), appendix A. `customers` are those of each restaurant, all > 0;
+    `n_tables` are all tables; `value` is the concentration that they were drawn from.
+    """
+    shape, rate = prior
+    customers = np.asarray(customers, dtype=np.float64)
+    rate -= np.log(rng.beta(value + 1.0, customers)).sum()
+    shape += n_tables
+    shape -= (rng.random(len(customers)) * (customers + value) < customers).sum()
+    return _inside(rng.gamma(shape, 1.0 / rate))
+
+
+def draw_by_slice(
+    value: float,
+    log_density: Callable[[float], float],
+    prior: GammaPrior,
+    rng: np.random.Generator,
+) -> float:
+    """Draw a positive number under a Gamma prior, by a slice of its logarithm.
+
+    Neal (2003), stepping out by one. `log_density` is that of the data.
+    """
+    shape, rate = prior
+
+    def height_of(x: float) -> float:
+        number = float(np.exp(x))
+        return shape * x - rate * number + log_density(number)
+
+    x = float(np.log(value))
+    height = height_of(x) + np.log1p(-rng.random())
+    low = x - rng.random()
+    high = low + 1.0
+    while low > LOG_RANGE[0] and height_of(low) > height:
+        low -= 1.0
+    while high < LOG_RANGE[1] and height_of(high) > height:
+        high += 1.0
+    low, high = max(low, LOG_RANGE[0]), min(high, LOG_RANGE[1])
+    drawn = low + rng.random() * (high - low)
+    while height_of(drawn) <= height and low < high:
+        low, high = (drawn, high) if drawn < x else (low, drawn)
+        drawn = low + rng.random() * (high - low)
+    return _inside(float(np.exp(drawn)))
+
+
+def _inside(value: float) -> float:
+    return float(np.clip(value, SMALLEST, LARGEST))
+
+
+def log_gamma_density(x: float, prior: GammaPrior) -> float:
+    """Log density of a Gamma(shape, rate) distribution."""
+    shape, rate = prior
+    density = shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x)
+    return float(density - rate * x)
+
+
+def log_rising(x: float, n: NDArray) -> NDArray[np.float64]:
+    """Log of x (x + 1) ... (x + n - 1) for n > 0, exact where x is large, too."""
+    return gammaln(n) - betaln(x, n)
