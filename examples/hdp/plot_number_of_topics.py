@@ -11,7 +11,7 @@ synthetic corpus of five topics of equal weight.
 # %%
 # A corpus and its posterior
 # --------------------------
-# Two hundred documents of some 50 words each, and four chains that start from 20
+# Two hundred documents of some 50 words each, and four chains that start from 100
 # topics. Half of their 400 sweeps are burn-in. The summary tells the median number of
 # topics, and whether the chains agree: R-hat near 1, and an effective sample size (ESS)
 # that is not tiny.
