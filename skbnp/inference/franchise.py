@@ -65,7 +65,7 @@ class ChainState:
     next_id: int
     n_splits: int
     n_merges: int
-    lineage: list[Lineage]
+    lineage: list[Lineage]  # grows with the chain
     begin: int  # sweeps made by others before
     log_joint: float  # nats per token
 
@@ -113,8 +113,9 @@ class FranchiseChain:
         self.seating = Seating(tokens, start.concentrations, start.tables, places)
         self.pieces = _pieces(tokens)
         self._staged: ChainState | None = None
+        self._staged_log: list[Lineage] = []
         if isinstance(start, ChainState):
-            self.state = start
+            self.state = replace(start, lineage=list(start.lineage))
             return
         if start.tables is None:
             self._seat(stream(entropy, Purpose.START, number, start.step))
@@ -205,6 +206,7 @@ class FranchiseChain:
                 places, _ = seating.tidy()
                 ids = ids[places]
         self.priors.resample(seating, rng)
+        self._staged_log = log
         return replace(
             state,
             step=step,
@@ -214,7 +216,6 @@ class FranchiseChain:
             next_id=next_id,
             n_splits=n_splits,
             n_merges=n_merges,
-            lineage=state.lineage + log,
             log_joint=self._log_joint(),
         )
 
@@ -243,6 +244,7 @@ class FranchiseChain:
         """Let the sweep that was run be the last complete one."""
         assert self._staged is not None
         self.state = self._staged
+        self.state.lineage.extend(self._staged_log)
 
     def rewind(self) -> None:
         """Go back to the last complete sweep."""
