@@ -16,6 +16,7 @@ def sweep(
     totals: NDArray[int32],
     docs: NDArray[int32],
     parent: NDArray[int32],
+    is_new: NDArray[int32],
     concentration: float,
     level_prior: NDArray[float64],
     topic_prior: NDArray[float64],

@@ -21,6 +21,7 @@ cdef extern from "src/nested_crp.h" nogil:
         int32_t *totals
         int32_t *docs
         int32_t *parent
+        int32_t *is_new
         double concentration
         const double *level_prior
         const double *topic_prior
@@ -52,6 +53,7 @@ def sweep(
     int32_t[::1] totals,                # INOUT (n_columns,)
     int32_t[::1] docs,                  # INOUT (n_columns,)
     int32_t[::1] parent,                # INOUT (n_columns,)
+    int32_t[::1] is_new,                # INOUT (n_columns,) 1: taken here
     double concentration,
     const double[::1] level_prior,      # IN    (n_levels,)
     const double[::1] topic_prior,      # IN    (n_levels,)
@@ -92,6 +94,8 @@ def sweep(
         raise ValueError("first, n_nodes and counts disagree")
     if not totals.shape[0] == docs.shape[0] == parent.shape[0] == s.stride:
         raise ValueError("totals, docs and parent must have an entry per column")
+    if is_new.shape[0] != s.stride:
+        raise ValueError("is_new must have an entry per column")
     if not level_prior.shape[0] == topic_prior.shape[0] == s.n_levels:
         raise ValueError("priors must have an entry per level")
     if log_counts.shape[0] != s.n_levels or not 0 <= doc <= stop <= s.n_docs:
@@ -105,6 +109,7 @@ def sweep(
     s.begin, s.words, s.level, s.path = &begin[0], &words[0], &level[0], &path[0, 0]
     s.first, s.n_nodes, s.counts = &first[0], &n_nodes[0], &counts[0, 0]
     s.totals, s.docs, s.parent = &totals[0], &docs[0], &parent[0]
+    s.is_new = &is_new[0]
     s.concentration = concentration
     s.level_prior, s.topic_prior = &level_prior[0], &topic_prior[0]
     s.log_counts, s.n_logs = &log_counts[0, 0], log_counts.shape[1]

@@ -106,7 +106,7 @@ class Walks:
         shift = np.where(seated, self.first[:-1], 0)
         self.path = (paths.node + shift).astype(np.int32)
         n_columns = int(self.first[-1])
-        self.docs, self.totals = np.zeros((2, n_columns), dtype=np.int32)
+        self.docs, self.totals, self.is_new = np.zeros((3, n_columns), dtype=np.int32)
         self.parent = np.full(n_columns, -1, dtype=np.int32)
         self.counts = np.zeros((n_words, n_columns), dtype=np.int32)
         walked = self.path[seated[:, 0]]
@@ -130,13 +130,24 @@ class Walks:
         logs = np.log(counts + self.priors.topic_prior[:, None])
         self.log_counts = logs.astype(np.float32)
 
-    def tidy(self) -> None:
-        """Close the gaps that nodes have left, and make room for more."""
+    def tidy(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Close the gaps that nodes have left, and make room for more.
+
+        Returns the former columns of the nodes, level by level, and which are new.
+        """
+        columns = np.flatnonzero(self.docs > 0)
+        is_new = self.is_new[columns].astype(bool)
         paths = self.paths()
         for level in range(self.priors.n_levels):
             used = np.unique(paths.node[:, level])
             paths.node[:, level] = np.searchsorted(used, paths.node[:, level])
         self.restore(paths)
+        return columns, is_new
+
+    @property
+    def columns(self) -> NDArray[np.intp]:
+        """Columns of the nodes, level by level."""
+        return np.flatnonzero(self.docs > 0)
 
     def sweep(
         self,
@@ -159,6 +170,7 @@ class Walks:
                 self.totals,
                 self.docs,
                 self.parent,
+                self.is_new,
                 self.priors.concentration,
                 self.priors.level_prior,
                 self.priors.topic_prior,
@@ -173,8 +185,13 @@ class Walks:
 
     def _make_room(self) -> None:
         """Rebuild with more columns; documents that have not walked stay so."""
-        paths = self.paths()
-        self.restore(paths)
+        first, is_new = self.first, self.is_new
+        self.restore(self.paths())
+        for level in range(self.priors.n_levels):
+            known = is_new[first[level] : first[level + 1]]
+            at = self.first[level]
+            n = min(len(known), int(self.first[level + 1] - at))
+            self.is_new[at : at + n] = known[:n]
 
     # -- what it says -----------------------------------------------------------------
 

@@ -168,6 +168,26 @@ def test_counts_are_those_of_paths_and_levels(gamma, n_levels, seed):
         check_counts(walks)
 
 
+@pytest.mark.parametrize("gamma", [1.0, 1e9])
+def test_new_nodes_are_those_that_were_not_there(gamma, seed):
+    docs = [sorted(np.random.default_rng(n).integers(0, 3, 7)) for n in range(60)]
+    walks, rng = walks_of(docs, 3, gamma), np.random.default_rng(seed)
+    move(walks, rng)
+    walks.tidy()
+    for _ in range(5):
+        n_before = len(walks.columns)
+        members = {
+            column: set(np.flatnonzero((walks.path == column).any(axis=1)))
+            for column in walks.columns
+        }
+        walks.sweep(0, 1, rng)  # one document: it leaves a path and takes one
+        gone = [c for c in members if walks.docs[c] == 0]
+        columns, is_new = walks.tidy()
+        assert len(columns) == n_before - len(gone) + is_new.sum()
+        for column in columns[~is_new]:
+            assert column in members
+
+
 def test_tree_has_the_nodes_that_documents_walk(seed):
     docs = [sorted(np.random.default_rng(n).integers(0, 3, 7)) for n in range(40)]
     walks, rng = walks_of(docs, 3), np.random.default_rng(seed)

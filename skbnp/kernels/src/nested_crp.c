@@ -156,6 +156,9 @@ SKBNP_INLINE void draw_path(NestedCRP *s, ptrdiff_t doc, bitgen_t *rng)
         if (node == s->first[l] + s->n_nodes[l])
             s->n_nodes[l]++;
         s->parent[node] = l > 0 ? path[l - 1] : -1;
+        /* One that the document has just left alone keeps its name. */
+        if (path[l] != node)
+            s->is_new[node] = 1;
         path[l] = node;
         s->docs[node] = 0;
     }

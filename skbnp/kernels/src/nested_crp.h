@@ -28,6 +28,7 @@ typedef struct {
     int32_t *totals;      /* (stride,) */
     int32_t *docs;        /* (stride,) documents through a node */
     int32_t *parent;      /* (stride,) -1: the root, or free */
+    int32_t *is_new;      /* (stride,) whether it was taken since this was set to 0 */
 
     double concentration;      /* gamma */
     const double *level_prior; /* (n_levels,) alpha */
