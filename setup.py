@@ -20,6 +20,7 @@ KERNELS = {
     "_franchise": ["franchise"],
     "_hdp_local": ["document"],
     "_merge": ["arrays"],
+    "_ncrp_local": ["ncrp_local"],
     "_nested_crp": ["nested_crp"],
     "_special": ["arrays"],
     "_tables": ["tables"],

@@ -1,0 +1,397 @@
+"""The document step on a tree of topics against its slow twin."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp, psi, softmax
+
+from reference import ncrp_topics as reference
+from skbnp.kernels._ncrp_local import CHEAP_ITERATIONS, add_paths, infer_paths
+
+#: Nodes of stubs, by name; the tree of three levels has its leaves in the last.
+STUBS = {
+    "three-levels": [
+        [0, -1, -1],
+        [0, 1, -1],
+        [0, 1, 2],
+        [0, 1, 3],
+        [0, 4, -1],
+        [0, 4, 5],
+        [0, 6, -1],
+    ],
+    "one-level": [[0]],
+    "one-stub": [[0, -1, -1, -1]],
+    "two-levels": [[0, -1], [0, 1], [0, 2]],
+}
+
+
+def sparse(counts):
+    """CSR arrays of a dense corpus."""
+    counts = np.atleast_2d(np.asarray(counts, dtype=float))
+    rows, words = np.nonzero(counts)
+    indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int32)
+    return indptr, words.astype(np.int32), counts[rows, words]
+
+
+def problem(
+    seed=0, shape="three-levels", *, eta=0.5, prior=(5.0, 2.0, 1.0, 1.0), tokens=1.0
+):
+    """A corpus with an empty document and one of a single word, and globals."""
+    rng = np.random.default_rng([seed, len(shape)])
+    nodes = np.array(STUBS[shape], dtype=np.int32)
+    n_words, n_nodes, n_levels = 23, nodes.max() + 1, nodes.shape[1]
+    counts = rng.poisson(1.0, size=(9, n_words)) * tokens
+    counts[2] = 0.0
+    counts[5] = 0.0
+    counts[5, 7] = 3.0 * tokens
+    held = eta + rng.gamma(0.1, 40.0, size=(n_words, n_nodes)) * (
+        rng.random((n_words, n_nodes)) < 0.4
+    )
+    return {
+        "counts": counts,
+        "log_weights": psi(held) - psi(held.sum(axis=0)),
+        "off_tree": np.full(n_levels, psi(eta) - psi(n_words * eta)),
+        "stub_nodes": nodes,
+        "log_prior": np.log(rng.dirichlet(np.ones(len(nodes)))),
+        "level_prior": np.array(prior[:n_levels]),
+    }
+
+
+def infer(given, *, max_iter=1000, tol=1e-12, prune=np.inf, **options):
+    """What the kernel finds, the corpus dense."""
+    rest = {name: given[name] for name in list(given)[1:]}
+    arrays = sparse(given["counts"])
+    return infer_paths(
+        *arrays, **rest, max_iter=max_iter, tol=tol, prune=prune, **options
+    )
+
+
+def dense(given, found):
+    """q (n_docs, n_stubs) and a (n_docs, n_stubs, n_levels), zero off the support."""
+    limits, stubs, shares, levels, _, _ = found
+    n_docs, (n_stubs, n_levels) = len(limits) - 1, given["stub_nodes"].shape
+    doc = np.repeat(np.arange(n_docs), np.diff(limits))
+    q, a = np.zeros((n_docs, n_stubs)), np.zeros((n_docs, n_stubs, n_levels))
+    q[doc, stubs], a[doc, stubs] = shares, levels
+    return q, a
+
+
+def add(given, found, first=0, last=None, *, factorised=False):
+    """Sums of the kernel: S, m, O and U."""
+    n_words, n_nodes = given["log_weights"].shape
+    n_stubs, n_levels = given["stub_nodes"].shape
+    sums, masses = np.zeros((n_words, n_nodes)), np.zeros(n_stubs)
+    off_tokens = np.zeros(n_levels)
+    limits, stubs, shares, _, weights, _ = found
+    entropy = add_paths(
+        first,
+        len(limits) - 1 if last is None else last,
+        *sparse(given["counts"]),
+        given["log_weights"],
+        given["off_tree"],
+        given["stub_nodes"],
+        given["level_prior"],
+        limits,
+        stubs,
+        shares,
+        weights,
+        sums,
+        masses,
+        off_tokens,
+        factorised,
+    )
+    return sums, masses, off_tokens, entropy
+
+
+def twin(given, max_iter=1000, *, factorised=False):
+    """(q, phis, levels, bound) of each document by the slow reference."""
+    rest = [given[name] for name in list(given)[1:]]
+    words = given["log_weights"]
+    found = []
+    for row in given["counts"]:
+        if factorised:
+            q, phi, a, bound = reference.factorised_step(row, words, *rest[1:], 200)
+            copies = (len(q), 1, 1)
+            found.append((q, np.tile(phi, copies), np.tile(a, copies[:2]), bound))
+        else:
+            step = reference.conditional_step(row, words, *rest[1:], max_iter, 1e-12)
+            found.append(step)
+    return found
+
+
+def slow_sums(given, found):
+    """S, m and O from responsibilities."""
+    n_words, n_nodes = given["log_weights"].shape
+    n_stubs, n_levels = given["stub_nodes"].shape
+    sums, masses = np.zeros((n_words, n_nodes)), np.zeros(n_stubs)
+    off_tokens = np.zeros(n_levels)
+    for row, (q, phis, _, _) in zip(given["counts"], found, strict=True):
+        masses += q
+        for k, path in enumerate(given["stub_nodes"]):
+            for level, node in enumerate(path):
+                tokens = q[k] * row * phis[k, level]
+                if node < 0:
+                    off_tokens[level] += tokens.sum()
+                else:
+                    sums[:, node] += tokens
+    return sums, masses, off_tokens
+
+
+def check_equal(given, found, expected, *, factorised=False):
+    """The result and its sums are those of the twin."""
+    q, a = dense(given, found)
+    near = {"rtol": 1e-7, "atol": 1e-9}
+    assert_allclose(q, [one[0] for one in expected], **near)
+    levels = np.array([one[2] for one in expected])
+    assert_allclose(a, np.where(q[:, :, None] > 0.0, levels, 0.0), **near)
+    assert_allclose(found[5], [one[3] for one in expected], rtol=1e-9, atol=1e-9)
+    sums = add(given, found, factorised=factorised)[:3]
+    for got, wanted in zip(sums, slow_sums(given, expected), strict=True):
+        assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
+
+
+def check_sums(given, found, *, factorised=False):
+    """Mass is conserved, and the bounds can be rebuilt from sums."""
+    sums, masses, off_tokens, entropy = add(given, found, factorised=factorised)
+    counts = given["counts"]
+    assert_allclose(sums.sum() + off_tokens.sum(), counts.sum(), rtol=1e-12)
+    assert (sums.sum(axis=1) <= counts.sum(axis=0) * (1 + 1e-12)).all()
+    assert_allclose(masses.sum(), len(counts), rtol=1e-13)
+    rebuilt = entropy + masses @ given["log_prior"]
+    rebuilt += np.vdot(sums, given["log_weights"]) + off_tokens @ given["off_tree"]
+    bounds = found[5].sum()
+    assert_allclose(rebuilt, bounds, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("factorised", [False, True])
+@pytest.mark.parametrize("shape", STUBS)
+@pytest.mark.parametrize("tokens", [1.0, 0.3])
+def test_the_document_step_equals_its_twin(shape, factorised, tokens, seed):
+    given = problem(seed, shape, tokens=tokens)
+    options = {"max_iter": 200, "tol": 0.0} if factorised else {}
+    found = infer(given, factorised=factorised, **options)
+    check_equal(given, found, twin(given, factorised=factorised), factorised=factorised)
+    check_sums(given, found, factorised=factorised)
+
+
+@pytest.mark.parametrize("change", ["log_prior", "level_prior", "off_tree"])
+def test_the_twin_tells_a_wrong_argument(change):
+    given = problem()
+    wrong = {**given, change: given[change].copy()}
+    wrong[change][1:2] += 1e-3
+    with pytest.raises(AssertionError):
+        check_equal(given, infer(wrong), twin(given))
+
+
+def test_the_check_of_sums_tells_a_wrong_share():
+    given = problem()
+    found = list(infer(given))
+    check_sums(given, found)
+    found[2] = found[2] * (1 + 1e-8)
+    with pytest.raises(AssertionError):
+        check_sums(given, found)
+
+
+@pytest.mark.parametrize("factorised", [False, True])
+@pytest.mark.parametrize("eta", [0.01, 1e-3, 100.0])
+@pytest.mark.parametrize("tokens", [1e-3, 1.0, 1e9])
+def test_any_size_is_finite_and_conserved(eta, tokens, factorised, seed):
+    given = problem(seed, eta=eta, tokens=tokens)
+    found = infer(given, factorised=factorised, max_iter=50, tol=1e-6)
+    for array in found:
+        assert np.isfinite(array).all()
+    q, _ = dense(given, found)
+    assert_allclose(q.sum(axis=1), 1.0, rtol=1e-14)
+    check_sums(given, found, factorised=factorised)
+
+
+@pytest.mark.parametrize("eta", [0.01, 1e-3])
+def test_rare_words_keep_their_place(eta, seed):
+    """Words at a hundred nats and more below others: the twin never exponentiates."""
+    given = problem(seed, eta=eta)
+    found = infer(given)
+    expected = twin(given)
+    assert_allclose(found[5], [one[3] for one in expected], rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("factorised", [False, True])
+def test_a_document_without_words_follows_the_prior(factorised):
+    given = problem()
+    found = infer(given, factorised=factorised)
+    q, a = dense(given, found)
+    assert_allclose(q[2], softmax(given["log_prior"]), rtol=1e-12)
+    assert_allclose(a[2], np.tile(given["level_prior"], (len(q[2]), 1)))
+    assert_allclose(found[5][2], logsumexp(given["log_prior"]), atol=1e-12)
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, CHEAP_ITERATIONS, 7])
+@pytest.mark.parametrize("factorised", [False, True])
+def test_an_unfinished_result_is_a_bound_of_its_own(max_iter, factorised, seed):
+    """By the general form, from the factors of the last responsibilities."""
+    given = problem(seed)
+    found = infer(given, max_iter=max_iter, tol=0.0, factorised=factorised)
+    check_sums(given, found, factorised=factorised)
+    if factorised:
+        return
+    limits, stubs, _, levels, weights, bounds = found
+    for doc, row in enumerate(given["counts"]):
+        scores = []
+        for at in range(limits[doc], limits[doc + 1]):
+            nodes = given["stub_nodes"][stubs[at]]
+            logs = reference.stub_logs(given["log_weights"], given["off_tree"], nodes)
+            phi = softmax(np.log(weights[at])[:, None] + logs, axis=0)
+            scores.append(
+                given["log_prior"][stubs[at]]
+                + reference.document_bound(
+                    row, logs, phi, levels[at], given["level_prior"]
+                )
+            )
+        assert_allclose(bounds[doc], logsumexp(scores), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("factorised", [False, True])
+def test_bounds_grow_with_iterations(factorised, seed):
+    given = problem(seed)
+    bounds = [
+        infer(given, max_iter=n, tol=0.0, factorised=factorised)[5]
+        for n in (1, 2, 3, 4, 6, 10, 30)
+    ]
+    assert (np.diff(bounds, axis=0) >= -1e-10).all()
+
+
+@pytest.mark.parametrize("factorised", [False, True])
+def test_a_start_is_never_left_for_less(factorised, seed):
+    given = problem(seed)
+    found = infer(given, factorised=factorised)
+    again = infer(given, max_iter=1, factorised=factorised, starts=found[:4])
+    assert (again[5] >= found[5] - 1e-10).all()
+    # A start at which one level has all words, and nothing else does.
+    odd = list(found[:4])
+    odd[3] = np.full_like(odd[3], 1e-2)
+    odd[3][:, 0] = 1e3
+    better = infer(given, max_iter=3, factorised=factorised, starts=tuple(odd))
+    if not factorised:
+        cold = infer(given, max_iter=3)
+        assert (better[5] >= cold[5] - 1e-10).all()
+    check_sums(given, better, factorised=factorised)
+
+
+def test_conditional_paths_are_no_worse_than_factorised_ones(seed):
+    given = problem(seed)
+    factorised = infer(given, factorised=True)
+    conditional = infer(given, starts=factorised[:4])
+    assert (conditional[5] >= factorised[5] - 1e-9).all()
+
+
+def test_leaving_stubs_out_costs_next_to_nothing(seed):
+    given = problem(seed, tokens=4.0)
+    every = infer(given, tol=1e-8)
+    some = infer(given, tol=1e-8, prune=20.0)
+    assert len(some[1]) < len(every[1])
+    assert (some[5] <= every[5] + 1e-12 * np.abs(every[5])).all()
+    assert_allclose(some[5], every[5], atol=len(given["log_prior"]) * np.exp(-20.0))
+    q, _ = dense(given, some)
+    assert_allclose(q.sum(axis=1), 1.0, rtol=1e-14)
+    check_sums(given, some)
+
+
+def test_word_order_and_documents_of_a_range_do_not_matter(seed):
+    given = problem(seed)
+    found = infer(given)
+    order = np.random.default_rng(seed).permutation(given["counts"].shape[1])
+    moved = {
+        **given,
+        "counts": given["counts"][:, order],
+        "log_weights": np.ascontiguousarray(given["log_weights"][order]),
+    }
+    again = infer(moved)
+    assert_allclose(again[5], found[5], rtol=1e-11, atol=1e-11)
+    whole, parts = add(given, found), [add(given, found, 0, 4), add(given, found, 4)]
+    for all_of_it, one, other in zip(whole, *parts, strict=True):
+        assert_allclose(one + other, all_of_it, rtol=1e-12, atol=1e-13)
+    for one, other in zip(found, infer(given), strict=True):
+        assert_array_equal(one, other)
+
+
+def test_many_stubs_in_use_find_room():
+    """More than the result has room for at first."""
+    n_stubs = 40
+    nodes = np.column_stack([np.zeros(n_stubs), np.arange(n_stubs)]).astype(np.int32)
+    given = {
+        "counts": np.ones((30, 3)),
+        "log_weights": np.full((3, n_stubs), -1.0),
+        "off_tree": np.full(2, -5.0),
+        "stub_nodes": nodes,
+        "log_prior": np.full(n_stubs, -np.log(n_stubs)),
+        "level_prior": np.ones(2),
+    }
+    found = infer(given)
+    assert_allclose(dense(given, found)[0], 1.0 / n_stubs, rtol=1e-12)
+    assert_allclose(found[5], twin(given)[0][3], rtol=1e-9)
+
+
+@pytest.mark.parametrize("factorised", [False, True])
+def test_columns_that_no_stub_uses_do_not_matter(factorised):
+    given = problem()
+    padded = {**given, "log_weights": np.pad(given["log_weights"], ((0, 0), (0, 3)))}
+    found, again = (infer(x, factorised=factorised) for x in (given, padded))
+    assert_allclose(again[5], found[5], rtol=1e-12, atol=1e-12)
+    sums = add(padded, again, factorised=factorised)[0]
+    assert not sums[:, -3:].any()
+
+
+@pytest.mark.parametrize("n_docs", [0, 3])
+@pytest.mark.parametrize("factorised", [False, True])
+def test_a_batch_without_words(n_docs, factorised):
+    given = problem()
+    given["counts"] = np.zeros((n_docs, 1))
+    given["log_weights"] = np.empty((0, given["log_weights"].shape[1]))
+    empty = np.zeros(0, dtype=np.int32)
+    indptr = np.zeros(n_docs + 1, dtype=np.int32)
+    rest = [given[name] for name in list(given)[1:]]
+    found = infer_paths(indptr, empty, np.empty(0), *rest, 10, 1e-3, np.inf, factorised)
+    q, _ = dense(given, found)
+    assert_allclose(q, np.tile(softmax(given["log_prior"]), (n_docs, 1)), rtol=1e-12)
+    _, masses, off_tokens, _ = add(given, found, factorised=factorised)
+    assert_allclose(masses, q.sum(axis=0), rtol=1e-12)
+    assert not off_tokens.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"off_tree": np.ones(2)}, "per level"),
+        ({"level_prior": np.ones(4)}, "per level"),
+        ({"log_prior": np.ones(3)}, "per stub"),
+        ({"log_weights": np.ones((23, 6))}, "stub_nodes"),
+        ({"log_weights": np.ones((22, 7))}, "words must be rows"),
+        ({"stub_nodes": np.full((7, 3), -2, dtype=np.int32)}, "stub_nodes"),
+    ],
+    ids=str,
+)
+def test_the_face_refuses_shapes_that_disagree(change, says):
+    given = problem()
+    given["counts"][0] = 1.0
+    infer(given)
+    with pytest.raises(ValueError, match=says):
+        infer({**given, **change})
+
+
+def test_the_face_refuses_starts_and_sums_that_disagree():
+    given = problem()
+    found = infer(given)
+    limits, stubs, shares, levels = found[:4]
+    for starts in (
+        (limits[:-1], stubs, shares, levels),
+        (limits, stubs, shares[:-1], levels),
+        (limits, stubs, shares, np.ascontiguousarray(levels[:, :2])),
+        (limits, stubs + np.int32(1), shares, levels),
+    ):
+        with pytest.raises(ValueError, match="starts"):
+            infer(given, starts=starts)
+    with pytest.raises(ValueError, match="max_iter"):
+        infer(given, max_iter=0)
+    with pytest.raises(ValueError, match="documents must lie"):
+        add(given, found, 0, 10)
+    with pytest.raises(ValueError, match="disagree"):
+        add(given, (*found[:2], shares[1:], *found[3:]))

@@ -1,0 +1,310 @@
+"""The globals of the variational nested CRP: transcriptions, bounds, enumeration."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+from reference import ncrp_topics as reference
+from reference import nested_crp as collapsed
+from skbnp.kernels._ncrp_local import add_paths, infer_paths
+from skbnp.models.ncrp_collapsed import LevelPriors
+from skbnp.models.ncrp_topics import (
+    PathStats,
+    TopicTree,
+    elbo_terms,
+    expected_log_topics,
+    log_geometric_sum,
+    log_stub_priors,
+    stick_parameters,
+    stub_nodes,
+    update,
+)
+from skbnp.trees import Tree
+
+#: 0 above 1, 2, 3; 1 above 4, 5; 2 above 6; nothing below 3. Siblings 5, 4.
+TREE = Tree([0, 1, 5, 4, 2, 6, 3], [0, 1, 2, 2, 1, 2, 1])
+PRIORS = LevelPriors(0.7, np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.5, 0.25]))
+N_WORDS = 12
+
+
+def names_of(tree):
+    """Nodes as tuples of ids from the root, and the children of each, in order."""
+    names = [tuple(tree.path_to(node).tolist()) for node in tree.ids]
+    children = {}
+    for name in names[1:]:
+        children.setdefault(name[:-1], []).append(name)
+    return names, children
+
+
+def random_topics(rng, tree=TREE, n_words=N_WORDS):
+    masses = rng.gamma(0.5, 4.0, size=len(tree))
+    return TopicTree(tree, rng.gamma(0.3, 9.0, size=(len(tree), n_words)), masses)
+
+
+def priors_of(topics, priors):
+    """What the document step needs to know."""
+    a, b = stick_parameters(topics.tree, topics.stub_masses, priors.concentration)
+    n_levels, gamma = priors.n_levels, priors.concentration
+    return (
+        *expected_log_topics(topics, priors),
+        stub_nodes(topics.tree, n_levels),
+        log_stub_priors(topics.tree, a, b, gamma, n_levels),
+        priors.level_prior,
+    )
+
+
+def local_step(topics, priors, counts, starts=None, *, factorised=False, **options):
+    """Statistics of a dense corpus, and what the kernel found."""
+    rows, words = np.nonzero(counts)
+    indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int32)
+    corpus = indptr, words.astype(np.int32), counts[rows, words]
+    log_topics, off_tree, nodes, log_prior, alpha = priors_of(topics, priors)
+    found = infer_paths(
+        *corpus,
+        log_topics,
+        off_tree,
+        nodes,
+        log_prior,
+        alpha,
+        **{"max_iter": 500, "tol": 1e-10, "prune": np.inf, **options},
+        factorised=factorised,
+        starts=starts,
+    )
+    limits, stubs, shares, _, weights, bounds = found
+    sums, masses = np.zeros(log_topics.shape), np.zeros(len(nodes))
+    off_tokens = np.zeros(len(alpha))
+    support = limits, stubs, shares, weights
+    entropy = add_paths(
+        0,
+        len(counts),
+        *corpus,
+        log_topics,
+        off_tree,
+        nodes,
+        alpha,
+        *support,
+        sums,
+        masses,
+        off_tokens,
+        factorised,
+    )
+    stats = PathStats(np.ascontiguousarray(sums.T), masses, off_tokens, entropy)
+    assert_allclose(
+        elbo_terms(topics, priors, stats)["documents"], bounds.sum(), rtol=1e-10
+    )
+    return stats, found
+
+
+def elbo(*args):
+    return sum(elbo_terms(*args).values())
+
+
+def corpus(rng, n_docs=25, n_words=N_WORDS):
+    topics = rng.dirichlet(np.full(n_words, 0.2), size=4)
+    counts = np.array(
+        [rng.multinomial(15, topics[rng.integers(4)]) for _ in range(n_docs)]
+    )
+    counts[3] = 0
+    return counts.astype(float)
+
+
+# Paths and sticks ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0.25, 1.0, 3.0])
+def test_stub_priors_sum_over_all_their_paths(gamma, seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.gamma(2.0, 2.0, size=(2, len(TREE))) + 0.1
+    names, children = names_of(TREE)
+    sticks = dict(zip(names, zip(a, b, strict=True), strict=True))
+    expected = [
+        reference.stub_expansion(sticks, children, name, 3, gamma, int(36 * gamma) + 9)
+        for name in names
+    ]
+    got = log_stub_priors(TREE, a, b, gamma, 3)
+    assert_allclose(got, expected, rtol=1e-12)
+    with pytest.raises(AssertionError):
+        assert_allclose(log_stub_priors(TREE, a, b, 1.01 * gamma, 3), expected)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "value"), [(1.0, -0.5413), (0.25, -0.3313), (3.0, -0.5727)]
+)
+def test_the_geometric_series_has_known_values(gamma, value):
+    assert_allclose(log_geometric_sum(gamma), value, atol=5e-5)
+
+
+def test_sticks_count_what_passes_by(seed):
+    rng = np.random.default_rng(seed)
+    masses = rng.gamma(1.0, size=len(TREE))
+    a, b = stick_parameters(TREE, masses, 0.7)
+    names, children = names_of(TREE)
+    for i, name in enumerate(names[1:], start=1):
+        siblings = children[name[:-1]]
+        later = siblings[siblings.index(name) + 1 :]
+        stays = sum(
+            m for m, k in zip(masses, names, strict=True) if name == k[: len(name)]
+        )
+        leaves = sum(
+            m
+            for m, k in zip(masses, names, strict=True)
+            if k == name[:-1] or k[: len(name)] in later
+        )
+        assert_allclose([a[i], b[i]], [1.0 + stays, 0.7 + leaves], rtol=1e-12)
+
+
+@pytest.mark.parametrize("node", [0, 1, 3])
+def test_growth_at_the_prior_changes_no_document(node, seed):
+    """A chain below a stub without mass only tells some of its paths apart."""
+    rng = np.random.default_rng(seed)
+    topics, counts = random_topics(rng), corpus(rng)
+    topics.stub_masses[TREE.positions(node)] = 0.0
+    tree = TREE.add(node, depth=2)
+    old = tree.positions(TREE.ids)
+    held, masses = np.zeros((len(tree), N_WORDS)), np.zeros(len(tree))
+    held[old], masses[old] = topics.word_counts, topics.stub_masses
+    grown = TopicTree(tree, held, masses)
+    before, after = (priors_of(state, PRIORS) for state in (topics, grown))
+    assert_allclose(logsumexp(after[3]), logsumexp(before[3]), rtol=1e-13)
+    bounds = [local_step(state, PRIORS, counts)[1][5] for state in (topics, grown)]
+    assert_allclose(*bounds, rtol=1e-10)
+
+
+def test_stubs_need_levels_enough():
+    assert_array_equal(stub_nodes(Tree(), 2), [[0, -1]])
+    with pytest.raises(ValueError, match="n_levels must be > 2"):
+        stub_nodes(TREE, 2)
+
+
+# Bounds -------------------------------------------------------------------------------
+
+
+def test_terms_equal_their_transcriptions(seed):
+    rng = np.random.default_rng(seed)
+    topics, counts = random_topics(rng), corpus(rng, n_docs=6)
+    stats, _ = local_step(topics, PRIORS, counts)
+    terms = elbo_terms(topics, PRIORS, stats)
+    eta = PRIORS.topic_prior[topics.tree.depth]
+    a, b = stick_parameters(TREE, topics.stub_masses, PRIORS.concentration)
+    given = priors_of(topics, PRIORS)
+    found = [reference.conditional_step(row, *given, 500, 1e-10)[:3] for row in counts]
+    expected = {
+        "topics": reference.topics_term(topics.word_counts, eta),
+        "sticks": reference.sticks_term(zip(a[1:], b[1:], strict=True), 0.7),
+        "documents": reference.documents_term(counts, *given, found),
+    }
+    assert terms.keys() == expected.keys()
+    for name, value in expected.items():
+        assert_allclose(terms[name], value, rtol=1e-9)
+
+
+def moved(found, old, new):
+    """Starts for a tree whose nodes have changed places."""
+    limits, stubs, shares, levels = found[:4]
+    return limits, new.positions(old.ids[stubs]).astype(np.int32), shares, levels
+
+
+def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
+    """ELBO after each update of a part, documents first."""
+    values, starts = [], None
+    for _ in range(n_rounds):
+        stats, found = local_step(topics, priors, counts, starts, **options)
+        values.append(("documents", elbo(topics, priors, stats)))
+        if update_topics:
+            topics = replace(topics, word_counts=stats.word_counts)
+        else:  # what a lost count would do
+            topics = replace(topics, word_counts=0.5 * stats.word_counts)
+        values.append(("topics", elbo(topics, priors, stats)))
+        topics = replace(topics, stub_masses=stats.stub_masses)
+        values.append(("sticks", elbo(topics, priors, stats)))
+        old, topics = topics.tree, update(topics, stats)
+        stats = replace(
+            stats, word_counts=topics.word_counts, stub_masses=topics.stub_masses
+        )
+        values.append(("order", elbo(topics, priors, stats)))
+        starts = moved(found, old, topics.tree)
+    return values, topics
+
+
+def check_monotone(values):
+    for (_, before), (name, after) in pairwise(values):
+        assert after >= before - 1e-9 * abs(before), name
+
+
+@pytest.mark.parametrize("options", [{}, {"prune": 20.0, "tol": 1e-3, "max_iter": 5}])
+@pytest.mark.parametrize("factorised", [False, True])
+def test_elbo_does_not_decrease_under_any_update(factorised, options, seed):
+    rng = np.random.default_rng(seed)
+    topics, counts = random_topics(rng), corpus(rng)
+    values, _ = trace(topics, PRIORS, counts, 12, factorised=factorised, **options)
+    check_monotone(values)
+    assert values[-1][1] > values[0][1] + 1.0
+    wrong, _ = trace(topics, PRIORS, counts, 12, update_topics=False)
+    with pytest.raises(AssertionError):
+        check_monotone(wrong)
+
+
+def test_sorting_siblings_is_the_best_order(seed):
+    rng = np.random.default_rng(seed)
+    tree = Tree(np.arange(6), [0, 1, 1, 1, 1, 1])
+    masses, held = rng.gamma(0.5, 5.0, size=6), np.zeros((6, 2))
+    stats = PathStats(held, masses, np.zeros(3), 0.0)
+    best = update(TopicTree(tree, held, masses), stats)
+    assert (np.diff(best.stub_masses[1:]) <= 0.0).all()
+    assert_array_equal(masses[best.tree.ids], best.stub_masses)
+    bound = elbo(best, PRIORS, replace(stats, stub_masses=best.stub_masses))
+    for _ in range(30):
+        order = np.concatenate([[0], 1 + rng.permutation(5)])
+        other = TopicTree(tree, held, masses[order])
+        value = elbo(other, PRIORS, replace(stats, stub_masses=masses[order]))
+        assert value <= bound + 1e-10
+
+
+def test_conditional_paths_have_the_larger_elbo(seed):
+    """From the optimum of the factorised family, a special case."""
+    rng = np.random.default_rng(seed)
+    topics, counts = random_topics(rng), corpus(rng)
+    _, topics = trace(topics, PRIORS, counts, 8, factorised=True)
+    factorised, found = local_step(topics, PRIORS, counts, factorised=True)
+    conditional, _ = local_step(topics, PRIORS, counts, found[:4])
+    gain = elbo(topics, PRIORS, conditional) - elbo(topics, PRIORS, factorised)
+    assert gain >= -1e-9
+
+
+#: Documents and levels: 640 and 2916 states.
+CORPORA = {
+    "two-levels": ([[0, 0], [0, 1, 2], [1, 2]], 2),
+    "three-levels": ([[0, 0], [0, 1], [2]], 3),
+}
+
+
+def check_below_evidence(value, docs, priors):
+    states = collapsed.states([len(doc) for doc in docs], priors.n_levels)
+    rest = priors.concentration, priors.level_prior, priors.topic_prior, 3
+    evidence = logsumexp([collapsed.log_joint(state, docs, *rest) for state in states])
+    assert value < evidence
+    assert value > evidence - 6.0  # Jensen on sticks, and symmetry: a few nats
+
+
+@pytest.mark.parametrize("factorised", [False, True])
+@pytest.mark.parametrize("n_leaves", [0, 1, 3])
+@pytest.mark.parametrize("name", CORPORA)
+def test_elbo_is_below_the_evidence(name, n_leaves, factorised, seed):
+    docs, n_levels = CORPORA[name]
+    priors = LevelPriors(
+        0.8, np.array([2.0, 1.0, 0.5][:n_levels]), np.array([1.0, 0.5, 0.2][:n_levels])
+    )
+    counts = np.array([np.bincount(doc, minlength=3) for doc in docs], dtype=float)
+    tree = Tree()
+    for _ in range(n_leaves):
+        tree = tree.add(0, depth=n_levels - 1)
+    topics = random_topics(np.random.default_rng(seed), tree, 3)
+    values, topics = trace(topics, priors, counts, 30, factorised=factorised)
+    check_below_evidence(values[-1][1], docs, priors)
+    lost, _ = trace(topics, priors, counts[:1], 30, factorised=factorised)
+    with pytest.raises(AssertionError):
+        check_below_evidence(lost[-1][1], docs, priors)
