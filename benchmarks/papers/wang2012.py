@@ -255,9 +255,10 @@ After as many sweeps neither is better in the end, as the paper finds for most s
 at the same time split-merge is up to 0.025 behind where topics are few (0.5). The
 paper's gain on NIPS with 0.2 is not seen (ML+IR, where it had most, is not to be had).
 On `arxiv2000` split-merge is ahead for the first few sweeps. After those, and on
-`nips_abstracts`, it is behind by time though not by sweeps, for a while: with few topics of thousands of
-tables each a proposal takes several per cent of a sweep, and there are five. The share
-of proposals that is accepted is below that of the paper (3 %).
+`nips_abstracts`, it is behind by time though not by sweeps, for a while: with few
+topics of thousands of tables each a proposal takes several per cent of a sweep, and
+there are five. The share of proposals that is accepted is below that of the paper (3
+%).
 """
 CORPORA = ("arxiv2000", "nips_abstracts")
 ETAS = (0.1, 0.2, 0.5)
