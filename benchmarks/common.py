@@ -12,9 +12,14 @@ for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
-from skbnp.metrics import held_out_log_likelihood, split_tokens
-from skbnp.metrics._held_out import _mean_log, _predict_by
+from skbnp.metrics import (
+    document_completion_score,
+    held_out_log_likelihood,
+    split_tokens,
+)
+from skbnp.metrics._held_out import _mean_log, _predict_by, fold_in
 from skbnp.models.hdp_franchise import Tokens
 from skbnp.utils.random import draw_entropy
 
@@ -119,6 +124,28 @@ class Curve:
             self.looking += time.process_time() - before
             self.next = max(self.spacing * seconds, seconds + 1.0)
         return seconds > self.limit
+
+
+class KnownTopics(BaseEstimator):
+    """Topics to start `GibbsHDP` from, by `init`."""
+
+    def __init__(self, topics, weights, doc_concentration=1.0):
+        self.topics, self.weights = topics, weights
+        self.doc_concentration = doc_concentration
+        self.topic_word_distr_, self.topic_weights_ = topics, weights
+        self.doc_concentration_ = doc_concentration
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        prior = self.doc_concentration_ * self.topic_weights_
+        word_topic = np.ascontiguousarray(self.topic_word_distr_.T)
+        theta = fold_in(word_topic, prior, sp.csr_array(X, dtype=float), None) + prior
+        return theta / theta.sum(axis=1, keepdims=True)
+
+    def score(self, X, y=None):
+        return document_completion_score(self, X)
 
 
 class GibbsRun:

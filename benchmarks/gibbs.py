@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 import common  # before NumPy: it pins the threads
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from skbnp import GibbsHDP
 from skbnp.datasets import make_hdp
@@ -28,23 +27,6 @@ from skbnp.models.hdp_franchise import FixedTopics, Seating
 def show(row):
     print({k: v for k, v in row.items() if k != "looks"}, flush=True)
     return row
-
-
-class KnownTopics(BaseEstimator):
-    """What `init` of `GibbsHDP` reads."""
-
-    def __init__(self, topics, weights, doc_concentration):
-        self.topic_word_distr_, self.topic_weights_ = topics, weights
-        self.doc_concentration_ = doc_concentration
-
-    def fit(self, X, y=None):
-        return self
-
-    def transform(self, X):
-        raise NotImplementedError
-
-    def score(self, X, y=None):
-        raise NotImplementedError
 
 
 # -- speed: a sweep beside tomotopy's -------------------------------------------------
@@ -183,7 +165,7 @@ def start_at_truth(corpus, counts, seed):
         topic_word_prior=ETA,
         learn_priors=False,
         split_merge=False,
-        init=KnownTopics(corpus.topic_word_distr, weights, ALPHA),
+        init=common.KnownTopics(corpus.topic_word_distr, weights, ALPHA),
         random_state=seed,
     )
     return common.GibbsRun(hdp, counts)

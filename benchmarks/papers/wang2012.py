@@ -14,7 +14,6 @@ import common  # before NumPy: it pins the threads
 import matplotlib
 import numpy as np
 from common import RESULTS, load_corpus, save, standard_split
-from sklearn.base import BaseEstimator
 
 from skbnp import GibbsHDP
 from skbnp.metrics import split_tokens
@@ -76,25 +75,6 @@ def draw_corpus(topics, seed):
     return counts
 
 
-class KnownTopics(BaseEstimator):
-    """What `init` of `GibbsHDP` reads, for topics of equal weight."""
-
-    def __init__(self, topics, doc_concentration=1.0):
-        self.topics, self.doc_concentration = topics, doc_concentration
-        self.topic_word_distr_ = topics
-        self.topic_weights_ = np.full(len(topics), 1.0 / len(topics))
-        self.doc_concentration_ = doc_concentration
-
-    def fit(self, X, y=None):
-        return self
-
-    def transform(self, X):
-        raise NotImplementedError
-
-    def score(self, X, y=None):
-        raise NotImplementedError
-
-
 def fit_topics(counts, method, seed, n_sweeps, truth, start=None, concentration=1.0):
     """All states of a chain."""
     hdp = GibbsHDP(
@@ -110,7 +90,7 @@ def fit_topics(counts, method, seed, n_sweeps, truth, start=None, concentration=
         max_iter=n_sweeps,
         burn_in=0,
         thin=1,
-        init=KnownTopics(truth) if method == "truth" else None,
+        init=common.KnownTopics(truth, np.full(5, 0.2)) if method == "truth" else None,
         random_state=seed,
     )
     return hdp.fit(counts)

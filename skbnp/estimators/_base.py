@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
@@ -129,20 +130,23 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         super().__setstate__(state)
 
 
-class ComponentEditsMixin:
+class ComponentEditsMixin(ABC):
     """Edits of a fitted topic model by `component_ids_`."""
 
     component_ids_: np.ndarray
     n_components_: int
 
+    @abstractmethod
     def _merge(self, target: int, sources: list[int]) -> None:
-        raise NotImplementedError
+        """Let a topic take over what others hold."""
 
+    @abstractmethod
     def _drop(self, ids: list[int]) -> None:
-        raise NotImplementedError
+        """Forget topics."""
 
+    @abstractmethod
     def _publish_edits(self) -> None:
-        raise NotImplementedError
+        """Let the fitted attributes follow an edit."""
 
     def merge_components(self, ids):
         """Merge topics of a fitted model into the first of them.

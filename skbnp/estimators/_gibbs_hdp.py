@@ -420,12 +420,12 @@ class GibbsHDP(
             accept=lambda counts: whole_counts(counts, type(self).__name__, n_before),
         )
         tokens = Tokens.from_counts(drop_empty(counts))
-        history: dict[str, list] = {name: [] for name in COLUMNS}
-        start, entropy, number = Start(self._concentrations(), None), 0, 0
         if before is not None:
             start, number = self._going_on(), before.chain
             history, entropy = self.history_, self._entropy
         else:
+            start, number = Start(self._concentrations(), None), 0
+            history = {name: [] for name in COLUMNS}
             entropy = draw_entropy(self.random_state)
         monitor = ChainMonitor(history)
         chain: FranchiseChain | None = None
@@ -554,11 +554,11 @@ class GibbsHDP(
         )
 
     def _best(self) -> FranchiseSample:
-        return max(self.samples_, key=lambda sample: sample.log_joint)
+        return _best_of(self.samples_)
 
     def _fitted_attributes(self, chains, kept, history, before, entropy):
         samples = list(kept) or [chain.sample() for chain in chains]
-        best = max(samples, key=lambda sample: sample.log_joint)
+        best = _best_of(samples)
         state = next(c.state for c in chains if c.state.number == best.chain)
         return {
             "samples_": samples,
@@ -682,6 +682,10 @@ class GibbsHDP(
         distr = expected_topics(self._best(), counts, self.n_jobs)
         distr /= distr.sum(axis=1, keepdims=True)
         return distr.astype(dtype, copy=False)
+
+
+def _best_of(samples: list[FranchiseSample]) -> FranchiseSample:
+    return max(samples, key=lambda sample: sample.log_joint)
 
 
 def _attributes_of(best: FranchiseSample) -> dict[str, Any]:

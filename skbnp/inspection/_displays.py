@@ -395,7 +395,6 @@ class HistoryDisplay:
         from matplotlib.axes import Axes
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
-        from matplotlib.ticker import MaxNLocator
 
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
@@ -430,8 +429,7 @@ class HistoryDisplay:
         for axes in (ax,) if own is None else (ax, own):
             axes.set_xlabel(x)
             if x == "step":
-                steps = MaxNLocator(integer=True, steps=[1, 2, 5, 10])
-                axes.xaxis.set_major_locator(steps)
+                round_ticks(axes.xaxis)
         return self
 
     def _by_chain(self):
@@ -460,6 +458,13 @@ class HistoryDisplay:
             style |= {"label": "_another chain", "zorder": 1.9}
         ax.set_ylabel("topics")
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def round_ticks(axis):
+    """Put ticks at round whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
 
 def shades(color, n):

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from skbnp.inspection._chains import best_sample
-from skbnp.inspection._displays import BLUE, GREY, _pyplot
+from skbnp.inspection._displays import BLUE, GREY, _pyplot, round_ticks
 from skbnp.inspection._terms import POSITIVE, fitted, fitted_model
 from skbnp.utils.validation import validate_params
 
@@ -105,8 +105,6 @@ class ComponentsPosteriorDisplay:
             This object.
         """
         plt = _pyplot()
-        from matplotlib.ticker import MaxNLocator
-
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
@@ -119,7 +117,7 @@ class ComponentsPosteriorDisplay:
         low, high = ax.get_xlim()
         if (more := LEAST_SPAN - (high - low)) > 0.0:
             ax.set_xlim(low - more / 2, high + more / 2)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        round_ticks(ax.xaxis)
         ax.set_xlabel("Number of topics")
         ax.set_ylabel("Share of sweeps")
         ax.spines[["top", "right"]].set_visible(False)
@@ -287,7 +285,6 @@ class TopicTraceDisplay:
         plt = _pyplot()
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
-        from matplotlib.ticker import MaxNLocator
 
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
@@ -300,7 +297,7 @@ class TopicTraceDisplay:
         ax.set_ylim(0.0, 1.0)
         if max(map(len, self.shares)) > limits.shape[1]:
             self._name_rest(limits[-1, -1])
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        round_ticks(ax.xaxis)
         ax.set_xlabel("Sweep" if self.chain is None else f"Sweep of chain {self.chain}")
         ax.set_ylabel("Cumulative share of tokens")
         ax.spines[["top", "right"]].set_visible(False)

@@ -89,6 +89,7 @@ cdef class Workspace:
     cdef float[:, ::1] rates
     cdef double[:, ::1] weights
     cdef int32_t[:, ::1] by_token
+    cdef int32_t[:, ::1] part
 
     def __init__(self, Py_ssize_t n_places, Py_ssize_t longest):
         self.n_places, self.longest = n_places, longest
@@ -96,6 +97,8 @@ cdef class Workspace:
         self.rates = np.zeros((2, n_places + 1), dtype=np.float32)
         self.weights = np.ones((2, n_places + 1))
         self.by_token = np.zeros((5, longest + 2), dtype=np.int32)
+        # Words of a part of a table, and how often in the part and in the table.
+        self.part = np.zeros((3, MEAL_PART), dtype=np.int32)
 
 
 cdef int32_t* _ints(object array, Py_ssize_t least) except? NULL:
@@ -119,7 +122,7 @@ cdef const int64_t* _limits(object array) except NULL:
     return &view[0]
 
 
-cdef int _open(Franchise* f, object s, Workspace work, int32_t[::1] part) except -1:
+cdef int _open(Franchise* f, object s, Workspace work) except -1:
     """Point at the arrays of a seating."""
     cdef const int32_t[::1] words = s.words
     cdef Py_ssize_t n_places = len(s.dish_tables)
@@ -144,7 +147,7 @@ cdef int _open(Franchise* f, object s, Workspace work, int32_t[::1] part) except
     f.corpus_concentration = s.corpus_concentration
     f.doc_concentration = s.doc_concentration
     f.eta = s.topic_word_prior
-    if work.n_places < n_places or work.longest < s.longest or part.shape[0] < 48:
+    if work.n_places < n_places or work.longest < s.longest:
         raise ValueError("the workspace is too small")
     f.doc_tokens, f.doc_tables = &work.by_place[0, 0], &work.by_place[1, 0]
     f.doc_table, f.is_listed = &work.by_place[2, 0], &work.by_place[3, 0]
@@ -154,7 +157,7 @@ cdef int _open(Franchise* f, object s, Workspace work, int32_t[::1] part) except
     f.empty, f.order = &work.by_token[0, 0], &work.by_token[1, 0]
     f.start, f.distinct = &work.by_token[2, 0], &work.by_token[3, 0]
     f.times = &work.by_token[4, 0]
-    f.part, f.part_times = &part[0], &part[16]
+    f.part, f.part_times = &work.part[0, 0], &work.part[1, 0]
     return 0
 
 
@@ -191,10 +194,9 @@ def sweep(
        Process", 2012.
     """
     cdef Franchise f
-    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
     cdef bitgen_t* rng = _borrow(bit_generator)
-    _open(&f, seating, work, part)
-    if not 0 <= doc <= stop <= f.n_docs or not 0 <= meal_part <= 16:
+    _open(&f, seating, work)
+    if not 0 <= doc <= stop <= f.n_docs or not 0 <= meal_part <= MEAL_PART:
         raise ValueError("documents or meal_part out of range")
     with bit_generator.lock, nogil:
         doc = skbnp_franchise_sweep(&f, doc, stop, meal_part, rng)
@@ -205,8 +207,7 @@ def sweep(
 def tidy(seating, Workspace work, const int32_t[::1] renamed):
     """Move dishes to other places, and sort the dishes of each word by count."""
     cdef Franchise f
-    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
-    _open(&f, seating, work, part)
+    _open(&f, seating, work)
     if renamed.shape[0] < f.n_served:
         raise ValueError("renamed must have an entry per place")
     if renamed.shape[0]:
@@ -242,11 +243,10 @@ def propose(
     """
     cdef Franchise f
     cdef Proposal proposal
-    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
     cdef bitgen_t* rng = _borrow(bit_generator)
     cdef int32_t stays = -1, comes = -1
     cdef int outcome
-    _open(&f, seating, work, part)
+    _open(&f, seating, work)
     if f.n_all_tables < 2 or f.n_free + f.n_places == f.n_served:
         raise ValueError("two tables and a free place are needed")
     if not doc.shape[0] == table.shape[0] == f.n_all_tables:
@@ -271,8 +271,7 @@ def propose(
 def group(seating, Workspace work, int32_t[::1] words, int32_t[::1] begin):
     """List the words of each document by table, and where each table begins there."""
     cdef Franchise f
-    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
-    _open(&f, seating, work, part)
+    _open(&f, seating, work)
     if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
         raise ValueError("words and begin must have an entry per token")
     if words.shape[0]:
@@ -283,8 +282,7 @@ def group(seating, Workspace work, int32_t[::1] words, int32_t[::1] begin):
 def count(seating, Workspace work):
     """Add what tokens at tables count for to counts, and compute rates."""
     cdef Franchise f
-    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
-    _open(&f, seating, work, part)
+    _open(&f, seating, work)
     with nogil:
         skbnp_franchise_count(&f)
         skbnp_franchise_rate(&f)
@@ -294,8 +292,7 @@ def count(seating, Workspace work):
 def rate(seating, Workspace work):
     """Compute the rates of all dishes."""
     cdef Franchise f
-    cdef int32_t[::1] part = np.empty(48, dtype=np.int32)
-    _open(&f, seating, work, part)
+    _open(&f, seating, work)
     with nogil:
         skbnp_franchise_rate(&f)
     _close(&f, seating)

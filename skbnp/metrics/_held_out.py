@@ -185,7 +185,8 @@ def held_out_log_likelihood(
             f"topic_word_distr {phi.shape} disagree."
         )
     word_topic = np.ascontiguousarray(phi.T)
-    predicted = _predict(word_topic, prior, leftover, X_observed, X_held, n_jobs)
+    theta = fold_in(word_topic, prior, X_observed, n_jobs) + prior
+    predicted = _predict(theta, leftover, word_topic, phi.shape[1], X_held)
     return _mean_log(predicted, X_held)
 
 
@@ -233,19 +234,11 @@ def fold_in(
 
 
 def _predict(
-    word_topic: Array,
-    prior: Array,
-    leftover: float,
-    X_observed: sp.csr_array,
-    X_held: sp.csr_array,
-    n_jobs: int | None,
+    theta: Array, leftover: float, word_topic: Array, n_words: int, X_held: sp.csr_array
 ) -> Array:
-    """Probability of each stored held-out word given the observed part, (nnz,)."""
-    theta = fold_in(word_topic, prior, X_observed, n_jobs) + prior
-    rest = leftover / word_topic.shape[0]
-    mixed = _mix(theta, word_topic, X_held) + rest
-    total = theta.sum(axis=1) + leftover
-    return mixed / total[_rows(X_held)]
+    """Probability of each stored held-out word given theta of its document, (nnz,)."""
+    mixed = _mix(theta, word_topic, X_held) + leftover / n_words
+    return mixed / (theta.sum(axis=1) + leftover)[_rows(X_held)]
 
 
 def _rows(X: sp.csr_array) -> NDArray[np.intp]:
@@ -292,10 +285,8 @@ def _predict_by(
     )
     for sample in samples:
         theta = expected_topics(sample, X_observed, n_jobs)
-        leftover = sample.doc_prior[-1]
-        mixed = _mix(theta, sample.word_topic(words), held)
-        mixed += leftover / X_held.shape[1]
-        total += mixed / (theta.sum(axis=1) + leftover)[_rows(held)]
+        leftover, word_topic = sample.doc_prior[-1], sample.word_topic(words)
+        total += _predict(theta, leftover, word_topic, X_held.shape[1], held)
     return total / len(samples)
 
 

@@ -162,8 +162,11 @@ class Seating:
         self.dish = np.zeros(n_tokens, dtype=np.int32)
         self.n_tables = np.zeros(n_docs, dtype=np.int32)
         capacity = np.bincount(tokens.words, minlength=tokens.n_words)
+        self._totals_before = np.zeros(0, np.int64)
         if before is not None:
             capacity += np.diff(before.counts.tocsc().indptr)
+            self._totals_before = before.counts.sum(axis=1, dtype=np.int64)
+            self._counted_before = np.unique(before.counts.data, return_counts=True)
         self.room = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
         self.n_entries = np.zeros(tokens.n_words, dtype=np.int32)
         self.entry_dish = np.zeros(self.room[-1], dtype=np.int32)
@@ -191,9 +194,7 @@ class Seating:
 
         By eta and the number of tokens: the seating must not choose how it is moved.
         """
-        most = len(self.words) + 1.0
-        if self.before is not None:
-            most += float(self.before.counts.sum())
+        most = len(self.words) + self._totals_before.sum() + 1.0
         nats = np.log1p(most / self.topic_word_prior) + np.log(most)
         return int(np.clip(MOST_NATS / nats, 1, MEAL_PART))
 
@@ -210,10 +211,8 @@ class Seating:
         )
 
     def live(self) -> NDArray[np.intp]:
-        """Entries of `size` and `dish` that are tables."""
-        first = np.cumsum(self.n_tables) - self.n_tables
-        shift = np.repeat(self.begin[:-1] - first, self.n_tables)
-        return np.arange(len(shift)) + shift
+        """Return the entries of `size` and `dish` that are tables."""
+        return _filled(self.begin, self.n_tables)
 
     def restore(self, tables: Tables | None) -> None:
         """Seat tokens as some tables say, and count."""
@@ -239,16 +238,14 @@ class Seating:
                 held.data,
             )
             tables[:n_before] = before.tables
-            tokens[:n_before] = before.counts.sum(axis=1)
+            tokens[:n_before] = self._totals_before
         self._place(tables, tokens)
         count(self, self.workspace)
         tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
 
     def _entries(self) -> NDArray[np.intp]:
         """Return the entries in use, word by word."""
-        first = np.cumsum(self.n_entries) - self.n_entries
-        shift = np.repeat(self.room[:-1] - first, self.n_entries)
-        return np.arange(len(shift)) + shift
+        return _filled(self.room, self.n_entries)
 
     def _place(self, tables: Ints, tokens: Ints) -> None:
         """Give each dish its place, and room to more."""
@@ -343,10 +340,12 @@ class Seating:
 
     def _log_joint_before(self) -> float:
         assert self.before is not None
-        counts, n_words = self.before.counts, self.tokens.n_words
-        eta, totals = self.topic_word_prior, counts.sum(axis=1)
-        evidence = log_rising(eta, counts.data).sum()
-        evidence -= log_rising(n_words * eta, totals).sum()
+        evidence = _log_evidence(
+            self.topic_word_prior,
+            self.tokens.n_words,
+            self._counted_before,
+            self._totals_before,
+        )
         return evidence + log_prior_of_dishes(
             self.before.tables, self.corpus_concentration
         )
@@ -355,28 +354,24 @@ class Seating:
         self, eta: float, counted: tuple[NDArray, NDArray] | None = None
     ) -> float:
         """Log p(words | seating) for a topic prior, topics integrated out."""
-        counts, times = counted or self.count_of_counts()
-        v_eta = self.tokens.n_words * eta
         totals = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
-        words = (times * log_rising(eta, counts)).sum()
-        return float(words - log_rising(v_eta, totals).sum())
+        return _log_evidence(
+            eta, self.tokens.n_words, counted or self.count_of_counts(), totals
+        )
 
     def count_of_counts(self) -> tuple[Array, NDArray]:
         """Counts n_kw that occur, and how often."""
         times = np.zeros(COMMON_COUNTS, dtype=np.int32)
         # An entry is large before, or half of it at least is of tokens here.
-        n_large = 2 * len(self.words) // COMMON_COUNTS + self._n_large_before + 1
+        n_large = 2 * len(self.words) // COMMON_COUNTS + 1
+        if self.before is not None:
+            before, times_before = self._counted_before
+            n_large += int(times_before[before >= COMMON_COUNTS // 2].sum())
         large = np.zeros(n_large, dtype=np.int32)
         n_large = count_of_counts(self, times, large)
         common = np.flatnonzero(times)
         counts = np.concatenate([common, large[:n_large]]).astype(np.float64)
         return counts, np.concatenate([times[common], np.ones(n_large, np.int64)])
-
-    @property
-    def _n_large_before(self) -> int:
-        if self.before is None:
-            return 0
-        return int((self.before.counts.data >= COMMON_COUNTS // 2).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,6 +510,21 @@ class FranchiseSample:
         """Tables and counts to go on from."""
         used = np.flatnonzero(self.n_tokens > 0)
         return Places(self.topic_word_counts[used], self.table_counts[used])
+
+
+def _filled(limits: NDArray, n: NDArray) -> NDArray[np.intp]:
+    """Entries in use where room i, of which n[i] are, begins at limits[i]."""
+    shift = np.repeat(limits[:-1] - (np.cumsum(n) - n), n)
+    return np.arange(len(shift)) + shift
+
+
+def _log_evidence(
+    eta: float, n_words: int, counted: tuple[NDArray, NDArray], totals: NDArray
+) -> float:
+    """Log p(words | topics of tokens), from counts n_kw, how often each occurs, n_k."""
+    counts, times = counted
+    words = (times * log_rising(eta, counts)).sum()
+    return float(words - log_rising(n_words * eta, totals).sum())
 
 
 def log_prior_of_tables(size: Ints, begin: NDArray, alpha: float) -> float:

@@ -135,7 +135,7 @@ class Walks:
 
         Returns the former columns of the nodes, level by level, and which are new.
         """
-        columns = np.flatnonzero(self.docs > 0)
+        columns = self.columns
         is_new = self.is_new[columns].astype(bool)
         paths = self.paths()
         for level in range(self.priors.n_levels):
@@ -202,7 +202,7 @@ class Walks:
 
     def tree(self) -> tuple[Tree, NDArray[np.intp]]:
         """Return the tree, most documents first, and the columns of its nodes."""
-        used = np.flatnonzero(self.docs > 0)
+        used = self.columns
         position = np.full(len(self.docs), -1)
         position[used] = np.arange(len(used))
         parent = np.where(

@@ -737,16 +737,6 @@ SKBNP_INLINE int64_t below(int64_t n, bitgen_t *rng)
     return (int64_t)(rng->next_double(rng->state) * (double)n);
 }
 
-/* lnG(x + n) - lnG(x), exact to rounding where x is large, too. */
-SKBNP_INLINE double log_rising(double x, double n)
-{
-    double digamma;
-    if (x < 1e3)
-        return log_gamma(x + n, &digamma) - log_gamma(x, &digamma);
-    return (x - 0.5) * log1p(n / x) - n + n * log(x + n) -
-           n / (12.0 * x * (x + n)); /* Stirling; the next term is below 1e-11 */
-}
-
 /* lnG(eta + a) + lnG(eta + b) - lnG(eta) - lnG(eta + a + b): of a word in two dishes,
    against both together. Zero if it is in one alone. */
 SKBNP_INLINE double word_gain(double eta, int32_t a, int32_t b)

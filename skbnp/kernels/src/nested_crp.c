@@ -13,13 +13,6 @@ SKBNP_INLINE double log_held(const NestedCRP *s, ptrdiff_t l, int32_t n)
                          : fast_log((double)n + s->topic_prior[l]);
 }
 
-/* lnG(x + n) - lnG(x) */
-SKBNP_INLINE double log_rising(double x, int32_t n)
-{
-    double digamma;
-    return n == 0 ? 0.0 : log_gamma(x + n, &digamma) - log_gamma(x, &digamma);
-}
-
 /* A column of a level that has no documents; -1: there is none. */
 SKBNP_INLINE int32_t free_column(const NestedCRP *s, ptrdiff_t l)
 {

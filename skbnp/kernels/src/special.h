@@ -4,6 +4,7 @@
 #ifndef SKBNP_SPECIAL_H
 #define SKBNP_SPECIAL_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -175,6 +176,16 @@ SKBNP_INLINE double log_gamma(double x, double *digamma)
     *digamma = log_y + digamma_exponent(low);
     return ((y - 0.5) * log_y - y) + (9.18938533204672742e-01 + series) -
            fast_log(a * (a + 2.0) * b * (b + 2.0));
+}
+
+/* lnG(x + n) - lnG(x), exact to rounding where x is large, too. */
+SKBNP_INLINE double log_rising(double x, double n)
+{
+    double digamma;
+    if (x < 1e3)
+        return log_gamma(x + n, &digamma) - log_gamma(x, &digamma);
+    return (x - 0.5) * log1p(n / x) - n + n * log(x + n) -
+           n / (12.0 * x * (x + n)); /* Stirling; the next term is below 1e-11 */
 }
 
 /* Below x = 1.42e-3, where exp(psi(x)) leaves the normal range, it is exp(-708) y. */
