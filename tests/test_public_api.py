@@ -20,6 +20,7 @@ PUBLIC = {
         "load_uci_bag_of_words",
         "make_bars",
         "make_hdp",
+        "make_tree",
     ],
     "skbnp.inspection": [
         "ComponentsPosteriorDisplay",

@@ -4,6 +4,7 @@ Every generator draws document after document from one stream, so that the first
 do not depend on how many follow.
 """
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,9 +13,10 @@ from scipy.special import softmax
 from sklearn.utils import Bunch, check_random_state
 
 from skbnp.datasets._counts import count_words
+from skbnp.trees import TreeView
 from skbnp.utils.validation import Interval, validate_params
 
-__all__ = ["make_bars", "make_hdp"]
+__all__ = ["make_bars", "make_hdp", "make_tree"]
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
@@ -28,6 +30,11 @@ The {n_topics} topics are its rows and its columns, each uniform on its cells.""
 _HDP = """\
 {n_samples} documents over {n_features} words, drawn from a topic model with {n_topics}
 topics: the hierarchical Dirichlet process."""
+
+_TREE = """\
+{n_samples} documents of {n_words} words over {n_features} words, drawn from a tree of
+topics with {n_nodes} nodes, {n_leaves} of them leaves. A document mixes the topics on
+the path from the root to its leaf."""
 
 
 @validate_params(
@@ -290,6 +297,182 @@ def make_hdp(
             n_samples=n_samples, n_features=n_features, n_topics=used.sum()
         ),
     )
+
+
+@validate_params(
+    {
+        "n_samples": [_AT_LEAST_ONE],
+        "n_features": [_AT_LEAST_ONE],
+        "n_words": [_AT_LEAST_ONE],
+        "branching": ["array-like"],
+        "level_prior": [_POSITIVE, "array-like"],
+        "topic_word_prior": [_POSITIVE],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_tree(
+    n_samples: int = 200,
+    *,
+    n_features: int = 80,
+    n_words: int = 60,
+    branching: Sequence[int] = (3, 3),
+    level_prior: float | Sequence[float] = 4.0,
+    topic_word_prior: float = 0.05,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw a corpus from a tree of topics, as the nested CRP has them.
+
+    ::
+
+        W_i ~ Dirichlet(eta, ..., eta)                 for each node i of the tree
+        c_n ~ Uniform(leaves)                          the path of document n
+        theta_n ~ Dirichlet(alpha_1, ..., alpha_L)     its levels
+        z_nj ~ theta_n,  w_nj ~ W_i,  i the node of c_n at level z_nj
+
+    Parameters
+    ----------
+    n_samples : int, default=200
+        Number of documents. The first rows of `data` do not depend on it.
+    n_features : int, default=80
+        Number of words in the vocabulary.
+    n_words : int, default=60
+        Tokens in each document.
+    branching : sequence of int, default=(3, 3)
+        Number of children of each node, level by level from the root. The tree has
+        ``len(branching) + 1`` levels (L); without any it is a single topic.
+    level_prior : float or sequence of float, default=4.0
+        Dirichlet parameter of the proportions of levels (alpha), > 0: one for every
+        level or one for each, the root first. Larger values make documents more alike.
+    topic_word_prior : float, default=0.05
+        Dirichlet parameter of the topics (eta), > 0; larger values spread each topic
+        over more words.
+    random_state : int, RandomState instance or None, default=None
+        Determines the draw. Pass an int for the same corpus at every call.
+
+    Returns
+    -------
+    corpus : :class:`~sklearn.utils.Bunch`
+        Dictionary-like object with the attributes
+
+        data : sparse matrix or array in CSR format, (n_samples, n_features)
+            Word counts, int64; scikit-learn's `sparse_interface` setting chooses
+            matrix or array.
+        tree : :class:`~skbnp.trees.TreeView`
+            The tree, depth-first. The weight of a node is the share of documents whose
+            paths pass it.
+        topic_word_distr : ndarray of shape (n_nodes, n_features)
+            Word probabilities of each node (W).
+        path : ndarray of int of shape (n_samples, n_levels)
+            Rows of the nodes on each document's path (c), from the root to the leaf.
+        target : ndarray of int of shape (n_samples,)
+            Row of each document's leaf, the end of its path.
+        level_proportions : ndarray of shape (n_samples, n_levels)
+            Proportions of the levels in each document (theta).
+        doc_topic_distr : ndarray of shape (n_samples, n_nodes)
+            The same by nodes: zero off the path.
+        feature_names : list of str
+            Name of each word.
+        DESCR : str
+            Description of the corpus.
+
+    Raises
+    ------
+    InvalidParameterError
+        A `ValueError`, if a parameter is outside of its domain.
+    ValueError
+        If `branching` holds anything but positive integers, or `level_prior` is not a
+        positive number for each level.
+
+    Notes
+    -----
+    The model of [1]_ given the tree.
+
+    **Departures from the paper.** There the tree is infinite and paths follow the
+    nested Chinese restaurant process; here it is given, and all leaves are as probable.
+
+    References
+    ----------
+    .. [1] C. Wang and D. M. Blei, "Variational inference for the nested Chinese
+       restaurant process", Advances in Neural Information Processing Systems 22, 2009.
+
+    Examples
+    --------
+    >>> from skbnp.datasets import make_tree
+    >>> corpus = make_tree(branching=(2, 3), random_state=0)
+    >>> corpus.tree
+    TreeView(n_nodes=9, n_leaves=6, max_depth=2)
+    >>> corpus.data.shape, corpus.path.shape
+    ((200, 80), (200, 3))
+    """
+    rng = check_random_state(random_state)
+    paths = _paths(branching)
+    prior = _level_prior(level_prior, paths.shape[1])
+    n_nodes = paths[-1, -1] + 1
+    topic_word = _draw_dirichlet(
+        rng, np.full((n_nodes, n_features), float(topic_word_prior))
+    )
+    path = np.empty((n_samples, paths.shape[1]), dtype=np.intp)
+    levels = np.empty(path.shape)
+    documents = []
+    for nodes, shares in zip(path, levels, strict=True):
+        nodes[:] = paths[rng.randint(len(paths))]
+        shares[:] = _draw_dirichlet(rng, prior)
+        # Levels of tokens are not part of the truth returned, so they are summed out.
+        cumulated = np.cumsum(shares @ topic_word[nodes])
+        documents.append(_draw_words(rng, n_words, cumulated))
+
+    parent = np.full(n_nodes, -1)
+    parent[paths[:, 1:]] = paths[:, :-1]
+    doc_topic = np.zeros((n_samples, n_nodes))
+    np.put_along_axis(doc_topic, path, levels, axis=1)
+    passes = np.bincount(path.ravel(), minlength=n_nodes)
+    return Bunch(
+        data=count_words(documents, n_features),
+        tree=TreeView(parent, passes / n_samples),
+        topic_word_distr=topic_word,
+        path=path,
+        target=path[:, -1].copy(),
+        level_proportions=levels,
+        doc_topic_distr=doc_topic,
+        feature_names=[f"word{w}" for w in range(n_features)],
+        DESCR=_TREE.format(
+            n_samples=n_samples,
+            n_words=n_words,
+            n_features=n_features,
+            n_nodes=n_nodes,
+            n_leaves=len(paths),
+        ),
+    )
+
+
+def _paths(branching: Sequence[int]) -> np.ndarray:
+    """Number the nodes depth-first; list them on the path to each leaf."""
+    given = np.array(branching, dtype=object)
+    if given.ndim != 1 or not all(map(_AT_LEAST_ONE.is_satisfied_by, given)):
+        raise ValueError(
+            "branching must hold the number of children, an int of 1 or more, of the "
+            f"nodes on each level above the leaves, got {branching!r}."
+        )
+    sizes = [1]  # nodes of a subtree, from the leaves up
+    for n_children in given[::-1]:
+        sizes.append(1 + n_children * sizes[-1])
+    which = np.indices(given.tolist()).reshape(len(given), np.prod(given)).T
+    steps = 1 + which * np.array(sizes[-2::-1], dtype=np.intp)
+    return np.cumsum(np.insert(steps, 0, 0, axis=1), axis=1)
+
+
+def _level_prior(level_prior: float | Sequence[float], n_levels: int) -> np.ndarray:
+    """Return the Dirichlet parameter of each level."""
+    given = np.array(level_prior, dtype=object)
+    if isinstance(level_prior, Real):
+        given = np.full(n_levels, level_prior)
+    if given.shape != (n_levels,) or not all(map(_POSITIVE.is_satisfied_by, given)):
+        raise ValueError(
+            f"level_prior must be a positive number, or one for each of {n_levels} "
+            f"levels, got {level_prior!r}."
+        )
+    return given.astype(np.float64)
 
 
 class _Topics:

@@ -7,12 +7,13 @@ from scipy import stats
 from sklearn import config_context
 from sklearn.utils import check_random_state
 
-from skbnp.datasets import make_bars, make_hdp
+from skbnp.datasets import make_bars, make_hdp, make_tree
 from skbnp.datasets._generators import _draw_dirichlet, _draw_words, _Topics
 
 SMALL = {
     make_bars: {"n_samples": 6, "side": 3, "n_words": 8},
     make_hdp: {"n_samples": 6, "n_features": 9, "n_words": 8},
+    make_tree: {"n_samples": 6, "n_features": 9, "n_words": 8},
 }
 generators = pytest.mark.parametrize("make", SMALL)
 
@@ -46,6 +47,11 @@ def hdp():
 @pytest.fixture(scope="module")
 def finite():
     return make_hdp(n_samples=2000, n_features=50, n_components=20, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return make_tree(2000, branching=(2, 3), level_prior=(2, 4, 10), random_state=0)
 
 
 # What holds for every generator
@@ -138,6 +144,9 @@ def test_parameter_outside_its_domain_is_refused_by_name(make, name, value):
         (make_hdp, "corpus_concentration"),
         (make_hdp, "doc_concentration"),
         (make_hdp, "topic_word_prior"),
+        (make_tree, "n_features"),
+        (make_tree, "level_prior"),
+        (make_tree, "topic_word_prior"),
     ],
 )
 @pytest.mark.parametrize("value", [0, -1, "1"])
@@ -370,6 +379,138 @@ def test_hdp_with_tiny_concentrations_stays_finite():
     )
     np.testing.assert_allclose(corpus.topic_word_distr.sum(axis=1), 1)
     np.testing.assert_allclose(corpus.doc_topic_distr.sum(axis=1), 1)
+
+
+# Trees of topics
+
+
+def test_tree_truth_has_one_entry_per_node_or_level(tree):
+    assert tree.tree.n_nodes == 9
+    assert tree.data.shape == (2000, 80)
+    assert tree.topic_word_distr.shape == (9, 80)
+    assert tree.doc_topic_distr.shape == (2000, 9)
+    assert tree.path.shape == tree.level_proportions.shape == (2000, 3)
+
+
+@pytest.mark.parametrize(
+    ("branching", "parent"),
+    [
+        ((), [-1]),
+        ((3,), [-1, 0, 0, 0]),
+        ((1, 1), [-1, 0, 1]),
+        ([2, 1, 2], [-1, 0, 1, 2, 2, 0, 5, 6, 6]),
+        (np.array([2, 3]), [-1, 0, 1, 1, 1, 0, 5, 5, 5]),
+    ],
+)
+def test_tree_has_the_given_branching_depth_first(branching, parent):
+    corpus = make_tree(2, branching=branching, random_state=0)
+    np.testing.assert_array_equal(corpus.tree.parent, parent)
+
+
+def test_documents_take_paths_of_the_tree_to_its_leaves(tree):
+    assert set(tree.target) == set(tree.tree.leaves)
+    for leaf, path in zip(tree.target, tree.path, strict=True):
+        np.testing.assert_array_equal(path, tree.tree.path(leaf))
+
+
+def test_weight_of_a_node_is_the_share_of_documents_that_pass_it(tree):
+    shares = [np.mean((tree.path == i).any(axis=1)) for i in range(9)]
+    np.testing.assert_allclose(tree.tree.weight, shares)
+
+
+def test_all_leaves_are_as_probable(tree):
+    assert stats.chisquare(np.bincount(tree.target)[tree.tree.leaves]).pvalue > 1e-6
+
+
+def test_proportions_by_nodes_are_those_by_levels_on_the_path(tree):
+    on_path = np.take_along_axis(tree.doc_topic_distr, tree.path, axis=1)
+    np.testing.assert_array_equal(on_path, tree.level_proportions)
+    assert ((tree.doc_topic_distr > 0).sum(axis=1) == 3).all()
+
+
+def test_level_proportions_have_the_moments_of_the_dirichlet(tree):
+    # With a = (2, 4, 10), A = 16: E theta = a / A, E theta^2 = a (a + 1) / A (A + 1).
+    for share, a in zip(tree.level_proportions.T, (2, 4, 10), strict=True):
+        assert abs(z_score(share - a / 16)) < 5
+        assert abs(z_score(share**2 - a * (a + 1) / (16 * 17))) < 5
+
+
+def test_level_proportions_are_independent_of_the_leaf(tree):
+    # Their covariance with any function of the leaf is zero, here that of one child.
+    under_first = tree.path[:, 1] == 1
+    excess = tree.level_proportions - np.array([2, 4, 10]) / 16
+    assert max(abs(z_score(e * (under_first - 0.5))) for e in excess.T) < 5
+
+
+def test_one_level_prior_is_for_every_level():
+    one, each = (
+        make_tree(5, level_prior=prior, random_state=0) for prior in (4, [4.0, 4, 4])
+    )
+    np.testing.assert_array_equal(one.data.toarray(), each.data.toarray())
+    np.testing.assert_array_equal(one.level_proportions, each.level_proportions)
+
+
+def test_tree_topics_have_the_second_moment_of_the_dirichlet():
+    # E sum_w W_w^2 = (eta + 1) / (V eta + 1).
+    corpus = make_tree(
+        1, n_features=50, branching=(499,), topic_word_prior=0.2, random_state=0
+    )
+    moments = (corpus.topic_word_distr**2).sum(axis=1)
+    assert abs(z_score(moments - 1.2 / 11)) < 5
+
+
+def test_every_tree_document_has_n_words_tokens(tree):
+    assert set(np.asarray(tree.data.sum(axis=1)).ravel()) == {60}
+
+
+def test_tree_words_follow_the_topics_on_the_path(tree):
+    probabilities = tree.doc_topic_distr @ tree.topic_word_distr
+    assert abs(alignment(tree.data.toarray(), probabilities)) < 5
+
+
+def test_alignment_detects_levels_in_reverse(tree):
+    wrong = np.zeros_like(tree.doc_topic_distr)
+    np.put_along_axis(wrong, tree.path, tree.level_proportions[:, ::-1], axis=1)
+    probabilities = wrong @ tree.topic_word_distr
+    assert abs(alignment(tree.data.toarray(), probabilities)) > 50
+
+
+def test_alignment_detects_a_sibling_in_place_of_the_leaf(tree):
+    wrong, (first, second) = tree.doc_topic_distr.copy(), tree.tree.leaves[:2]
+    wrong[:, [first, second]] = wrong[:, [second, first]]
+    probabilities = wrong @ tree.topic_word_distr
+    assert abs(alignment(tree.data.toarray(), probabilities)) > 20
+
+
+def test_tree_of_one_node_is_one_topic_for_all():
+    corpus = make_tree(300, branching=(), n_features=20, random_state=0)
+    np.testing.assert_array_equal(corpus.path, 0)
+    np.testing.assert_array_equal(corpus.doc_topic_distr, 1)
+    probabilities = np.tile(corpus.topic_word_distr, (300, 1))
+    assert abs(alignment(corpus.data.toarray(), probabilities)) < 5
+
+
+@pytest.mark.parametrize(
+    "branching", [(0,), (3, -1), (2.5,), [[2, 2], [2, 2]], np.array(3), {}]
+)
+def test_branching_must_hold_positive_integers(branching):
+    with pytest.raises(ValueError, match="branching must hold the number of children"):
+        make_tree(branching=branching)
+
+
+@pytest.mark.parametrize(
+    "level_prior",
+    [(), (1, 2), (1, 2, 3, 4), (1, 0, 1), (1, 2, np.nan), (1, 2, "3"), np.ones((3, 2))],
+)
+def test_level_prior_must_have_a_positive_number_for_each_level(level_prior):
+    with pytest.raises(ValueError, match=r"level_prior must be .* each of 3 levels"):
+        make_tree(level_prior=level_prior)
+
+
+@pytest.mark.parametrize(("name", "value"), [("branching", 3), ("level_prior", np.inf)])
+def test_tree_parameters_of_a_wrong_kind_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of make_tree"):
+        make_tree(**{name: value})
 
 
 # Draws
