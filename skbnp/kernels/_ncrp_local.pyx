@@ -8,7 +8,7 @@ paths that leave the tree below it otherwise.
 import numpy as np
 
 from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 cdef extern from "src/ncrp_local.h" nogil:
     size_t skbnp_path_work(size_t wide, size_t n_levels)
@@ -44,12 +44,10 @@ cdef extern from "src/ncrp_local.h" nogil:
         ptrdiff_t n_rows, const int32_t *node_level, const double *weights,
         const double *work, double *terms,
     )
-    double skbnp_add_path(
-        ptrdiff_t n, ptrdiff_t wide, ptrdiff_t n_levels, const int32_t *words,
-        const double *counts, const double *logs, const int32_t *path,
-        const double *prior, const double *weights, double share,
-        const int32_t *targets, ptrdiff_t n_sums, double *sums, double *off_tree,
-        double *work,
+    double skbnp_path_tokens(
+        ptrdiff_t n, ptrdiff_t wide, ptrdiff_t n_levels, const double *counts,
+        const double *logs, const int32_t *path, const double *prior,
+        const double *weights, double *tokens, double *work,
     )
 
 cdef enum:
@@ -259,7 +257,7 @@ def infer_paths(
     levels : (n_support, n_levels)
         a.
     weights : (n_support, n_levels)
-        exp(psi(a)), relative, that made the last phi; for `add_paths`.
+        exp(psi(a)), relative, that made the last phi; for `share_words`.
     bounds : (n_docs,)
         log sum_k exp(log_prior_k + B_k), over the support; or that of `factorised`.
 
@@ -428,87 +426,75 @@ def infer_paths(
     )
 
 
-def add_paths(
-    Py_ssize_t first,
-    Py_ssize_t last,
-    const int32_t[::1] indptr,          # IN    (n_docs + 1,)
-    const int32_t[::1] words,           # IN    (nnz,)
-    const double[::1] counts,           # IN    (nnz,)
-    const double[:, ::1] log_weights,   # IN    (n_words, n_nodes)
-    const double[::1] off_tree,         # IN    (n_levels,)
-    const int32_t[:, ::1] stub_nodes,   # IN    (n_stubs, n_levels)
-    const double[::1] level_prior,      # IN    (n_levels,)
-    const int32_t[::1] limits,          # IN    (n_docs + 1,) of the supports
-    const int32_t[::1] stubs,           # IN    (n_support,)
-    const double[::1] shares,           # IN    (n_support,)
-    const double[:, ::1] weights,       # IN    (n_support, n_levels)
-    double[:, ::1] word_sums,           # INOUT (n_words, n_nodes) S
-    double[::1] masses,                 # INOUT (n_stubs,) m
-    double[::1] off_tokens,             # INOUT (n_levels,) O
+def share_words(
+    const int32_t[::1] indptr,          # IN  (n_docs + 1,)
+    const int32_t[::1] words,           # IN  (nnz,)
+    const double[::1] counts,           # IN  (nnz,)
+    const double[:, ::1] log_weights,   # IN  (n_words, n_nodes)
+    const double[::1] off_tree,         # IN  (n_levels,)
+    const int32_t[:, ::1] stub_nodes,   # IN  (n_stubs, n_levels)
+    const double[::1] level_prior,      # IN  (n_levels,)
+    const int32_t[::1] limits,          # IN  (n_docs + 1,) of the supports
+    const int32_t[::1] stubs,           # IN  (n_support,)
+    const double[::1] shares,           # IN  (n_support,)
+    const double[:, ::1] weights,       # IN  (n_support, n_levels)
     bint factorised=False,
 ):
-    """Add up the statistics of documents `first` to `last`, as `infer_paths` left them.
-
-    With q and phi as there, add
-
-        S_ui = sum_n sum_k q_nk x_nu phi_nkul           (i: node of stub k at level l)
-        m_k = sum_n q_nk
-        O_l = sum_n sum_k q_nk sum_u x_nu phi_nkul      (stubs k that end above l).
+    """Share words among the levels of paths, as `infer_paths` left them.
 
     Returns
     -------
-    float
-        U = sum_n sum_k q_nk [log B(a_nk) - log B(alpha)
-        - sum_u x_nu sum_l phi_nkul log phi_nkul - log q_nk]. The bounds of the
-        documents sum to U + sum_k m_k log_prior_k + sum_ui S_ui E log W_ui
-        + sum_l O_l off_tree_l.
+    tokens : (n_pairs, n_levels)
+        x_nu phi_nkul; a pair is a word of a stub of a document's support, pairs stand
+        by document, then stub, then word.
+    entropies : (n_docs,)
+        U_n = sum_k q_nk [log B(a_nk) - log B(alpha)
+        - sum_u x_nu sum_l phi_nkul log phi_nkul - log q_nk]. The bound of a document
+        is U_n + sum_k q_nk [log_prior_k + sum_ul x_nu phi_nkul E log W_klu].
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_nodes = log_weights.shape[1]
     cdef Py_ssize_t n_levels = stub_nodes.shape[1], n_stubs = stub_nodes.shape[0]
     cdef Py_ssize_t doc, at, i, k, n, wide, begin, longest = 0, width = 0, count
-    cdef double total = 0.0, n_tokens, norm
+    cdef Py_ssize_t put = 0
+    cdef double total, n_tokens, norm
     _check(indptr, words, counts, log_weights)
-    if not 0 <= first <= last <= n_docs:
-        raise ValueError("documents must lie between 0 and the number of them")
     if limits.shape[0] != n_docs + 1 or not (
         limits[n_docs] == stubs.shape[0] == shares.shape[0] == weights.shape[0]
     ):
         raise ValueError("limits, stubs, shares and weights disagree")
     if not n_levels == weights.shape[1] == off_tree.shape[0] == level_prior.shape[0]:
         raise ValueError("weights, off_tree and level_prior disagree on levels")
-    if (
-        word_sums.shape[0] != log_weights.shape[0]
-        or word_sums.shape[1] != n_nodes
-        or masses.shape[0] != n_stubs
-        or off_tokens.shape[0] != n_levels
-    ):
-        raise ValueError("sums disagree with nodes, stubs or levels")
     if stubs.shape[0] and not 0 <= np.min(stubs) <= np.max(stubs) < n_stubs:
         raise ValueError("stubs must be rows of stub_nodes")
     given = np.asarray(stub_nodes)
     if given.size and not -1 <= given.min() <= given.max() < n_nodes:
         raise ValueError("stub_nodes must be columns of log_weights, or -1")
-    for doc in range(first, last):
-        longest = max(longest, indptr[doc + 1] - indptr[doc])
-        width = max(width, limits[doc + 1] - limits[doc])
+    for doc in range(n_docs):
+        n, count = indptr[doc + 1] - indptr[doc], limits[doc + 1] - limits[doc]
+        longest, width = max(longest, n), max(width, count)
+        put += n * count
     longest = (longest + 7) // 8 * 8
+    tokens, entropies = np.empty((put, n_levels)), np.zeros(n_docs)
+    cdef double[:, ::1] out = tokens
+    cdef double[::1] values = entropies
     cdef double[::1] space = np.empty(
         ((width + 1) * n_levels + 1) * longest
         + skbnp_path_work(longest, n_levels)
-        + 1
+        + n_levels
     )
     cdef const double *table = &log_weights[0, 0] if log_weights.shape[0] else NULL
-    cdef double *sums = &word_sums[0, 0] if word_sums.shape[0] else NULL
     # The levels of a mixture, or those of each stub of a document.
     cdef double *mixed = &space[0]
     cdef double *logs = mixed + n_levels * longest
     cdef double *scaled = logs + width * n_levels * longest
     cdef double *work = scaled + longest
+    cdef double *unused = work + skbnp_path_work(longest, n_levels)
     cdef const int32_t[:, ::1] paths = np.arange(
         (width + 1) * n_levels, dtype=np.int32
     ).reshape(width + 1, n_levels)
+    put = 0
     with nogil:
-        for doc in range(first, last):
+        for doc in range(n_docs):
             begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
             at, count = limits[doc], limits[doc + 1] - limits[doc]
             if count == 0:
@@ -528,16 +514,89 @@ def add_paths(
                 skbnp_mix_paths(
                     wide, n_levels, logs, count, &paths[0, 0], &shares[at], mixed
                 )
+            total = 0.0
             for k in range(at, at + count):
-                total += shares[k] * (norm + skbnp_add_path(
-                    n, wide, n_levels, &words[begin] if n else NULL, scaled,
-                    mixed if factorised else logs,
-                    &paths[0 if factorised else k - at, 0],
-                    &level_prior[0], &weights[k, 0], shares[k],
-                    &stub_nodes[stubs[k], 0], n_nodes, sums, &off_tokens[0],
-                    work,
+                total += shares[k] * (norm + skbnp_path_tokens(
+                    n, wide, n_levels, scaled, mixed if factorised else logs,
+                    &paths[0 if factorised else k - at, 0], &level_prior[0],
+                    &weights[k, 0], &out[put, 0] if n else unused, work,
                 ))
                 if shares[k] > 0.0:
                     total -= shares[k] * log(shares[k])
-                masses[stubs[k]] += shares[k]
-    return total
+                put += n
+            values[doc] = total
+    return tokens, entropies
+
+
+def sum_words(
+    const int64_t[::1] docs,            # IN    (n,) documents to add up
+    const int64_t[::1] indptr,          # IN    (n_docs + 1,)
+    const int32_t[::1] words,           # IN    (nnz,) columns of `word_sums`
+    const int64_t[::1] limits,          # IN    (n_docs + 1,) of the supports
+    const int32_t[::1] stubs,           # IN    (n_support,)
+    const double[::1] shares,           # IN    (n_support,)
+    const int64_t[::1] pairs,           # IN    (n_docs + 1,) of the pairs
+    const double[:, ::1] tokens,        # IN    (n_pairs, n_levels) x phi
+    const int32_t[:, ::1] stub_nodes,   # IN    (n_stubs, n_levels) rows; -1: off tree
+    double[:, ::1] word_sums,           # INOUT (n_nodes, n_words) S
+    double[::1] masses,                 # INOUT (n_stubs,) m
+    double[::1] off_tokens,             # INOUT (n_levels,) O
+):
+    """Add up what documents say about nodes, see `share_words`.
+
+    Adds
+
+        S_iu = sum_n sum_k q_nk x_nu phi_nkul           (i: node of stub k at level l)
+        m_k = sum_n q_nk
+        O_l = sum_n sum_k q_nk sum_u x_nu phi_nkul      (stubs k that end above l).
+    """
+    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_levels = stub_nodes.shape[1]
+    cdef Py_ssize_t i, doc, k, at, level, put, n
+    cdef int32_t node
+    cdef double share, added
+    if n_docs < 0 or not limits.shape[0] == pairs.shape[0] == n_docs + 1:
+        raise ValueError("indptr, limits and pairs disagree on documents")
+    if docs.shape[0] and not 0 <= np.min(docs) <= np.max(docs) < n_docs:
+        raise ValueError("docs must be rows of the corpus")
+    if not limits[n_docs] == stubs.shape[0] == shares.shape[0]:
+        raise ValueError("limits, stubs and shares disagree")
+    sizes = np.diff(indptr) * np.diff(limits)
+    if (
+        pairs[0] != 0
+        or not np.array_equal(np.diff(pairs), sizes)
+        or pairs[n_docs] != tokens.shape[0]
+        or words.shape[0] != indptr[n_docs]
+    ):
+        raise ValueError("pairs must be words times stubs of each document")
+    given = np.asarray(stub_nodes)
+    if stubs.shape[0] and not 0 <= np.min(stubs) <= np.max(stubs) < given.shape[0]:
+        raise ValueError("stubs must be rows of stub_nodes")
+    if given.size and not -1 <= given.min() <= given.max() < word_sums.shape[0]:
+        raise ValueError("stub_nodes must be rows of word_sums, or -1")
+    if words.shape[0] and not (
+        0 <= np.min(words) and np.max(words) < word_sums.shape[1]
+    ):
+        raise ValueError("words must be columns of word_sums")
+    if (
+        tokens.shape[1] != n_levels
+        or masses.shape[0] != stub_nodes.shape[0]
+        or off_tokens.shape[0] != n_levels
+    ):
+        raise ValueError("sums disagree with stubs or levels")
+    with nogil:
+        for i in range(docs.shape[0]):
+            doc = docs[i]
+            put = pairs[doc]
+            n = indptr[doc + 1] - indptr[doc]
+            for k in range(limits[doc], limits[doc + 1]):
+                share = shares[k]
+                masses[stubs[k]] += share
+                for level in range(n_levels):
+                    node = stub_nodes[stubs[k], level]
+                    for at in range(n):
+                        added = share * tokens[put + at, level]
+                        if node >= 0:
+                            word_sums[node, words[indptr[doc] + at]] += added
+                        else:
+                            off_tokens[level] += added
+                put += n

@@ -13,9 +13,11 @@ stub k, and phi_ul for the levels l of its words u,
 so S and m are the whole state, and the tree whose siblings are ordered by mass.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, psi
 
@@ -23,16 +25,20 @@ from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.trees import Tree
 
 __all__ = [
+    "PathGlobals",
     "PathStats",
     "TopicTree",
+    "best_bound",
     "elbo_terms",
     "expected_log_sticks",
-    "expected_log_topics",
     "log_geometric_sum",
+    "log_stick_evidence",
     "log_stub_priors",
+    "log_topic_evidence",
+    "path_globals",
+    "settle",
     "stick_parameters",
     "stub_nodes",
-    "update",
 ]
 
 Array = NDArray[np.float64]
@@ -46,15 +52,89 @@ class TopicTree:
     word_counts: Array  # (n_nodes, n_words) S
     stub_masses: Array  # (n_nodes,) m
 
+    @property
+    def n_components(self) -> int:
+        """Number of nodes."""
+        return len(self.tree)
+
 
 @dataclass(frozen=True, slots=True)
 class PathStats:
-    """Sums over documents, additive."""
+    """Sums over documents, additive; nodes go by position in a tree."""
 
     word_counts: Array  # (n_nodes, n_words) S
     stub_masses: Array  # (n_nodes,) m
     off_tree_tokens: Array  # (n_levels,) O, tokens at topics that are not in the tree
     entropy: float  # U, what is left of the documents' part of the ELBO
+
+    @classmethod
+    def zero(cls, n_nodes: int, n_words: int, n_levels: int) -> "PathStats":
+        """Of no documents."""
+        words = np.zeros((n_nodes, n_words))
+        return cls(words, np.zeros(n_nodes), np.zeros(n_levels), 0.0)
+
+    @property
+    def n_tokens(self) -> float:
+        """Tokens of all documents."""
+        return float(self.word_counts.sum() + self.off_tree_tokens.sum())
+
+    def plus(self, other: "PathStats", gain: float = 1.0) -> "PathStats":
+        """Add up, `other` so many times."""
+        return PathStats(
+            self.word_counts + gain * other.word_counts,
+            self.stub_masses + gain * other.stub_masses,
+            self.off_tree_tokens + gain * other.off_tree_tokens,
+            self.entropy + gain * other.entropy,
+        )
+
+    def follow(self, old: Tree, new: Tree) -> "PathStats":
+        """Let nodes stand as in another tree, where new ones have nothing."""
+        _, at, source = np.intersect1d(new.ids, old.ids, return_indices=True)
+        words = np.zeros((len(new), self.word_counts.shape[1]))
+        masses = np.zeros(len(new))
+        words[at], masses[at] = self.word_counts[source], self.stub_masses[source]
+        return replace(self, word_counts=words, stub_masses=masses)
+
+
+@dataclass(frozen=True, slots=True)
+class PathGlobals:
+    """A tree of topics as documents see it, under a posterior or a sample of one."""
+
+    word_counts: Any  # (n_nodes, n_words) dense or csr, without the prior
+    depth: NDArray[np.intp]  # (n_nodes,)
+    stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
+    log_prior: Array  # (n_stubs,) log p(c), or E log p(c) - log q(c | stub)
+    level_prior: Array  # (n_levels,) alpha
+    topic_prior: Array  # (n_levels,) eta
+    is_mean: bool  # logarithms of mean topics, not mean logarithms
+
+    def _parameters(self, words: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Dirichlet parameters of some words, (n_words, n_nodes), and their totals."""
+        eta = self.topic_prior[self.depth]
+        held = self.word_counts[:, words]
+        held = held.toarray() if sp.issparse(held) else held
+        totals = self.word_counts.sum(axis=1) + self.word_counts.shape[1] * eta
+        return np.ascontiguousarray(held.T + eta), np.asarray(totals, dtype=float)
+
+    def topics(self, words: NDArray[np.intp]) -> Array:
+        """Mean probabilities of some words, (n_words, n_nodes)."""
+        held, totals = self._parameters(words)
+        return held / totals
+
+    def log_topics(self, words: NDArray[np.intp]) -> Array:
+        """Logarithms that documents see, (n_words, n_nodes)."""
+        held, totals = self._parameters(words)
+        if self.is_mean:
+            return np.log(held) - np.log(totals)
+        return psi(held) - psi(totals)
+
+    @property
+    def off_tree(self) -> Array:
+        """The same of topics that are not in the tree, (n_levels,)."""
+        eta, n_words = self.topic_prior, self.word_counts.shape[1]
+        if self.is_mean:
+            return np.full(len(eta), -np.log(n_words))
+        return psi(eta) - psi(n_words * eta)
 
 
 def stub_nodes(tree: Tree, n_levels: int) -> NDArray[np.int32]:
@@ -133,24 +213,30 @@ def log_stub_priors(
     return tree.distribute(own) + np.where(missing > 0, below, 0.0)
 
 
-def expected_log_topics(topics: TopicTree, priors: LevelPriors) -> tuple[Array, Array]:
-    """E log W, word by word (n_words, n_nodes), and that of topics not in the tree."""
-    eta, n_words = priors.topic_prior, topics.word_counts.shape[1]
-    own = eta[topics.tree.depth]
-    total = psi(n_words * own + topics.word_counts.sum(axis=1))
-    log_topics = psi(topics.word_counts.T + own) - total
-    return np.ascontiguousarray(log_topics), psi(eta) - psi(n_words * eta)
+def path_globals(topics: TopicTree, priors: LevelPriors) -> PathGlobals:
+    """What documents see under the posterior."""
+    tree, gamma, n_levels = topics.tree, priors.concentration, priors.n_levels
+    a, b = stick_parameters(tree, topics.stub_masses, gamma)
+    return PathGlobals(
+        topics.word_counts,
+        tree.depth,
+        stub_nodes(tree, n_levels),
+        log_stub_priors(tree, a, b, gamma, n_levels),
+        priors.level_prior,
+        priors.topic_prior,
+        is_mean=False,
+    )
 
 
-def update(topics: TopicTree, stats: PathStats) -> TopicTree:
+def settle(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
     """Take over statistics, and sort siblings by decreasing mass.
 
-    For given stub masses no other order has a larger ELBO.
+    For given stub masses no other order has a larger ELBO. The statistics follow.
     """
-    through = topics.tree.accumulate(stats.stub_masses)
-    tree = topics.tree.sort_siblings(-through)
-    order = topics.tree.positions(tree.ids)
-    return TopicTree(tree, stats.word_counts[order], stats.stub_masses[order])
+    through = tree.accumulate(stats.stub_masses)
+    new = tree.sort_siblings(-through)
+    stats = stats.follow(tree, new)
+    return TopicTree(new, stats.word_counts, stats.stub_masses), stats
 
 
 def elbo_terms(
@@ -162,25 +248,49 @@ def elbo_terms(
     sticks, and what is left, by document or from sums over them alike.
     """
     tree, gamma = topics.tree, priors.concentration
-    n_words = topics.word_counts.shape[1]
-    log_topics, off_tree = expected_log_topics(topics, priors)
-    eta, held = priors.topic_prior[tree.depth], topics.word_counts
-    log_norm = gammaln(eta[:, None] + held).sum(axis=1)
-    log_norm -= gammaln(n_words * eta + held.sum(axis=1))
-    log_norm -= n_words * gammaln(eta) - gammaln(n_words * eta)
+    globals = path_globals(topics, priors)
+    log_topics = globals.log_topics(np.arange(topics.word_counts.shape[1])).T
     a, b = stick_parameters(tree, topics.stub_masses, gamma)
     log_stay, log_pass = expected_log_sticks(a, b)
     sticks = betaln(a, b) - betaln(1.0, gamma)
     sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
-    log_prior = log_stub_priors(tree, a, b, gamma, priors.n_levels)
     documents = (
         stats.entropy
-        + stats.stub_masses @ log_prior
-        + np.vdot(stats.word_counts, log_topics.T)
-        + stats.off_tree_tokens @ off_tree
+        + stats.stub_masses @ globals.log_prior
+        + np.vdot(stats.word_counts, log_topics)
+        + stats.off_tree_tokens @ globals.off_tree
     )
+    evidence = log_topic_evidence(topics.word_counts, priors.topic_prior[tree.depth])
     return {
-        "topics": float(log_norm.sum() - np.vdot(held, log_topics.T)),
+        "topics": float(evidence.sum() - np.vdot(topics.word_counts, log_topics)),
         "sticks": float(sticks[1:].sum()),
         "documents": float(documents),
     }
+
+
+def log_topic_evidence(word_counts: Array, eta: Array) -> Array:
+    """Log B(eta + S) - log B(eta) of each row, whose eta is given."""
+    n_words, total = word_counts.shape[1], word_counts.sum(axis=1)
+    words = gammaln(eta[:, None] + word_counts).sum(axis=1) - n_words * gammaln(eta)
+    return words - gammaln(n_words * eta + total) + gammaln(n_words * eta)
+
+
+def log_stick_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> float:
+    """What the sticks and stubs add to the bound at their optimum."""
+    gamma = priors.concentration
+    a, b = stick_parameters(tree, stub_masses, gamma)
+    missing = priors.n_levels - 1 - tree.depth
+    sticks = betaln(a[1:], b[1:]).sum() - (len(tree) - 1) * betaln(1.0, gamma)
+    return float(sticks + stub_masses @ missing * log_geometric_sum(gamma))
+
+
+def best_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
+    """Sum of `elbo_terms` once the globals have taken over the statistics."""
+    eta = priors.topic_prior
+    off_tree = psi(eta) - psi(stats.word_counts.shape[1] * eta)
+    return float(
+        log_topic_evidence(stats.word_counts, eta[tree.depth]).sum()
+        + log_stick_evidence(tree, stats.stub_masses, priors)
+        + stats.off_tree_tokens @ off_tree
+        + stats.entropy
+    )

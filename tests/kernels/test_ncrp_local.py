@@ -6,7 +6,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, psi, softmax
 
 from reference import ncrp_topics as reference
-from skbnp.kernels._ncrp_local import CHEAP_ITERATIONS, add_paths, infer_paths
+from skbnp.kernels._ncrp_local import (
+    CHEAP_ITERATIONS,
+    infer_paths,
+    share_words,
+    sum_words,
+)
 
 #: Nodes of stubs, by name; the tree of three levels has its leaves in the last.
 STUBS = {
@@ -76,17 +81,16 @@ def dense(given, found):
     return q, a
 
 
-def add(given, found, first=0, last=None, *, factorised=False):
+def add(given, found, docs=None, *, factorised=False):
     """Sums of the kernel: S, m, O and U."""
     n_words, n_nodes = given["log_weights"].shape
     n_stubs, n_levels = given["stub_nodes"].shape
-    sums, masses = np.zeros((n_words, n_nodes)), np.zeros(n_stubs)
+    sums, masses = np.zeros((n_nodes, n_words)), np.zeros(n_stubs)
     off_tokens = np.zeros(n_levels)
     limits, stubs, shares, _, weights, _ = found
-    entropy = add_paths(
-        first,
-        len(limits) - 1 if last is None else last,
-        *sparse(given["counts"]),
+    corpus = sparse(given["counts"])
+    tokens, entropies = share_words(
+        *corpus,
         given["log_weights"],
         given["off_tree"],
         given["stub_nodes"],
@@ -95,12 +99,25 @@ def add(given, found, first=0, last=None, *, factorised=False):
         stubs,
         shares,
         weights,
+        factorised,
+    )
+    docs = np.arange(len(entropies)) if docs is None else np.asarray(docs)
+    pairs = np.cumsum([0, *(np.diff(corpus[0]) * np.diff(limits))])
+    sum_words(
+        docs,
+        corpus[0].astype(np.int64),
+        corpus[1],
+        limits.astype(np.int64),
+        stubs,
+        shares,
+        pairs,
+        tokens,
+        given["stub_nodes"],
         sums,
         masses,
         off_tokens,
-        factorised,
     )
-    return sums, masses, off_tokens, entropy
+    return sums.T, masses, off_tokens, entropies[docs].sum()
 
 
 def twin(given, max_iter=1000, *, factorised=False):
@@ -306,7 +323,10 @@ def test_word_order_and_documents_of_a_range_do_not_matter(seed):
     }
     again = infer(moved)
     assert_allclose(again[5], found[5], rtol=1e-11, atol=1e-11)
-    whole, parts = add(given, found), [add(given, found, 0, 4), add(given, found, 4)]
+    whole, parts = (
+        add(given, found),
+        [add(given, found, range(4)), add(given, found, [8, 7, 6, 5, 4])],
+    )
     for all_of_it, one, other in zip(whole, *parts, strict=True):
         assert_allclose(one + other, all_of_it, rtol=1e-12, atol=1e-13)
     for one, other in zip(found, infer(given), strict=True):
@@ -391,7 +411,40 @@ def test_the_face_refuses_starts_and_sums_that_disagree():
             infer(given, starts=starts)
     with pytest.raises(ValueError, match="max_iter"):
         infer(given, max_iter=0)
-    with pytest.raises(ValueError, match="documents must lie"):
-        add(given, found, 0, 10)
     with pytest.raises(ValueError, match="disagree"):
         add(given, (*found[:2], shares[1:], *found[3:]))
+
+
+def test_sums_refuse_shapes_that_disagree():
+    rows, words = np.arange(2), np.zeros(1, np.int32)
+    nodes, tokens = np.zeros((1, 1), np.int32), np.ones((1, 1))
+    limits = np.arange(2)
+    good = {
+        "docs": np.zeros(1, np.int64),
+        "indptr": rows,
+        "words": words,
+        "limits": limits,
+        "stubs": np.zeros(1, np.int32),
+        "shares": np.ones(1),
+        "pairs": np.arange(2),
+        "tokens": tokens,
+        "stub_nodes": nodes,
+        "word_sums": np.zeros((1, 1)),
+        "masses": np.zeros(1),
+        "off_tokens": np.zeros(1),
+    }
+    sum_words(**good)
+    assert good["word_sums"][0, 0] == good["masses"][0] == 1.0
+    for change, says in [
+        ({"docs": np.ones(1, np.int64)}, "docs must be rows"),
+        ({"limits": np.arange(3)}, "disagree"),
+        ({"shares": np.ones(2)}, "disagree"),
+        ({"pairs": np.array([0, 2])}, "pairs must be"),
+        ({"tokens": np.ones((2, 1))}, "pairs must be"),
+        ({"stubs": np.ones(1, np.int32)}, "stubs must be"),
+        ({"stub_nodes": np.ones((1, 1), np.int32)}, "stub_nodes must be"),
+        ({"words": np.ones(1, np.int32)}, "words must be"),
+        ({"masses": np.zeros(2)}, "sums disagree"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            sum_words(**{**good, **change})

@@ -5,23 +5,27 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from reference import ncrp_topics as reference
 from reference import nested_crp as collapsed
-from skbnp.kernels._ncrp_local import add_paths, infer_paths
+from skbnp.inference.documents import LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.inference.paths import visit_paths
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
     PathStats,
     TopicTree,
+    best_bound,
     elbo_terms,
-    expected_log_topics,
     log_geometric_sum,
     log_stub_priors,
+    path_globals,
+    settle,
     stick_parameters,
     stub_nodes,
-    update,
 )
 from skbnp.trees import Tree
 
@@ -47,54 +51,28 @@ def random_topics(rng, tree=TREE, n_words=N_WORDS):
 
 def priors_of(topics, priors):
     """What the document step needs to know."""
-    a, b = stick_parameters(topics.tree, topics.stub_masses, priors.concentration)
-    n_levels, gamma = priors.n_levels, priors.concentration
-    return (
-        *expected_log_topics(topics, priors),
-        stub_nodes(topics.tree, n_levels),
-        log_stub_priors(topics.tree, a, b, gamma, n_levels),
-        priors.level_prior,
-    )
+    given = path_globals(topics, priors)
+    log_topics = given.log_topics(np.arange(topics.word_counts.shape[1]))
+    rest = given.stub_nodes, given.log_prior, given.level_prior
+    return log_topics, given.off_tree, *rest
 
 
 def local_step(topics, priors, counts, starts=None, *, factorised=False, **options):
-    """Statistics of a dense corpus, and what the kernel found."""
-    rows, words = np.nonzero(counts)
-    indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int32)
-    corpus = indptr, words.astype(np.int32), counts[rows, words]
-    log_topics, off_tree, nodes, log_prior, alpha = priors_of(topics, priors)
-    found = infer_paths(
-        *corpus,
-        log_topics,
-        off_tree,
-        nodes,
-        log_prior,
-        alpha,
-        **{"max_iter": 500, "tol": 1e-10, "prune": np.inf, **options},
+    """Statistics of a dense corpus, and what its documents say."""
+    X = sp.csr_array(counts)
+    stop = LocalStop(options.pop("max_iter", 500), options.pop("tol", 1e-10))
+    found = visit_paths(
+        path_globals(topics, priors),
+        X,
+        stop,
+        Executor(1),
         factorised=factorised,
         starts=starts,
+        **{"prune": np.inf, **options},
     )
-    limits, stubs, shares, _, weights, bounds = found
-    sums, masses = np.zeros(log_topics.shape), np.zeros(len(nodes))
-    off_tokens = np.zeros(len(alpha))
-    support = limits, stubs, shares, weights
-    entropy = add_paths(
-        0,
-        len(counts),
-        *corpus,
-        log_topics,
-        off_tree,
-        nodes,
-        alpha,
-        *support,
-        sums,
-        masses,
-        off_tokens,
-        factorised,
-    )
-    stats = PathStats(np.ascontiguousarray(sums.T), masses, off_tokens, entropy)
+    stats = found.sums(X, stub_nodes(topics.tree, priors.n_levels))
     assert_allclose(
-        elbo_terms(topics, priors, stats)["documents"], bounds.sum(), rtol=1e-10
+        elbo_terms(topics, priors, stats)["documents"], found.bounds.sum(), rtol=1e-10
     )
     return stats, found
 
@@ -170,7 +148,8 @@ def test_growth_at_the_prior_changes_no_document(node, seed):
     grown = TopicTree(tree, held, masses)
     before, after = (priors_of(state, PRIORS) for state in (topics, grown))
     assert_allclose(logsumexp(after[3]), logsumexp(before[3]), rtol=1e-13)
-    bounds = [local_step(state, PRIORS, counts)[1][5] for state in (topics, grown)]
+    steps = [local_step(state, PRIORS, counts)[1] for state in (topics, grown)]
+    bounds = [found.bounds for found in steps]
     assert_allclose(*bounds, rtol=1e-10)
 
 
@@ -202,12 +181,6 @@ def test_terms_equal_their_transcriptions(seed):
         assert_allclose(terms[name], value, rtol=1e-9)
 
 
-def moved(found, old, new):
-    """Starts for a tree whose nodes have changed places."""
-    limits, stubs, shares, levels = found[:4]
-    return limits, new.positions(old.ids[stubs]).astype(np.int32), shares, levels
-
-
 def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
     """ELBO after each update of a part, documents first."""
     values, starts = [], None
@@ -221,12 +194,13 @@ def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
         values.append(("topics", elbo(topics, priors, stats)))
         topics = replace(topics, stub_masses=stats.stub_masses)
         values.append(("sticks", elbo(topics, priors, stats)))
-        old, topics = topics.tree, update(topics, stats)
-        stats = replace(
-            stats, word_counts=topics.word_counts, stub_masses=topics.stub_masses
-        )
+        old = topics.tree
+        topics, stats = settle(old, stats)
         values.append(("order", elbo(topics, priors, stats)))
-        starts = moved(found, old, topics.tree)
+        if update_topics:
+            best = best_bound(topics.tree, priors, stats)
+            assert_allclose(best, values[-1][1], rtol=1e-11)
+        starts = found.starts(topics.tree.positions(old.ids))
     return values, topics
 
 
@@ -253,7 +227,7 @@ def test_sorting_siblings_is_the_best_order(seed):
     tree = Tree(np.arange(6), [0, 1, 1, 1, 1, 1])
     masses, held = rng.gamma(0.5, 5.0, size=6), np.zeros((6, 2))
     stats = PathStats(held, masses, np.zeros(3), 0.0)
-    best = update(TopicTree(tree, held, masses), stats)
+    best, _ = settle(tree, stats)
     assert (np.diff(best.stub_masses[1:]) <= 0.0).all()
     assert_array_equal(masses[best.tree.ids], best.stub_masses)
     bound = elbo(best, PRIORS, replace(stats, stub_masses=best.stub_masses))
@@ -270,7 +244,9 @@ def test_conditional_paths_have_the_larger_elbo(seed):
     topics, counts = random_topics(rng), corpus(rng)
     _, topics = trace(topics, PRIORS, counts, 8, factorised=True)
     factorised, found = local_step(topics, PRIORS, counts, factorised=True)
-    conditional, _ = local_step(topics, PRIORS, counts, found[:4])
+    conditional, _ = local_step(
+        topics, PRIORS, counts, found.starts(np.arange(len(TREE)))
+    )
     gain = elbo(topics, PRIORS, conditional) - elbo(topics, PRIORS, factorised)
     assert gain >= -1e-9
 

@@ -279,11 +279,10 @@ void skbnp_path_terms(ptrdiff_t wide, ptrdiff_t n_levels, const double *counts,
 }
 
 SKBNP_CLONES
-double skbnp_add_path(ptrdiff_t n, ptrdiff_t wide, ptrdiff_t n_levels,
-                      const int32_t *words, const double *counts, const double *logs,
-                      const int32_t *path, const double *prior, const double *weights,
-                      double share, const int32_t *targets, ptrdiff_t n_sums,
-                      double *sums, double *off_tree, double *work)
+double skbnp_path_tokens(ptrdiff_t n, ptrdiff_t wide, ptrdiff_t n_levels,
+                         const double *counts, const double *logs,
+                         const int32_t *path, const double *prior,
+                         const double *weights, double *tokens, double *work)
 {
     double *tile = work, *top = tile + n_levels * wide, *s = top + wide;
     double *totals = s + wide, result;
@@ -297,10 +296,8 @@ double skbnp_add_path(ptrdiff_t n, ptrdiff_t wide, ptrdiff_t n_levels,
         SKBNP_PRAGMA(omp simd reduction(+ : relative))
         for (ptrdiff_t u = 0; u < wide; u++)
             relative += s[u] * row[u] * (own[u] - top[u]);
-        off_tree[l] += targets[l] < 0 ? share * totals[l] : 0.0;
-        if (targets[l] >= 0)
-            for (ptrdiff_t u = 0; u < n; u++)
-                sums[words[u] * n_sums + targets[l]] += share * w * s[u] * row[u];
+        for (ptrdiff_t u = 0; u < n; u++)
+            tokens[u * n_levels + l] = w * s[u] * row[u];
         totals[n_levels + l] = w * relative;
     }
     norms(wide, n_levels, tile, NULL, weights, s);

@@ -57,13 +57,11 @@ void skbnp_path_terms(ptrdiff_t wide, ptrdiff_t n_levels, const double *counts,
                       const double *logs, ptrdiff_t n_rows, const int32_t *node_level,
                       const double *weights, const double *work, double *terms);
 
-/* Add share * x_u phi_ul to the sums of a word at the nodes `targets`, n_sums to a word,
-   or to `off_tree` where there is none (-1). Returns
+/* Put x_u phi_ul to `tokens`, n_levels to a word. Returns
    sum_l lnG(alpha_l + sum_u x_u phi_ul) - sum_u x_u sum_l phi_ul log phi_ul. */
-double skbnp_add_path(ptrdiff_t n, ptrdiff_t wide, ptrdiff_t n_levels,
-                      const int32_t *words, const double *counts, const double *logs,
-                      const int32_t *path, const double *prior, const double *weights,
-                      double share, const int32_t *targets, ptrdiff_t n_sums,
-                      double *sums, double *off_tree, double *work);
+double skbnp_path_tokens(ptrdiff_t n, ptrdiff_t wide, ptrdiff_t n_levels,
+                         const double *counts, const double *logs,
+                         const int32_t *path, const double *prior,
+                         const double *weights, double *tokens, double *work);
 
 #endif

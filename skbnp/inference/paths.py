@@ -1,0 +1,262 @@
+"""Documents on the paths of a tree: what they are told, and what they say."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from skbnp.inference.batch import Batch, Block
+from skbnp.inference.documents import LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
+from skbnp.models.ncrp_topics import PathGlobals, PathStats
+
+__all__ = ["DocPaths", "log_predictive", "mean_log", "visit_paths"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class DocPaths:
+    """What documents say: q(c), q(theta | c) and q(z | c)."""
+
+    limits: Ints  # (n_docs + 1,) of their supports
+    stubs: NDArray[np.int32]  # (n_support,) increasing in each document
+    shares: Array  # (n_support,) q(c)
+    levels: Array  # (n_support, n_levels) Dirichlet parameters of theta
+    pairs: Ints  # (n_docs + 1,) of pairs of a stub and a word
+    tokens: Array  # (n_pairs, n_levels) x phi
+    entropies: Array  # (n_docs,) U, see `share_words`
+    bounds: Array  # (n_docs,) of the documents, as they were visited
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return len(self.bounds)
+
+    @property
+    def doc(self) -> NDArray[np.intp]:
+        """Document of each entry of the support."""
+        return np.repeat(np.arange(self.n_docs), np.diff(self.limits))
+
+    @property
+    def best(self) -> NDArray[np.int32]:
+        """Most probable stub of each document, the first of equals."""
+        order = np.lexsort((self.stubs, -self.shares, self.doc))
+        return self.stubs[order[self.limits[:-1]]]
+
+    @classmethod
+    def joined(cls, parts: list["DocPaths"], n_levels: int) -> "DocPaths":
+        """Put those of several sets of documents together."""
+        levels = [part.levels for part in parts]
+        return cls(
+            _limits([np.diff(part.limits) for part in parts]),
+            np.concatenate([np.zeros(0, np.int32), *(part.stubs for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.shares for part in parts)]),
+            np.concatenate([np.zeros((0, n_levels)), *levels]),
+            _limits([np.diff(part.pairs) for part in parts]),
+            np.concatenate([np.zeros((0, n_levels)), *(part.tokens for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.entropies for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.bounds for part in parts)]),
+        )
+
+    def take(self, docs: NDArray[np.intp]) -> "DocPaths":
+        """Those of some documents."""
+        entries, limits = _ragged(self.limits, docs)
+        rows, pairs = _ragged(self.pairs, docs)
+        return DocPaths(
+            limits,
+            self.stubs[entries],
+            self.shares[entries],
+            self.levels[entries],
+            pairs,
+            self.tokens[rows],
+            self.entropies[docs],
+            self.bounds[docs],
+        )
+
+    def replaced(self, docs: NDArray[np.intp], new: "DocPaths") -> "DocPaths":
+        """Let some documents, in increasing order, say something else."""
+        order = np.arange(self.n_docs)
+        order[docs] = self.n_docs + np.arange(len(docs))
+        both = DocPaths.joined([self, new], self.levels.shape[1])
+        return both.take(order)
+
+    def touching(self, stubs: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Documents whose support has any of some stubs, a mask (n_stubs,)."""
+        return np.unique(self.doc[stubs[self.stubs]])
+
+    def moved(self, place: NDArray[np.intp]) -> "DocPaths":
+        """Follow stubs to other places; none of the support may be without (-1)."""
+        stubs = place[self.stubs]
+        if (stubs < 0).any():
+            raise ValueError("A stub in use has no place.")
+        return replace(self, stubs=stubs.astype(np.int32))
+
+    def starts(self, place: NDArray[np.intp]) -> tuple[NDArray, ...]:
+        """Where a visit may start when stubs have moved; -1: nowhere."""
+        stubs, doc = place[self.stubs], self.doc
+        stays = stubs >= 0
+        n_stays = np.bincount(doc[stays], minlength=self.n_docs)
+        limits = np.concatenate([[0], np.cumsum(n_stays)]).astype(np.int32)
+        shares, levels = self.shares[stays], self.levels[stays]
+        return limits, stubs[stays].astype(np.int32), shares, levels
+
+    def sums(
+        self,
+        X: sp.csr_array,
+        stub_nodes: NDArray[np.int32],
+        docs: NDArray[np.intp] | None = None,
+    ) -> PathStats:
+        """Sum what some documents of the corpus `X` say; by default all."""
+        n_stubs, n_levels = stub_nodes.shape
+        masses, off_tokens = np.zeros(n_stubs), np.zeros(n_levels)
+        word_counts = np.zeros((n_stubs, X.shape[1]))
+        docs = np.arange(self.n_docs) if docs is None else docs
+        sum_words(
+            docs,
+            X.indptr.astype(np.int64),
+            X.indices.astype(np.int32, copy=False),
+            self.limits,
+            self.stubs,
+            self.shares,
+            self.pairs,
+            self.tokens,
+            stub_nodes,
+            word_counts,
+            masses,
+            off_tokens,
+        )
+        entropy = float(self.entropies[docs].sum())
+        return PathStats(word_counts, masses, off_tokens, entropy)
+
+    def proportions(self, stub_nodes: NDArray[np.int32]) -> Array:
+        """Mean proportions of nodes in documents, off the tree left out."""
+        n_nodes = len(stub_nodes)
+        theta = self.levels / self.levels.sum(axis=1, keepdims=True)
+        nodes = stub_nodes[self.stubs]
+        known = nodes >= 0
+        at = np.repeat(self.doc, stub_nodes.shape[1]).reshape(nodes.shape) * n_nodes
+        shares = np.bincount(
+            (at + nodes)[known],
+            (self.shares[:, None] * theta)[known],
+            self.n_docs * n_nodes,
+        )
+        return shares.reshape(self.n_docs, n_nodes)
+
+
+def visit_paths(
+    paths: PathGlobals,
+    X: sp.csr_array,
+    stop: LocalStop,
+    executor: Executor,
+    *,
+    factorised: bool = False,
+    starts: tuple[NDArray, ...] | None = None,
+    prune: float = 20.0,
+) -> DocPaths:
+    """Infer the paths of documents."""
+    batch = Batch.from_counts(X, len(paths.log_prior))
+    task = partial(
+        _visit,
+        paths=paths,
+        log_topics=paths.log_topics(batch.words),
+        stop=stop,
+        factorised=factorised,
+        starts=starts,
+        prune=prune,
+    )
+    parts = list(executor.map(task, batch.blocks))
+    return DocPaths.joined(parts, len(paths.level_prior))
+
+
+def _visit(
+    block: Block,
+    paths: PathGlobals,
+    log_topics: Array,
+    stop: LocalStop,
+    factorised: bool,
+    starts: tuple[NDArray, ...] | None,
+    prune: float,
+) -> DocPaths:
+    corpus = block.indptr, block.indices, block.counts
+    topics = log_topics, paths.off_tree, paths.stub_nodes
+    limits, stubs, shares, levels, weights, bounds = infer_paths(
+        *corpus,
+        *topics,
+        paths.log_prior,
+        paths.level_prior,
+        stop.max_iter,
+        stop.tol,
+        prune,
+        factorised,
+        None if starts is None else _starts_of(block.rows, starts),
+    )
+    tokens, entropies = share_words(
+        *corpus, *topics, paths.level_prior, limits, stubs, shares, weights, factorised
+    )
+    sizes = np.diff(limits) * np.diff(block.indptr)
+    return DocPaths(
+        limits.astype(np.int64),
+        stubs,
+        shares,
+        levels,
+        _limits([sizes]),
+        tokens,
+        entropies,
+        bounds,
+    )
+
+
+def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array:
+    """Log probability of tokens given what their documents have said, (n_docs,).
+
+    log sum_k q(c = k) prod_w (sum_l E[theta_kl] E[W_klw])^x_w: the tokens of a document
+    share their path.
+    """
+    words, at = np.unique(X.indices, return_inverse=True)
+    topics = paths.topics(words)
+    topics = np.column_stack([topics, np.full(len(words), 1.0 / X.shape[1])])
+    theta = docs.levels / docs.levels.sum(axis=1, keepdims=True)
+    nodes = paths.stub_nodes[docs.stubs]  # -1 is the last column
+    entry, limits = np.arange(len(docs.stubs)), X.indptr.astype(np.int64)
+    rows, ends = _ragged(limits, docs.doc)
+    entry = np.repeat(entry, np.diff(ends))
+    mixed = np.zeros(len(rows))
+    for level in range(nodes.shape[1]):
+        mixed += theta[entry, level] * topics[at.ravel()[rows], nodes[entry, level]]
+    logs = np.bincount(entry, X.data[rows] * np.log(mixed), len(docs.stubs))
+    with np.errstate(divide="ignore"):
+        logs += np.log(docs.shares)
+    best = np.full(docs.n_docs, -np.inf)
+    np.maximum.at(best, docs.doc, logs)
+    total = np.bincount(docs.doc, np.exp(logs - best[docs.doc]), docs.n_docs)
+    return best + np.log(total)
+
+
+def mean_log(logs: list[Array]) -> Array:
+    """Log of the mean probability under several samples, (n_docs,)."""
+    return logsumexp(logs, axis=0) - np.log(len(logs))
+
+
+def _limits(sizes: list[NDArray]) -> Ints:
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]), dtype=np.int64)
+
+
+def _ragged(limits: Ints, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Ints]:
+    """Entries of some rows, one row after another, and their limits."""
+    sizes = limits[rows + 1] - limits[rows]
+    ends = _limits([sizes])
+    return np.arange(ends[-1]) + np.repeat(limits[rows] - ends[:-1], sizes), ends
+
+
+def _starts_of(rows: slice, starts: tuple[NDArray, ...]) -> tuple[NDArray, ...]:
+    """Starts of the documents of a block."""
+    limits, *rest = starts
+    part = slice(limits[rows.start], limits[rows.stop])
+    own = (limits[rows.start : rows.stop + 1] - part.start).astype(np.int32)
+    return own, *(np.ascontiguousarray(values[part]) for values in rest)
