@@ -36,6 +36,7 @@ PUBLIC = {
     "skbnp.metrics": [
         "document_completion_score",
         "evidence_bound",
+        "fold_in_score",
         "held_out_log_likelihood",
         "perplexity",
         "split_tokens",

@@ -18,6 +18,9 @@ __all__ = ["DocPaths", "log_predictive", "mean_log", "visit_paths"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Numbers = NDArray[np.int32]
+#: Limits of the supports, stubs, shares and levels.
+Starts = tuple[Numbers, Numbers, Array, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class DocPaths:
     """What documents say: q(c), q(theta | c) and q(z | c)."""
 
     limits: Ints  # (n_docs + 1,) of their supports
-    stubs: NDArray[np.int32]  # (n_support,) increasing in each document
+    stubs: Numbers  # (n_support,) increasing in each document
     shares: Array  # (n_support,) q(c)
     levels: Array  # (n_support, n_levels) Dirichlet parameters of theta
     pairs: Ints  # (n_docs + 1,) of pairs of a stub and a word
@@ -44,7 +47,7 @@ class DocPaths:
         return np.repeat(np.arange(self.n_docs), np.diff(self.limits))
 
     @property
-    def best(self) -> NDArray[np.int32]:
+    def best(self) -> Numbers:
         """Most probable stub of each document, the first of equals."""
         order = np.lexsort((self.stubs, -self.shares, self.doc))
         return self.stubs[order[self.limits[:-1]]]
@@ -97,7 +100,7 @@ class DocPaths:
             raise ValueError("A stub in use has no place.")
         return replace(self, stubs=stubs.astype(np.int32))
 
-    def starts(self, place: NDArray[np.intp]) -> tuple[NDArray, ...]:
+    def starts(self, place: NDArray[np.intp]) -> Starts:
         """Where a visit may start when stubs have moved; -1: nowhere."""
         stubs, doc = place[self.stubs], self.doc
         stays = stubs >= 0
@@ -109,7 +112,7 @@ class DocPaths:
     def sums(
         self,
         X: sp.csr_array,
-        stub_nodes: NDArray[np.int32],
+        stub_nodes: Numbers,
         docs: NDArray[np.intp] | None = None,
     ) -> PathStats:
         """Sum what some documents of the corpus `X` say; by default all."""
@@ -134,19 +137,16 @@ class DocPaths:
         entropy = float(self.entropies[docs].sum())
         return PathStats(word_counts, masses, off_tokens, entropy)
 
-    def proportions(self, stub_nodes: NDArray[np.int32]) -> Array:
+    def proportions(self, stub_nodes: Numbers) -> Array:
         """Mean proportions of nodes in documents, off the tree left out."""
         n_nodes = len(stub_nodes)
         theta = self.levels / self.levels.sum(axis=1, keepdims=True)
         nodes = stub_nodes[self.stubs]
         known = nodes >= 0
         at = np.repeat(self.doc, stub_nodes.shape[1]).reshape(nodes.shape) * n_nodes
-        shares = np.bincount(
-            (at + nodes)[known],
-            (self.shares[:, None] * theta)[known],
-            self.n_docs * n_nodes,
-        )
-        return shares.reshape(self.n_docs, n_nodes)
+        distr = np.zeros(self.n_docs * n_nodes)
+        np.add.at(distr, (at + nodes)[known], (self.shares[:, None] * theta)[known])
+        return distr.reshape(self.n_docs, n_nodes)
 
 
 def visit_paths(
@@ -156,7 +156,7 @@ def visit_paths(
     executor: Executor,
     *,
     factorised: bool = False,
-    starts: tuple[NDArray, ...] | None = None,
+    starts: Starts | None = None,
     prune: float = 20.0,
 ) -> DocPaths:
     """Infer the paths of documents."""
@@ -180,7 +180,7 @@ def _visit(
     log_topics: Array,
     stop: LocalStop,
     factorised: bool,
-    starts: tuple[NDArray, ...] | None,
+    starts: Starts | None,
     prune: float,
 ) -> DocPaths:
     corpus = block.indptr, block.indices, block.counts
@@ -254,9 +254,9 @@ def _ragged(limits: Ints, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Int
     return np.arange(ends[-1]) + np.repeat(limits[rows] - ends[:-1], sizes), ends
 
 
-def _starts_of(rows: slice, starts: tuple[NDArray, ...]) -> tuple[NDArray, ...]:
+def _starts_of(rows: slice, starts: Starts) -> Starts:
     """Starts of the documents of a block."""
-    limits, *rest = starts
+    limits, stubs, shares, levels = starts
     part = slice(limits[rows.start], limits[rows.stop])
     own = (limits[rows.start : rows.stop + 1] - part.start).astype(np.int32)
-    return own, *(np.ascontiguousarray(values[part]) for values in rest)
+    return own, stubs[part], shares[part], np.ascontiguousarray(levels[part])

@@ -1,4 +1,4 @@
-from numpy import float64, int32
+from numpy import float64, int32, int64
 from numpy.typing import NDArray
 
 CHEAP_ITERATIONS: int
@@ -28,9 +28,7 @@ def infer_paths(
     NDArray[float64],
     NDArray[float64],
 ]: ...
-def add_paths(
-    first: int,
-    last: int,
+def share_words(
     indptr: NDArray[int32],
     words: NDArray[int32],
     counts: NDArray[float64],
@@ -42,8 +40,19 @@ def add_paths(
     stubs: NDArray[int32],
     shares: NDArray[float64],
     weights: NDArray[float64],
+    factorised: bool = False,
+) -> tuple[NDArray[float64], NDArray[float64]]: ...
+def sum_words(
+    docs: NDArray[int64],
+    indptr: NDArray[int64],
+    words: NDArray[int32],
+    limits: NDArray[int64],
+    stubs: NDArray[int32],
+    shares: NDArray[float64],
+    pairs: NDArray[int64],
+    tokens: NDArray[float64],
+    stub_nodes: NDArray[int32],
     word_sums: NDArray[float64],
     masses: NDArray[float64],
     off_tokens: NDArray[float64],
-    factorised: bool = False,
-) -> float: ...
+) -> None: ...

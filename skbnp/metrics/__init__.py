@@ -3,6 +3,7 @@
 from skbnp.metrics._evidence import evidence_bound
 from skbnp.metrics._held_out import (
     document_completion_score,
+    fold_in_score,
     held_out_log_likelihood,
     perplexity,
     split_tokens,
@@ -11,6 +12,7 @@ from skbnp.metrics._held_out import (
 __all__ = [
     "document_completion_score",
     "evidence_bound",
+    "fold_in_score",
     "held_out_log_likelihood",
     "perplexity",
     "split_tokens",

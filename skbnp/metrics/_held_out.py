@@ -17,10 +17,11 @@ from skbnp.inference.executor import Executor
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.models.statistics import weight_table
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.validation import check_counts, check_documents
+from skbnp.utils.validation import check_counts, check_documents, check_is_fitted
 
 __all__ = [
     "document_completion_score",
+    "fold_in_score",
     "held_out_log_likelihood",
     "perplexity",
     "split_tokens",
@@ -317,9 +318,10 @@ def document_completion_score(
         `topic_word_distr_` are scored by :func:`held_out_log_likelihood` under the
         document prior ``doc_concentration_ * topic_weights_``; what the weights lack to
         one predicts ``1 / n_features``. If it has `samples_` of a posterior, the
-        probabilities are averaged over these. Any other estimator needs `components_`
-        and `transform`: ``transform(X_observed)`` mixes the normalised `components_`.
-        The model may be the last step of a Pipeline.
+        probabilities are averaged over these. Under a topic tree the held-out tokens of
+        a document share their path, see :func:`fold_in_score`. Any other estimator
+        needs `components_` and `transform`: ``transform(X_observed)`` mixes the
+        normalised `components_`. The model may be the last step of a Pipeline.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts.
     y : None
@@ -351,13 +353,17 @@ def document_completion_score(
     >>> document_completion_score(hdp, X) == hdp.score(X)
     True
     """
-    if isinstance(estimator, Pipeline):
-        if len(estimator) > 1:
-            X = estimator[:-1].transform(X)
-        estimator = estimator[-1]
+    estimator, X = _unwrapped(estimator, X)
     if hasattr(estimator, "n_features_in_"):
         X, _ = check_documents(estimator, X, reset=False, method="score")
     return score_completion(estimator, X, observed, random_state)
+
+
+def _unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the last step of a Pipeline, and what the steps before make of X."""
+    if not isinstance(estimator, Pipeline):
+        return estimator, X
+    return estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
 
 
 def score_completion(
@@ -366,6 +372,9 @@ def score_completion(
     """Score a model on documents whose features have been checked."""
     X_observed, X_held = split_tokens(X, observed=observed, random_state=random_state)
     n_jobs = getattr(estimator, "n_jobs", None)
+    if hasattr(estimator, "_log_predictive"):
+        logs, n_tokens = estimator._log_predictive(X_observed, X_held), X_held.sum()
+        return float(logs.sum() / n_tokens) if n_tokens > 0 else 0.0
     if hasattr(estimator, "samples_"):
         predicted = _predict_by(estimator.samples_, X_observed, X_held, n_jobs)
         return _mean_log(predicted, X_held)
@@ -389,6 +398,60 @@ def score_completion(
         _proportions(estimator.components_, "components_").T
     )
     return _mean_log(_mix(theta, word_topic, X_held), X_held)
+
+
+def fold_in_score(estimator: Any, X: Any, y: Any = None) -> float:
+    """Test likelihood of a topic tree, by folding in whole documents.
+
+    With the topics held fixed, path c, levels theta and assignments of a document are
+    fitted to all of its tokens, and the same tokens are scored:
+
+        sum_n log sum_k q(c_n = k) prod_j sum_l E[theta_nkl] E[W_k(l), w_nj] / sum_n N_n
+
+    in nats per token, averaged over `samples_` of a posterior where there are any. This
+    is the test likelihood of section 4.1 of [1]_, its sum over levels and words read as
+    a sum inside a product. Words are scored that the fit has seen: the score is
+    optimistic, and more so the more freely a model explains a document; compare trees
+    of one depth by it, and anything else by :func:`document_completion_score`.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        A fitted `NestedCRP` or `GibbsNestedCRP`, or a Pipeline that ends with one.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Counts.
+    y : None
+        Ignored; so the function can serve as `scoring`.
+
+    Returns
+    -------
+    score : float
+        Nats per token; larger is better. 0.0 if there are no tokens.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+    ValueError
+        If `X` holds no valid counts or has another number of features, or the estimator
+        is no topic tree.
+
+    References
+    ----------
+    .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
+       Restaurant Process", NIPS 2009.
+    """
+    estimator, X = _unwrapped(estimator, X)
+    if not hasattr(estimator, "_log_predictive"):
+        raise ValueError(
+            f"fold_in_score is for topic trees, got {type(estimator).__name__}."
+        )
+    check_is_fitted(estimator)
+    counts, _ = check_documents(estimator, X, reset=False, method="fold_in_score")
+    n_tokens = counts.sum()
+    if n_tokens == 0:
+        return 0.0
+    return float(estimator._log_predictive(counts, counts).sum() / n_tokens)
 
 
 def perplexity(

@@ -1,0 +1,155 @@
+"""Topic models whose documents walk down a tree: what they say about documents."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.estimators._base import TopicModelMixin
+from skbnp.inference.documents import LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.inference.paths import DocPaths, log_predictive, mean_log, visit_paths
+from skbnp.models.ncrp_topics import PathGlobals
+from skbnp.utils.validation import check_documents, check_is_fitted
+
+__all__ = ["TopicTreeMixin"]
+
+
+class TopicTreeMixin(TopicModelMixin, ABC):
+    """Nodes, paths and levels of documents."""
+
+    #: Whether all paths of a document share its levels.
+    _factorised = False
+
+    @abstractmethod
+    def _readings(self) -> list[PathGlobals]:
+        """Trees that predict, the one that is shown first."""
+
+    def _local_stop(self) -> LocalStop:
+        """When the iteration of a document ends."""
+        return LocalStop(100, 1e-3)
+
+    # -- evaluation: reads the model, writes nothing, draws nothing --------------------
+
+    def transform(self, X):
+        """Infer the proportions of nodes in documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        doc_topic_distr : ndarray of shape (n_samples, n_components_)
+            Expected proportions of the nodes of `tree_`; rows sum to one, the mass of
+            topics that are not in the tree left out. A document without tokens gets the
+            prior proportions. float32 if `X` is, otherwise float64.
+        """
+        docs, dtype = self._docs(X, "transform")
+        distr = docs.proportions(self._readings()[0].stub_nodes)
+        distr /= distr.sum(axis=1, keepdims=True)
+        return distr.astype(dtype, copy=False)
+
+    def apply(self, X):
+        """Find the node where the most probable path of each document ends.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        nodes : ndarray of int of shape (n_samples,)
+            Rows of `tree_` and `components_`. An inner node means that the path leaves
+            the tree below it.
+        """
+        return self._docs(X, "apply")[0].best.astype(np.intp)
+
+    def decision_path(self, X):
+        """Mark the nodes on the most probable path of each document.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        indicator : csr_array of shape (n_samples, n_components_)
+            One where the path passes the node.
+        """
+        ends = self._docs(X, "decision_path")[0].best
+        stub_nodes = self._readings()[0].stub_nodes
+        nodes = stub_nodes[ends]
+        known = nodes >= 0
+        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+        ones = np.ones(limits[-1], dtype=np.intp)
+        return sp.csr_array(
+            (ones, nodes[known], limits), shape=(len(ends), len(stub_nodes))
+        )
+
+    def doc_paths(self, X):
+        """Infer where the paths of documents end.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        path_distr : csr_array of shape (n_samples, n_components_)
+            Probability that the path of a document ends at a node, q(c), or that it
+            leaves the tree there, if the node is not at the last level. Rows sum to
+            one; paths less probable than about 2e-9 are left out.
+        """
+        docs, dtype = self._docs(X, "doc_paths")
+        shape = (docs.n_docs, self.n_components_)
+        shares = docs.shares.astype(dtype, copy=False)
+        return sp.csr_array((shares, docs.stubs, docs.limits), shape=shape)
+
+    def doc_levels(self, X):
+        """Infer the proportions of levels in documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        level_distr : ndarray of shape (n_samples, max_depth)
+            Expected proportions E[theta], averaged over paths, the root first; rows sum
+            to one. float32 if `X` is, otherwise float64.
+        """
+        docs, dtype = self._docs(X, "doc_levels")
+        theta = docs.levels / docs.levels.sum(axis=1, keepdims=True)
+        distr = np.zeros((docs.n_docs, theta.shape[1]))
+        np.add.at(distr, docs.doc, docs.shares[:, None] * theta)
+        return distr.astype(dtype, copy=False)
+
+    def _docs(self, X, method: str) -> tuple[DocPaths, np.dtype]:
+        check_is_fitted(self)
+        counts, dtype = check_documents(self, X, reset=False, method=method)
+        return self._visit(self._readings()[0], counts), dtype
+
+    def _visit(self, reading: PathGlobals, counts: sp.csr_array) -> DocPaths:
+        with Executor(self.n_jobs) as executor:
+            return visit_paths(
+                reading,
+                counts,
+                self._local_stop(),
+                executor,
+                factorised=self._factorised,
+            )
+
+    def _log_predictive(self, X_seen: sp.csr_array, X: sp.csr_array) -> np.ndarray:
+        """Log probability of the tokens of each document, having seen some."""
+        return mean_log(
+            [
+                log_predictive(reading, self._visit(reading, X_seen), X)
+                for reading in self._readings()
+            ]
+        )
