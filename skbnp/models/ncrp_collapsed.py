@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
@@ -22,7 +23,7 @@ from skbnp.models.hyperparameters import (
 )
 from skbnp.trees import Tree
 
-__all__ = ["LevelPriors", "NestedPriors", "Paths", "Walks"]
+__all__ = ["LevelPriors", "NestedPriors", "Nodes", "Paths", "Walks"]
 
 Array = NDArray[np.float64]
 
@@ -50,8 +51,39 @@ class LevelPriors:
 class Paths:
     """Which nodes each document walks through, and at which level its tokens are."""
 
-    node: NDArray[np.int32]  # (n_docs, n_levels) number of the node within its level
+    node: NDArray[np.int32]  # (n_docs, n_levels) number within the level; -1: none yet
     level: NDArray[np.uint8]  # (n_tokens,)
+
+    @classmethod
+    def at_random(
+        cls,
+        tokens: Tokens,
+        priors: LevelPriors,
+        rng: np.random.Generator,
+        node: NDArray[np.int32] | None = None,
+    ) -> "Paths":
+        """Put tokens at random levels; documents walk as told, by default not yet."""
+        if node is None:
+            node = np.full((len(tokens.begin) - 1, priors.n_levels), -1, dtype=np.int32)
+        share = priors.level_prior / priors.level_prior.sum()
+        level = rng.choice(priors.n_levels, size=len(tokens), p=share)
+        return cls(node, level.astype(np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes that are there before any document walks, level by level."""
+
+    depth: NDArray[np.intp]  # (n_nodes,) rising
+    parent: NDArray[np.intp]  # (n_nodes,) place of each node's parent, -1 at the root
+    docs: NDArray[np.int32]  # (n_nodes,) documents through them
+    counts: sp.csr_array  # (n_nodes, n_words)
+
+    @property
+    def number(self) -> NDArray[np.intp]:
+        """Number of each node within its level."""
+        first = np.searchsorted(self.depth, self.depth)
+        return np.arange(len(self.depth)) - first
 
 
 class Walks:
@@ -64,27 +96,19 @@ class Walks:
     ----------
     tokens : Tokens
     priors : LevelPriors
-    paths : Paths or None
-        None: nobody has walked yet; tokens are at random levels.
-    rng : Generator or None
-        Draws those levels.
+    paths : Paths
+    before : Nodes or None
+        Nodes of documents that are gone, the first ones of each level.
     """
 
     def __init__(
         self,
         tokens: Tokens,
         priors: LevelPriors,
-        paths: Paths | None = None,
-        rng: np.random.Generator | None = None,
+        paths: Paths,
+        before: Nodes | None = None,
     ):
-        self.tokens, self.priors = tokens, priors
-        n_docs, n_levels = len(tokens.begin) - 1, priors.n_levels
-        if paths is None:
-            node = np.full((n_docs, n_levels), -1, dtype=np.int32)
-            share = priors.level_prior / priors.level_prior.sum()
-            rng = rng or np.random.default_rng(0)
-            level = rng.choice(n_levels, size=len(tokens), p=share).astype(np.uint8)
-            paths = Paths(node, level)
+        self.tokens, self.priors, self.before = tokens, priors, before
         self.restore(paths)
 
     # -- going back and forth ---------------------------------------------------------
@@ -97,18 +121,27 @@ class Walks:
 
     def restore(self, paths: Paths) -> None:
         """Walk the given paths, whose nodes have numbers without gaps, and count."""
-        n_levels, n_words = self.priors.n_levels, self.tokens.n_words
+        n_levels, before = self.priors.n_levels, self.before
         self.level = paths.level.copy()
         self.n_nodes = (paths.node.max(axis=0, initial=-1) + 1).astype(np.int32)
-        room = self.n_nodes + self.n_nodes // 4 + SPARE_NODES
-        self.first = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+        if before is not None:
+            least = np.bincount(before.depth, minlength=n_levels)
+            self.n_nodes = np.maximum(self.n_nodes, least).astype(np.int32)
+        self.n_known = self.n_nodes.copy()
+        self.first = _limits(self.n_nodes)
         seated = paths.node[:, :1] >= 0
         shift = np.where(seated, self.first[:-1], 0)
         self.path = (paths.node + shift).astype(np.int32)
         n_columns = int(self.first[-1])
         self.docs, self.totals, self.is_new = np.zeros((3, n_columns), dtype=np.int32)
         self.parent = np.full(n_columns, -1, dtype=np.int32)
-        self.counts = np.zeros((n_words, n_columns), dtype=np.int32)
+        self.counts = np.zeros((self.tokens.n_words, n_columns), dtype=np.int32)
+        if before is not None:
+            columns = self.first[before.depth] + before.number
+            self.docs[columns] = before.docs
+            self.parent[columns[1:]] = columns[before.parent[1:]]
+            held = before.counts.tocoo()
+            self.counts[held.col, columns[held.row]] = held.data
         walked = self.path[seated[:, 0]]
         self.docs += np.bincount(walked.ravel(), minlength=n_columns).astype(np.int32)
         for level in range(1, n_levels):
@@ -130,24 +163,64 @@ class Walks:
         logs = np.log(counts + self.priors.topic_prior[:, None])
         self.log_counts = logs.astype(np.float32)
 
-    def tidy(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Close the gaps that nodes have left, and make room for more.
+    def tidy(self) -> NDArray[np.intp]:
+        """Close the gaps that nodes have left, by the last nodes of their level.
 
-        Returns the former columns of the nodes, level by level, and which are new.
+        Returns for each node, level by level, which one it was after the last `tidy`,
+        and -1 for new ones. There is one root for ever.
         """
-        columns = self.columns
-        is_new = self.is_new[columns].astype(bool)
-        paths = self.paths()
-        for level in range(self.priors.n_levels):
-            used = np.unique(paths.node[:, level])
-            paths.node[:, level] = np.searchsorted(used, paths.node[:, level])
-        self.restore(paths)
-        return columns, is_new
+        column, known = self.columns, _limits(self.n_known, spare=False)
+        level = np.searchsorted(self.first, column, side="right") - 1
+        number = column - self.first[level]
+        is_new = (self.is_new[column] > 0) | (number >= self.n_known[level])
+        is_new[0] = self.n_known[0] == 0
+        former = np.where(is_new, -1, known[level] + number)
+        n_nodes = np.bincount(level, minlength=self.priors.n_levels).astype(np.int32)
+        start = np.searchsorted(level, level)
+        into = number.copy()
+        moves = number >= n_nodes[level]
+        for at in range(self.priors.n_levels):
+            here = level == at
+            gaps = np.setdiff1d(np.arange(n_nodes[at]), number[here])
+            into[here & moves] = gaps
+        if moves.any():
+            self._move(column[moves], (self.first[level] + into)[moves])
+        self.n_nodes, self.n_known = n_nodes, n_nodes.copy()
+        self.is_new[:] = 0
+        placed = np.empty_like(former)
+        placed[start + into] = former
+        return placed
+
+    def _move(self, columns: NDArray[np.intp], targets: NDArray[np.intp]) -> None:
+        """Let nodes take other columns, which are free."""
+        onto = np.arange(len(self.docs) + 1)
+        onto[-1] = -1
+        onto[columns] = targets
+        self.path = onto[self.path].astype(np.int32)
+        for array in (self.docs, self.totals, self.parent):
+            array[targets] = array[columns]
+        self.docs[columns] = self.totals[columns] = 0
+        self.parent[columns] = -1
+        self.parent = onto[self.parent].astype(np.int32)
+        self.counts[:, targets] = self.counts[:, columns]
+        self.counts[:, columns] = 0
+
+    def forget(self) -> NDArray[np.intp]:
+        """Let go of the documents before, after a `tidy`.
+
+        Nodes that no document here walks end. Returns which one each was.
+        """
+        self.before, n_nodes = None, self.n_nodes
+        self.restore(self.paths())
+        self.n_known = n_nodes
+        return self.tidy()
 
     @property
     def columns(self) -> NDArray[np.intp]:
-        """Columns of the nodes, level by level."""
-        return np.flatnonzero(self.docs > 0)
+        """Columns of the nodes, level by level; the root is always there."""
+        used = self.docs > 0
+        used[0] = True
+        return np.flatnonzero(used)
 
     def sweep(
         self,
@@ -185,8 +258,9 @@ class Walks:
 
     def _make_room(self) -> None:
         """Rebuild with more columns; documents that have not walked stay so."""
-        first, is_new = self.first, self.is_new
+        first, is_new, n_known = self.first, self.is_new, self.n_known
         self.restore(self.paths())
+        self.n_known = n_known
         for level in range(self.priors.n_levels):
             known = is_new[first[level] : first[level + 1]]
             at = self.first[level]
@@ -213,19 +287,35 @@ class Walks:
         return tree, used[tree.ids]
 
     def log_joint(self) -> float:
-        """Log p(paths) + log p(levels) + log p(words | both), in nats."""
-        return (
-            self._log_prior_of_paths()
-            + self._log_prior_of_levels()
-            + self.log_evidence()
+        """Log p(paths) + log p(levels) + log p(words | both), in nats.
+
+        Of the documents that are here: those before count as given.
+        """
+        joint = self._log_prior_of_levels() + self._log_joint_of_nodes()
+        return joint if self.before is None else joint - self._log_joint_before()
+
+    def _log_joint_of_nodes(self) -> float:
+        used = self.docs > 0
+        inner = used & (np.arange(len(used)) < self.first[-2])
+        return _log_prior_of_paths(
+            self.docs[used & (self.parent >= 0)],
+            self.docs[inner],
+            self.priors.concentration,
+        ) + sum(
+            self.log_evidence_of(level, eta)
+            for level, eta in enumerate(self.priors.topic_prior.tolist())
         )
 
-    def _log_prior_of_paths(self) -> float:
-        gamma, used = self.priors.concentration, self.docs > 0
-        children = used & (self.parent >= 0)
-        inner = used & (np.arange(len(used)) < self.first[-2])
-        total = children.sum() * np.log(gamma) + gammaln(self.docs[children]).sum()
-        return float(total - log_rising(gamma, self.docs[inner]).sum())
+    def _log_joint_before(self) -> float:
+        assert self.before is not None
+        docs, depth, held = self.before.docs, self.before.depth, self.before.counts
+        inner = (docs > 0) & (depth < self.priors.n_levels - 1)
+        joint = _log_prior_of_paths(docs[1:], docs[inner], self.priors.concentration)
+        for level, eta in enumerate(self.priors.topic_prior.tolist()):
+            part = held[depth == level]
+            totals = np.asarray(part.sum(axis=1)).ravel()
+            joint += _log_evidence(eta, self.tokens.n_words, part.data, totals)
+        return joint
 
     def _log_prior_of_levels(self) -> float:
         alpha, n_levels = self.priors.level_prior, self.priors.n_levels
@@ -238,19 +328,30 @@ class Walks:
         )
         return float(levels - log_rising(alpha.sum(), lengths[lengths > 0]).sum())
 
-    def log_evidence(self) -> float:
-        """Log p(words | paths, levels), topics integrated out."""
-        return sum(
-            self.log_evidence_of(level, eta)
-            for level, eta in enumerate(self.priors.topic_prior.tolist())
+    def log_evidence_of(self, level: int, eta: float) -> float:
+        """Log p(words of a level | paths, levels) for a topic prior, of all counts."""
+        part = slice(*self.first[level : level + 2])
+        return _log_evidence(
+            eta, self.tokens.n_words, self.counts[:, part], self.totals[part]
         )
 
-    def log_evidence_of(self, level: int, eta: float) -> float:
-        """Log p(words of a level | paths, levels) for a topic prior."""
-        part, n_words = slice(*self.first[level : level + 2]), self.tokens.n_words
-        held, totals = self.counts[:, part], self.totals[part]
-        words = log_rising(eta, held[held > 0]).sum()
-        return float(words - log_rising(n_words * eta, totals[totals > 0]).sum())
+
+def _limits(n_nodes: NDArray[np.int32], *, spare: bool = True) -> NDArray[np.int64]:
+    """Columns at which levels begin, with room for more nodes."""
+    room = n_nodes + n_nodes // 4 + SPARE_NODES if spare else n_nodes
+    return np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+
+
+def _log_prior_of_paths(children: NDArray, inner: NDArray, gamma: float) -> float:
+    """Log p(paths), by documents through the nodes with a parent and those above."""
+    total = len(children) * np.log(gamma) + gammaln(children).sum()
+    return float(total - log_rising(gamma, inner).sum())
+
+
+def _log_evidence(eta: float, n_words: int, counts: NDArray, totals: NDArray) -> float:
+    """Log p(words | nodes), topics integrated out; counts may be zero."""
+    words = log_rising(eta, counts[counts > 0]).sum()
+    return float(words - log_rising(n_words * eta, totals[totals > 0]).sum())
 
 
 @dataclass(frozen=True, slots=True)

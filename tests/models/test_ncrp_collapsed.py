@@ -13,6 +13,7 @@ from reference import nested_crp as reference
 from skbnp.models.hdp_franchise import Tokens
 from skbnp.models.hyperparameters import draw_concentration
 from skbnp.models.ncrp_collapsed import LevelPriors, NestedPriors, Paths, Walks
+from skbnp.models.ncrp_sample import NestedSample
 
 N_WORDS = 3
 #: Documents, and levels: 640 and 2916 states.
@@ -29,7 +30,8 @@ def walks_of(docs, n_levels, gamma=GAMMA, seed=0):
     begin = np.cumsum([0, *(len(doc) for doc in docs)])
     tokens = Tokens(np.concatenate(docs).astype(np.int32), begin, N_WORDS)
     priors = LevelPriors(gamma, np.array(ALPHA[:n_levels]), np.array(ETA[:n_levels]))
-    return Walks(tokens, priors, rng=np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return Walks(tokens, priors, Paths.at_random(tokens, priors, rng))
 
 
 def posterior(docs, n_levels):
@@ -45,37 +47,100 @@ def posterior(docs, n_levels):
     return states, np.exp(log_p - logsumexp(log_p))
 
 
+@dataclass
+class Gone:
+    """The first documents, as they have walked; the others go on from their counts."""
+
+    paths: tuple = ()
+    levels: tuple = ()
+
+    def leave(self, docs, n_levels, gamma=GAMMA, seed=0):
+        """Walks of the other documents, and names of nodes in the first ones' paths."""
+        n_gone = len(self.paths)
+        rest = walks_of(docs[n_gone:], n_levels, gamma, seed)
+        if n_gone == 0:
+            return rest, {}
+        first = walks_of(docs[:n_gone], n_levels)
+        node, names = np.zeros((n_gone, n_levels), dtype=np.int32), {}
+        for level in range(n_levels):
+            prefixes = [path[: level + 1] for path in self.paths]
+            known = list(dict.fromkeys(prefixes))
+            node[:, level] = [known.index(prefix) for prefix in prefixes]
+            names |= {prefix: (level, known.index(prefix)) for prefix in known}
+        first.restore(Paths(node, np.array(self.levels, dtype=np.uint8)))
+        place = {
+            (level, number): place
+            for place, (level, number) in enumerate(sorted(names.values()))
+        }
+        ids = np.arange(len(place))
+        sample = NestedSample.of(first, ids, log_joint=0.0, chain=0, step=0)
+        nodes = sample.nodes()
+        walks = Walks(rest.tokens, rest.priors, rest.paths(), nodes)
+        now = sample.component_ids[sample.level_order].tolist()
+        names = {
+            prefix: (at[0], int(nodes.number[now.index(place[at])]))
+            for prefix, at in names.items()
+        }
+        return walks, names
+
+
 class Numbers:
     """Numbers of states; those met before are looked up."""
 
-    def __init__(self, states):
+    def __init__(self, states, gone, names):
         self.states = {state: i for i, state in enumerate(states)}
-        self.known = {}
+        self.gone, self.names, self.known = gone, names, {}
 
     def __call__(self, walks):
-        key = walks.path.tobytes() + walks.level.tobytes()
+        key = walks.path.tobytes() + walks.level.tobytes() + walks.first.tobytes()
         if key not in self.known:
-            paths = reference.canonical([tuple(path) for path in walks.path.tolist()])
-            self.known[key] = self.states[paths, tuple(walks.level.tolist())]
+            self.known[key] = self.states[state_of(walks, self.gone, self.names)]
         return self.known[key]
 
 
-def check_frequencies(docs, n_levels, move, n_draws, seed):
+def state_of(walks, gone, names):
+    """Paths and levels of all documents."""
+    before = [
+        tuple(
+            int(walks.first[level]) + names[path[: level + 1]][1]
+            for level in range(len(path))
+        )
+        for path in gone.paths
+    ]
+    paths = reference.canonical([*before, *map(tuple, walks.path.tolist())])
+    return paths, (*gone.levels, *walks.level.tolist())
+
+
+NOBODY = Gone()
+
+
+def given(states, p, gone):
+    """States in which the first documents are where they are, and their posterior."""
+    paths, n = reference.canonical(gone.paths), len(gone.levels)
+    kept = [
+        i
+        for i, (walked, levels) in enumerate(states)
+        if walked[: len(paths)] == paths and levels[:n] == tuple(gone.levels)
+    ]
+    return [states[i] for i in kept], p[kept] / p[kept].sum()
+
+
+def check_frequencies(docs, n_levels, move, n_draws, seed, gone=NOBODY):
     """Raise unless draws have the frequencies that enumeration gives.
 
     States, of which independent draws have a total variation of sqrt(n / (2 pi draws))
     at the most, and the numbers of nodes with the tokens at each level, of which there
     are few.
     """
-    states, p = posterior(docs, n_levels)
+    states, p = given(*posterior(docs, n_levels), gone)
     kinds = [
         (len({path[: i + 1] for path in s[0] for i in range(n_levels)}), *sorted(s[1]))
         for s in states
     ]
     kind = np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
-    walks = walks_of(docs, n_levels, seed=seed)
-    rng, number = np.random.default_rng(seed), Numbers(states)
-    walks.sweep(0, len(docs), rng)
+    walks, names = gone.leave(docs, n_levels, seed=seed)
+    rng, number = np.random.default_rng(seed), Numbers(states, gone, names)
+    walks.sweep(0, walks.n_docs, rng)
     found = np.zeros(len(states))
     for _ in range(n_draws):
         move(walks, rng)
@@ -113,22 +178,45 @@ def test_frequencies_are_those_of_the_posterior(name, seed):
     check_frequencies(docs, n_levels, move, N_DRAWS, seed)
 
 
-@pytest.mark.parametrize("name", CORPORA)
+#: Documents that have gone, the rest of the corpus, and its number of states.
+LEFT = {
+    "one": (Gone(((0, 0),), (1, 1)), [[0, 0], [0, 1, 2], [1, 2]], 160),
+    "two": (Gone(((0, 0), (0, 1)), (0, 1, 1)), [[0, 0], [1], [0, 1], [1, 2]], 160),
+    "many": (Gone(((0, 0),) * 3, (0, 1, 1)), [[0], [0], [1], [0, 1], [1, 2]], 80),
+    "deep": (
+        Gone(((0, 0, 0), (0, 0, 1)), (2, 1, 0, 1)),
+        [[0, 0], [0, 1], [2, 1], [0]],
+        513,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_frequencies_given_counts_before_are_those_of_the_posterior(name, seed):
+    gone, docs, n_states = LEFT[name]
+    n_levels = len(gone.paths[0])
+    assert len(given(*posterior(docs, n_levels), gone)[0]) == n_states
+    check_frequencies(docs, n_levels, move, N_DRAWS, seed, gone)
+
+
+ALL = {name: (NOBODY, corpus[0]) for name, corpus in CORPORA.items()}
+ALL |= {name: (gone, docs) for name, (gone, docs, _) in LEFT.items()}
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_log_joint_is_that_of_the_reference(name, seed):
-    docs, n_levels, _ = CORPORA[name]
-    walks, rng = walks_of(docs, n_levels, seed=seed), np.random.default_rng(seed)
+    gone, docs = ALL[name]
+    n_levels = len(gone.paths[0]) if gone.paths else CORPORA[name][1]
+    hyper = GAMMA, ALPHA[:n_levels], ETA[:n_levels], N_WORDS
+    walks, names = gone.leave(docs, n_levels, seed=seed)
+    before = reference.canonical(gone.paths), gone.levels
+    known = reference.log_joint(before, docs[: len(gone.paths)], *hyper)
+    rng = np.random.default_rng(seed)
     for _ in range(20):
         move(walks, rng)
-        paths = reference.canonical([tuple(path) for path in walks.path.tolist()])
-        expected = reference.log_joint(
-            (paths, tuple(walks.level.tolist())),
-            docs,
-            GAMMA,
-            ALPHA[:n_levels],
-            ETA[:n_levels],
-            N_WORDS,
-        )
-        assert walks.log_joint() == pytest.approx(expected, rel=1e-12)
+        state = state_of(walks, gone, names)
+        expected = reference.log_joint(state, docs, *hyper) - known
+        assert walks.log_joint() == pytest.approx(expected, rel=1e-11)
 
 
 def test_a_copy_of_the_paths_is_the_whole_state(seed):
@@ -148,44 +236,133 @@ def test_a_copy_of_the_paths_is_the_whole_state(seed):
 
 def check_counts(walks):
     """Raise unless counts are those of paths and levels."""
-    again = Walks(walks.tokens, walks.priors, walks.paths())
+    again = Walks(walks.tokens, walks.priors, walks.paths(), walks.before)
     used = walks.docs > 0
     assert sorted(walks.docs[used]) == sorted(again.docs[again.docs > 0])
     assert walks.log_joint() == pytest.approx(again.log_joint(), rel=1e-12)
     assert (walks.counts.sum(axis=0) == walks.totals).all()
-    assert walks.totals.sum() == len(walks.tokens)
+    assert walks.totals[~used].sum() == 0
+    n_before = 0 if walks.before is None else walks.before.counts.sum()
+    assert walks.totals.sum() == len(walks.tokens) + n_before
+
+
+def random_walks(n_docs, n_levels, gamma, seed, before=None):
+    docs = [
+        sorted(np.random.default_rng([seed, n]).integers(0, 3, 7))
+        for n in range(n_docs)
+    ]
+    walks = walks_of(docs, n_levels, gamma, seed)
+    return Walks(walks.tokens, walks.priors, walks.paths(), before)
+
+
+def nodes_of(walks):
+    """Sample of tidy walks and its nodes, which are called by their places."""
+    ids = np.arange(len(walks.columns))
+    sample = NestedSample.of(walks, ids, log_joint=0.0, chain=0, step=0)
+    return sample, sample.nodes()
 
 
 @pytest.mark.parametrize("n_levels", [1, 2, 3])
 @pytest.mark.parametrize("gamma", [1e-9, 1.0, 1e9])
-def test_counts_are_those_of_paths_and_levels(gamma, n_levels, seed):
-    docs = [sorted(np.random.default_rng(n).integers(0, 3, 7)) for n in range(40)]
-    walks, rng = walks_of(docs, n_levels, gamma), np.random.default_rng(seed)
+@pytest.mark.parametrize("is_left", [False, True])
+def test_counts_are_those_of_paths_and_levels(gamma, n_levels, is_left, seed):
+    rng, before = np.random.default_rng(seed), None
+    if is_left:
+        gone = random_walks(20, n_levels, gamma, 1)
+        move(gone, rng)
+        gone.tidy()
+        _, before = nodes_of(gone)
+    walks = random_walks(40, n_levels, gamma, seed, before)
     for _ in range(5):
         move(walks, rng)
         check_counts(walks)
         walks.tidy()
         check_counts(walks)
+        again = Walks(walks.tokens, walks.priors, walks.paths(), before)
+        assert (walks.n_nodes == again.n_nodes).all()
+        for level, n in enumerate(walks.n_nodes):
+            one, two = (np.arange(n) + w.first[level] for w in (walks, again))
+            for name in ("docs", "totals"):
+                left, right = getattr(walks, name)[one], getattr(again, name)[two]
+                np.testing.assert_array_equal(left, right)
+            np.testing.assert_array_equal(walks.counts[:, one], again.counts[:, two])
 
 
+def members(walks):
+    """Documents through each node, level by level, and the place of its parent."""
+    place = {column: i for i, column in enumerate(walks.columns.tolist())}
+    return [
+        (
+            set(np.flatnonzero((walks.path == column).any(axis=1))),
+            place.get(int(walks.parent[column]), -1),
+        )
+        for column in walks.columns
+    ]
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 5])
 @pytest.mark.parametrize("gamma", [1.0, 1e9])
-def test_new_nodes_are_those_that_were_not_there(gamma, seed):
-    docs = [sorted(np.random.default_rng(n).integers(0, 3, 7)) for n in range(60)]
-    walks, rng = walks_of(docs, 3, gamma), np.random.default_rng(seed)
+def test_tidy_tells_where_nodes_have_been(gamma, n_levels, seed):
+    walks, rng = random_walks(60, n_levels, gamma, seed), np.random.default_rng(seed)
     move(walks, rng)
-    walks.tidy()
-    for _ in range(5):
-        n_before = len(walks.columns)
-        members = {
-            column: set(np.flatnonzero((walks.path == column).any(axis=1)))
-            for column in walks.columns
-        }
-        walks.sweep(0, 1, rng)  # one document: it leaves a path and takes one
-        gone = [c for c in members if walks.docs[c] == 0]
-        columns, is_new = walks.tidy()
-        assert len(columns) == n_before - len(gone) + is_new.sum()
-        for column in columns[~is_new]:
-            assert column in members
+    assert (walks.tidy() == -1).all()
+    n_moved = 0
+    for doc in range(60):
+        before = members(walks)
+        walks.sweep(doc, doc + 1, rng)  # it leaves a path and takes one
+        former, after = walks.tidy(), members(walks)
+        assert len(former) == len(after)
+        kept = former[former >= 0]
+        assert len(set(kept)) == len(kept)
+        for place, (docs, parent) in enumerate(after):
+            if former[place] < 0:
+                assert docs == {doc}
+                continue
+            assert docs ^ before[former[place]][0] <= {doc}
+            if parent >= 0:  # a node has the parent that it had
+                assert former[parent] == before[former[place]][1]
+        for place in set(range(len(before))) - set(kept):
+            assert before[place][0] == {doc}
+        n_moved += (former != np.arange(len(former))).any()
+    assert n_moved > 0 or gamma > 1.0
+
+
+def test_documents_before_can_be_forgotten(seed):
+    rng = np.random.default_rng(seed)
+    gone = random_walks(60, 3, 1.0, 1)
+    move(gone, rng)
+    gone.tidy()
+    _, nodes = nodes_of(gone)
+    walks = random_walks(5, 3, 1.0, seed, nodes)
+    move(walks, rng)
+    former = walks.tidy()
+    known = len(nodes.docs)
+    assert set(former) >= set(range(known))
+    before, paths = members(walks), walks.path.copy()
+    place = {column: i for i, column in enumerate(walks.columns.tolist())}
+    stayed = walks.forget()
+    assert len(stayed) < len(before)
+    now = {column: stayed[i] for i, column in enumerate(walks.columns.tolist())}
+    for then, later in zip(paths.ravel(), walks.path.ravel(), strict=True):
+        assert place[then] == now[later]
+    assert walks.totals.sum() == len(walks.tokens)
+    check_counts(walks)
+
+
+def test_a_corpus_without_documents_has_a_root():
+    tokens = Tokens(np.zeros(0, np.int32), np.zeros(1, np.int64), N_WORDS)
+    priors = LevelPriors(GAMMA, np.array(ALPHA), np.array(ETA))
+    rng = np.random.default_rng(0)
+    walks = Walks(tokens, priors, Paths.at_random(tokens, priors, rng))
+    move(walks, rng)
+    assert walks.tidy().tolist() == [-1]
+    assert walks.tidy().tolist() == [0]
+    assert walks.log_joint() == 0.0
+    sample, nodes = nodes_of(walks)
+    assert sample.doc_counts.tolist() == [0]
+    later = random_walks(20, 3, 1.0, 0, nodes)
+    move(later, rng)
+    assert later.tidy()[0] == 0
 
 
 def test_tree_has_the_nodes_that_documents_walk(seed):
@@ -292,24 +469,27 @@ def statistics(world):
     }
 
 
-def walk(world):
-    """The same as arrays; tokens of a document by word."""
-    begin = np.cumsum([0, *LENGTHS])
-    order = [np.argsort(words, kind="stable") for words in world.docs]
-    words = [np.array(w)[o] for w, o in zip(world.docs, order, strict=True)]
-    levels = [np.array(own)[o] for own, o in zip(world.levels, order, strict=True)]
-    node = np.zeros((len(LENGTHS), 3), dtype=np.int32)
-    for level in range(1, 3):
-        names = {}
-        for doc, path in enumerate(world.paths):
-            node[doc, level] = names.setdefault(path[: level + 1], len(names))
+def walk(world, docs=None, before=None, names=None):
+    """The same as arrays; tokens of a document by word. Also the names of nodes."""
+    docs = range(len(LENGTHS)) if docs is None else docs
+    begin = np.cumsum([0, *(LENGTHS[doc] for doc in docs)])
+    order = [np.argsort(world.docs[doc], kind="stable") for doc in docs]
+    words = [np.array(world.docs[d])[o] for d, o in zip(docs, order, strict=True)]
+    levels = [np.array(world.levels[d])[o] for d, o in zip(docs, order, strict=True)]
+    node = np.zeros((len(docs), 3), dtype=np.int32)
+    names = names or [{} for _ in range(3)]
+    for level in range(3):
+        for row, doc in enumerate(docs):
+            prefix = world.paths[doc][: level + 1]
+            node[row, level] = names[level].setdefault(prefix, len(names[level]))
     tokens = Tokens(np.concatenate(words).astype(np.int32), begin, N_WORDS)
     paths = Paths(node, np.concatenate(levels).astype(np.uint8))
-    return Walks(tokens, LevelPriors(world.gamma, np.array(ALPHA), world.eta), paths)
+    priors = LevelPriors(world.gamma, np.array(ALPHA), world.eta)
+    return Walks(tokens, priors, paths, before), names
 
 
 def moved(world, rng, priors=LEARN):
-    walks = walk(world)
+    walks, _ = walk(world)
     walks.sweep(0, len(LENGTHS), rng)
     priors.resample(walks, rng)
     split = walks.tokens.begin[1:-1]
@@ -322,11 +502,44 @@ def moved(world, rng, priors=LEARN):
     )
 
 
+def moved_in_part(world, rng, priors=LEARN):
+    """Some documents move, given nothing of the others but their counts."""
+    order = rng.permutation(len(LENGTHS))
+    n_gone = rng.integers(1, len(LENGTHS))
+    gone, here = order[:n_gone], order[n_gone:]
+    first, names = walk(world, gone)
+    sample, nodes = nodes_of(first)
+    # The first columns of each level, in the order in which the sample lists them.
+    places, known = sample.component_ids[sample.level_order].tolist(), []
+    begin = 0
+    for own in names:
+        numbers = [places.index(begin + number) for number in own.values()]
+        known.append(dict(zip(own, (n - min(numbers) for n in numbers), strict=True)))
+        begin += len(own)
+    walks, names = walk(world, here, nodes, [dict(own) for own in known])
+    walks.sweep(0, len(here), rng)
+    priors.resample(walks, rng)
+    paths, levels, docs = list(world.paths), list(world.levels), list(world.docs)
+    for doc in gone:
+        paths[doc] = tuple(
+            int(walks.first[level]) + known[level][world.paths[doc][: level + 1]]
+            for level in range(3)
+        )
+    split = walks.tokens.begin[1:-1]
+    own = np.split(walks.level, split), np.split(walks.tokens.words, split)
+    for row, (doc, held, words) in enumerate(zip(here, *own, strict=True)):
+        paths[doc] = tuple(walks.path[row].tolist())
+        levels[doc], docs[doc] = held.tolist(), words.tolist()
+    gamma, eta = walks.priors.concentration, walks.priors.topic_prior
+    return World(gamma, eta, paths, levels, docs)
+
+
 N_GEWEKE = N_DRAWS // 1000 * 40
 
 
-def test_geweke(seed):
-    check_joint_distribution(World.draw, statistics, moved, N_GEWEKE, seed)
+@pytest.mark.parametrize("move", [moved, moved_in_part])
+def test_geweke(move, seed):
+    check_joint_distribution(World.draw, statistics, move, N_GEWEKE, seed)
 
 
 class CountsLeavesAsRestaurants(NestedPriors):
@@ -381,6 +594,28 @@ def wrong_prior(walks, rng):
     walks.priors = LevelPriors(2 * GAMMA, priors.level_prior, priors.topic_prior)
     walks.sweep(0, walks.n_docs, rng)
     walks.priors = kept
+
+
+def forget_words_before(walks, rng):
+    if walks.before.counts.nnz:
+        walks.before = replace(walks.before, counts=0 * walks.before.counts)
+        walks.before.counts.eliminate_zeros()
+        walks.restore(walks.paths())
+    walks.sweep(0, walks.n_docs, rng)
+
+
+def forget_documents_before(walks, rng):
+    if (walks.before.docs > 1).any():
+        walks.before = replace(walks.before, docs=np.ones_like(walks.before.docs))
+        walks.restore(walks.paths())
+    walks.sweep(0, walks.n_docs, rng)
+
+
+@pytest.mark.parametrize("wrong", [forget_words_before, forget_documents_before])
+def test_check_finds_what_is_forgotten(wrong):
+    gone, docs, _ = LEFT["many"]
+    with pytest.raises(AssertionError):
+        check_frequencies(docs, 2, wrong, 20_000, 0, gone)
 
 
 @pytest.mark.parametrize("wrong", [forget_to_move, keep_paths, wrong_prior])

@@ -142,6 +142,7 @@ SKBNP_INLINE void draw_path(NestedCRP *s, ptrdiff_t doc, bitgen_t *rng)
     for (l = node < 0 ? -1 : last; l >= 0; l--)
         if (node >= s->first[l])
             break;
+    int stays = l < 0 || path[l] == node;
     for (ptrdiff_t up = l; up >= 0; up--, node = s->parent[node])
         path[up] = node;
     for (l = l + 1; l <= last; l++) {
@@ -149,8 +150,10 @@ SKBNP_INLINE void draw_path(NestedCRP *s, ptrdiff_t doc, bitgen_t *rng)
         if (node == s->first[l] + s->n_nodes[l])
             s->n_nodes[l]++;
         s->parent[node] = l > 0 ? path[l - 1] : -1;
-        /* One that the document has just left alone keeps its name. */
-        if (path[l] != node)
+        /* One that the document has just left alone keeps its name, where its parent
+           does. */
+        stays = stays && path[l] == node;
+        if (!stays)
             s->is_new[node] = 1;
         path[l] = node;
         s->docs[node] = 0;
