@@ -1,7 +1,5 @@
 """The HDP topic model by Gibbs sampling of the Chinese restaurant franchise."""
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral
@@ -16,15 +14,15 @@ from sklearn.callback import CallbackSupportMixin
 from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
-    FitTasks,
     TopicModelMixin,
-    drop_empty,
 )
-from skbnp.inference.chains import ChainMonitor, run_chains
+from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
 from skbnp.inference.edits import Lineage
-from skbnp.inference.executor import Executor
-from skbnp.inference.franchise import COLUMNS, ChainState, FranchiseChain, Start
-from skbnp.inference.monitor import shown
+from skbnp.inference.franchise import (
+    COLUMNS,
+    FranchiseChain,
+    FranchiseStart,
+)
 from skbnp.metrics._held_out import expected_topics, fold_in
 from skbnp.models.hdp_franchise import (
     Concentrations,
@@ -34,15 +32,13 @@ from skbnp.models.hdp_franchise import (
     Tables,
     Tokens,
 )
-from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     check_documents,
     check_gamma_prior,
     check_is_fitted,
-    fit_context,
-    whole_counts,
 )
 
 __all__ = ["GibbsHDP"]
@@ -53,6 +49,7 @@ PRODUCTS = 1 << 22
 
 class GibbsHDP(
     CallbackSupportMixin,
+    SamplerMixin,
     TopicModelMixin,
     ComponentEditsMixin,
     TransformerMixin,
@@ -226,18 +223,15 @@ class GibbsHDP(
     True
     """
 
-    lineage_: list[Lineage]
     samples_: list[FranchiseSample]
 
     _parameter_constraints: dict = {
         **CONSTRAINTS,
+        **SAMPLER_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "split_merge": ["boolean"],
         "n_split_merge": [Interval(Integral, 1, None, closed="left")],
         "split_merge_sweeps": [Interval(Integral, 0, None, closed="left"), None],
-        "burn_in": [Interval(Integral, 0, None, closed="left"), None],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
         "init": [HasMethods(["transform", "score"]), None],
     }
 
@@ -286,184 +280,14 @@ class GibbsHDP(
 
     # -- learning ---------------------------------------------------------------------
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        """Sample topics of all documents.
+    _columns = COLUMNS
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents. Fractional counts are rounded to whole tokens,
-            with a `DataConversionWarning`.
-        y : None
-            Ignored, but handed on to callbacks.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
-            complete sweep.
-
-        Raises
-        ------
-        ValueError
-            If `X` has negative, infinite or missing values, no rows or no columns, a
-            document of more than 10^8 tokens or more than 2^31 - 1 in all, or a
-            parameter is outside its range.
-        """
-        executor, burn_in = Executor(self.n_jobs), self._burn_in()
+    def _check_consistency(self, goes_on: bool) -> None:
         self._priors()
-        goes_on = self.warm_start and self.__sklearn_is_fitted__()
 
-        def accept(counts: sp.csr_array) -> sp.csr_array:
-            if self.init is not None and not goes_on:
-                _topics_of(self.init, counts.shape[1])
-            return whole_counts(counts, type(self).__name__)
-
-        counts, _ = check_documents(
-            self, X, reset=not goes_on, method="fit", accept=accept
-        )
-        counts = drop_empty(counts)
-        tokens = Tokens.from_counts(counts)
-        data, resumed = _fingerprint(tokens), None
-        kept: list[FranchiseSample] = []
-        if goes_on:
-            history, entropy = self.history_, self._entropy
-            self._check_warm_start()
-            if data == self._data:
-                resumed = self._chains
-                burn_in = self._burnt if self.burn_in is None else burn_in
-                kept = [s for s in self._kept if s.step > resumed[0].begin + burn_in]
-        else:
-            self.__dict__.pop("samples_", None)  # its vocabulary is gone
-            history = {name: [] for name in COLUMNS}
-            entropy = draw_entropy(self.random_state)
-        chains = [
-            self._make_chain(tokens, entropy, burn_in, start, number=number)
-            for number, start in enumerate(
-                resumed or self._starts(tokens, counts, entropy, goes_on)
-            )
-        ]
-        before = chains[0].state.begin + burn_in  # the first sample comes after
-        monitor = ChainMonitor(history, verbose=self.verbose)
-
-        def attributes() -> dict[str, Any]:
-            return {
-                **self._fitted_attributes(chains, kept, history, before, entropy),
-                "_chains": tuple(chain.state for chain in chains),
-                "_data": data,
-                "_burnt": burn_in,
-                "n_iter_": monitor.n_sweeps,
-            }
-
-        def keep() -> None:
-            for chain in chains:
-                n_after = chain.state.step - before
-                if n_after > 0 and n_after % self.thin == 0:
-                    kept.append(chain.sample())
-
-        tasks = FitTasks(self, X, y, attributes)
-        try:
-            with shown(self.verbose):
-                run_chains(
-                    chains,
-                    self.max_iter,
-                    executor,
-                    monitor,
-                    begin_sweep=tasks.begin_pass,
-                    keep=keep,
-                    end_sweep=tasks.end_pass,
-                )
-        finally:
-            self._publish(attributes())
-        tasks.end()
-        return self
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
-        """Sample topics of a chunk of documents, given the counts of those before.
-
-        The chunk's tokens are seated one by one, and swept over `max_iter` times
-        without split-merge proposals. Then its counts are kept, its seating is not:
-        `doc_concentration_` is learned from the chunk alone, everything else from all
-        counts. The first call fixes the vocabulary; after `fit` the sample with the
-        highest log joint goes on. A failed call leaves the estimator as it was.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of the chunk; rows are documents.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            As `fit`, or if `X` has another number of columns than before.
-        """
-        self._validate_params()  # scikit-learn does so before the first chunk alone
-        executor, burn_in = Executor(self.n_jobs), self._burn_in()
-        self._priors()
-        goes_on = self.__sklearn_is_fitted__()
-        before = self._best() if goes_on else None
-        n_before = 0 if before is None else int(before.n_tokens.sum())
-        counts, _ = check_documents(
-            self,
-            X,
-            reset=not goes_on,
-            method="partial_fit",
-            accept=lambda counts: whole_counts(counts, type(self).__name__, n_before),
-        )
-        tokens = Tokens.from_counts(drop_empty(counts))
-        if before is not None:
-            start, number = self._going_on(), before.chain
-            history, entropy = self.history_, self._entropy
-        else:
-            start, number = Start(self._concentrations(), None), 0
-            history = {name: [] for name in COLUMNS}
-            entropy = draw_entropy(self.random_state)
-        monitor = ChainMonitor(history)
-        chain: FranchiseChain | None = None
-        try:
-            chain = self._make_chain(
-                tokens,
-                entropy,
-                burn_in,
-                start,
-                number=number,
-                n_proposals=0,
-                before=before,
-            )
-            run_chains(
-                [chain],
-                self.max_iter if len(tokens) else 0,
-                executor,
-                monitor,
-                begin_sweep=lambda: None,
-                keep=lambda: None,
-                end_sweep=lambda: False,
-            )
-        finally:
-            if chain is not None and (monitor.n_sweeps > 0 or len(tokens) == 0):
-                self._publish(
-                    {
-                        **self._fitted_attributes(
-                            [chain], [], history, np.inf, entropy
-                        ),
-                        "_chains": None,
-                        "_data": None,
-                        "n_iter_": (self.n_iter_ if goes_on else 0) + 1,
-                    }
-                )
-            elif not goes_on:
-                self.__dict__.pop("n_features_in_", None)
-                self.__dict__.pop("feature_names_in_", None)
-        return self
+    def _check_init(self, n_features: int) -> None:
+        if self.init is not None:
+            _topics_of(self.init, n_features)
 
     def _priors(self) -> Priors:
         return Priors(
@@ -477,54 +301,48 @@ class GibbsHDP(
             ),
         )
 
-    def _burn_in(self) -> int:
-        if self.burn_in is None:
-            return self.max_iter // 2
-        if self.burn_in >= self.max_iter:
-            raise ValueError(
-                f"burn_in={self.burn_in} must be less than max_iter={self.max_iter}."
-            )
-        return self.burn_in
-
-    def _check_warm_start(self) -> None:
-        if self._chains is not None and len(self._chains) != self.n_chains:
-            raise ValueError(
-                f"n_chains={self.n_chains} with warm_start=True, but the fit began "
-                f"with {len(self._chains)}."
-            )
-
-    def _concentrations(self) -> Concentrations:
-        return Concentrations(
-            corpus=float(self.corpus_concentration),
-            doc=float(self.doc_concentration),
-            topic_word_prior=float(self.topic_word_prior),
+    def _make_chain(self, tokens, entropy, start, number, *, burn_in=None, before=None):
+        sweeps = self.split_merge_sweeps
+        moves = self.split_merge and burn_in is not None
+        return FranchiseChain(
+            tokens,
+            self._priors(),
+            entropy,
+            start,
+            number=number,
+            n_proposals=self.n_split_merge if moves else 0,
+            proposal_sweeps=(burn_in or 0) if sweeps is None else sweeps,
+            before=before,
         )
 
-    def _make_chain(
-        self,
-        tokens: Tokens,
-        entropy: int,
-        burn_in: int,
-        start: Start | ChainState,
-        **more: Any,
-    ) -> FranchiseChain:
-        sweeps = self.split_merge_sweeps
-        settings: dict[str, Any] = {
-            "n_proposals": self.n_split_merge if self.split_merge else 0,
-            "proposal_sweeps": burn_in if sweeps is None else sweeps,
-        }
-        return FranchiseChain(
-            tokens, self._priors(), entropy, start, **(settings | more)
+    def _start(self, goes_on: bool) -> FranchiseStart:
+        """Where tokens are seated one by one."""
+        if not goes_on:
+            return FranchiseStart(
+                concentrations=Concentrations(
+                    corpus=float(self.corpus_concentration),
+                    doc=float(self.doc_concentration),
+                    topic_word_prior=float(self.topic_word_prior),
+                )
+            )
+        best = self._best()
+        return FranchiseStart(
+            concentrations=Concentrations(
+                best.corpus_concentration, best.doc_concentration, best.topic_word_prior
+            ),
+            lineage=self.lineage_,
+            next_id=self._next_id,
+            step=self._latest_step(),
         )
 
     def _starts(
         self, tokens: Tokens, counts: sp.csr_array, entropy: int, goes_on: bool
-    ) -> Iterator[Start]:
+    ) -> Iterator[FranchiseStart]:
         """Yield where each chain starts on new documents."""
         topics: FixedTopics | FranchiseSample | None = None
-        start = Start(self._concentrations(), None)
+        start = self._start(goes_on)
         if goes_on:
-            topics, start = self._best(), self._going_on()
+            topics = self._best()
         elif self.init is not None:
             topics = _topics_of(self.init, counts.shape[1])
         if topics is None and self.n_components is None:
@@ -540,40 +358,15 @@ class GibbsHDP(
             ids = self.component_ids_[served] if goes_on else None
             yield replace(start, tables=tables, ids=ids)
 
-    def _going_on(self) -> Start:
-        """What goes on where no chain can."""
-        best = self._best()
-        return Start(
-            Concentrations(
-                best.corpus_concentration, best.doc_concentration, best.topic_word_prior
-            ),
-            None,
-            lineage=self.lineage_,
-            next_id=self._next_id,
-            step=max(self.history_["step"], default=0),
-        )
-
-    def _best(self) -> FranchiseSample:
-        return _best_of(self.samples_)
-
-    def _fitted_attributes(self, chains, kept, history, before, entropy):
-        samples = list(kept) or [chain.sample() for chain in chains]
-        best = _best_of(samples)
-        state = next(c.state for c in chains if c.state.number == best.chain)
+    def _attributes_of(self, best: FranchiseSample) -> dict[str, Any]:
         return {
-            "samples_": samples,
-            "_kept": list(kept),
-            "_entropy": entropy,
-            "_next_id": state.next_id,
-            "lineage_": [entry for entry in state.lineage if entry.step <= best.step],
-            "history_": history,
-            "n_components_posterior_": _shares(history, before, len(chains)),
-            **_attributes_of(best),
+            "n_components_": len(best.component_ids),
+            "component_ids_": best.component_ids.copy(),
+            "topic_weights_": best.topic_weights,
+            "doc_concentration_": best.doc_concentration,
+            "corpus_concentration_": best.corpus_concentration,
+            "topic_word_prior_": best.topic_word_prior,
         }
-
-    def _publish(self, attributes: dict[str, Any]) -> None:
-        for name, value in attributes.items():
-            setattr(self, name, value)
 
     # -- editing ----------------------------------------------------------------------
 
@@ -584,7 +377,7 @@ class GibbsHDP(
         onto = np.arange(len(ids))
         onto[group] = group[0]
         self._keep_topics(best, onto, [name for name in ids if name not in sources])
-        step = max(self.history_["step"], default=0)
+        step = self._latest_step()
         for source in sources:
             self.lineage_ = [
                 *self.lineage_,
@@ -597,7 +390,7 @@ class GibbsHDP(
         onto[np.isin(best.component_ids, ids)] = -1
         left = [name for name in best.component_ids.tolist() if name not in ids]
         self._keep_topics(best, onto, left)
-        step = max(self.history_["step"], default=0)
+        step = self._latest_step()
         log = [Lineage(step, "prune", (name,), ()) for name in ids]
         self.lineage_ = [*self.lineage_, *log]
 
@@ -631,33 +424,19 @@ class GibbsHDP(
                 self.history_["n_components"][entry] = n_components
                 break
         self._publish(
-            {"n_components_posterior_": {n_components: 1.0}, **_attributes_of(best)}
+            {
+                "n_components_posterior_": {n_components: 1.0},
+                **self._attributes_of(best),
+            }
         )
 
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "samples_")
 
     @property
     def components_(self) -> np.ndarray:
         """Counts plus topic prior of the best sample, (n_components_, V)."""
         check_is_fitted(self)
         return self._best().topic_word_counts.toarray() + self.topic_word_prior_
-
-    @property
-    def n_active_components_(self) -> int:
-        """Topics with at least max(1, 1e-4 of all) tokens."""
-        check_is_fitted(self)
-        tokens = self._best().n_tokens
-        return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
-
-    @property
-    def log_joint_(self) -> float:
-        """Log joint after the last sweep, nats per token."""
-        check_is_fitted(self)
-        trace = self.history_["log_joint"]
-        return trace[-1] if trace else self._best().log_joint
 
     def transform(self, X):
         """Infer the topic proportions of documents.
@@ -682,37 +461,6 @@ class GibbsHDP(
         distr = expected_topics(self._best(), counts, self.n_jobs)
         distr /= distr.sum(axis=1, keepdims=True)
         return distr.astype(dtype, copy=False)
-
-
-def _best_of(samples: list[FranchiseSample]) -> FranchiseSample:
-    return max(samples, key=lambda sample: sample.log_joint)
-
-
-def _attributes_of(best: FranchiseSample) -> dict[str, Any]:
-    return {
-        "n_components_": len(best.component_ids),
-        "component_ids_": best.component_ids.copy(),
-        "topic_weights_": best.topic_weights,
-        "doc_concentration_": best.doc_concentration,
-        "corpus_concentration_": best.corpus_concentration,
-        "topic_word_prior_": best.topic_word_prior,
-    }
-
-
-def _shares(history: dict[str, list], before: float, n_chains: int) -> dict[int, float]:
-    """Share of sweeps after one, or of the last ones, by number of topics."""
-    sweeps = zip(history["n_components"], history["step"], strict=True)
-    found = [k for k, step in sweeps if step > before]
-    found = found or history["n_components"][-n_chains:] or [1]
-    return {k: n / len(found) for k, n in sorted(Counter(found).items())}
-
-
-def _fingerprint(tokens: Tokens) -> bytes:
-    """Name of a corpus."""
-    content = hashlib.blake2b(tokens.words.tobytes(), digest_size=16)
-    content.update(tokens.begin.tobytes())
-    content.update(tokens.n_words.to_bytes(8, "little"))
-    return content.digest()
 
 
 def _topics_of(model: Any, n_features: int) -> FixedTopics:

@@ -2,14 +2,32 @@
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.utils.random import Purpose, stream
 
-__all__ = ["Chain", "ChainMonitor", "run_chains"]
+__all__ = [
+    "Chain",
+    "ChainMonitor",
+    "ChainStart",
+    "ChainState",
+    "GibbsChain",
+    "births",
+    "pieces_of",
+    "rename",
+    "run_chains",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +50,119 @@ class Chain(Protocol):
 
     def trace(self) -> dict[str, Any]:
         """Tell about the last complete sweep, by columns of the history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainStart:
+    """What has been before a chain starts."""
+
+    lineage: Sequence[Lineage] = ()
+    next_id: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainState:
+    """A chain between two sweeps: all that the next one needs."""
+
+    number: int
+    step: int  # sweeps made
+    ids: NDArray[np.intp]  # names of the components
+    next_id: int
+    lineage: list[Lineage]  # grows with the chain
+    begin: int  # sweeps made by others before
+    log_joint: float  # nats per token
+
+
+State = TypeVar("State", bound=ChainState)
+
+
+class GibbsChain(ABC, Generic[State]):
+    """A chain that sweeps over documents in a row and stages what comes out.
+
+    Streams are named by the number of the chain and of the sweep, and a sweep depends
+    on nothing but the state before: a chain goes on alike from a copy of its state.
+    """
+
+    entropy: int  # of the fit
+    pieces: list[tuple[int, int]]  # ranges of documents
+    state: State
+    _staged: tuple[State, list[Lineage]]
+
+    @abstractmethod
+    def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        """Sweep over some documents."""
+
+    @abstractmethod
+    def _end(self, rng: np.random.Generator) -> tuple[State, list[Lineage]]:
+        """End a sweep. Returns the state, with the log of before, and the news."""
+
+    @abstractmethod
+    def _restore(self, state: State) -> None:
+        """Go back to a state."""
+
+    @property
+    def n_pieces(self) -> int:
+        """Pieces of a sweep, a fraction of a second each."""
+        return len(self.pieces)
+
+    def run(self, piece: int) -> None:
+        """Run one piece; the last ends the sweep."""
+        if piece == 0:
+            place = self.state.number, self.state.step + 1
+            self._rng = stream(self.entropy, Purpose.SWEEP, *place)
+        self._sweep(*self.pieces[piece], self._rng)
+        if piece == len(self.pieces) - 1:
+            self._staged = self._end(self._rng)
+
+    def accept(self) -> None:
+        """Let the sweep that was run be the last complete one."""
+        self.state, news = self._staged
+        self.state.lineage.extend(news)
+
+    def rewind(self) -> None:
+        """Go back to the last complete sweep."""
+        self._restore(self.state)
+
+    def trace(self) -> dict[str, Any]:
+        """Tell about the last complete sweep, by columns of the history."""
+        state = self.state
+        return {
+            "step": state.step,
+            "chain": state.number,
+            "n_components": max(len(state.ids), 1),
+            "log_joint": state.log_joint,
+        }
+
+
+def pieces_of(begin: NDArray[np.int64], n_tokens: int) -> list[tuple[int, int]]:
+    """Ranges of documents, given their limits, of about so many tokens each."""
+    ends = np.searchsorted(begin, np.arange(n_tokens, begin[-1], n_tokens))
+    limits = np.unique([0, *ends.tolist(), len(begin) - 1]).tolist()
+    return list(pairwise(limits)) or [(0, 0)]
+
+
+def births(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
+    """Log the birth of components, if any."""
+    return [Lineage(step, "birth", (), tuple(ids.tolist()))] if len(ids) else []
+
+
+def rename(
+    ids: NDArray[np.intp], names: NDArray[np.intp], next_id: int, step: int
+) -> tuple[NDArray[np.intp], int, list[Lineage]]:
+    """Name components that have none (-1), and log which begin and which of `ids` end.
+
+    Returns the names, the next one, and the log.
+    """
+    is_new = names < 0
+    n_new = int(is_new.sum())
+    names = names.copy()
+    names[is_new] = np.arange(next_id, next_id + n_new)
+    log = births(step, names[is_new])
+    ended = np.setdiff1d(ids, names)
+    if len(ended):
+        log.append(Lineage(step, "prune", tuple(ended.tolist()), ()))
+    return names, next_id + n_new, log
 
 
 class ChainMonitor:

@@ -1,13 +1,19 @@
 """A chain of the Chinese restaurant franchise: what one sweep consists of."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.inference.chains import (
+    ChainStart,
+    ChainState,
+    GibbsChain,
+    births,
+    pieces_of,
+    rename,
+)
 from skbnp.inference.edits import Lineage
 from skbnp.inference.moves.table_split_merge import propose_moves
 from skbnp.kernels._franchise import sweep
@@ -21,7 +27,7 @@ from skbnp.models.hdp_franchise import (
 )
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["COLUMNS", "ChainState", "FranchiseChain", "Start"]
+__all__ = ["COLUMNS", "FranchiseChain", "FranchiseStart", "FranchiseState"]
 
 #: Columns of the history of a fit.
 COLUMNS = (
@@ -41,40 +47,27 @@ COLUMNS = (
 TOKENS_PER_PIECE = 1 << 17
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FranchiseStart(ChainStart):
     """Where a chain starts, and what has been before."""
 
     concentrations: Concentrations
-    tables: Tables | None  # None: tokens are seated one by one
+    tables: Tables | None = None  # None: tokens are seated one by one
     ids: NDArray[np.intp] | None = None  # names of the tables' dishes; None: new ones
-    lineage: Sequence[Lineage] = ()
-    next_id: int = 0
-    step: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ChainState:
-    """A chain between two sweeps: all that the next one needs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FranchiseState(ChainState):
+    """A chain between two sweeps; components are dishes."""
 
-    number: int
-    step: int  # sweeps made
     tables: Tables
     concentrations: Concentrations
-    ids: NDArray[np.intp]  # (n_dishes,) names of the dishes
-    next_id: int
     n_splits: int
     n_merges: int
-    lineage: list[Lineage]  # grows with the chain
-    begin: int  # sweeps made by others before
-    log_joint: float  # nats per token
 
 
-class FranchiseChain:
+class FranchiseChain(GibbsChain[FranchiseState]):
     """Gibbs sweeps, split-merge proposals and hyperparameters, of one chain.
-
-    Streams are named by the number of the chain and of the sweep, and a sweep depends
-    on nothing but the state before: a chain goes on alike from a copy of its state.
 
     Parameters
     ----------
@@ -83,7 +76,7 @@ class FranchiseChain:
         What is learned of the hyperparameters.
     entropy : int
         Of the fit.
-    start : Start or ChainState
+    start : FranchiseStart or FranchiseState
         Where to go on.
     number : int
         Of the chain, where it starts.
@@ -100,7 +93,7 @@ class FranchiseChain:
         tokens: Tokens,
         priors: Priors,
         entropy: int,
-        start: Start | ChainState,
+        start: FranchiseStart | FranchiseState,
         *,
         number: int = 0,
         n_proposals: int = 0,
@@ -111,10 +104,8 @@ class FranchiseChain:
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
         places = None if before is None else before.places()
         self.seating = Seating(tokens, start.concentrations, start.tables, places)
-        self.pieces = _pieces(tokens)
-        self._staged: ChainState | None = None
-        self._staged_log: list[Lineage] = []
-        if isinstance(start, ChainState):
+        self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
+        if isinstance(start, FranchiseState):
             self.state = replace(start, lineage=list(start.lineage))
             return
         if start.tables is None:
@@ -125,7 +116,7 @@ class FranchiseChain:
         next_id = start.next_id
         new = np.arange(next_id, next_id + self.seating.n_served - len(known))
         if start.lineage:
-            log = [*start.lineage, *_births(start.step, new)]
+            log = [*start.lineage, *births(start.step, new)]
         else:
             # An empty corpus has a topic, too, which no token has.
             next_id += len(new) == 0
@@ -134,7 +125,7 @@ class FranchiseChain:
         if before is not None and len(known) + len(new) > 0:
             gone = before.component_ids[before.n_tokens == 0].tolist()
             log += [Lineage(start.step, "prune", tuple(gone), ())] if gone else []
-        self.state = ChainState(
+        self.state = FranchiseState(
             number=number,
             step=start.step,
             tables=self.seating.tables(),
@@ -151,10 +142,10 @@ class FranchiseChain:
     def _seat(self, rng: np.random.Generator) -> None:
         """Seat all tokens by those before them."""
         for begin, stop in self.pieces:
-            self._sweep(begin, stop, 0, rng)
+            self._advance(begin, stop, 0, rng)
         self.seating.tidy()
 
-    def _sweep(
+    def _advance(
         self, begin: int, stop: int, meal_part: int, rng: np.random.Generator
     ) -> None:
         seating = self.seating
@@ -166,28 +157,14 @@ class FranchiseChain:
 
     # -- one sweep --------------------------------------------------------------------
 
-    @property
-    def n_pieces(self) -> int:
-        """Pieces of a sweep, a fraction of a second each."""
-        return len(self.pieces)
+    def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        self._advance(begin, stop, self.seating.meal_part, rng)
 
-    def run(self, piece: int) -> None:
-        """Run one piece; the last ends the sweep."""
-        if piece == 0:
-            state = self.state
-            self._rng = stream(
-                self.entropy, Purpose.SWEEP, state.number, state.step + 1
-            )
-            self._meal_part = self.seating.meal_part
-        self._sweep(*self.pieces[piece], self._meal_part, self._rng)
-        if piece == len(self.pieces) - 1:
-            self._staged = self._end()
-
-    def _end(self) -> ChainState:
+    def _end(self, rng: np.random.Generator) -> tuple[FranchiseState, list[Lineage]]:
         """Name the dishes, propose moves, draw hyperparameters."""
-        state, seating, rng = self.state, self.seating, self._rng
+        state, seating = self.state, self.seating
         step = state.step + 1
-        ids, next_id, log = self._rename(state.ids, state.next_id, step)
+        ids, next_id, log = rename(state.ids, self._names(), state.next_id, step)
         n_splits, n_merges = state.n_splits, state.n_merges
         if step - state.begin <= self.proposal_sweeps and self.n_proposals > 0:
             moves = propose_moves(seating, self.n_proposals, rng)
@@ -206,8 +183,7 @@ class FranchiseChain:
                 places, _ = seating.tidy()
                 ids = ids[places]
         self.priors.resample(seating, rng)
-        self._staged_log = log
-        return replace(
+        ended = replace(
             state,
             step=step,
             tables=seating.tables(),
@@ -218,38 +194,23 @@ class FranchiseChain:
             n_merges=n_merges,
             log_joint=self._log_joint(),
         )
+        return ended, log
 
-    def _rename(
-        self, ids: NDArray[np.intp], next_id: int, step: int
-    ) -> tuple[NDArray[np.intp], int, list[Lineage]]:
-        """Names of the dishes after a sweep, in their new places."""
-        places, is_new = self.seating.tidy()
+    def _names(self) -> NDArray[np.intp]:
+        """Names of the dishes after a sweep, in their new places; -1 for new ones."""
+        ids, (places, is_new) = self.state.ids, self.seating.tidy()
         names = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.intp)
         n_known = min(len(ids), len(names))
         names[:n_known] = ids[:n_known]
-        names = names[places]
-        n_new = int(is_new.sum())
-        names[is_new] = np.arange(next_id, next_id + n_new)
-        log = _births(step, names[is_new])
-        ended = np.setdiff1d(ids, names)
-        if len(ended):
-            log.append(Lineage(step, "prune", tuple(ended.tolist()), ()))
-        return names, next_id + n_new, log
+        return np.where(is_new, -1, names[places])
 
     def _log_joint(self) -> float:
         total = self.seating.log_joint() + self.priors.log_density(self.seating)
         return total / max(len(self.seating.words), 1)
 
-    def accept(self) -> None:
-        """Let the sweep that was run be the last complete one."""
-        assert self._staged is not None
-        self.state = self._staged
-        self.state.lineage.extend(self._staged_log)
-
-    def rewind(self) -> None:
-        """Go back to the last complete sweep."""
-        self.seating.concentrations = self.state.concentrations
-        self.seating.restore(self.state.tables)
+    def _restore(self, state: FranchiseState) -> None:
+        self.seating.concentrations = state.concentrations
+        self.seating.restore(state.tables)
 
     # -- what it tells ----------------------------------------------------------------
 
@@ -257,11 +218,8 @@ class FranchiseChain:
         """Tell about the last complete sweep, by columns of the history."""
         state = self.state
         return {
-            "step": state.step,
-            "chain": state.number,
-            "n_components": max(len(state.ids), 1),
+            **super().trace(),
             "n_tables": self.seating.n_all_tables,
-            "log_joint": state.log_joint,
             "n_splits": state.n_splits,
             "n_merges": state.n_merges,
             "doc_concentration": state.concentrations.doc,
@@ -279,16 +237,3 @@ class FranchiseChain:
             chain=state.number,
             step=state.step,
         )
-
-
-def _pieces(tokens: Tokens) -> list[tuple[int, int]]:
-    """Ranges of documents, a fraction of a second of work each."""
-    ends = np.searchsorted(
-        tokens.begin, np.arange(TOKENS_PER_PIECE, len(tokens), TOKENS_PER_PIECE)
-    )
-    limits = np.unique([0, *ends.tolist(), len(tokens.begin) - 1]).tolist()
-    return list(pairwise(limits)) or [(0, 0)]
-
-
-def _births(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
-    return [Lineage(step, "birth", (), tuple(ids.tolist()))] if len(ids) else []

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 from unittest import mock
 
-from skbnp.inference.franchise import FranchiseChain
+from skbnp.inference.chains import GibbsChain
 from skbnp.inference.posterior import Visitor
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]
@@ -20,7 +20,7 @@ def failing_visit(number, error=Failure, visited=None):
     Of samplers it is the sweep of that number. The posteriors that visits start from
     are handed to `visited`.
     """
-    visit_batch, run_piece, calls = Visitor.visit, FranchiseChain.run, []
+    visit_batch, run_piece, calls = Visitor.visit, GibbsChain.run, []
 
     def visit(self, posterior, *args, **kwargs):
         calls.append(None)
@@ -38,7 +38,7 @@ def failing_visit(number, error=Failure, visited=None):
 
     with (
         mock.patch.object(Visitor, "visit", visit),
-        mock.patch.object(FranchiseChain, "run", run),
+        mock.patch.object(GibbsChain, "run", run),
     ):
         yield
 

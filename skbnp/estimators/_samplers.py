@@ -1,0 +1,359 @@
+"""What all samplers share: chains, kept samples, going on, chunks."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.estimators._base import FitTasks, drop_empty
+from skbnp.inference.chains import (
+    ChainMonitor,
+    ChainStart,
+    ChainState,
+    GibbsChain,
+    run_chains,
+)
+from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import shown
+from skbnp.models.hdp_franchise import Tokens
+from skbnp.utils.random import draw_entropy
+from skbnp.utils.validation import (
+    Interval,
+    check_documents,
+    check_is_fitted,
+    fit_context,
+    whole_counts,
+)
+
+__all__ = ["SAMPLER_CONSTRAINTS", "SamplerMixin"]
+
+#: Parameters that all samplers have.
+SAMPLER_CONSTRAINTS: dict = {
+    "burn_in": [Interval(Integral, 0, None, closed="left"), None],
+    "thin": [Interval(Integral, 1, None, closed="left")],
+    "n_chains": [Interval(Integral, 1, None, closed="left")],
+}
+
+
+class SamplerMixin(ABC):
+    """Learning by chains; an estimator says which, and where they start."""
+
+    # Parameters
+    max_iter: int
+    burn_in: int | None
+    thin: int
+    n_chains: int
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    warm_start: bool
+    # Fitted
+    samples_: list[Any]
+    lineage_: list[Lineage]
+    history_: dict[str, list]
+    n_iter_: int
+    _entropy: int
+    _next_id: int  # of components
+    _chains: tuple[ChainState, ...] | None  # None: no chain can go on
+    _kept: list[Any]
+    _data: bytes | None  # name of the corpus that the chains are over
+    _burnt: int  # their burn-in
+
+    #: Columns of the history.
+    _columns: tuple[str, ...]
+    _validate_params: Callable[[], None]  # of scikit-learn
+
+    @abstractmethod
+    def _check_consistency(self, goes_on: bool) -> None:
+        """Refuse parameters that `_parameter_constraints` cannot."""
+
+    @abstractmethod
+    def _check_init(self, n_features: int) -> None:
+        """Refuse a model to start from."""
+
+    @abstractmethod
+    def _start(self, goes_on: bool) -> ChainStart:
+        """Where a chain starts on documents of which nothing is known."""
+
+    @abstractmethod
+    def _starts(
+        self, tokens: Tokens, counts: sp.csr_array, entropy: int, goes_on: bool
+    ) -> Iterable[ChainStart]:
+        """Where each chain starts on new documents."""
+
+    @abstractmethod
+    def _make_chain(
+        self,
+        tokens: Tokens,
+        entropy: int,
+        start: ChainStart | ChainState,
+        number: int,
+        *,
+        burn_in: int | None = None,
+        before: Any = None,
+    ) -> Any:
+        """Make a chain; without `burn_in`, for a chunk after others."""
+
+    @abstractmethod
+    def _attributes_of(self, best: Any) -> dict[str, Any]:
+        """Fitted attributes of the sample with the highest log joint."""
+
+    # -- learning ---------------------------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Sample topics of all documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents. Fractional counts are rounded to whole tokens,
+            with a `DataConversionWarning`.
+        y : None
+            Ignored, but handed on to callbacks.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete sweep.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns, a
+            document of more than 10^8 tokens or more than 2^31 - 1 in all, or a
+            parameter is outside its range.
+        """
+        executor, burn_in = Executor(self.n_jobs), self._burn_in()
+        goes_on = self.warm_start and self.__sklearn_is_fitted__()
+        self._check_consistency(goes_on)
+
+        def accept(counts: sp.csr_array) -> sp.csr_array:
+            if not goes_on:
+                self._check_init(counts.shape[1])
+            return whole_counts(counts, type(self).__name__)
+
+        counts, _ = check_documents(
+            self, X, reset=not goes_on, method="fit", accept=accept
+        )
+        counts = drop_empty(counts)
+        tokens = Tokens.from_counts(counts)
+        data, kept = _fingerprint(tokens), []
+        resumed: tuple[ChainState, ...] = ()
+        if goes_on:
+            history, entropy = self.history_, self._entropy
+            self._check_warm_start()
+            if self._chains is not None and data == self._data:
+                resumed = self._chains
+                burn_in = self._burnt if self.burn_in is None else burn_in
+                kept = [s for s in self._kept if s.step > resumed[0].begin + burn_in]
+        else:
+            self.__dict__.pop("samples_", None)  # its vocabulary is gone
+            history = {name: [] for name in self._columns}
+            entropy = draw_entropy(self.random_state)
+        starts: Iterable[ChainStart | ChainState] = resumed
+        if not resumed:
+            starts = self._starts(tokens, counts, entropy, goes_on)
+        chains = [
+            self._make_chain(tokens, entropy, start, number, burn_in=burn_in)
+            for number, start in enumerate(starts)
+        ]
+        before = chains[0].state.begin + burn_in  # the first sample comes after
+        monitor = ChainMonitor(history, verbose=self.verbose)
+
+        def attributes() -> dict[str, Any]:
+            return {
+                **self._fitted_attributes(chains, kept, history, before, entropy),
+                "_chains": tuple(chain.state for chain in chains),
+                "_data": data,
+                "_burnt": burn_in,
+                "n_iter_": monitor.n_sweeps,
+            }
+
+        def keep() -> None:
+            for chain in chains:
+                n_after = chain.state.step - before
+                if n_after > 0 and n_after % self.thin == 0:
+                    kept.append(chain.sample())
+
+        tasks = FitTasks(self, X, y, attributes)
+        try:
+            with shown(self.verbose):
+                run_chains(
+                    chains,
+                    self.max_iter,
+                    executor,
+                    monitor,
+                    begin_sweep=tasks.begin_pass,
+                    keep=keep,
+                    end_sweep=tasks.end_pass,
+                )
+        finally:
+            self._publish(attributes())
+        tasks.end()
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Sample topics of a chunk of documents, given the counts of those before.
+
+        The chunk is seated sequentially, each part given those before it, and swept
+        over `max_iter` times by Gibbs steps alone. Then its counts are kept, its
+        seating is not: hyperparameters of single documents are learned from the chunk,
+        all others from all counts. The first call fixes the vocabulary; after `fit` the
+        sample with the highest log joint goes on. A failed call leaves the estimator as
+        it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of the chunk; rows are documents.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if `X` has another number of columns than before.
+        """
+        self._validate_params()  # scikit-learn does so before the first chunk alone
+        executor, _ = Executor(self.n_jobs), self._burn_in()
+        goes_on = self.__sklearn_is_fitted__()
+        self._check_consistency(goes_on)
+        before = self._best() if goes_on else None
+        n_before = 0 if before is None else int(before.n_tokens.sum())
+        counts, _ = check_documents(
+            self,
+            X,
+            reset=not goes_on,
+            method="partial_fit",
+            accept=lambda counts: whole_counts(counts, type(self).__name__, n_before),
+        )
+        tokens = Tokens.from_counts(drop_empty(counts))
+        if before is not None:
+            number, history, entropy = before.chain, self.history_, self._entropy
+        else:
+            number, history = 0, {name: [] for name in self._columns}
+            entropy = draw_entropy(self.random_state)
+        monitor = ChainMonitor(history)
+        chain: GibbsChain | None = None
+        try:
+            start = self._start(goes_on)
+            chain = self._make_chain(tokens, entropy, start, number, before=before)
+            run_chains(
+                [chain],
+                self.max_iter if len(tokens) else 0,
+                executor,
+                monitor,
+                begin_sweep=lambda: None,
+                keep=lambda: None,
+                end_sweep=lambda: False,
+            )
+        finally:
+            if chain is not None and (monitor.n_sweeps > 0 or len(tokens) == 0):
+                self._publish(
+                    {
+                        **self._fitted_attributes(
+                            [chain], [], history, np.inf, entropy
+                        ),
+                        "_chains": None,
+                        "_data": None,
+                        "n_iter_": (self.n_iter_ if goes_on else 0) + 1,
+                    }
+                )
+            elif not goes_on:
+                self.__dict__.pop("n_features_in_", None)
+                self.__dict__.pop("feature_names_in_", None)
+        return self
+
+    def _burn_in(self) -> int:
+        if self.burn_in is None:
+            return self.max_iter // 2
+        if self.burn_in >= self.max_iter:
+            raise ValueError(
+                f"burn_in={self.burn_in} must be less than max_iter={self.max_iter}."
+            )
+        return self.burn_in
+
+    def _check_warm_start(self) -> None:
+        if self._chains is not None and len(self._chains) != self.n_chains:
+            raise ValueError(
+                f"n_chains={self.n_chains} with warm_start=True, but the fit began "
+                f"with {len(self._chains)}."
+            )
+
+    def _fitted_attributes(self, chains, kept, history, before, entropy):
+        samples = list(kept) or [chain.sample() for chain in chains]
+        best = _best_of(samples)
+        state = next(c.state for c in chains if c.state.number == best.chain)
+        return {
+            "samples_": samples,
+            "_kept": list(kept),
+            "_entropy": entropy,
+            "_next_id": state.next_id,
+            "lineage_": [entry for entry in state.lineage if entry.step <= best.step],
+            "history_": history,
+            "n_components_posterior_": _shares(history, before, len(chains)),
+            **self._attributes_of(best),
+        }
+
+    def _publish(self, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    # -- what samples tell ------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "samples_")
+
+    def _best(self) -> Any:
+        return _best_of(self.samples_)
+
+    def _latest_step(self) -> int:
+        return max(self.history_["step"], default=0)
+
+    @property
+    def n_active_components_(self) -> int:
+        """Topics with at least max(1, 1e-4 of all) tokens."""
+        check_is_fitted(self)
+        tokens = self._best().n_tokens
+        return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
+
+    @property
+    def log_joint_(self) -> float:
+        """Log joint after the last sweep, nats per token."""
+        check_is_fitted(self)
+        trace = self.history_["log_joint"]
+        return trace[-1] if trace else self._best().log_joint
+
+
+def _best_of(samples: list[Any]) -> Any:
+    return max(samples, key=lambda sample: sample.log_joint)
+
+
+def _shares(history: dict[str, list], before: float, n_chains: int) -> dict[int, float]:
+    """Share of sweeps after one, or of the last ones, by number of topics."""
+    sweeps = zip(history["n_components"], history["step"], strict=True)
+    found = [k for k, step in sweeps if step > before]
+    found = found or history["n_components"][-n_chains:] or [1]
+    return {k: n / len(found) for k, n in sorted(Counter(found).items())}
+
+
+def _fingerprint(tokens: Tokens) -> bytes:
+    """Name of a corpus."""
+    content = hashlib.blake2b(tokens.words.tobytes(), digest_size=16)
+    content.update(tokens.begin.tobytes())
+    content.update(tokens.n_words.to_bytes(8, "little"))
+    return content.digest()
