@@ -1,7 +1,7 @@
 """Bayesian nonparametric models with a scikit-learn interface."""
 
-from skbnp.estimators import HDP, GibbsHDP, StickBreakingHDP
+from skbnp.estimators import HDP, GibbsHDP, GibbsNestedCRP, StickBreakingHDP
 
-__all__ = ["HDP", "GibbsHDP", "StickBreakingHDP", "__version__"]
+__all__ = ["HDP", "GibbsHDP", "GibbsNestedCRP", "StickBreakingHDP", "__version__"]
 
 __version__ = "0.1.0.dev0"

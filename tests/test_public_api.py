@@ -12,7 +12,7 @@ import pytest
 import skbnp
 
 PUBLIC = {
-    "skbnp": ["HDP", "GibbsHDP", "StickBreakingHDP", "__version__"],
+    "skbnp": ["HDP", "GibbsHDP", "GibbsNestedCRP", "StickBreakingHDP", "__version__"],
     "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
     "skbnp.datasets": [
         "load_docstrings",

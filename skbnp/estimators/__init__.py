@@ -1,7 +1,8 @@
 """Estimators in scikit-learn's manner: parameters, validation, fitted attributes."""
 
 from skbnp.estimators._gibbs_hdp import GibbsHDP
+from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
 from skbnp.estimators._hdp import HDP, SplitMerge
 from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
-__all__ = ["HDP", "GibbsHDP", "SplitMerge", "StickBreakingHDP"]
+__all__ = ["HDP", "GibbsHDP", "GibbsNestedCRP", "SplitMerge", "StickBreakingHDP"]

@@ -96,20 +96,25 @@ class Walks:
     ----------
     tokens : Tokens
     priors : LevelPriors
-    paths : Paths
+    paths : Paths or None
+        None: nobody has walked yet; tokens are at random levels.
     before : Nodes or None
         Nodes of documents that are gone, the first ones of each level.
+    rng : Generator or None
+        Draws those levels.
     """
 
     def __init__(
         self,
         tokens: Tokens,
         priors: LevelPriors,
-        paths: Paths,
+        paths: Paths | None = None,
         before: Nodes | None = None,
+        rng: np.random.Generator | None = None,
     ):
         self.tokens, self.priors, self.before = tokens, priors, before
-        self.restore(paths)
+        rng = rng or np.random.default_rng(0)
+        self.restore(paths or Paths.at_random(tokens, priors, rng))
 
     # -- going back and forth ---------------------------------------------------------
 
@@ -127,6 +132,7 @@ class Walks:
         if before is not None:
             least = np.bincount(before.depth, minlength=n_levels)
             self.n_nodes = np.maximum(self.n_nodes, least).astype(np.int32)
+        self.n_nodes[0] = 1
         self.n_known = self.n_nodes.copy()
         self.first = _limits(self.n_nodes)
         seated = paths.node[:, :1] >= 0
@@ -167,13 +173,13 @@ class Walks:
         """Close the gaps that nodes have left, by the last nodes of their level.
 
         Returns for each node, level by level, which one it was after the last `tidy`,
-        and -1 for new ones. There is one root for ever.
+        and -1 for new ones. The root is always there.
         """
         column, known = self.columns, _limits(self.n_known, spare=False)
         level = np.searchsorted(self.first, column, side="right") - 1
         number = column - self.first[level]
         is_new = (self.is_new[column] > 0) | (number >= self.n_known[level])
-        is_new[0] = self.n_known[0] == 0
+        is_new[0] = False
         former = np.where(is_new, -1, known[level] + number)
         n_nodes = np.bincount(level, minlength=self.priors.n_levels).astype(np.int32)
         start = np.searchsorted(level, level)

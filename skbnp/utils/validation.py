@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import _fit_context as fit_context
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
@@ -39,6 +40,7 @@ __all__ = [
     "check_documents",
     "check_gamma_prior",
     "check_is_fitted",
+    "check_per_level",
     "fit_context",
     "validate_params",
     "whole_counts",
@@ -50,6 +52,8 @@ _TIMES = frozenset("mM")
 MOST_TOKENS = 1e100
 #: What samplers take, in one document and in all.
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
+#: Range of concentrations and Dirichlet parameters.
+SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
 #: What scikit-learn checks and converts.
 _COUNTS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -278,3 +282,24 @@ def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
             f"got {value!r}."
         )
     return shape, rate
+
+
+def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:
+    """Check a prior, a number for all levels of a tree or a sequence of one for each.
+
+    Returns one for each level.
+    """
+    values = np.asarray(value, dtype=object)
+    values = np.full(max_depth, value) if values.ndim == 0 else values
+    if len(values) != max_depth:
+        raise ValueError(
+            f"{name} must be a number, or have one for each of max_depth={max_depth} "
+            f"levels, got {len(values)}."
+        )
+    numbers = [float(x) if isinstance(x, Real) else np.nan for x in values]
+    if not all(SMALLEST_PRIOR <= x <= LARGEST_PRIOR for x in numbers):
+        raise ValueError(
+            f"{name} must be in [{SMALLEST_PRIOR:g}, {LARGEST_PRIOR:g}] at each level, "
+            f"got {value!r}."
+        )
+    return np.array(numbers)

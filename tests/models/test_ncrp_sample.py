@@ -5,7 +5,7 @@ import pytest
 
 from reference import nested_crp as reference
 from skbnp.models.hdp_franchise import Tokens
-from skbnp.models.ncrp_collapsed import LevelPriors, Paths, Walks
+from skbnp.models.ncrp_collapsed import LevelPriors, Walks
 from skbnp.models.ncrp_sample import NestedSample
 
 N_WORDS = 5
@@ -19,7 +19,7 @@ def sample_of(n_docs=30, n_levels=3, gamma=0.7, n_sweeps=5):
     tokens = Tokens(words.astype(np.int32), begin, N_WORDS)
     alpha, eta = np.linspace(2.0, 1.0, n_levels), np.linspace(1.0, 0.2, n_levels)
     priors = LevelPriors(gamma, alpha, eta)
-    walks = Walks(tokens, priors, Paths.at_random(tokens, priors, rng))
+    walks = Walks(tokens, priors, rng=rng)
     for _ in range(n_sweeps):
         walks.sweep(0, n_docs, rng)
     walks.tidy()

@@ -1,0 +1,188 @@
+"""A chain of the collapsed nested CRP: what one sweep consists of."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.chains import (
+    ChainStart,
+    ChainState,
+    GibbsChain,
+    pieces_of,
+    rename,
+)
+from skbnp.inference.edits import Lineage
+from skbnp.models.hdp_franchise import Tokens
+from skbnp.models.ncrp_collapsed import LevelPriors, NestedPriors, Paths, Walks
+from skbnp.models.ncrp_sample import NestedSample
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["COLUMNS", "NestedChain", "NestedStart", "NestedState"]
+
+#: Columns of the history of a fit.
+COLUMNS = (
+    "step",
+    "chain",
+    "seconds",
+    "n_components",
+    "n_leaves",
+    "log_joint",
+    "child_concentration",
+    "topic_word_prior",
+)
+#: Tokens of a piece of a sweep, about: 0.1 s where there are ten thousand nodes.
+TOKENS_PER_PIECE = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedStart(ChainStart):
+    """Where a chain starts, and what has been before.
+
+    Tokens start at random levels. Documents without a path take one, one after the
+    other, given those before them.
+    """
+
+    priors: LevelPriors
+    node: NDArray[np.int32] | None = None  # (n_docs, n_levels) as in `Paths`
+    among: NestedSample | None = None  # nodes of others, which leave once all have one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedState(ChainState):
+    """A chain between two sweeps; components are nodes, level by level."""
+
+    paths: Paths
+    priors: LevelPriors
+
+
+class NestedChain(GibbsChain[NestedState]):
+    """Gibbs sweeps over paths and levels, and hyperparameters, of one chain.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    priors : NestedPriors
+        What is learned of the hyperparameters.
+    entropy : int
+        Of the fit.
+    start : NestedStart or NestedState
+        Where to go on.
+    number : int
+        Of the chain, where it starts.
+    before : NestedSample or None
+        Counts of documents that are gone.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        priors: NestedPriors,
+        entropy: int,
+        start: NestedStart | NestedState,
+        *,
+        number: int = 0,
+        before: NestedSample | None = None,
+    ):
+        self.priors, self.entropy = priors, entropy
+        self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
+        if isinstance(start, NestedState):
+            nodes = None if before is None else before.nodes()
+            self.walks = Walks(tokens, start.priors, start.paths, nodes)
+            self.state = replace(start, lineage=list(start.lineage))
+            return
+        names = self._seat(tokens, start, number, before)
+        held = start.among if before is None else before
+        known = np.zeros(0, np.intp) if held is None else held.component_ids
+        ids, next_id, log = rename(known, names, start.next_id, start.step)
+        if not start.lineage:
+            log = [Lineage(start.step, "init", (), tuple(ids.tolist()))]
+        self.state = NestedState(
+            number=number,
+            step=start.step,
+            ids=ids,
+            next_id=next_id,
+            lineage=[*start.lineage, *log],
+            begin=start.step,
+            log_joint=self._log_joint(),
+            paths=self.walks.paths(),
+            priors=start.priors,
+        )
+
+    def _seat(
+        self,
+        tokens: Tokens,
+        start: NestedStart,
+        number: int,
+        before: NestedSample | None,
+    ) -> NDArray[np.intp]:
+        """Give each document a path. Returns names of the nodes, -1 for new ones."""
+        rng = stream(self.entropy, Purpose.START, number, start.step)
+        held = start.among if before is None else before
+        nodes = None if held is None else held.nodes()
+        paths = Paths.at_random(tokens, start.priors, rng, start.node)
+        self.walks = Walks(tokens, start.priors, paths, nodes)
+        for begin, stop in self.pieces:
+            self.walks.sweep(begin, stop, rng, with_paths=False)
+        names = self.walks.tidy()
+        if held is None:
+            return np.full_like(names, -1)
+        known = names >= 0
+        names[known] = held.component_ids[held.level_order][names[known]]
+        return names if held is before else names[self.walks.forget()]
+
+    # -- one sweep --------------------------------------------------------------------
+
+    def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        self.walks.sweep(begin, stop, rng)
+
+    def _end(self, rng: np.random.Generator) -> tuple[NestedState, list[Lineage]]:
+        """Name the nodes, draw hyperparameters."""
+        state, walks = self.state, self.walks
+        step, names = state.step + 1, walks.tidy()
+        known = names >= 0
+        names[known] = state.ids[names[known]]
+        ids, next_id, log = rename(state.ids, names, state.next_id, step)
+        self.priors.resample(walks, rng)
+        ended = replace(
+            state,
+            step=step,
+            ids=ids,
+            next_id=next_id,
+            log_joint=self._log_joint(),
+            paths=walks.paths(),
+            priors=walks.priors,
+        )
+        return ended, log
+
+    def _log_joint(self) -> float:
+        total = self.walks.log_joint() + self.priors.log_density(self.walks)
+        return total / max(len(self.walks.tokens), 1)
+
+    def _restore(self, state: NestedState) -> None:
+        self.walks.set_priors(state.priors)
+        self.walks.restore(state.paths)
+
+    # -- what it tells ----------------------------------------------------------------
+
+    def trace(self) -> dict[str, Any]:
+        """Tell about the last complete sweep, by columns of the history."""
+        priors, n_leaves = self.state.priors, int(self.walks.n_nodes[-1])
+        return {
+            **super().trace(),
+            "n_leaves": max(n_leaves, 1),
+            "child_concentration": priors.concentration,
+            "topic_word_prior": tuple(priors.topic_prior.tolist()),
+        }
+
+    def sample(self) -> NestedSample:
+        """Copy what prediction needs of the present state."""
+        state = self.state
+        return NestedSample.of(
+            self.walks,
+            state.ids,
+            log_joint=state.log_joint,
+            chain=state.number,
+            step=state.step,
+        )
