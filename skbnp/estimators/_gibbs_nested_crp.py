@@ -1,5 +1,6 @@
 """The nested CRP topic model by collapsed Gibbs sampling."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
@@ -81,8 +82,9 @@ class GibbsNestedCRP(
         Shape and rate of the Gamma prior of `child_concentration`, both > 0.
     init : fitted topic tree or None, default=None
         A model to start from: each document starts on the path that its
-        `decision_path` tells. Where that leaves the tree, as for all where None,
-        documents take a path one after the other, given those before. Wrap it in
+        `decision_path` tells, and some sweeps over levels alone come first. Where that
+        path leaves the tree, and for all where None, documents take a path one after
+        the other, given those before. Wrap it in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned, as by
         `GridSearchCV`.
     max_iter : int, default=500
@@ -106,7 +108,7 @@ class GibbsNestedCRP(
     warm_start : bool, default=False
         Whether `fit` goes on. On the same documents chains continue exactly, as one
         longer fit with that burn-in would have gone (None is what it was); on others,
-        or after `partial_fit`, new chains start among the nodes of the present tree.
+        or after `partial_fit`, new chains start on the paths of the present tree.
         Values to start from are those of the first fit alone.
 
     Attributes
@@ -338,6 +340,7 @@ class GibbsNestedCRP(
             return NestedStart(priors=self._level_priors())
         return NestedStart(
             priors=self._best().priors,
+            ended=self.component_ids_,
             lineage=self.lineage_,
             next_id=self._next_id,
             step=self._latest_step(),
@@ -349,9 +352,11 @@ class GibbsNestedCRP(
         """Yield where each chain starts on new documents."""
         start = self._start(goes_on)
         if goes_on:
-            start = replace(start, among=self._best())
+            node, rows = _walk_by(self, counts, self.max_depth)
+            start = replace(start, node=node, ids=self.component_ids_[rows])
         elif self.init is not None:
-            start = replace(start, node=_walk_by(self.init, counts, self.max_depth))
+            node, _ = _walk_by(self.init, counts, self.max_depth)
+            start = replace(start, node=node)
         yield from [start] * self.n_chains
 
     def _attributes_of(self, best: NestedSample) -> dict[str, Any]:
@@ -386,18 +391,24 @@ class GibbsNestedCRP(
         return [sample.reading() for sample in (best, *others)]
 
 
-def _walk_by(model: Any, counts: sp.csr_array, n_levels: int) -> NDArray[np.int32]:
+def _walk_by(
+    model: Any, counts: sp.csr_array, n_levels: int
+) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
     """Nodes on the path that a fitted tree tells each document, as in `Paths`.
 
-    Documents whose path leaves the tree have none.
+    Documents whose path leaves the tree have none. Also the rows of these nodes in the
+    tree, level by level.
     """
-    steps = sp.csr_array(model.decision_path(counts))
-    depth = model.tree_.depth
+    with warnings.catch_warnings():  # names were checked; counts have none
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        steps = sp.csr_array(model.decision_path(counts))
     stays = np.diff(steps.indptr) == n_levels
+    # Nodes of a path stand by depth: parents come before their children.
+    paths = np.sort(steps[stays].indices.reshape(-1, n_levels), axis=1)
     node = np.full((counts.shape[0], n_levels), -1, dtype=np.int32)
-    for level in range(n_levels):
-        _, number = np.unique(
-            steps[stays][:, depth == level].indices, return_inverse=True
-        )
+    node[stays, 0], rows = 0, [np.zeros(1, dtype=np.intp)]
+    for level in range(1, n_levels):
+        used, number = np.unique(paths[:, level], return_inverse=True)
         node[stays, level] = number.ravel()
-    return node
+        rows.append(used)
+    return node, np.concatenate(rows)

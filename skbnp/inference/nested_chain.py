@@ -34,6 +34,8 @@ COLUMNS = (
 )
 #: Tokens of a piece of a sweep, about: 0.1 s where there are ten thousand nodes.
 TOKENS_PER_PIECE = 1 << 14
+#: Sweeps over levels alone, where documents start on paths that they are told.
+LEVEL_SWEEPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class NestedStart(ChainStart):
 
     priors: LevelPriors
     node: NDArray[np.int32] | None = None  # (n_docs, n_levels) as in `Paths`
-    among: NestedSample | None = None  # nodes of others, which leave once all have one
+    ids: NDArray[np.intp] | None = None  # names of these nodes, level by level
+    ended: NDArray[np.intp] | None = None  # names that end if no node has them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +96,8 @@ class NestedChain(GibbsChain[NestedState]):
             self.state = replace(start, lineage=list(start.lineage))
             return
         names = self._seat(tokens, start, number, before)
-        held = start.among if before is None else before
-        known = np.zeros(0, np.intp) if held is None else held.component_ids
-        ids, next_id, log = rename(known, names, start.next_id, start.step)
+        ended = np.zeros(0, np.intp) if start.ended is None else start.ended
+        ids, next_id, log = rename(ended, names, start.next_id, start.step)
         if not start.lineage:
             log = [Lineage(start.step, "init", (), tuple(ids.tolist()))]
         self.state = NestedState(
@@ -119,18 +121,14 @@ class NestedChain(GibbsChain[NestedState]):
     ) -> NDArray[np.intp]:
         """Give each document a path. Returns names of the nodes, -1 for new ones."""
         rng = stream(self.entropy, Purpose.START, number, start.step)
-        held = start.among if before is None else before
-        nodes = None if held is None else held.nodes()
+        nodes = None if before is None else before.nodes()
         paths = Paths.at_random(tokens, start.priors, rng, start.node)
         self.walks = Walks(tokens, start.priors, paths, nodes)
-        for begin, stop in self.pieces:
-            self.walks.sweep(begin, stop, rng, with_paths=False)
-        names = self.walks.tidy()
-        if held is None:
-            return np.full_like(names, -1)
-        known = names >= 0
-        names[known] = held.component_ids[held.level_order][names[known]]
-        return names if held is before else names[self.walks.forget()]
+        for _ in range(1 if start.node is None else LEVEL_SWEEPS):
+            for begin, stop in self.pieces:
+                self.walks.sweep(begin, stop, rng, with_paths=False)
+        ids = start.ids if before is None else before.component_ids[before.level_order]
+        return _named(self.walks.tidy(), ids)
 
     # -- one sweep --------------------------------------------------------------------
 
@@ -140,9 +138,7 @@ class NestedChain(GibbsChain[NestedState]):
     def _end(self, rng: np.random.Generator) -> tuple[NestedState, list[Lineage]]:
         """Name the nodes, draw hyperparameters."""
         state, walks = self.state, self.walks
-        step, names = state.step + 1, walks.tidy()
-        known = names >= 0
-        names[known] = state.ids[names[known]]
+        step, names = state.step + 1, _named(walks.tidy(), state.ids)
         ids, next_id, log = rename(state.ids, names, state.next_id, step)
         self.priors.resample(walks, rng)
         ended = replace(
@@ -186,3 +182,10 @@ class NestedChain(GibbsChain[NestedState]):
             chain=state.number,
             step=state.step,
         )
+
+
+def _named(former: NDArray[np.intp], ids: NDArray[np.intp] | None) -> NDArray[np.intp]:
+    """Names of nodes that had some places, -1 for new ones."""
+    if ids is None:
+        return np.full_like(former, -1)
+    return np.where(former < 0, -1, ids[former])

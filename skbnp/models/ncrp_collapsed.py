@@ -211,16 +211,6 @@ class Walks:
         self.counts[:, targets] = self.counts[:, columns]
         self.counts[:, columns] = 0
 
-    def forget(self) -> NDArray[np.intp]:
-        """Let go of the documents before, after a `tidy`.
-
-        Nodes that no document here walks end. Returns which one each was.
-        """
-        self.before, n_nodes = None, self.n_nodes
-        self.restore(self.paths())
-        self.n_known = n_nodes
-        return self.tidy()
-
     @property
     def columns(self) -> NDArray[np.intp]:
         """Columns of the nodes, level by level; the root is always there."""

@@ -45,11 +45,12 @@ class NestedSample:
     ) -> "NestedSample":
         """Copy from tidy walks, whose nodes have names, level by level."""
         tree, columns = walks.tree()
-        priors = walks.priors
+        priors, counts = walks.priors, sp.csr_array(walks.counts.T[columns])
+        counts.sum_duplicates()  # notes that there are none, before anybody asks
         return cls(
             component_ids=ids[tree.ids],
             depth=tree.depth.copy(),
-            topic_word_counts=sp.csr_array(walks.counts.T[columns]),
+            topic_word_counts=counts,
             doc_counts=walks.docs[columns],
             child_concentration=priors.concentration,
             level_prior=priors.level_prior.copy(),

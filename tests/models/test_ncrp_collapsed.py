@@ -327,28 +327,6 @@ def test_tidy_tells_where_nodes_have_been(gamma, n_levels, seed):
     assert n_moved > 0 or gamma > 1.0
 
 
-def test_documents_before_can_be_forgotten(seed):
-    rng = np.random.default_rng(seed)
-    gone = random_walks(60, 3, 1.0, 1)
-    move(gone, rng)
-    gone.tidy()
-    _, nodes = nodes_of(gone)
-    walks = random_walks(5, 3, 1.0, seed, nodes)
-    move(walks, rng)
-    former = walks.tidy()
-    known = len(nodes.docs)
-    assert set(former) >= set(range(known))
-    before, paths = members(walks), walks.path.copy()
-    place = {column: i for i, column in enumerate(walks.columns.tolist())}
-    stayed = walks.forget()
-    assert len(stayed) < len(before)
-    now = {column: stayed[i] for i, column in enumerate(walks.columns.tolist())}
-    for then, later in zip(paths.ravel(), walks.path.ravel(), strict=True):
-        assert place[then] == now[later]
-    assert walks.totals.sum() == len(walks.tokens)
-    check_counts(walks)
-
-
 def test_a_corpus_without_documents_has_a_root():
     tokens = Tokens(np.zeros(0, np.int32), np.zeros(1, np.int64), N_WORDS)
     priors = LevelPriors(GAMMA, np.array(ALPHA), np.array(ETA))
