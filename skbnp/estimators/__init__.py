@@ -3,6 +3,15 @@
 from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
 from skbnp.estimators._hdp import HDP, SplitMerge
+from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
 from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
-__all__ = ["HDP", "GibbsHDP", "GibbsNestedCRP", "SplitMerge", "StickBreakingHDP"]
+__all__ = [
+    "HDP",
+    "GibbsHDP",
+    "GibbsNestedCRP",
+    "NestedCRP",
+    "SplitMerge",
+    "StickBreakingHDP",
+    "TreeMoves",
+]

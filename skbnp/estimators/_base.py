@@ -23,6 +23,7 @@ from skbnp.utils.validation import (
 
 __all__ = [
     "CONSTRAINTS",
+    "SHARED",
     "ComponentEditsMixin",
     "FitTasks",
     "TopicModelMixin",
@@ -30,18 +31,22 @@ __all__ = [
 ]
 
 #: Parameters that all models of counts have.
-CONSTRAINTS: dict = {
-    "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-    "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-    "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
+SHARED: dict = {
     "learn_priors": ["boolean", StrOptions({"concentrations"})],
-    "corpus_concentration_prior": [tuple, list],
-    "doc_concentration_prior": [tuple, list],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
     "warm_start": ["boolean"],
+}
+#: Those of HDPs.
+CONSTRAINTS: dict = {
+    **SHARED,
+    "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+    "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+    "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
+    "corpus_concentration_prior": [tuple, list],
+    "doc_concentration_prior": [tuple, list],
 }
 
 try:

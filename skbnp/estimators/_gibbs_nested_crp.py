@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 
-from skbnp.estimators._base import CONSTRAINTS
+from skbnp.estimators._base import SHARED
 from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
-from skbnp.estimators._trees import TopicTreeMixin
+from skbnp.estimators._trees import TopicTreeMixin, check_tree
 from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.hdp_franchise import Tokens
@@ -228,17 +228,7 @@ class GibbsNestedCRP(
     samples_: list[NestedSample]
 
     _parameter_constraints: dict = {
-        **{
-            name: CONSTRAINTS[name]
-            for name in (
-                "learn_priors",
-                "max_iter",
-                "n_jobs",
-                "random_state",
-                "verbose",
-                "warm_start",
-            )
-        },
+        **SHARED,
         **SAMPLER_CONSTRAINTS,
         "max_depth": [Interval(Integral, 1, MAX_LEVELS, closed="both")],
         "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
@@ -316,18 +306,7 @@ class GibbsNestedCRP(
     def _check_init(self, n_features: int) -> None:
         if self.init is None:
             return
-        check_is_fitted(self.init)
-        if not hasattr(self.init, "tree_"):
-            raise ValueError("init must be a fitted topic tree; it has no tree_.")
-        if self.init.n_features_in_ != n_features:
-            raise ValueError(
-                f"X has {n_features} features, but init has {self.init.n_features_in_}."
-            )
-        if self.init.tree_.max_depth >= self.max_depth:
-            raise ValueError(
-                f"max_depth={self.max_depth}, but the tree of init has "
-                f"{self.init.tree_.max_depth + 1} levels."
-            )
+        check_tree(self.init, n_features, self.max_depth)
 
     def _make_chain(self, tokens, entropy, start, number, *, burn_in=None, before=None):
         return NestedChain(

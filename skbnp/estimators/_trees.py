@@ -1,6 +1,7 @@
 """Topic models whose documents walk down a tree: what they say about documents."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,18 +13,19 @@ from skbnp.inference.paths import DocPaths, log_predictive, mean_log, visit_path
 from skbnp.models.ncrp_topics import PathGlobals
 from skbnp.utils.validation import check_documents, check_is_fitted
 
-__all__ = ["TopicTreeMixin"]
+__all__ = ["TopicTreeMixin", "check_tree"]
 
 
 class TopicTreeMixin(TopicModelMixin, ABC):
     """Nodes, paths and levels of documents."""
 
-    #: Whether all paths of a document share its levels.
-    _factorised = False
-
     @abstractmethod
     def _readings(self) -> list[PathGlobals]:
         """Trees that predict, the one that is shown first."""
+
+    def _is_factorised(self) -> bool:
+        """Whether all paths of a document share its levels."""
+        return False
 
     def _local_stop(self) -> LocalStop:
         """When the iteration of a document ends."""
@@ -142,7 +144,7 @@ class TopicTreeMixin(TopicModelMixin, ABC):
                 counts,
                 self._local_stop(),
                 executor,
-                factorised=self._factorised,
+                factorised=self._is_factorised(),
             )
 
     def _log_predictive(self, X_seen: sp.csr_array, X: sp.csr_array) -> np.ndarray:
@@ -152,4 +154,20 @@ class TopicTreeMixin(TopicModelMixin, ABC):
                 log_predictive(reading, self._visit(reading, X_seen), X)
                 for reading in self._readings()
             ]
+        )
+
+
+def check_tree(init: Any, n_features: int, n_levels: int) -> None:
+    """Refuse a model to start from that is no fitted topic tree of this kind."""
+    check_is_fitted(init)
+    if not hasattr(init, "tree_"):
+        raise ValueError("init must be a fitted topic tree; it has no tree_.")
+    if init.n_features_in_ != n_features:
+        raise ValueError(
+            f"X has {n_features} features, but init has {init.n_features_in_}."
+        )
+    if init.tree_.max_depth >= n_levels:
+        raise ValueError(
+            f"max_depth={n_levels}, but the tree of init has "
+            f"{init.tree_.max_depth + 1} levels."
         )

@@ -2,17 +2,20 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._base import (
     CONSTRAINTS,
+    SHARED,
     ComponentEditsMixin,
     FitTasks,
     TopicModelMixin,
@@ -38,27 +41,22 @@ from skbnp.utils.validation import (
     fit_context,
 )
 
-__all__ = ["VariationalTopicModel"]
+__all__ = ["VariationalModel", "VariationalTopicModel"]
 
 #: Minibatches of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 30
 
 
-class VariationalTopicModel(
-    CallbackSupportMixin,
-    TopicModelMixin,
-    ComponentEditsMixin,
-    TransformerMixin,
-    BaseEstimator,
-    ABC,
+class VariationalModel(
+    CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator, ABC
 ):
-    """Learning, editing and evaluation of topic models with a variational posterior.
+    """Learning of models of counts with a variational posterior.
 
     A model says what its globals are, how they start and which passes learn them.
     """
 
     _parameter_constraints: dict = {
-        **CONSTRAINTS,
+        **SHARED,
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
@@ -66,8 +64,6 @@ class VariationalTopicModel(
         "tol": [Interval(Real, 0, np.inf, closed="left")],
         "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
         "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
-        "warm_up": [Interval(Integral, 0, None, closed="left")],
-        "init": [StrOptions({"docs", "random"})],
     }
 
     @abstractmethod
@@ -75,25 +71,36 @@ class VariationalTopicModel(
         """Return the model with the parameters in force."""
 
     @abstractmethod
-    def _start_state(self, n_docs: float) -> Any:
-        """Small globals before the first update, for a corpus of `n_docs` documents."""
+    def _start(self, model, counts, entropy, n_docs) -> Posterior:
+        """Return the posterior before the first update, for `n_docs` documents."""
+
+    @abstractmethod
+    def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        """Return the posterior to go on from."""
 
     @abstractmethod
     def _make_learner(self, posterior, counts, executor, goes_on) -> Any:
         """Return what makes the passes of `fit`."""
 
-    def _limit(self) -> float:
-        """Topics at the most."""
-        return np.inf
+    @abstractmethod
+    def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        """Make one online update per minibatch of a chunk, in the order of its rows."""
 
-    def _moves(self) -> Any:
-        """Return the moves of online learning, if any."""
-        return None
+    @abstractmethod
+    def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
+        """Return what users read."""
 
-    #: The document step that learns.
-    _step: Any = DocumentStep
-    #: Parameter that says how many topics a fit starts from.
-    _size_name = "n_components"
+    @abstractmethod
+    def _check_warm_start(self) -> None:
+        """Refuse parameters that a fit cannot go on with."""
+
+    @abstractmethod
+    def elbo_terms(self, X):
+        """Evidence lower bound by its terms, see `elbo`."""
+
+    def _accepter(self, goes_on: bool) -> Callable[[sp.csr_array], sp.csr_array]:
+        """Return what refuses valid counts that do not go with the parameters."""
+        return lambda counts: counts
 
     # -- learning ---------------------------------------------------------------------
 
@@ -121,20 +128,18 @@ class VariationalTopicModel(
             a parameter is outside its range.
         """
         model, executor = self._make_model(), Executor(self.n_jobs)
-        limit = self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
-        counts, _ = check_documents(self, X, reset=not goes_on, method="fit")
+        counts, _ = check_documents(
+            self, X, reset=not goes_on, method="fit", accept=self._accepter(goes_on)
+        )
         counts = drop_empty(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
             self._check_warm_start()
-            posterior = replace(self._posterior, model=model, max_components=limit)
-            if self.learning_method != "online":
-                posterior.moving = None  # its trial would undo this fit
-            history = self.history_
+            posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
             self.__dict__.pop("_posterior", None)  # its vocabulary is gone
-            posterior = self._start(model, counts, entropy, counts.shape[0], limit)
+            posterior = self._start(model, counts, entropy, counts.shape[0])
             history = new_history()
         posterior.n_seen = max(posterior.n_seen, counts.shape[0])
         posterior.is_warm = True  # once the first passes are made
@@ -190,22 +195,22 @@ class VariationalTopicModel(
         """
         self._validate_params()  # scikit-learn does so before the first chunk alone
         model, executor = self._make_model(), Executor(self.n_jobs)
-        limit = self._limit()
         goes_on = self.__sklearn_is_fitted__()
-        counts, _ = check_documents(self, X, reset=not goes_on, method="partial_fit")
+        counts, _ = check_documents(
+            self,
+            X,
+            reset=not goes_on,
+            method="partial_fit",
+            accept=self._accepter(goes_on),
+        )
         counts = drop_empty(counts)
         if goes_on:
-            posterior = replace(self._posterior, model=model, max_components=limit)
-            if posterior.moving is not None and posterior.moving.rival is not None:
-                rival = posterior.moving.rival
-                rival.posterior = replace(
-                    rival.posterior, model=model, max_components=limit
-                )
+            posterior = self._resumed(model, in_fit=False)
             history, n_iter = self.history_, self.n_iter_
         else:
             total = self.total_samples or counts.shape[0]
             entropy = draw_entropy(self.random_state)
-            posterior = self._start(model, counts, entropy, total, limit)
+            posterior = self._start(model, counts, entropy, total)
             history, n_iter = new_history(), 0
         n_steps = posterior.n_steps
         try:
@@ -220,6 +225,161 @@ class VariationalTopicModel(
             raise
         self._publish(posterior, history, n_iter + 1, converged=False)
         return self
+
+    def _schedule(self, posterior, n_rows: int, **changes) -> OnlineSchedule:
+        """Minibatches of a number of rows, from the present step on."""
+        settings = {
+            "entropy": posterior.entropy,
+            "total_samples": n_rows,
+        }
+        return OnlineSchedule(
+            n_rows=n_rows,
+            batch_size=self.batch_size,
+            offset=self.learning_offset,
+            decay=self.learning_decay,
+            first_step=posterior.n_steps,
+            **(settings | changes),
+        )
+
+    def _local_stop(self) -> LocalStop:
+        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+
+    def _publish(self, posterior, history, n_iter, converged):
+        attributes = self._fitted_attributes(posterior, history, n_iter, converged)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def _warn_if_not_converged(self, monitor: Monitor) -> None:
+        exhausted = not self.converged_ and self.n_iter_ == self.max_iter
+        if self.learning_method != "batch" or self.tol == 0 or not exhausted:
+            return
+        if np.isfinite(monitor.change):
+            reason = (
+                f"The bound still changed by {monitor.change:.1e} (relative) in the "
+                f"last of {self.max_iter} passes, tol={self.tol:g}. Increase max_iter "
+                "or tol."
+            )
+        else:
+            reason = (
+                f"max_iter={self.max_iter} leaves no two passes to compare after the "
+                f"warm-up of {self.warm_up} (and after trials of other topics, where "
+                "there are any). Increase max_iter."
+            )
+        warnings.warn(reason, ConvergenceWarning, stacklevel=4)
+
+    # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_posterior")
+
+    @property
+    def elbo_(self) -> float:
+        """Bound of the training data, nats per token."""
+        check_is_fitted(self)
+        last = self.history_["elbo"][-1] if self.history_["elbo"] else np.nan
+        if np.isfinite(last):
+            return last
+        return sum(self._posterior.objective().values())
+
+    def elbo(self, X):
+        """Evidence lower bound of documents under the fitted topics.
+
+        The topics' variational distribution is held fixed, and its divergence from the
+        prior counts in full: the bound is that of a corpus that consists of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        elbo : float
+            Nats per token; 0.0 if `X` has no token.
+        """
+        return sum(self.elbo_terms(X).values())
+
+
+class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
+    """Learning, editing and evaluation of HDPs."""
+
+    _parameter_constraints: dict = {
+        **VariationalModel._parameter_constraints,
+        **CONSTRAINTS,
+        "warm_up": [Interval(Integral, 0, None, closed="left")],
+        "init": [StrOptions({"docs", "random"})],
+    }
+
+    @abstractmethod
+    def _start_state(self, n_docs: float) -> Any:
+        """Small globals before the first update, for a corpus of `n_docs` documents."""
+
+    def _limit(self) -> float:
+        """Topics at the most."""
+        return np.inf
+
+    def _moves(self) -> Any:
+        """Return the moves of online learning, if any."""
+        return None
+
+    #: The document step that learns.
+    _step: Any = DocumentStep
+    #: Parameter that says how many topics a fit starts from.
+    _size_name = "n_components"
+
+    # -- learning ---------------------------------------------------------------------
+
+    def _learned(self) -> dict[str, Any]:
+        """What is learned of the priors, and under which priors of their own."""
+        return {
+            "learn_concentrations": self.learn_priors is not False,
+            "learn_topic_prior": self.learn_priors is True,
+            "corpus_prior": check_gamma_prior(
+                "corpus_concentration_prior", self.corpus_concentration_prior
+            ),
+            "doc_prior": check_gamma_prior(
+                "doc_concentration_prior", self.doc_concentration_prior
+            ),
+        }
+
+    def _start(self, model, counts, entropy, n_docs) -> Posterior:
+        """Globals before the first update: topics of equal size, for `n_docs`."""
+        n_components = getattr(self, self._size_name)
+        n_features = counts.shape[1]
+        rng = stream(entropy, Purpose.START)
+        topics = rng.standard_gamma(1.0, size=(n_features, n_components))
+        if self.init == "docs" and counts.shape[0] > 0:
+            rows = rng.choice(
+                counts.shape[0], n_components, replace=counts.shape[0] < n_components
+            )
+            topics *= 0.1
+            topics += counts[rows].T.toarray()
+        # Without a token the topics keep the noise that tells them apart.
+        n_tokens = counts.sum() / max(counts.shape[0], 1) * n_docs
+        topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
+        state, ids = self._start_state(n_docs), np.arange(n_components)
+        return Posterior(
+            model,
+            state,
+            model.start(state, WordTopics(topics)),
+            ids,
+            [Lineage(0, "init", (), tuple(ids.tolist()))],
+            entropy=entropy,
+            max_components=self._limit(),
+            step=self._step,
+        )
+
+    def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        limit = self._limit()
+        posterior = replace(self._posterior, model=model, max_components=limit)
+        if in_fit and self.learning_method != "online":
+            posterior.moving = None  # its trial would undo this fit
+        elif posterior.moving is not None and posterior.moving.rival is not None:
+            rival = posterior.moving.rival
+            rival.posterior = replace(
+                rival.posterior, model=model, max_components=limit
+            )
+        return posterior
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         """One online update per minibatch of a chunk, in the order of its rows."""
@@ -244,64 +404,6 @@ class VariationalTopicModel(
                 n_new=rows.shape[0],
             )
 
-    def _schedule(self, posterior, n_rows: int, **changes) -> OnlineSchedule:
-        """Minibatches of a number of rows, from the present step on."""
-        settings = {
-            "entropy": posterior.entropy,
-            "total_samples": n_rows,
-        }
-        return OnlineSchedule(
-            n_rows=n_rows,
-            batch_size=self.batch_size,
-            offset=self.learning_offset,
-            decay=self.learning_decay,
-            first_step=posterior.n_steps,
-            **(settings | changes),
-        )
-
-    def _learned(self) -> dict[str, Any]:
-        """What is learned of the priors, and under which priors of their own."""
-        return {
-            "learn_concentrations": self.learn_priors is not False,
-            "learn_topic_prior": self.learn_priors is True,
-            "corpus_prior": check_gamma_prior(
-                "corpus_concentration_prior", self.corpus_concentration_prior
-            ),
-            "doc_prior": check_gamma_prior(
-                "doc_concentration_prior", self.doc_concentration_prior
-            ),
-        }
-
-    def _local_stop(self) -> LocalStop:
-        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
-
-    def _start(self, model, counts, entropy, n_docs, limit) -> Posterior:
-        """Globals before the first update: topics of equal size, for `n_docs`."""
-        n_components = getattr(self, self._size_name)
-        n_features = counts.shape[1]
-        rng = stream(entropy, Purpose.START)
-        topics = rng.standard_gamma(1.0, size=(n_features, n_components))
-        if self.init == "docs" and counts.shape[0] > 0:
-            rows = rng.choice(
-                counts.shape[0], n_components, replace=counts.shape[0] < n_components
-            )
-            topics *= 0.1
-            topics += counts[rows].T.toarray()
-        # Without a token the topics keep the noise that tells them apart.
-        n_tokens = counts.sum() / max(counts.shape[0], 1) * n_docs
-        topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
-        state, ids = self._start_state(n_docs), np.arange(n_components)
-        return Posterior(
-            model,
-            state,
-            model.start(state, WordTopics(topics)),
-            ids,
-            [Lineage(0, "init", (), tuple(ids.tolist()))],
-            entropy=entropy,
-            max_components=limit,
-            step=self._step,
-        )
-
     def _is_warming_up(self, posterior: Posterior) -> bool:
         if self.warm_up == 0 or posterior.is_warm:
             return False
@@ -325,11 +427,6 @@ class VariationalTopicModel(
             "converged_": converged,
         }
 
-    def _publish(self, posterior, history, n_iter, converged):
-        attributes = self._fitted_attributes(posterior, history, n_iter, converged)
-        for name, value in attributes.items():
-            setattr(self, name, value)
-
     def _check_warm_start(self) -> None:
         n_started = len(self.lineage_[0].children)
         asked = getattr(self, self._size_name)
@@ -338,24 +435,6 @@ class VariationalTopicModel(
                 f"{self._size_name}={asked} with warm_start=True, but the fit began "
                 f"with {n_started}."
             )
-
-    def _warn_if_not_converged(self, monitor: Monitor) -> None:
-        exhausted = not self.converged_ and self.n_iter_ == self.max_iter
-        if self.learning_method != "batch" or self.tol == 0 or not exhausted:
-            return
-        if np.isfinite(monitor.change):
-            reason = (
-                f"The bound still changed by {monitor.change:.1e} (relative) in the "
-                f"last of {self.max_iter} passes, tol={self.tol:g}. Increase max_iter "
-                "or tol."
-            )
-        else:
-            reason = (
-                f"max_iter={self.max_iter} leaves no two passes to compare after the "
-                f"warm-up of {self.warm_up} (and after trials of other topics, where "
-                "there are any). Increase max_iter."
-            )
-        warnings.warn(reason, ConvergenceWarning, stacklevel=4)
 
     # -- editing ----------------------------------------------------------------------
 
@@ -381,9 +460,6 @@ class VariationalTopicModel(
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_posterior")
-
     @property
     def components_(self) -> np.ndarray:
         """Variational Dirichlet parameters of the topics, (n_components_, V)."""
@@ -398,15 +474,6 @@ class VariationalTopicModel(
         check_is_fitted(self)
         tokens = self._posterior.totals.topic_words.total
         return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
-
-    @property
-    def elbo_(self) -> float:
-        """Bound of the training data, nats per token."""
-        check_is_fitted(self)
-        last = self.history_["elbo"][-1] if self.history_["elbo"] else np.nan
-        if np.isfinite(last):
-            return last
-        return sum(self._posterior.objective().values())
 
     def transform(self, X):
         """Infer the topic proportions of documents.
@@ -436,28 +503,6 @@ class VariationalTopicModel(
         distr += posterior.state.doc_prior
         distr /= distr.sum(axis=1, keepdims=True)
         return distr[:, posterior.state.order].astype(dtype, copy=False)
-
-    def elbo(self, X):
-        """Evidence lower bound of documents under the fitted topics.
-
-        The topics' variational distribution is held fixed, and its divergence from the
-        prior counts in full: the bound is that of a corpus that consists of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-
-        Returns
-        -------
-        elbo : float
-            Nats per token; 0.0 if `X` has no token.
-        """
-        return sum(self.elbo_terms(X).values())
-
-    @abstractmethod
-    def elbo_terms(self, X):
-        """Evidence lower bound by its terms, see `elbo`."""
 
     def _elbo_terms(self, X) -> dict[str, float]:
         check_is_fitted(self)

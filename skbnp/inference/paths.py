@@ -89,39 +89,28 @@ class DocPaths:
         both = DocPaths.joined([self, new], self.levels.shape[1])
         return both.take(order)
 
-    def touching(self, stubs: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Documents whose support has any of some stubs, a mask (n_stubs,)."""
-        return np.unique(self.doc[stubs[self.stubs]])
+    def touching(self, wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Documents that have any of some entries of the support."""
+        return np.unique(self.doc[wanted])
 
-    def moved(self, place: NDArray[np.intp]) -> "DocPaths":
-        """Follow stubs to other places; none of the support may be without (-1)."""
-        stubs = place[self.stubs]
-        if (stubs < 0).any():
-            raise ValueError("A stub in use has no place.")
+    def renamed(self, stubs: NDArray) -> "DocPaths":
+        """Call the stubs something else."""
         return replace(self, stubs=stubs.astype(np.int32))
 
     def starts(self, place: NDArray[np.intp]) -> Starts:
-        """Where a visit may start when stubs have moved; -1: nowhere."""
-        stubs, doc = place[self.stubs], self.doc
-        stays = stubs >= 0
-        n_stays = np.bincount(doc[stays], minlength=self.n_docs)
+        """Where a visit may start, given the stub of each entry; -1 if it has gone."""
+        stays = place >= 0
+        n_stays = np.bincount(self.doc[stays], minlength=self.n_docs)
         limits = np.concatenate([[0], np.cumsum(n_stays)]).astype(np.int32)
         shares, levels = self.shares[stays], self.levels[stays]
-        return limits, stubs[stays].astype(np.int32), shares, levels
+        return limits, place[stays].astype(np.int32), shares, levels
 
-    def sums(
-        self,
-        X: sp.csr_array,
-        stub_nodes: Numbers,
-        docs: NDArray[np.intp] | None = None,
-    ) -> PathStats:
-        """Sum what some documents of the corpus `X` say; by default all."""
+    def sums(self, X: sp.csr_array, stub_nodes: Numbers) -> PathStats:
+        """Sum what the documents say."""
         n_stubs, n_levels = stub_nodes.shape
         masses, off_tokens = np.zeros(n_stubs), np.zeros(n_levels)
         word_counts = np.zeros((n_stubs, X.shape[1]))
-        docs = np.arange(self.n_docs) if docs is None else docs
         sum_words(
-            docs,
             X.indptr.astype(np.int64),
             X.indices.astype(np.int32, copy=False),
             self.limits,
@@ -134,7 +123,7 @@ class DocPaths:
             masses,
             off_tokens,
         )
-        entropy = float(self.entropies[docs].sum())
+        entropy = float(self.entropies.sum())
         return PathStats(word_counts, masses, off_tokens, entropy)
 
     def proportions(self, stub_nodes: Numbers) -> Array:

@@ -43,7 +43,6 @@ def share_words(
     factorised: bool = False,
 ) -> tuple[NDArray[float64], NDArray[float64]]: ...
 def sum_words(
-    docs: NDArray[int64],
     indptr: NDArray[int64],
     words: NDArray[int32],
     limits: NDArray[int64],

@@ -529,7 +529,6 @@ def share_words(
 
 
 def sum_words(
-    const int64_t[::1] docs,            # IN    (n,) documents to add up
     const int64_t[::1] indptr,          # IN    (n_docs + 1,)
     const int32_t[::1] words,           # IN    (nnz,) columns of `word_sums`
     const int64_t[::1] limits,          # IN    (n_docs + 1,) of the supports
@@ -551,13 +550,11 @@ def sum_words(
         O_l = sum_n sum_k q_nk sum_u x_nu phi_nkul      (stubs k that end above l).
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_levels = stub_nodes.shape[1]
-    cdef Py_ssize_t i, doc, k, at, level, put, n
+    cdef Py_ssize_t doc, k, at, level, n, put = 0
     cdef int32_t node
     cdef double share, added
     if n_docs < 0 or not limits.shape[0] == pairs.shape[0] == n_docs + 1:
         raise ValueError("indptr, limits and pairs disagree on documents")
-    if docs.shape[0] and not 0 <= np.min(docs) <= np.max(docs) < n_docs:
-        raise ValueError("docs must be rows of the corpus")
     if not limits[n_docs] == stubs.shape[0] == shares.shape[0]:
         raise ValueError("limits, stubs and shares disagree")
     sizes = np.diff(indptr) * np.diff(limits)
@@ -584,9 +581,7 @@ def sum_words(
     ):
         raise ValueError("sums disagree with stubs or levels")
     with nogil:
-        for i in range(docs.shape[0]):
-            doc = docs[i]
-            put = pairs[doc]
+        for doc in range(n_docs):
             n = indptr[doc + 1] - indptr[doc]
             for k in range(limits[doc], limits[doc + 1]):
                 share = shares[k]

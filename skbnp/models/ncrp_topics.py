@@ -13,22 +13,27 @@ stub k, and phi_ul for the levels l of its words u,
 so S and m are the whole state, and the tree whose siblings are ordered by mass.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 from scipy.special import betaln, gammaln, psi
 
+from skbnp.models.hyperparameters import GammaPrior, log_gamma_density
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.trees import Tree
 
 __all__ = [
+    "NestedModel",
     "PathGlobals",
     "PathStats",
     "TopicTree",
     "best_bound",
+    "divergences",
     "elbo_terms",
     "expected_log_sticks",
     "log_geometric_sum",
@@ -80,11 +85,15 @@ class PathStats:
 
     def plus(self, other: "PathStats", gain: float = 1.0) -> "PathStats":
         """Add up, `other` so many times."""
+        return self.blended(other, 1.0, gain)
+
+    def blended(self, fresh: "PathStats", keep: float, gain: float) -> "PathStats":
+        """Forget a part, and take over others."""
         return PathStats(
-            self.word_counts + gain * other.word_counts,
-            self.stub_masses + gain * other.stub_masses,
-            self.off_tree_tokens + gain * other.off_tree_tokens,
-            self.entropy + gain * other.entropy,
+            keep * self.word_counts + gain * fresh.word_counts,
+            keep * self.stub_masses + gain * fresh.stub_masses,
+            keep * self.off_tree_tokens + gain * fresh.off_tree_tokens,
+            keep * self.entropy + gain * fresh.entropy,
         )
 
     def follow(self, old: Tree, new: Tree) -> "PathStats":
@@ -239,6 +248,21 @@ def settle(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
     return TopicTree(new, stats.word_counts, stats.stub_masses), stats
 
 
+def divergences(topics: TopicTree, priors: LevelPriors) -> dict[str, float]:
+    """Negative divergences of the posteriors of topics and sticks from their priors."""
+    tree, gamma, held = topics.tree, priors.concentration, topics.word_counts
+    log_topics = path_globals(topics, priors).log_topics(np.arange(held.shape[1])).T
+    a, b = stick_parameters(tree, topics.stub_masses, gamma)
+    log_stay, log_pass = expected_log_sticks(a, b)
+    sticks = betaln(a, b) - betaln(1.0, gamma)
+    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
+    evidence = log_topic_evidence(held, priors.topic_prior[tree.depth])
+    return {
+        "topics": float(evidence.sum() - np.vdot(held, log_topics)),
+        "sticks": float(sticks[1:].sum()),
+    }
+
+
 def elbo_terms(
     topics: TopicTree, priors: LevelPriors, stats: PathStats
 ) -> dict[str, float]:
@@ -247,25 +271,15 @@ def elbo_terms(
     Both go by the same tree. The terms are E log p(W) - E log q(W), the same of the
     sticks, and what is left, by document or from sums over them alike.
     """
-    tree, gamma = topics.tree, priors.concentration
     globals = path_globals(topics, priors)
     log_topics = globals.log_topics(np.arange(topics.word_counts.shape[1])).T
-    a, b = stick_parameters(tree, topics.stub_masses, gamma)
-    log_stay, log_pass = expected_log_sticks(a, b)
-    sticks = betaln(a, b) - betaln(1.0, gamma)
-    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
     documents = (
         stats.entropy
         + stats.stub_masses @ globals.log_prior
         + np.vdot(stats.word_counts, log_topics)
         + stats.off_tree_tokens @ globals.off_tree
     )
-    evidence = log_topic_evidence(topics.word_counts, priors.topic_prior[tree.depth])
-    return {
-        "topics": float(evidence.sum() - np.vdot(topics.word_counts, log_topics)),
-        "sticks": float(sticks[1:].sum()),
-        "documents": float(documents),
-    }
+    return {**divergences(topics, priors), "documents": float(documents)}
 
 
 def log_topic_evidence(word_counts: Array, eta: Array) -> Array:
@@ -294,3 +308,76 @@ def best_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
         + stats.off_tree_tokens @ off_tree
         + stats.entropy
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NestedModel:
+    """Hyperparameters in force, and what is learned of them."""
+
+    priors: LevelPriors
+    learn_concentration: bool = False
+    learn_topic_prior: bool = False
+    concentration: GammaPrior = (1.0, 1.0)
+    topic: GammaPrior = (1.0, 1.0)  # of each level
+
+    def bound(self, tree: Tree, stats: PathStats) -> float:
+        """Best bound for some statistics, log priors of what is learned included."""
+        return best_bound(tree, self.priors, stats) + sum(self._log_priors().values())
+
+    def objective(self, topics: TopicTree, stats: PathStats) -> dict[str, float]:
+        """Terms of the bound by name."""
+        return {**elbo_terms(topics, self.priors, stats), **self._log_priors()}
+
+    def _log_priors(self) -> dict[str, float]:
+        terms, priors = {}, self.priors
+        if self.learn_concentration:
+            terms["child_concentration"] = log_gamma_density(
+                priors.concentration, self.concentration
+            )
+        if self.learn_topic_prior:
+            terms["topic_word_prior"] = sum(
+                log_gamma_density(eta, self.topic)
+                for eta in priors.topic_prior.tolist()
+            )
+        return terms
+
+    def learned(self, tree: Tree, stats: PathStats) -> "NestedModel":
+        """Return the model whose hyperparameters have the highest bound."""
+        priors = self.priors
+        if self.learn_concentration and priors.n_levels > 1:
+
+            def sticks(gamma: float) -> float:
+                new = replace(priors, concentration=gamma)
+                return log_stick_evidence(
+                    tree, stats.stub_masses, new
+                ) + log_gamma_density(gamma, self.concentration)
+
+            gamma = _climb(sticks, priors.concentration)
+            priors = replace(priors, concentration=gamma)
+        if self.learn_topic_prior:
+            eta = priors.topic_prior.copy()
+            for level in range(priors.n_levels):
+                held = stats.word_counts[tree.depth == level]
+                lost = stats.off_tree_tokens[level]
+
+                def topics(eta: float, held: Array = held, lost: float = lost) -> float:
+                    off_tree = psi(eta) - psi(held.shape[1] * eta)
+                    found = log_topic_evidence(held, np.full(len(held), eta)).sum()
+                    density = log_gamma_density(eta, self.topic)
+                    return float(found + lost * off_tree + density)
+
+                eta[level] = _climb(topics, float(eta[level]))
+            priors = replace(priors, topic_prior=eta)
+        return replace(self, priors=priors)
+
+
+def _climb(function: Callable[[float], float], start: float) -> float:
+    """Return the highest point within a factor of e of a start, or the start."""
+    found = minimize_scalar(
+        lambda log: -function(float(np.exp(log))),
+        bounds=(np.log(start) - 1.0, np.log(start) + 1.0),
+        method="bounded",
+        options={"xatol": 1e-3},
+    )
+    best = float(np.exp(found.x))
+    return best if function(best) > function(start) else start

@@ -1,0 +1,517 @@
+"""The nested CRP topic model by variational inference."""
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.estimators._base import drop_empty
+from skbnp.estimators._trees import TopicTreeMixin, check_tree
+from skbnp.estimators._variational import VariationalModel
+from skbnp.inference.documents import LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.inference.posterior import Posterior, per_token
+from skbnp.inference.tree_choice import choose_start, start_posterior
+from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
+from skbnp.inference.tree_learning import TreeLearner
+from skbnp.inference.tree_online import OnlineTree, advance_tree
+from skbnp.inference.tree_starts import topics_of_paths
+from skbnp.kernels._nested_crp import MAX_LEVELS
+from skbnp.models.ncrp_collapsed import LevelPriors
+from skbnp.models.ncrp_topics import (
+    NestedModel,
+    PathGlobals,
+    TopicTree,
+    path_globals,
+    stick_parameters,
+)
+from skbnp.trees import Tree, TreeView
+from skbnp.utils.validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_documents,
+    check_gamma_prior,
+    check_is_fitted,
+    check_per_level,
+)
+
+__all__ = ["NestedCRP", "TreeMoves"]
+
+
+class NestedCRP(TopicTreeMixin, VariationalModel):
+    """Nested Chinese restaurant process topic model, by variational inference.
+
+    Learns a tree of topics, general ones near the root and special ones at the leaves,
+    of fixed depth and with as many branches as the documents ask for. With the symbols
+    of [1]_:
+
+    - the children of a node have sticks v_i ~ Beta(1, gamma), each its share of what
+      its earlier siblings leave; a document takes a path c from the root to a leaf by
+      the products of these shares, Eq. (2);
+    - it draws proportions of the L levels of its path, theta ~ Dirichlet(alpha);
+    - each token draws a level by theta, and its word from the topic of the node there,
+      W_i ~ Dirichlet(eta).
+
+    The tree is infinite. The posterior knows a finite part of it; all paths that leave
+    that part below a node share one probability, summed in closed form, Eqs. (9) to
+    (13). Moves let that part grow and shrink where the evidence lower bound rises.
+
+    Parameters
+    ----------
+    max_depth : int, default=3
+        Levels of the tree (L), 1 to 255, the root included. 1 is a single topic.
+    max_components : int or None, default=None
+        Nodes at the most, the root included; None for no limit.
+    learning_method : {"batch", "online", "memoized"}, default="batch"
+        "batch": one update per pass over all documents. "memoized": one per batch of
+        documents, whose former statistics are taken out first. Both have an exact bound
+        that never falls. "online": one per minibatch, with decreasing steps; for large
+        corpora, and what `partial_fit` does.
+    child_concentration : float, default=1.0
+        Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
+        values make more branches. The value to start from, where it is learned.
+    level_prior : float or array-like of shape (max_depth,), default=(50, 20, 10)
+        Dirichlet parameter of a document's proportions of levels (alpha), each in
+        [1e-100, 1e10], one for all levels or one for each, the root first. Larger
+        values at the root leave less to special topics.
+    topic_word_prior : float or array-like of shape (max_depth,), default=1.0
+        Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10], one for
+        all levels or one for each. Smaller values make more and more specific topics.
+        The values to start from, where they are learned.
+    learn_priors : bool or "concentrations", default=False
+        Whether to learn the concentration of children and the topic prior of each level
+        (True), the concentration alone, or nothing (False), by maximising the bound.
+        Topic priors have a Gamma(1, 1) prior.
+    child_concentration_prior : (float, float), default=(1, 1)
+        Shape and rate of the Gamma prior of `child_concentration`, both > 0.
+    structure_moves : bool or TreeMoves, default=True
+        Whether the tree changes: leaves end, siblings merge, nodes go to other parents,
+        split in two, and branches grow, each if the bound rises. A `TreeMoves` says
+        more.
+    local_family : {"conditional", "factorised"}, default="conditional"
+        Whether the posterior of a document has levels for each path that it may take,
+        q(c) q(theta, z | c), or the same for all, q(c) q(theta) q(z). The former
+        includes the latter: its bound is higher, and documents find other paths more
+        easily.
+    init : {"auto", "agglomerative", "gibbs", "sequential"} or fitted \
+            GibbsNestedCRP, default="auto"
+        Where the tree starts. "agglomerative": clusters of documents, joined to groups,
+        the number of these by the bound. "gibbs": a state of the collapsed sampler
+        after 200 to 1000 sweeps. "auto": these two, each improved for 10 passes; the
+        higher bound wins. "sequential": documents one after the other take a path or
+        open a branch. A fitted sampler gives its sample with the highest log joint;
+        wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will be cloned,
+        as by `GridSearchCV`. Starts see 5,000 random documents at the most, in
+        `partial_fit` those of the first call.
+    init_n_leaves : int or None, default=None
+        Clusters of the agglomerative start, at most one per document. None is the
+        smaller of 4 sqrt(D / 2) and D / 10 for D documents: more than are expected,
+        since moves merge them.
+    batch_size : int, default=256
+        Documents of a batch or minibatch at the most; those of a pass are of equal
+        size.
+    learning_offset : float, default=1.0
+        Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay, >= 0;
+        larger values give early minibatches less weight.
+    learning_decay : float, default=0.6
+        Decay of the step sizes, in [0.5, 1]. Convergence theory asks for more than 0.5.
+    total_samples : float or None, default=None
+        Documents of the stream that `partial_fit` learns from, > 0. None means those
+        seen so far. `fit` uses the number of documents of `X`.
+    max_iter : int, default=100
+        Passes over the data in `fit`; those of starts do not count.
+    tol : float, default=1e-5
+        `fit` ends when the bound changes by less than `tol`, relatively, between two
+        passes after which no move was accepted. 0 always makes `max_iter` passes.
+    max_doc_update_iter : int, default=100
+        Iterations for a path of a document at the most.
+    mean_change_tol : float, default=1e-3
+        They end when the expected tokens of levels change by less than this per token.
+    n_jobs : int or None, default=None
+        Threads of the document step, as in scikit-learn. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Starts, moves and order of documents. The same int gives the same bits.
+    verbose : int, default=0
+        Passes between messages; 0 for none. For a progress bar use
+        ``set_callbacks(sklearn.callback.ProgressBar())``.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the present tree.
+
+    Attributes
+    ----------
+    tree_ : TreeView
+        The known part of the tree, siblings by decreasing mass: `parent`, `depth`,
+        `ids`, and `weight`, the probability that a path passes the node, from expected
+        sticks: 1 at the root, and what children lack to their parent belongs to
+        branches that are not in the tree.
+    components_ : ndarray of shape (n_components_, n_features)
+        Variational Dirichlet parameters of the topics, a row for each node of `tree_`:
+        expected counts of each term plus the topic prior. Made anew at each access.
+    topic_word_distr_ : ndarray of shape (n_components_, n_features)
+        Expected topics; rows sum to one. Made anew at each access.
+    topic_weights_ : ndarray of shape (n_components_,)
+        Expected share of tokens at each node; what they lack to one is at topics that
+        are not in the tree.
+    n_components_ : int
+        Number of nodes, the root included.
+    component_ids_ : ndarray of shape (n_components_,)
+        Stable name of each node; unchanged while rows move.
+    lineage_ : list of named tuples (step, kind, parents, children)
+        Where each id came from: the start, then every accepted "birth", "split",
+        "merge", "reattach" (of the first parent below the second) and "prune". Ended
+        ids never return.
+    n_active_components_ : int
+        Nodes with at least max(1, 1e-4 of all) expected tokens.
+    child_concentration_ : float
+        Value in force.
+    level_prior_ : ndarray of shape (max_depth,)
+        Value for each level.
+    topic_word_prior_ : float or ndarray of shape (max_depth,)
+        Value in force, for each level where they differ.
+    elbo_ : float
+        Bound of the training data in nats per token; after online learning that of the
+        recent documents, weighted as the step sizes weigh them.
+    converged_ : bool
+        Whether `tol` ended the last `fit`.
+    history_ : dict of lists
+        One entry per update and per round of moves that changed the tree: `step`,
+        `seconds` (elapsed wall time, starts included), `n_components`, `elbo` (nats per
+        token; evaluated once per pass of `fit`, nan in between and in `partial_fit`),
+        `n_births`, `n_splits`, `n_merges` (accepted so far).
+    n_iter_ : int
+        Passes made by the last `fit`; calls of `partial_fit` add one.
+    n_features_in_ : int
+        Size of the vocabulary.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the terms, if `X` had them.
+
+    See Also
+    --------
+    GibbsNestedCRP : The same model by Markov chain Monte Carlo.
+    HDP : Topics without a tree.
+    skbnp.inspection.TopicTreeDisplay : Draws the tree.
+
+    Notes
+    -----
+    Documents whose words are at one topic per level of a single path are explained less
+    well than by freely mixed topics: expect a flat `HDP` to predict better, and choose
+    a tree for what it shows.
+
+    With `topic_word_prior=1`, as in [1]_, only topics of many tokens pay for themselves,
+    and trees of some hundred abstracts have few leaves; smaller values make larger
+    trees.
+
+    A pass takes time in proportion to stored counts times nodes; memory is 8 bytes for
+    each term and node, and 24 bytes for each stored count and path in use.
+
+    **Departures from the paper**
+
+    - The posterior of a document is q(c) q(theta, z | c) by default; [1]_ leaves open
+      which family it uses for theta and z. Stubs more than 20 nats below the best of a
+      document are left out.
+    - Siblings are ordered by decreasing mass after each update, which raises the bound.
+    - Branches grow for documents that would gain by one, judged with those most like
+      them; the growth of [1]_, which opens branches of the prior, is
+      ``TreeMoves(grow="neutral")``: hardly any document takes them.
+    - Siblings merge if the bound rises; the rule of [1]_, ``TreeMoves(merge="cosine")``,
+      needs documents that are shared between paths, and longer documents are not.
+    - Nodes split and go to other parents: the grouping of the upper levels does not
+      mend itself otherwise.
+    - Moves are judged by the exact bound of all documents, of which only those are
+      visited that the move touches; online, by those of the minibatch.
+    - A fit ends by the relative change of the bound once moves have ended; [1]_ stops
+      at 1e-3 of the log likelihood.
+
+    References
+    ----------
+    .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
+       Restaurant Process", NIPS 2009.
+
+    Examples
+    --------
+    >>> from skbnp import NestedCRP
+    >>> from skbnp.datasets import make_tree
+    >>> X = make_tree(random_state=0).data
+    >>> crp = NestedCRP(level_prior=4.0, topic_word_prior=0.1, random_state=0).fit(X)
+    >>> crp.tree_
+    TreeView(n_nodes=13, n_leaves=9, max_depth=2)
+    >>> crp.transform(X).shape
+    (200, 13)
+    """
+
+    _parameter_constraints: dict = {
+        **VariationalModel._parameter_constraints,
+        "max_depth": [Interval(Integral, 1, MAX_LEVELS, closed="both")],
+        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "learning_method": [StrOptions({"batch", "online", "memoized"})],
+        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "level_prior": [Real, "array-like"],
+        "topic_word_prior": [Real, "array-like"],
+        "child_concentration_prior": [tuple, list],
+        "structure_moves": ["boolean", TreeMoves],
+        "local_family": [StrOptions({"conditional", "factorised"})],
+        "init": [
+            StrOptions({"auto", "agglomerative", "gibbs", "sequential"}),
+            HasMethods(["decision_path"]),
+        ],
+        "init_n_leaves": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        max_depth=3,
+        *,
+        max_components=None,
+        learning_method="batch",
+        child_concentration=1.0,
+        level_prior=(50, 20, 10),
+        topic_word_prior=1.0,
+        learn_priors=False,
+        child_concentration_prior=(1.0, 1.0),
+        structure_moves=True,
+        local_family="conditional",
+        init="auto",
+        init_n_leaves=None,
+        batch_size=256,
+        learning_offset=1.0,
+        learning_decay=0.6,
+        total_samples=None,
+        max_iter=100,
+        tol=1e-5,
+        max_doc_update_iter=100,
+        mean_change_tol=1e-3,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.max_depth = max_depth
+        self.max_components = max_components
+        self.learning_method = learning_method
+        self.child_concentration = child_concentration
+        self.level_prior = level_prior
+        self.topic_word_prior = topic_word_prior
+        self.learn_priors = learn_priors
+        self.child_concentration_prior = child_concentration_prior
+        self.structure_moves = structure_moves
+        self.local_family = local_family
+        self.init = init
+        self.init_n_leaves = init_n_leaves
+        self.batch_size = batch_size
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_doc_update_iter = max_doc_update_iter
+        self.mean_change_tol = mean_change_tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    # -- learning ---------------------------------------------------------------------
+
+    def _is_factorised(self) -> bool:
+        return self.local_family == "factorised"
+
+    def _local_stop(self) -> LocalStop:
+        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+
+    def _visitor(self, executor: Executor) -> PathVisitor:
+        return PathVisitor(self._local_stop(), executor, self._is_factorised())
+
+    def _moves(self) -> TreeMoves | None:
+        if isinstance(self.structure_moves, TreeMoves):
+            return self.structure_moves
+        return TreeMoves() if self.structure_moves else None
+
+    def _level_priors(self) -> LevelPriors:
+        level, topic = (
+            check_per_level(name, getattr(self, name), self.max_depth)
+            for name in ("level_prior", "topic_word_prior")
+        )
+        return LevelPriors(float(self.child_concentration), level, topic)
+
+    def _make_model(self) -> NestedModel:
+        return NestedModel(
+            self._level_priors(),
+            learn_concentration=self.learn_priors is not False,
+            learn_topic_prior=self.learn_priors is True,
+            concentration=check_gamma_prior(
+                "child_concentration_prior", self.child_concentration_prior
+            ),
+        )
+
+    def _limit(self) -> float:
+        return np.inf if self.max_components is None else self.max_components
+
+    def _start(self, model, counts, entropy, n_docs) -> Posterior:
+        root = TopicTree(Tree(), np.zeros((1, counts.shape[1])), np.zeros(1))
+        return start_posterior(model, root, entropy, self._limit())
+
+    def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        learned = self._posterior.model.priors
+        if model.learn_concentration:
+            model = replace(
+                model,
+                priors=replace(model.priors, concentration=learned.concentration),
+            )
+        if model.learn_topic_prior:
+            model = replace(
+                model, priors=replace(model.priors, topic_prior=learned.topic_prior)
+            )
+        return replace(self._posterior, model=model, max_components=self._limit())
+
+    def _check_warm_start(self) -> None:
+        n_levels = self._posterior.model.priors.n_levels
+        if self.max_depth != n_levels:
+            raise ValueError(
+                f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
+                "levels."
+            )
+
+    def _accepter(self, goes_on):
+        def accept(counts: sp.csr_array) -> sp.csr_array:
+            if not goes_on and not isinstance(self.init, str):
+                check_tree(self.init, counts.shape[1], self.max_depth)
+            return counts
+
+        return accept
+
+    def _begin(self, posterior, counts, visitor) -> None:
+        """Choose a start."""
+        init = self.init
+        if not isinstance(init, str):
+            best = max(init.samples_, key=lambda sample: sample.log_joint)
+            words = best.topic_word_counts.toarray()
+            init = topics_of_paths(best.depth, words, best.doc_counts, self.max_depth)
+        choose_start(
+            posterior,
+            counts,
+            visitor,
+            init=init,
+            n_leaves=self.init_n_leaves,
+            moves=self._moves(),
+        )
+
+    def _make_learner(self, posterior, counts, executor, goes_on):
+        visitor = self._visitor(executor)
+        if not goes_on:
+            self._begin(posterior, counts, visitor)
+        if self.learning_method == "online":
+            schedule = self._schedule(posterior, counts.shape[0])
+            return OnlineTree(posterior, counts, schedule, visitor, self._moves())
+        memoized = self.learning_method == "memoized"
+        corpus = TreeCorpus(counts, self.batch_size if memoized else None)
+        return TreeLearner(
+            posterior, corpus, visitor, memoized=memoized, moves=self._moves()
+        )
+
+    def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        visitor = self._visitor(executor)
+        if posterior.n_steps == 0:
+            self._begin(posterior, counts, visitor)
+        schedule = self._schedule(
+            posterior,
+            counts.shape[0],
+            entropy=None,
+            total_samples=self.total_samples,
+            n_seen=posterior.n_seen,
+        )
+        for round in schedule.one_pass(0):
+            rows = counts[round.rows]
+            advance_tree(
+                posterior,
+                rows,
+                round,
+                visitor,
+                monitor,
+                self._moves(),
+                n_new=rows.shape[0],
+            )
+
+    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        topics, priors = posterior.state, posterior.model.priors
+        tree = topics.tree
+        eta, tokens = priors.topic_prior, posterior.totals.word_counts.sum(axis=1)
+        n_tokens = posterior.totals.n_tokens
+        return {
+            "_posterior": posterior,
+            "tree_": TreeView(tree.parent, _passing(topics, priors), tree.ids),
+            "n_components_": len(tree),
+            "component_ids_": tree.ids.copy(),
+            "lineage_": list(posterior.lineage),
+            "topic_weights_": tokens / n_tokens if n_tokens > 0 else tokens,
+            "child_concentration_": priors.concentration,
+            "level_prior_": priors.level_prior.copy(),
+            "topic_word_prior_": (
+                float(eta[0]) if (eta == eta[0]).all() else eta.copy()
+            ),
+            "history_": history,
+            "n_iter_": n_iter,
+            "converged_": converged,
+        }
+
+    # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
+
+    @property
+    def components_(self) -> np.ndarray:
+        """Variational Dirichlet parameters of the topics, (n_components_, V)."""
+        check_is_fitted(self)
+        topics, eta = self._posterior.state, self._posterior.model.priors.topic_prior
+        return topics.word_counts + eta[topics.tree.depth][:, None]
+
+    @property
+    def n_active_components_(self) -> int:
+        """Nodes with at least max(1, 1e-4 of all) expected tokens."""
+        check_is_fitted(self)
+        tokens = self._posterior.totals.word_counts.sum(axis=1)
+        return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
+
+    def _readings(self) -> list[PathGlobals]:
+        return [path_globals(self._posterior.state, self._posterior.model.priors)]
+
+    def elbo_terms(self, X):
+        """Evidence lower bound by its terms, see `elbo`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        terms : dict of str to float
+            In nats per token of `X`:
+
+            - "topics": -KL(q(W) || p(W));
+            - "sticks": -KL(q(v) || p(v));
+            - "documents": all terms of paths, levels and words;
+            - "child_concentration", "topic_word_prior": their log priors up to a
+              constant, where they are learned.
+        """
+        check_is_fitted(self)
+        counts, _ = check_documents(self, X, reset=False, method="elbo")
+        posterior = self._posterior
+        model, topics = posterior.model, posterior.state
+        with Executor(self.n_jobs) as executor:
+            counts = drop_empty(counts)
+            found = self._visitor(executor).visit(topics, model.priors, counts)
+        fresh = sums_of(found, counts, topics.tree, model.priors.n_levels)
+        terms = model.objective(topics, fresh)
+        return per_token(terms, fresh.n_tokens)
+
+
+def _passing(topics: TopicTree, priors: LevelPriors) -> np.ndarray:
+    """Probability that a path passes each node, by mean sticks."""
+    a, b = stick_parameters(topics.tree, topics.stub_masses, priors.concentration)
+    share, left = np.ones(len(a)), np.ones(len(a))
+    for place, above in enumerate(topics.tree.parent.tolist()):
+        if place:
+            share[place] = share[above] * left[above] * a[place] / (a[place] + b[place])
+            left[above] *= b[place] / (a[place] + b[place])
+    return share

@@ -1,0 +1,61 @@
+"""What an expert may set of the moves of a topic tree."""
+
+from dataclasses import dataclass
+from math import inf
+from numbers import Integral, Real
+from typing import Literal
+
+__all__ = ["TreeMoves"]
+
+CHOICES = {"merge": ("elbo", "cosine"), "grow": ("document", "neutral")}
+
+
+@dataclass(frozen=True, slots=True)
+class TreeMoves:
+    """What an expert may set of the moves of a topic tree.
+
+    Parameters
+    ----------
+    grow : {"document", "neutral"}
+        How new branches begin: fitted to a document, or, as in the paper, as the prior
+        that they are drawn from.
+    merge : {"elbo", "cosine"}
+        Siblings merge if the bound rises, or, as in the paper, if the cosine of their
+        documents' shares exceeds 0.95.
+    reattach, split : bool
+        Whether nodes are tried below other parents, and nodes as two.
+    max_tries : int
+        Moves of a kind that are tried after a pass.
+    max_rounds : int
+        Visits of the documents that a move touches before it is judged.
+    confidence : float
+        Standard errors by which a move must raise the bound where a minibatch judges it
+        (online).
+    """
+
+    grow: Literal["document", "neutral"] = "document"
+    merge: Literal["elbo", "cosine"] = "elbo"
+    reattach: bool = True
+    split: bool = True
+    max_tries: int = 10
+    max_rounds: int = 4
+    confidence: float = 1.5
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(map(repr, choices))}, got "
+                    f"{getattr(self, name)!r}."
+                )
+        for name in ("reattach", "split"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be a bool, got {getattr(self, name)!r}.")
+        for name in ("max_tries", "max_rounds"):
+            value = getattr(self, name)
+            if not (isinstance(value, Integral) and int(value) >= 1):
+                raise ValueError(f"{name} must be an integer >= 1, got {value!r}.")
+        if not (isinstance(self.confidence, Real) and 0 <= self.confidence < inf):
+            raise ValueError(
+                f"confidence must be a number >= 0, got {self.confidence!r}."
+            )

@@ -1,0 +1,129 @@
+"""Which start of a topic tree is best: each learns for a while, the bound decides."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.inference.edits import Lineage
+from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
+from skbnp.inference.tree_learning import TreeLearner
+from skbnp.inference.tree_starts import by_clusters, by_gibbs, one_by_one
+from skbnp.models.ncrp_topics import NestedModel, PathStats, TopicTree
+from skbnp.trees import Tree
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["choose_start", "start_posterior"]
+
+#: Passes after which starts are compared.
+N_PASSES = 10
+#: Documents that a start is made from, at the most.
+MOST_DOCS = 5000
+#: Groups of clusters that are compared.
+GROUPS = range(2, 9)
+#: Sweeps of the sampler: at least, at most, and tokens to visit in between.
+LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 1000, 5e7
+
+
+def start_posterior(
+    model: NestedModel, topics: TopicTree, entropy: int, max_nodes: float = np.inf
+) -> Posterior:
+    """Return a posterior that begins with some topics, its nodes named afresh."""
+    topics = _lightened(topics, max_nodes)
+    tree = Tree(np.arange(len(topics.tree)), topics.tree.depth)
+    topics = replace(topics, tree=tree)
+    n_levels = model.priors.n_levels
+    return Posterior(
+        model,
+        topics,
+        PathStats(topics.word_counts, topics.stub_masses, np.zeros(n_levels), 0.0),
+        tree.ids,
+        [Lineage(0, "init", (), tuple(tree.ids.tolist()))],
+        entropy=entropy,
+        max_components=max_nodes,
+    )
+
+
+def _lightened(topics: TopicTree, max_nodes: float) -> TopicTree:
+    """Leave out the lightest leaves, where there are too many nodes."""
+    tree, masses = topics.tree, topics.stub_masses
+    while len(tree) > max_nodes:
+        at = topics.tree.positions(tree.ids[tree.leaves])
+        lightest = int(topics.tree.ids[at[np.argmin(masses[at])]])
+        tree = tree.remove(lightest)
+    at = topics.tree.positions(tree.ids)
+    return TopicTree(tree, topics.word_counts[at], masses[at])
+
+
+def choose_start(
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    *,
+    init: str | TopicTree,
+    n_leaves: int | None,
+    moves: TreeMoves | None,
+) -> None:
+    """Let a posterior begin with the best topics that some documents suggest."""
+    n_docs, model = X.shape[0], posterior.model
+    if n_docs == 0:
+        return
+    rng = stream(posterior.entropy, Purpose.START)
+    if n_docs > MOST_DOCS:
+        X = X[np.sort(rng.choice(n_docs, MOST_DOCS, replace=False))]
+    found = [init] if isinstance(init, TopicTree) else []
+    if init in ("auto", "agglomerative"):
+        n_leaves = n_leaves or _usual_leaves(X.shape[0])
+        trees = by_clusters(
+            X, model, visitor, min(n_leaves, X.shape[0]), list(GROUPS), rng
+        )
+        found.append(_best(trees, posterior, X, visitor, None))
+    if init in ("auto", "gibbs"):
+        rate = TOKEN_VISITS / max(X.sum(), 1.0)
+        n_sweeps = int(np.clip(rate, LEAST_SWEEPS, MOST_SWEEPS))
+        found.append(by_gibbs(X, model.priors, n_sweeps, rng))
+    if init == "sequential":
+        found.append(one_by_one(X, model, visitor, rng))
+    topics = found[0]
+    if len(found) > 1:
+        topics = _best(found, posterior, X, visitor, moves)
+    if not isinstance(init, TopicTree):
+        scale = n_docs / X.shape[0]
+        words, masses = scale * topics.word_counts, scale * topics.stub_masses
+        topics = TopicTree(topics.tree, words, masses)
+    start = start_posterior(model, topics, posterior.entropy, posterior.max_components)
+    posterior.state, posterior.totals = start.state, start.totals
+    posterior.ids, posterior.lineage = start.ids, start.lineage
+
+
+def _usual_leaves(n_docs: int) -> int:
+    return int(max(2, min(4.0 * np.sqrt(n_docs / 2.0), n_docs / 10.0)))
+
+
+def _best(
+    starts: Iterable[TopicTree],
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    moves: TreeMoves | None,
+) -> TopicTree:
+    """Let each start learn; return the one with the highest bound."""
+    best, bound = None, -np.inf
+    for topics in starts:
+        rival = start_posterior(
+            posterior.model, topics, posterior.entropy, posterior.max_components
+        )
+        corpus = TreeCorpus(X)
+        learner = TreeLearner(rival, corpus, visitor, memoized=False, moves=moves)
+        monitor = Monitor(new_history())
+        for _ in range(N_PASSES):
+            learner.one_pass(monitor)
+        value = rival.model.bound(rival.state.tree, rival.totals)
+        if best is None or value > bound:
+            best, bound = rival.state, value
+    assert best is not None
+    return best

@@ -1,0 +1,187 @@
+"""Learning a tree of topics from documents that remember their paths, with moves.
+
+A document is counted once, with what it said when it was last visited, so that bounds
+are those of the whole corpus. Moves are judged on the documents that they touch: these
+are visited under the edited tree, all others keep what they said, and the edit is kept
+if the bound of the corpus rises.
+"""
+
+import numpy as np
+
+from skbnp.inference.edits import Lineage
+from skbnp.inference.interrupts import commit
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.inference.moves.tree_proposals import Proposal, Scene, kinds_of
+from skbnp.inference.paths import DocPaths
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
+from skbnp.models.ncrp_topics import PathStats, settle
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["TreeLearner"]
+
+#: Nats by which a move that adds nodes must raise the bound.
+LEAST_GAIN = 1.0
+#: Relative rounding errors of a bound: one that removes nodes may lose so much.
+ROUNDING = 1e-10
+#: A trial ends when a round makes up for less than this part of what is missing.
+LEAST_RISE = 0.1
+#: Passes until a rejected move is tried again, doubled with each rejection.
+WAIT = 4
+
+
+class TreeLearner:
+    """Passes over a corpus, and moves after each.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Learned in place; consistent at any moment at which an exception can arrive.
+    corpus : TreeCorpus
+    visitor : PathVisitor
+    memoized : bool
+        Update the globals after each part of the corpus instead of after all.
+    moves : TreeMoves or None
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        corpus: TreeCorpus,
+        visitor: PathVisitor,
+        *,
+        memoized: bool,
+        moves: TreeMoves | None,
+    ):
+        self.posterior, self.corpus, self.visitor = posterior, corpus, visitor
+        self.memoized, self.moves = memoized, moves
+        self.n_passes = 0
+        self.rests: dict[tuple, tuple[int, int]] = {}  # pass to wait for, and how long
+
+    @property
+    def _n_levels(self) -> int:
+        return self.posterior.model.priors.n_levels
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether no move was accepted, so that the bound can settle."""
+        n_accepted = 0
+        if self.corpus.n_docs:
+            self._visit(monitor)
+            if self.moves is not None:
+                n_accepted = self._move(self.moves, monitor)
+        self.n_passes += 1
+        return n_accepted == 0
+
+    def _visit(self, monitor: Monitor) -> None:
+        """Visit all documents, and let the globals follow."""
+        posterior, corpus = self.posterior, self.corpus
+        if self.memoized and corpus.memos:
+            for place in range(len(corpus.parts)):
+                self._visit_part(place, monitor)
+            stats = corpus.sums(posterior.state.tree, self._n_levels)
+            with commit():  # rounding errors of the exchanges are gone
+                self._settle(stats)
+            return
+        memos = [self._found(place) for place in range(len(corpus.parts))]
+        before, corpus.memos = corpus.memos, memos
+        stats = corpus.sums(posterior.state.tree, self._n_levels)
+        corpus.memos = before
+        with commit():
+            corpus.memos = memos
+            self._settle(stats, learn=True)
+            posterior.n_steps += 1
+            posterior.record(monitor)
+
+    def _found(self, place: int) -> DocPaths:
+        posterior, corpus = self.posterior, self.corpus
+        return self.visitor.visit(
+            posterior.state,
+            posterior.model.priors,
+            corpus.parts[place],
+            corpus.memos[place] if corpus.memos else None,
+        )
+
+    def _visit_part(self, place: int, monitor: Monitor) -> None:
+        """Exchange what the documents of a part said."""
+        posterior, corpus = self.posterior, self.corpus
+        found, tree = self._found(place), posterior.state.tree
+        X, n_levels = corpus.parts[place], self._n_levels
+        old = sums_of(corpus.memos[place], X, tree, n_levels)
+        new = sums_of(found, X, tree, n_levels)
+        stats = posterior.totals.plus(old, -1.0).plus(new)
+        with commit():
+            corpus.memos = [*corpus.memos]
+            corpus.memos[place] = found
+            self._settle(stats, learn=place == len(corpus.parts) - 1)
+            posterior.n_steps += 1
+            posterior.record(monitor)
+
+    def _settle(self, stats: PathStats, learn: bool = False) -> None:
+        posterior = self.posterior
+        tree = posterior.state.tree
+        posterior.state, posterior.totals = settle(tree, stats)
+        posterior.ids = posterior.state.tree.ids
+        if learn:
+            tree, totals = posterior.state.tree, posterior.totals
+            posterior.model = posterior.model.learned(tree, totals)
+
+    # -- moves ------------------------------------------------------------------------
+
+    def _move(self, moves: TreeMoves, monitor: Monitor) -> int:
+        """Try moves of each kind; return how many were accepted."""
+        posterior = self.posterior
+        rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+        scene = Scene(posterior, self.corpus, rng)
+        n_accepted = 0
+        for kind in kinds_of(moves):
+            n_tries = 0
+            for ids in kind.candidates(scene):
+                key = (kind.name, *ids)
+                until, wait = self.rests.get(key, (0, 0))
+                if until > self.n_passes or n_tries == moves.max_tries:
+                    continue
+                proposal = kind.make(scene, *ids)
+                if proposal is None or not scene.has_room(proposal):
+                    continue
+                n_tries += 1
+                if self._try(proposal, moves.max_rounds):
+                    n_accepted += not proposal.by_rule
+                else:
+                    wait = max(2 * wait, WAIT)
+                    self.rests[key] = self.n_passes + wait, wait
+        if n_accepted:
+            with commit():
+                posterior.record(monitor)
+        return n_accepted
+
+    def _try(self, proposal: Proposal, n_rounds: int) -> bool:
+        """Visit the documents that a move touches; keep it if the bound rises."""
+        posterior, corpus, rows = self.posterior, self.corpus, proposal.rows
+        model, old, topics = posterior.model, posterior.state.tree, proposal.topics
+        is_larger = len(topics.tree) > len(old)
+        X, memo = corpus.take(rows)
+        rest = posterior.totals.plus(corpus.sums(old, self._n_levels, rows), -1.0)
+        bound, best = model.bound(old, posterior.totals), -np.inf
+        for _ in range(n_rounds):
+            memo = self.visitor.visit(topics, model.priors, X, memo)
+            tree = topics.tree
+            stats = sums_of(memo, X, tree, self._n_levels).plus(rest.follow(old, tree))
+            topics, stats = settle(tree, stats)
+            value, before = model.bound(topics.tree, stats), best
+            best = value
+            if value - before < LEAST_RISE * (bound - value):
+                break
+        least = LEAST_GAIN if is_larger else -ROUNDING * abs(bound)
+        if not (proposal.by_rule or best > bound + least):
+            return False
+        entry = Lineage(
+            posterior.n_steps, proposal.kind, proposal.parents, proposal.children
+        )
+        memos = corpus.put(rows, memo)
+        with commit():
+            corpus.memos = memos
+            posterior.state, posterior.totals = topics, stats
+            posterior.ids = topics.tree.ids
+            posterior.lineage = [*posterior.lineage, entry]
+        return True

@@ -1,0 +1,226 @@
+"""Where a tree of topics starts: clusters, a sampler, or document by document."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.paths import visit_paths
+from skbnp.inference.tree_corpus import PathVisitor
+from skbnp.models.hdp_franchise import Tokens
+from skbnp.models.ncrp_births import births
+from skbnp.models.ncrp_collapsed import LevelPriors, Walks
+from skbnp.models.ncrp_topics import (
+    NestedModel,
+    PathGlobals,
+    PathStats,
+    TopicTree,
+    path_globals,
+    settle,
+    stub_nodes,
+)
+from skbnp.trees import Tree
+from skbnp.utils.clusters import kmeans, ward_cuts
+
+__all__ = ["by_clusters", "by_gibbs", "excess", "one_by_one", "topics_of_paths"]
+
+Array = NDArray[np.float64]
+
+#: Rounds in which documents stay in their clusters.
+CLAMPED_ROUNDS = 15
+#: A topic starts with a third of the words of its documents, weighed by how much more
+#: frequent they are than above, at most so many times.
+SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
+#: Tokens that the sampler visits; of larger corpora, a part of each count.
+MOST_TOKENS = 5e6
+
+
+def excess(counts: Array, above: Array | None) -> Array:
+    """Words that a topic starts with, given those of its documents and above."""
+    if above is None:
+        return SHARE * counts
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (counts / counts.sum()) / (above / above.sum())
+    return SHARE * counts * np.minimum(np.nan_to_num(ratio), MOST_EXCESS)
+
+
+def by_clusters(
+    X: sp.csr_array,
+    model: NestedModel,
+    visitor: PathVisitor,
+    n_leaves: int,
+    n_groups: list[int],
+    rng: np.random.Generator,
+) -> Iterator[TopicTree]:
+    """Yield trees of clusters of documents, one for each number of groups.
+
+    Leaves are clusters by k-means, groups of them cut from Ward's tree.
+    """
+    n_levels = model.priors.n_levels
+    label = kmeans(X, n_leaves, rng)
+    n_leaves = int(label.max()) + 1
+    ones = np.ones(len(label))
+    member = sp.csr_array((ones, (label, np.arange(len(label)))))
+    pooled = (member @ X).toarray()
+    if n_levels < 3:
+        n_groups = n_groups[:1]
+    done = set()
+    for n in n_groups:
+        sizes = level_sizes(min(n, n_leaves), n_leaves, n_levels)
+        if tuple(sizes) in done:
+            continue
+        done.add(tuple(sizes))
+        cuts = ward_cuts(pooled, sizes)
+        tree, leaf = _tree_of(cuts)
+        yield _clamped(X, label, leaf, tree, pooled, model, visitor)
+
+
+def level_sizes(n_groups: int, n_leaves: int, n_levels: int) -> list[int]:
+    """Nodes of each level, the root's first: from a few groups to the leaves."""
+    if n_levels == 1:
+        return [1]
+    if n_levels == 2:
+        return [1, n_leaves]
+    sizes = np.rint(np.geomspace(n_groups, n_leaves, n_levels - 1))
+    return [1, *sizes.astype(int).tolist()]
+
+
+def _tree_of(cuts: NDArray) -> tuple[Tree, NDArray[np.intp]]:
+    """Build the tree of nested partitions (n_leaves, n_levels), and find the leaves."""
+    parent, first, above = [-1], 0, np.zeros(len(cuts), dtype=np.intp)
+    for level in range(1, cuts.shape[1]):
+        _, start, at = np.unique(cuts[:, level], return_index=True, return_inverse=True)
+        first = len(parent)
+        parent.extend(above[start].tolist())
+        above = first + at
+    tree = Tree.from_parents(parent)
+    return tree, tree.positions(above)
+
+
+def _clamped(
+    X: sp.csr_array,
+    label: NDArray,
+    leaf: NDArray[np.intp],
+    tree: Tree,
+    pooled: Array,
+    model: NestedModel,
+    visitor: PathVisitor,
+) -> TopicTree:
+    """Fit topics to documents whose paths are given."""
+    n_levels = model.priors.n_levels
+    counts = np.zeros((len(tree), X.shape[1]))
+    masses = np.zeros(len(tree))
+    np.add.at(counts, leaf, pooled)
+    np.add.at(masses, leaf, np.bincount(label))
+    counts = tree.accumulate(counts)
+    words = np.array(
+        [
+            excess(counts[i], counts[tree.parent[i]] if i else None)
+            for i in range(len(tree))
+        ]
+    )
+    topics = TopicTree(tree, words, masses)
+    nodes = stub_nodes(tree, n_levels)
+    groups = [X[label == k] for k in range(len(leaf))]
+    for _ in range(CLAMPED_ROUNDS):
+        given = path_globals(topics, model.priors)
+        total = PathStats.zero(len(tree), X.shape[1], n_levels)
+        for at, rows in zip(leaf, groups, strict=True):
+            own = PathGlobals(
+                given.word_counts,
+                given.depth,
+                nodes[at : at + 1],
+                given.log_prior[at : at + 1],
+                given.level_prior,
+                given.topic_prior,
+                is_mean=False,
+            )
+            found = visit_paths(own, rows, visitor.stop, visitor.executor)
+            found = found.renamed(np.full(len(found.stubs), at))
+            total = total.plus(found.sums(rows, nodes))
+        topics = TopicTree(tree, total.word_counts, total.stub_masses)
+    return settle(tree, total)[0]
+
+
+def by_gibbs(
+    X: sp.csr_array, priors: LevelPriors, n_sweeps: int, rng: np.random.Generator
+) -> TopicTree:
+    """Take over a state of the collapsed sampler, fractional counts rounded up."""
+    share = min(1.0, MOST_TOKENS / X.sum())
+    counts = sp.csr_array((np.ceil(share * X.data), X.indices, X.indptr), X.shape)
+    walks = Walks(Tokens.from_counts(counts), priors, rng=rng)
+    for _ in range(n_sweeps + 1):
+        walks.sweep(0, walks.n_docs, rng)
+        walks.tidy()
+    return topics_of(walks)
+
+
+def topics_of(walks: Walks) -> TopicTree:
+    """Take over paths and levels as they are."""
+    tree, columns = walks.tree()
+    counts, docs = walks.counts.T[columns], walks.docs[columns]
+    return topics_of_paths(tree.depth, counts, docs, walks.priors.n_levels)
+
+
+def topics_of_paths(
+    depth: NDArray[np.intp], counts: NDArray, docs: NDArray, n_levels: int
+) -> TopicTree:
+    """Take over counts of words at nodes, and of documents through them."""
+    masses = np.where(depth == n_levels - 1, docs, 0).astype(np.float64)
+    words = np.ascontiguousarray(counts, dtype=np.float64)
+    return TopicTree(Tree(np.arange(len(depth)), depth), words, masses)
+
+
+def one_by_one(
+    X: sp.csr_array,
+    model: NestedModel,
+    visitor: PathVisitor,
+    rng: np.random.Generator,
+    topics: TopicTree | None = None,
+) -> TopicTree:
+    """Let each document take the best path or open a branch, in a random order."""
+    priors, n_words = model.priors, X.shape[1]
+    n_levels = priors.n_levels
+    if topics is None:
+        topics = TopicTree(Tree(), np.zeros((1, n_words)), np.zeros(1))
+    for row in rng.permutation(X.shape[0]):
+        x = X[[row]]
+        topics = _join(x, topics, priors, visitor, n_levels)
+    return topics
+
+
+def _join(
+    x: sp.csr_array,
+    topics: TopicTree,
+    priors: LevelPriors,
+    visitor: PathVisitor,
+    n_levels: int,
+) -> TopicTree:
+    """Let one document take a path."""
+    given = path_globals(topics, priors)
+    found = visit_paths(given, x, visitor.stop, visitor.executor)
+    full = given.stub_nodes[found.stubs][:, -1] >= 0
+    best, score = -1, -np.inf
+    if full.any():
+        with np.errstate(divide="ignore"):
+            scores = np.where(full, found.bounds[0] + np.log(found.shares), -np.inf)
+        best, score = int(np.argmax(scores)), float(scores.max())
+    opened = births(given, given.log_topics(x.indices), x.data, x.shape[1])
+    tree = topics.tree
+    if len(opened.stubs) and opened.scores.max() > score:
+        k = int(np.argmax(opened.scores))
+        node = int(tree.ids[opened.stubs[k]])
+        grown = tree.add(node, depth=n_levels - 1)
+        stub, tokens = grown.next_id - 1, opened.tokens[k]
+    else:
+        stub, grown = int(tree.ids[found.stubs[best]]), tree
+        n = len(x.data)
+        tokens = found.tokens[best * n : (best + 1) * n]
+    empty = np.zeros(n_levels)
+    stats = PathStats(topics.word_counts, topics.stub_masses, empty, 0.0)
+    stats = stats.follow(tree, grown)
+    at = grown.positions(grown.path_to(stub))
+    stats.word_counts[at[:, None], x.indices] += tokens.T
+    stats.stub_masses[at[-1]] += 1.0
+    return settle(grown, stats)[0]
