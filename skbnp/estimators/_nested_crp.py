@@ -200,9 +200,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     well than by freely mixed topics: expect a flat `HDP` to predict better, and choose
     a tree for what it shows.
 
-    With `topic_word_prior=1`, as in [1]_, only topics of many tokens pay for themselves,
-    and trees of some hundred abstracts have few leaves; smaller values make larger
-    trees.
+    With `topic_word_prior=1`, as in [1]_, only topics of many tokens pay for
+    themselves, and trees of some hundred abstracts have few leaves; smaller values make
+    larger trees.
 
     A pass takes time in proportion to stored counts times nodes; memory is 8 bytes for
     each term and node, and 24 bytes for each stored count and path in use.
@@ -216,8 +216,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     - Branches grow for documents that would gain by one, judged with those most like
       them; the growth of [1]_, which opens branches of the prior, is
       ``TreeMoves(grow="neutral")``: hardly any document takes them.
-    - Siblings merge if the bound rises; the rule of [1]_, ``TreeMoves(merge="cosine")``,
-      needs documents that are shared between paths, and longer documents are not.
+    - Siblings merge if the bound rises; the rule of [1]_,
+      ``TreeMoves(merge="cosine")``, needs documents that are shared between paths, and
+      longer documents are not.
     - Nodes split and go to other parents: the grouping of the upper levels does not
       mend itself otherwise.
     - Moves are judged by the exact bound of all documents, of which only those are
