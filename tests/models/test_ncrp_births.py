@@ -1,0 +1,218 @@
+"""Branches for one document: a transcription, an explicit construction, a bound."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from reference import ncrp_births as reference
+from reference.ncrp_topics import cold_start, document_bound, iterate, log_beta
+from skbnp.models import ncrp_births
+from skbnp.models.ncrp_births import N_ITERATIONS, births
+from skbnp.models.ncrp_collapsed import LevelPriors
+from skbnp.models.ncrp_topics import (
+    PathStats,
+    TopicTree,
+    best_bound,
+    log_geometric_sum,
+    path_globals,
+)
+from skbnp.trees import Tree
+
+#: 0 above 1, 2, 3; 1 above 4, 5; 2 above 6; nothing below 3.
+TREE = Tree([0, 1, 5, 4, 2, 6, 3], [0, 1, 2, 2, 1, 2, 1])
+PRIORS = LevelPriors(0.7, np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.5, 0.25]))
+N_WORDS = 12
+
+
+def random_topics(rng, tree=TREE):
+    masses = np.where(tree.depth == 2, rng.gamma(0.5, 9.0, size=len(tree)), 0.0)
+    return TopicTree(tree, rng.gamma(0.3, 9.0, size=(len(tree), N_WORDS)), masses)
+
+
+def document(rng, *, fractions=False):
+    """Counts of all words; about half of them are zero."""
+    counts = rng.poisson(4.0, size=N_WORDS) * (rng.random(N_WORDS) < 0.5)
+    counts[rng.integers(N_WORDS)] += 3
+    return counts * (rng.random(N_WORDS) if fractions else 1.0)
+
+
+def births_of(x, topics, priors=PRIORS):
+    given, words = path_globals(topics, priors), np.flatnonzero(x)
+    return births(given, given.log_topics(words), x[words], len(x))
+
+
+def transcribed(x, topics, priors, stub, n_iterations=N_ITERATIONS):
+    given = path_globals(topics, priors)
+    return reference.birth(
+        x,
+        given.log_topics(np.arange(len(x))),
+        given.stub_nodes[stub],
+        given.log_prior[stub],
+        priors.level_prior,
+        priors.topic_prior,
+        n_iterations,
+    )
+
+
+def branched(topics, node, tokens):
+    """The tree with a branch below a node whose topics are a document's alone.
+
+    `tokens` (n_words, n_levels); returns the place of the new leaf, too.
+    """
+    old, n_levels = topics.tree, tokens.shape[1]
+    new = old.add(node, depth=n_levels - 1)
+    stats = PathStats(topics.word_counts, topics.stub_masses, np.zeros(n_levels), 0.0)
+    stats = stats.follow(old, new)
+    for fresh in range(old.next_id, new.next_id):
+        place = new.positions(fresh)
+        stats.word_counts[place] = tokens[:, new.depth[place]]
+    leaf = int(new.positions(new.next_id - 1))
+    return TopicTree(new, stats.word_counts, stats.stub_masses), leaf
+
+
+def spread(tokens, x):
+    """Tokens of the words of a document as those of all words."""
+    wide = np.zeros((len(x), tokens.shape[1]))
+    wide[np.flatnonzero(x)] = tokens
+    return wide
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_births_equal_their_transcription(case, seed):
+    rng = np.random.default_rng([seed, case])
+    topics, x = random_topics(rng), document(rng, fractions=case % 2 == 1)
+    found = births_of(x, topics)
+    inner = np.flatnonzero(TREE.depth < 2)
+    assert_array_equal(found.stubs, inner)
+    for stub, score, tokens in zip(*vars_of(found), strict=True):
+        expected, phi = transcribed(x, topics, PRIORS, stub)
+        assert_allclose(score, expected, rtol=1e-11)
+        assert_allclose(tokens, phi.T, rtol=1e-9, atol=1e-12)
+        one_less, _ = transcribed(x, topics, PRIORS, stub, N_ITERATIONS - 1)
+        assert score >= one_less - 1e-10 * abs(score)
+
+
+def vars_of(found):
+    return found.stubs, found.scores, found.tokens
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_score_is_that_of_the_branch_built_by_hand(case, seed):
+    """Terms of the document by that branch, less what its topics diverge.
+
+    At first the branch is one of those that share the mass of the stub, the most
+    probable: log(1 - exp E log(1 - v)) less at each level that is new.
+    """
+    rng = np.random.default_rng([seed, case])
+    topics, x = random_topics(rng), document(rng)
+    before, words = path_globals(topics, PRIORS), np.flatnonzero(x)
+    for stub, score, tokens in zip(*vars_of(births_of(x, topics)), strict=True):
+        grown, leaf = branched(topics, int(TREE.ids[stub]), spread(tokens, x))
+        after = path_globals(grown, PRIORS)
+        nodes = after.stub_nodes[leaf]
+        assert (nodes >= 0).all()
+        bound = document_bound(
+            x[words],
+            after.log_topics(words)[:, nodes].T,
+            tokens.T / x[words],
+            PRIORS.level_prior + tokens.sum(axis=0),
+            PRIORS.level_prior,
+        )
+        missing = 2 - TREE.depth[stub]
+        cost = sum(
+            reference.divergence(grown.word_counts[node] + eta, eta)
+            for node, eta in zip(
+                nodes[-missing:], PRIORS.topic_prior[-missing:], strict=True
+            )
+        )
+        assert_allclose(score, before.log_prior[stub] + bound - cost, rtol=1e-11)
+        # Telling the branch from the others of its stub.
+        least = missing * np.log(-np.expm1(-1.0 / PRIORS.concentration))
+        own = before.log_prior[stub] + least
+        if topics.stub_masses[stub] == 0.0:
+            assert_allclose(after.log_prior[leaf], own, rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
+    """Whatever the others are: their topics and sticks only improve by one document.
+
+    Sticks of the branch hold one document: 1 / (1 + gamma) at each new level, where
+    those of the stub have the sum of the series.
+    """
+    rng = np.random.default_rng([seed, case])
+    topics, x = random_topics(rng), document(rng)
+    others = PathStats(topics.word_counts, topics.stub_masses, np.zeros(3), 0.0)
+    gamma, alpha = PRIORS.concentration, PRIORS.level_prior
+    found = births_of(x, topics)
+    for stub, score, tokens in zip(*vars_of(found), strict=True):
+        grown, leaf = branched(topics, int(TREE.ids[stub]), spread(tokens, x))
+        nodes = path_globals(grown, PRIORS).stub_nodes[leaf]
+        phi = tokens / x[x > 0][:, None]
+        entropy = -(tokens * np.where(phi > 0.0, np.log(phi), 0.0)).sum()
+        entropy += log_beta(alpha + tokens.sum(axis=0)) - log_beta(alpha)
+        stats = PathStats(grown.word_counts, grown.stub_masses, np.zeros(3), entropy)
+        for level in range(TREE.depth[stub] + 1):  # new topics have their words
+            stats.word_counts[nodes[level]] += spread(tokens, x)[:, level]
+        stats.stub_masses[leaf] += 1.0
+        gain = best_bound(grown.tree, PRIORS, stats)
+        gain -= best_bound(TREE, PRIORS, others)
+        missing = 2 - TREE.depth[stub]
+        told = missing * (log_geometric_sum(gamma) + np.log1p(gamma))
+        assert gain >= score - told - 1e-9
+
+
+def test_more_iterations_never_lower_a_score(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    topics, x = random_topics(rng), document(rng)
+    trace = []
+    for n in range(1, 25):
+        monkeypatch.setattr(ncrp_births, "N_ITERATIONS", n)
+        trace.append(births_of(x, topics).scores)
+    rises = np.diff(trace, axis=0)
+    assert rises.min() >= -1e-10
+    assert rises[0].min() > 0.0
+
+
+def test_tokens_of_a_branch_are_those_of_the_document(seed):
+    rng = np.random.default_rng(seed)
+    x = document(rng, fractions=True)
+    found = births_of(x, random_topics(rng))
+    held = found.tokens.sum(axis=2)
+    assert_allclose(held, np.tile(x[x > 0], (len(held), 1)), rtol=1e-12)
+
+
+def test_branch_wins_where_no_topic_explains_a_document():
+    """And only there."""
+    tree = Tree([0, 1, 2], [0, 1, 2])
+    counts = np.zeros((3, N_WORDS))
+    counts[:, :4] = 200.0
+    topics = TopicTree(tree, counts, np.array([0.0, 0.0, 50.0]))
+    near, far = np.zeros((2, N_WORDS))
+    near[:4], far[6:9] = 5.0, 7.0
+    for x, is_better in ((near, False), (far, True)):
+        given, words = path_globals(topics, PRIORS), np.flatnonzero(x)
+        logs, alpha = given.log_topics(words).T, PRIORS.level_prior
+        start = cold_start(x[words], alpha)
+        phi, a = iterate(x[words], logs, alpha, start, 500, 1e-10)
+        stays = given.log_prior[2] + document_bound(x[words], logs, phi, a, alpha)
+        assert (births_of(x, topics).scores.max() > stays) == is_better
+
+
+def test_no_inner_stub_no_branch():
+    priors = LevelPriors(1.0, np.ones(1), np.ones(1))
+    topics = TopicTree(Tree(), np.ones((1, N_WORDS)), np.ones(1))
+    found = births_of(np.ones(N_WORDS), topics, priors)
+    assert len(found.stubs) == len(found.scores) == len(found.tokens) == 0
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e-10, 1e10])
+@pytest.mark.parametrize("count", [1e-300, 1.0, 1e9])
+def test_extreme_priors_and_counts_give_finite_scores(size, count):
+    priors = LevelPriors(size, np.full(3, size), np.full(3, size))
+    topics = random_topics(np.random.default_rng(0))
+    x = np.zeros(N_WORDS)
+    x[[2, 5]] = count
+    found = births_of(x, topics, priors)
+    assert np.isfinite(found.scores).all()
+    assert_allclose(found.tokens.sum(axis=2), count, rtol=1e-9)
