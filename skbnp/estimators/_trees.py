@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import TransformerMixin
 
 from skbnp.estimators._base import TopicModelMixin
 from skbnp.inference.documents import LocalStop
@@ -16,7 +17,7 @@ from skbnp.utils.validation import check_documents, check_is_fitted
 __all__ = ["TopicTreeMixin", "check_tree"]
 
 
-class TopicTreeMixin(TopicModelMixin, ABC):
+class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
     """Nodes, paths and levels of documents."""
 
     @abstractmethod

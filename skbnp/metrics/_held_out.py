@@ -373,8 +373,7 @@ def score_completion(
     X_observed, X_held = split_tokens(X, observed=observed, random_state=random_state)
     n_jobs = getattr(estimator, "n_jobs", None)
     if hasattr(estimator, "_log_predictive"):
-        logs, n_tokens = estimator._log_predictive(X_observed, X_held), X_held.sum()
-        return float(logs.sum() / n_tokens) if n_tokens > 0 else 0.0
+        return _mean_log_of_tree(estimator, X_observed, X_held)
     if hasattr(estimator, "samples_"):
         predicted = _predict_by(estimator.samples_, X_observed, X_held, n_jobs)
         return _mean_log(predicted, X_held)
@@ -448,10 +447,17 @@ def fold_in_score(estimator: Any, X: Any, y: Any = None) -> float:
         )
     check_is_fitted(estimator)
     counts, _ = check_documents(estimator, X, reset=False, method="fold_in_score")
-    n_tokens = counts.sum()
+    return _mean_log_of_tree(estimator, counts, counts)
+
+
+def _mean_log_of_tree(estimator: Any, X_seen: sp.csr_array, X: sp.csr_array) -> float:
+    """Mean log over tokens, which share the path of their document; 0.0 for none."""
+    n_tokens = X.sum()
     if n_tokens == 0:
         return 0.0
-    return float(estimator._log_predictive(counts, counts).sum() / n_tokens)
+    logs = estimator._log_predictive(X_seen, X)
+    # Documents without tokens add roundings alone.
+    return float(logs[np.diff(X.indptr) > 0].sum() / n_tokens)
 
 
 def perplexity(
