@@ -12,7 +12,14 @@ import pytest
 import skbnp
 
 PUBLIC = {
-    "skbnp": ["HDP", "GibbsHDP", "GibbsNestedCRP", "StickBreakingHDP", "__version__"],
+    "skbnp": [
+        "HDP",
+        "GibbsHDP",
+        "GibbsNestedCRP",
+        "NestedCRP",
+        "StickBreakingHDP",
+        "__version__",
+    ],
     "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
     "skbnp.datasets": [
         "load_docstrings",

@@ -4,7 +4,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skbnp import HDP, GibbsHDP, StickBreakingHDP
+from skbnp import HDP, GibbsHDP, GibbsNestedCRP, StickBreakingHDP
 
 __all__ = [
     "EVALUATIONS",
@@ -14,6 +14,7 @@ __all__ = [
     "every_estimator",
     "every_method",
     "fresh",
+    "is_tree",
     "is_variational",
     "size_name",
     "still",
@@ -31,6 +32,12 @@ _SMALL = {
 # So that a longer fit begins as a shorter one.
 _SAMPLER = {"max_iter": 3, "burn_in": 0, "split_merge_sweeps": 2, "random_state": 0}
 
+# A prior for whatever number of levels.
+_TREE_SAMPLER = {
+    "level_prior": 5.0,
+    **{name: value for name, value in _SAMPLER.items() if "split" not in name},
+}
+
 #: A new estimator joins the checks here.
 INSTANCES = {
     "HDP-online": HDP(4, learning_method="online", **_SMALL),
@@ -42,15 +49,34 @@ INSTANCES = {
     "GibbsHDP-chains": GibbsHDP(
         None, thin=2, n_chains=3, learn_priors=True, **_SAMPLER
     ),
+    "GibbsNestedCRP": GibbsNestedCRP(thin=1, **_TREE_SAMPLER),
+    "GibbsNestedCRP-chains": GibbsNestedCRP(
+        2, thin=2, n_chains=3, learn_priors=True, **_TREE_SAMPLER
+    ),
 }
 
 #: What reads a fitted estimator and data; an estimator has some of them.
-EVALUATIONS = ("transform", "score", "perplexity", "elbo", "elbo_terms")
+EVALUATIONS = (
+    "transform",
+    "score",
+    "perplexity",
+    "elbo",
+    "elbo_terms",
+    "apply",
+    "decision_path",
+    "doc_paths",
+    "doc_levels",
+)
 
 
 def takes_counts_only(estimator):
     """Whether signed rows are illegal."""
     return get_tags(estimator).input_tags.positive_only
+
+
+def is_tree(estimator):
+    """Whether its topics are nodes of a tree."""
+    return hasattr(estimator, "decision_path")
 
 
 def is_variational(estimator):
@@ -65,18 +91,22 @@ def evaluate(estimator, X):
 
 
 def size_name(estimator):
-    """Name of the parameter that says how many topics a fit starts from."""
+    """Name of the parameter that says how many topics, or levels, a fit starts from."""
     names = estimator.get_params()
-    return "n_components" if "n_components" in names else "max_components"
+    return next(
+        name
+        for name in ("n_components", "max_components", "max_depth")
+        if name in names
+    )
 
 
 def fresh(estimator, **changes):
     """Clone with other parameters, as far as the estimator has them.
 
-    `n_components` is the number of topics, whatever its name.
+    `n_components` is the number of topics, whatever its name; trees have none.
     """
     known = estimator.get_params()
-    if "n_components" in changes:
+    if "n_components" in changes and not is_tree(estimator):
         changes[size_name(estimator)] = changes.pop("n_components")
     return clone(estimator).set_params(
         **{name: value for name, value in changes.items() if name in known}

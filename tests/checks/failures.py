@@ -32,6 +32,8 @@ def failing_visit(number, error=Failure, visited=None):
 
     def run(self, piece):
         run_piece(self, piece)
+        if piece < self.n_pieces - 1:
+            return
         calls.append(self)
         if calls.count(self) == number:
             raise error

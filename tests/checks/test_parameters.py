@@ -45,6 +45,10 @@ BAD = {
     "doc_concentration": _POSITIVE,
     "corpus_concentration": _POSITIVE,
     "topic_word_prior": _POSITIVE,
+    "max_depth": [*_COUNT, 256],
+    "child_concentration": _POSITIVE,
+    "level_prior": [*_POSITIVE, [1.0, 1.0, 1.0, 1.0]],
+    "child_concentration_prior": _NO_PAIR,
     "learn_priors": ["yes", "topics", None, 2, 0.5],
     "split_merge": ["yes", 1.5, {}],
     "corpus_concentration_prior": _NO_PAIR,
@@ -66,7 +70,7 @@ BAD = {
 }
 
 #: Where None has a meaning.
-NONE_IS_FINE = {"GibbsHDP": ("n_components", "init")}
+NONE_IS_FINE = {"GibbsHDP": ("n_components", "init"), "GibbsNestedCRP": ("init",)}
 
 #: What `partial_fit` reads at every call.
 READ_LATER = (
@@ -80,6 +84,8 @@ READ_LATER = (
     "learn_priors",
     "corpus_concentration_prior",
     "doc_concentration_prior",
+    "child_concentration_prior",
+    "level_prior",
     "max_iter",
     "burn_in",
     "thin",
@@ -183,6 +189,15 @@ def test_constructor_accepts_and_keeps_whatever_it_is_given(estimator):
         ("split_merge_sweeps", 10**6),
         ("thin", 10**6),
         ("n_split_merge", np.int64(3)),
+        ("max_depth", 1),
+        ("max_depth", np.int64(5)),
+        ("child_concentration", 1e-100),
+        ("child_concentration", np.float32(1e10)),
+        ("child_concentration_prior", [2, 1]),
+        ("level_prior", 1e-100),
+        ("level_prior", 10**10),
+        ("topic_word_prior", 1e-100),
+        ("topic_word_prior", 1e10),
     ],
 )
 def test_parameter_on_the_border_of_its_range_is_accepted(

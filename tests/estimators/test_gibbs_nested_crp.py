@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 
 from checks.failures import Failure, failing_visit
 from checks.states import assert_same, learned
-from skbnp import HDP, GibbsNestedCRP
+from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
 from skbnp.inference import nested_chain
@@ -235,6 +235,13 @@ def test_weight_of_a_node_is_the_probability_to_pass_it(model, docs):
     assert ends[tree.leaves].sum() == pytest.approx(tree.weight[tree.leaves].sum())
 
 
+def test_document_without_tokens_gets_the_prior_proportions(model):
+    tree = model.tree_
+    expected = tree.weight * model.level_prior_[tree.depth]
+    row = model.transform(np.zeros((1, 80)))[0]
+    np.testing.assert_allclose(row, expected / expected.sum(), rtol=1e-9)
+
+
 def test_siblings_stand_by_their_documents(model):
     tree, docs_of = model.tree_, model._best().doc_counts
     np.testing.assert_array_equal(tree.ids, model.component_ids_)
@@ -357,8 +364,15 @@ def test_warm_start_continues_after_an_interrupt(error, docs):
 def test_interrupt_in_the_middle_of_a_sweep_is_undone(error, docs, monkeypatch):
     monkeypatch.setattr(nested_chain, "TOKENS_PER_PIECE", 500)
     crp = GibbsNestedCRP(max_iter=9, learn_priors=True, **CHAIN)
-    n_pieces = 15
-    with failing_visit(2 * n_pieces + 4, error), pytest.raises(error):
+    run = nested_chain.NestedChain.run
+
+    def fail(self, piece):
+        run(self, piece)
+        if (self.state.step, piece) == (2, 7):
+            raise error
+
+    monkeypatch.setattr(nested_chain.NestedChain, "run", fail)
+    with pytest.raises(error):
         crp.fit(docs)
     other = clone(crp).set_params(max_iter=2, burn_in=1).fit(docs)
     one, two = learned(crp), learned(other)
@@ -481,8 +495,16 @@ def test_failure_in_the_first_chunk_leaves_nothing(docs):
 # -- starts ----------------------------------------------------------------------------
 
 
-def test_start_from_a_fitted_tree(docs):
-    start = GibbsNestedCRP(max_iter=40, random_state=0, **PRIORS).fit(docs)
+STARTS = {
+    "sampler": GibbsNestedCRP(max_iter=40, random_state=0, **PRIORS),
+    "variational": NestedCRP(max_iter=20, random_state=0, **PRIORS),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", STARTS)
+def test_start_from_a_fitted_tree(name, docs):
+    start = clone(STARTS[name]).fit(docs)
     settings = {"max_iter": 2, "burn_in": 0, "random_state": 1, **PRIORS}
     crp = GibbsNestedCRP(init=start, **settings).fit(docs)
     plain = GibbsNestedCRP(**settings).fit(docs)

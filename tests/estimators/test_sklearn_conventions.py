@@ -22,12 +22,13 @@ from checks.estimators import (
     INSTANCES,
     evaluate,
     fresh,
+    is_tree,
     is_variational,
     size_name,
     still,
 )
 from checks.states import assert_same, learned
-from skbnp import HDP, GibbsHDP, StickBreakingHDP
+from skbnp import HDP, GibbsHDP, GibbsNestedCRP, StickBreakingHDP
 
 CHECKED = [
     HDP(),
@@ -37,6 +38,8 @@ CHECKED = [
     StickBreakingHDP(20, 5, learning_method="batch", max_iter=5),
     GibbsHDP(max_iter=10),
     GibbsHDP(None, max_iter=10, n_chains=2, n_jobs=2, learn_priors=True),
+    GibbsNestedCRP(max_iter=10),
+    GibbsNestedCRP(max_iter=10, n_chains=2, n_jobs=2, learn_priors=True),
 ]
 LABELS = [
     "online",
@@ -46,6 +49,8 @@ LABELS = [
     "sticks-batch",
     "gibbs",
     "gibbs-chains",
+    "gibbs-tree",
+    "gibbs-tree-chains",
 ]
 
 #: Checks of scikit-learn's own suite that `check_estimator` does not run.
@@ -183,10 +188,10 @@ def test_grid_search_over_raw_text_selects_by_held_out_score(estimator, n_jobs, 
 def test_grid_search_predicts_with_the_best_pipeline(estimator, text):
     search = grid_search(still(estimator), 2).fit(text)
     assert search.score(text) == search.best_estimator_.score(text)
-    assert search.transform(text).shape == (
-        41,
-        search.best_params_[f"topics__{size_name(estimator)}"],
-    )
+    size = search.best_params_[f"topics__{size_name(estimator)}"]
+    if is_tree(estimator):
+        size = search.best_estimator_["topics"].n_components_
+    assert search.transform(text).shape == (41, size)
 
 
 @each
