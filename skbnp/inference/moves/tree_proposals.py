@@ -399,10 +399,19 @@ def _growing(scene: Scene) -> list[Ids]:
 
 
 def _grow_by_rule(scene: Scene, node: int) -> Proposal | None:
-    """Open a branch as the prior has it; the bound stays as it is."""
+    """Open a branch as the prior has it.
+
+    It takes its part of the documents that leave the tree there, so that the bound does
+    not fall: at each level 1 - exp E log(1 - v) of those that are left.
+    """
     if node not in scene.tree:
         return None
     topics, fresh = _branched(scene, node)
-    nobody: Rows = [np.zeros(0, np.intp) for _ in scene.corpus.parts]
+    goes = -np.expm1(-1.0 / scene.posterior.model.priors.concentration)
+    shares = goes ** np.arange(len(fresh) + 1)
+    shares[:-1] -= shares[1:]
+    mass = scene.masses[scene.tree.positions(node)]
+    topics.stub_masses[topics.tree.positions([node, *fresh])] = mass * shares
+    rows = scene.corpus.touching(np.array([node]))
     children = (node, *fresh.tolist())
-    return Proposal("birth", (node,), children, topics, nobody, by_rule=True)
+    return Proposal("birth", (node,), children, topics, rows, by_rule=True)
