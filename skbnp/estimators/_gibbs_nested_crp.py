@@ -53,11 +53,16 @@ class GibbsNestedCRP(
     - each token draws a level by theta, and its word from the topic of the node there,
       beta ~ Dirichlet(eta).
 
-    Topics and proportions are integrated out. A sweep draws for each document its path
-    given the levels of its tokens, then each of these levels given the path, and all
-    else: sections 5.2 and 5.3 of [1]_, also Eqs. (4) and (5) of [2]_; draws of the
-    hyperparameters follow. This is the sampler that [3]_ compares its variational
-    algorithm with.
+    Topics and proportions are integrated out. A sweep draws for each document n its
+    path c_n given the levels of its tokens, then each of these levels z given the path,
+    and all else (section 5 of [1]_)::
+
+        p(c_n | rest) ~ p(c_n | other paths) p(words of n | c, z, other words)
+        p(z_nj = l | rest) ~ (alpha_l + m_nl) (eta_l + m_iw) / (V eta_l + m_i)
+
+    with counts m of the other tokens: of document n at level l, of word w at node i of
+    its path at that level, and of all words there. Draws of the hyperparameters follow.
+    This is the sampler that [3]_ compares its variational algorithm with.
 
     Parameters
     ----------
@@ -168,6 +173,7 @@ class GibbsNestedCRP(
 
     See Also
     --------
+    NestedCRP : Variational learning of the same model, faster and for streams.
     GibbsHDP : Topics without a tree, by the same means.
     skbnp.inspection.TopicTreeDisplay : Draws the tree.
 
