@@ -16,7 +16,7 @@ from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.tree_choice import choose_start, start_posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
 from skbnp.inference.tree_learning import TreeLearner
-from skbnp.inference.tree_online import OnlineTree, advance_tree
+from skbnp.inference.tree_online import OnlineTree, advance_tree, restructure
 from skbnp.inference.tree_starts import topics_of_paths
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.ncrp_collapsed import LevelPriors
@@ -434,6 +434,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
                 self._moves(),
                 n_new=rows.shape[0],
             )
+        total = self.total_samples or posterior.n_seen
+        scale = total / max(counts.shape[0], 1)
+        restructure(posterior, counts, visitor, self._moves(), scale)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         topics, priors = posterior.state, posterior.model.priors

@@ -69,9 +69,12 @@ class TreeCorpus:
     size : int or None
         Rows of a part at the most; parts are of equal size. By default they have about
         `PART` stored counts.
+    scale : float
+        Documents behind each.
     """
 
-    def __init__(self, X: sp.csr_array, size: int | None = None):
+    def __init__(self, X: sp.csr_array, size: int | None = None, scale: float = 1.0):
+        self.scale = scale
         n_docs = X.shape[0]
         n_parts = -(-X.nnz // PART) if size is None else -(-n_docs // size)
         n_parts = min(max(n_parts, 1), n_docs)
@@ -92,21 +95,24 @@ class TreeCorpus:
         total = PathStats.zero(len(tree), self.n_words, n_levels)
         for place, (X, memo) in enumerate(zip(self.parts, self.memos, strict=True)):
             if rows is None:
-                total = total.plus(sums_of(memo, X, tree, n_levels))
+                total = total.plus(self.sums_of(memo, X, tree, n_levels))
             elif len(docs := rows[place]):
-                total = total.plus(sums_of(memo.take(docs), X[docs], tree, n_levels))
+                some = memo.take(docs)
+                total = total.plus(self.sums_of(some, X[docs], tree, n_levels))
         return total
+
+    def sums_of(
+        self, memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int
+    ) -> PathStats:
+        """Sum what documents say, each so many times."""
+        zero = PathStats.zero(len(tree), X.shape[1], n_levels)
+        return zero.plus(sums_of(memo, X, tree, n_levels), self.scale)
 
     def document(self, doc: int) -> tuple[sp.csr_array, float]:
         """Words of a document, and its bound when it was last visited."""
         place = int(np.searchsorted(self.limits, doc, side="right")) - 1
         row = doc - int(self.limits[place])
         return self.parts[place][[row]], float(self.memos[place].bounds[row])
-
-    def places(self, rows: Rows, doc: int) -> NDArray[np.intp]:
-        """Find a document among some that are put together."""
-        names = [a + docs for a, docs in zip(self.limits, rows, strict=False)]
-        return np.flatnonzero(np.concatenate(names) == doc)
 
     def shares(self, tree: Tree) -> sp.csc_array:
         """Shares of documents in stubs, (n_docs, n_stubs)."""

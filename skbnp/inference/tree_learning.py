@@ -6,6 +6,8 @@ are visited under the edited tree, all others keep what they said, and the edit 
 if the bound of the corpus rises.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 
 from skbnp.inference.edits import Lineage
@@ -15,7 +17,7 @@ from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.moves.tree_proposals import Proposal, Scene, kinds_of
 from skbnp.inference.paths import DocPaths
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
+from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
 from skbnp.models.ncrp_topics import PathStats, settle
 from skbnp.utils.random import Purpose, stream
 
@@ -43,6 +45,8 @@ class TreeLearner:
     memoized : bool
         Update the globals after each part of the corpus instead of after all.
     moves : TreeMoves or None
+    kinds : collection of str or None
+        Kinds of moves that are tried; None for all.
     """
 
     def __init__(
@@ -53,9 +57,10 @@ class TreeLearner:
         *,
         memoized: bool,
         moves: TreeMoves | None,
+        kinds: Collection[str] | None = None,
     ):
         self.posterior, self.corpus, self.visitor = posterior, corpus, visitor
-        self.memoized, self.moves = memoized, moves
+        self.memoized, self.moves, self.kinds = memoized, moves, kinds
         self.n_passes = 0
         self.rests: dict[tuple, tuple[int, int]] = {}  # pass to wait for, and how long
 
@@ -107,8 +112,8 @@ class TreeLearner:
         posterior, corpus = self.posterior, self.corpus
         found, tree = self._found(place), posterior.state.tree
         X, n_levels = corpus.parts[place], self._n_levels
-        old = sums_of(corpus.memos[place], X, tree, n_levels)
-        new = sums_of(found, X, tree, n_levels)
+        old = corpus.sums_of(corpus.memos[place], X, tree, n_levels)
+        new = corpus.sums_of(found, X, tree, n_levels)
         stats = posterior.totals.plus(old, -1.0).plus(new)
         with commit():
             corpus.memos = [*corpus.memos]
@@ -135,6 +140,8 @@ class TreeLearner:
         scene = Scene(posterior, self.corpus, rng)
         n_accepted = 0
         for kind in kinds_of(moves):
+            if self.kinds is not None and kind.name not in self.kinds:
+                continue
             n_tries = 0
             for ids in kind.candidates(scene):
                 key = (kind.name, *ids)
@@ -166,7 +173,8 @@ class TreeLearner:
         for _ in range(n_rounds):
             memo = self.visitor.visit(topics, model.priors, X, memo)
             tree = topics.tree
-            stats = sums_of(memo, X, tree, self._n_levels).plus(rest.follow(old, tree))
+            stats = corpus.sums_of(memo, X, tree, self._n_levels)
+            stats = stats.plus(rest.follow(old, tree))
             topics, stats = settle(tree, stats)
             value, before = model.bound(topics.tree, stats), best
             best = value

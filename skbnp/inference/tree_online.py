@@ -7,24 +7,25 @@ import scipy.sparse as sp
 
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves.tree_moves import TreeMoves
-from skbnp.inference.moves.tree_proposals import Proposal, Scene, kinds_of
-from skbnp.inference.paths import DocPaths
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import OnlineSchedule, Round
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
-from skbnp.models.ncrp_topics import divergences, settle
-from skbnp.utils.random import Purpose, stream
+from skbnp.inference.tree_learning import TreeLearner
+from skbnp.models.ncrp_topics import PathStats, settle
+from skbnp.trees import Tree
 
-__all__ = ["OnlineTree", "advance_tree"]
+__all__ = ["OnlineTree", "advance_tree", "restructure"]
 
-#: Moves of a kind that a minibatch tries.
-MOST_TRIES = 2
+#: Moves that more documents would favour, too, and those that they might oppose.
+GROWTH, GROUPING = ("split", "split_leaf", "grow"), ("merge", "reattach")
+#: The tree changes by so many documents at least, in so many passes at the most.
+LEAST_DOCS, MOST_PASSES = 20, 3
+#: Documents of a pass of `fit` by which the tree changes, at the most.
+MOST_DOCS = 2000
 #: A leaf of fewer documents ends.
 LEAST_MASS = 0.1
-#: Nats by which a move that adds nodes must raise the bound.
-LEAST_GAIN = 1.0
 
 
 class OnlineTree:
@@ -85,89 +86,82 @@ def advance_tree(
             posterior.model = model.learned(posterior.state.tree, posterior.totals)
         posterior.record(monitor)
     if moves is not None:
-        _move(posterior, X, found, visitor, moves, round.scale)
+        _end_idle(posterior)
 
 
-def _move(
-    posterior: Posterior,
-    X: sp.csr_array,
-    found: DocPaths,
-    visitor: PathVisitor,
-    moves: TreeMoves,
-    scale: float,
+def _end_idle(posterior: Posterior) -> None:
+    """End leaves that hardly any document visits any more."""
+    tree, masses = posterior.state.tree, posterior.totals.stub_masses
+    leaves = tree.leaves[(tree.leaves > 0) & (masses[tree.leaves] < LEAST_MASS)]
+    new = tree
+    for leaf in tree.ids[leaves].tolist():
+        new = new.remove(leaf, upwards=True)
+    if new is not tree:
+        gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
+        stats = posterior.totals.follow(tree, new)
+        _adopt(posterior, new, stats, [Lineage(posterior.n_steps, "prune", gone, ())])
+
+
+def _adopt(
+    posterior: Posterior, tree: Tree, stats: PathStats, log: list[Lineage]
 ) -> None:
-    """Try moves of each kind on a minibatch; end nodes that nobody visits any more."""
-    rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
-    corpus = TreeCorpus(X, X.shape[0])
-    for kind in kinds_of(moves):
-        corpus.memos = [found]
-        scene, n_tries = Scene(posterior, corpus, rng, scale), 0
-        for ids in kind.candidates(scene):
-            if n_tries == MOST_TRIES:
-                break
-            if kind.name == "prune" and scene.mass_of(*ids) >= LEAST_MASS:
-                break
-            proposal = kind.make(scene, *ids)
-            if proposal is None or not scene.has_room(proposal):
-                continue
-            n_tries += 1
-            by_rule = proposal.by_rule or kind.name == "prune"
-            if by_rule or _is_better(proposal, scene, visitor, moves.confidence):
-                _accept(proposal, posterior)
-                found = _visited(posterior, X, found, visitor, proposal)
-                corpus.memos = [found]
-
-
-def _is_better(
-    proposal: Proposal, scene: Scene, visitor: PathVisitor, confidence: float
-) -> bool:
-    """Judge a move by the documents of the minibatch that it touches.
-
-    They stand for so many of the corpus each, but those that it was made from for
-    themselves alone.
-    """
-    posterior = scene.posterior
-    priors = posterior.model.priors
-    X, memo = scene.corpus.take(proposal.rows)
-    here = visitor.visit(posterior.state, priors, X, memo).bounds
-    there = visitor.visit(proposal.topics, priors, X, memo).bounds
-    counts = np.full(len(here), scene.scale)
-    counts[np.asarray(proposal.seeds, dtype=np.intp)] = 1.0
-    gains = counts * (there - here)
-    price = sum(divergences(proposal.topics, priors).values())
-    price -= sum(divergences(posterior.state, priors).values())
-    error = np.sqrt(len(gains)) * gains.std() if len(gains) else 0.0
-    least = LEAST_GAIN if len(proposal.topics.tree) > len(scene.tree) else 0.0
-    return bool(gains.sum() + price > confidence * error + least)
-
-
-def _accept(proposal: Proposal, posterior: Posterior) -> None:
-    topics, totals = proposal.topics, posterior.totals
-    stats = replace(
-        totals, word_counts=topics.word_counts, stub_masses=topics.stub_masses
-    )
-    topics, stats = settle(topics.tree, stats)
-    entry = Lineage(
-        posterior.n_steps, proposal.kind, proposal.parents, proposal.children
-    )
+    topics, stats = settle(tree, stats)
     with commit():
         posterior.state, posterior.totals = topics, stats
         posterior.ids = topics.tree.ids
-        posterior.lineage = [*posterior.lineage, entry]
+        posterior.lineage = [*posterior.lineage, *log]
 
 
-def _visited(
+def restructure(
     posterior: Posterior,
     X: sp.csr_array,
-    found: DocPaths,
     visitor: PathVisitor,
-    proposal: Proposal,
-) -> DocPaths:
-    """Let documents of a minibatch follow a move."""
-    (docs,) = proposal.rows
-    if len(docs) == 0:
-        return found
-    new = visitor.visit(
-        posterior.state, posterior.model.priors, X[docs], found.take(docs)
+    moves: TreeMoves | None,
+    scale: float,
+) -> None:
+    """Change the tree by many documents, of `scale` like each.
+
+    They are learned from like a corpus: branches grow if these documents alone pay for
+    them, and are grouped by what all that they stand for would say.
+    """
+    if moves is None or X.shape[0] < LEAST_DOCS:
+        return
+    _learn(posterior, X, visitor, moves, GROWTH, 1.0, scale)
+    _learn(posterior, X, visitor, moves, GROUPING, scale, 1.0)
+
+
+def _learn(
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    moves: TreeMoves,
+    kinds: tuple[str, ...],
+    scale: float,
+    gain: float,
+) -> None:
+    """Let moves of some kinds change the tree.
+
+    What the present topics know of other documents stays, but for the nodes of accepted
+    moves: these hold `gain` times what the documents say.
+    """
+    chunk = replace(posterior, lineage=[])
+    corpus = TreeCorpus(X, scale=scale)
+    learner = TreeLearner(
+        chunk, corpus, visitor, memoized=False, moves=moves, kinds=kinds
     )
-    return found.replaced(docs, new)
+    for _ in range(MOST_PASSES):
+        if learner.one_pass(Monitor(new_history())):
+            break
+    if not chunk.lineage:
+        return
+    old, new = posterior.state.tree, chunk.state.tree
+    changed = {name for entry in chunk.lineage for name in entry.parents}
+    changed |= {name for entry in chunk.lineage for name in entry.children}
+    changed.discard(int(new.ids[0]))
+    below = [tree.subtree_of(n) for tree in (old, new) for n in changed if n in tree]
+    fresh = np.isin(new.ids, np.concatenate(below))
+    stats = posterior.totals.follow(old, new)
+    stats.word_counts[fresh] = gain * chunk.totals.word_counts[fresh]
+    stats.stub_masses[fresh] = gain * chunk.totals.stub_masses[fresh]
+    log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
+    _adopt(posterior, new, stats, log)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, psi
+from scipy.special import gammaln, psi, xlogy
 
 from skbnp.models.ncrp_topics import PathGlobals
 
@@ -59,11 +59,11 @@ def births(
         totals = tokens.sum(axis=1, keepdims=True)
         own = psi(eta + tokens) - psi(n_words * eta + totals)
         logs = np.where(is_new, own, known) + psi(alpha + totals)
-        share = np.exp(logs - logsumexp(logs, axis=2, keepdims=True))
+        share = np.exp(logs - logs.max(axis=2, keepdims=True))
+        share /= share.sum(axis=2, keepdims=True)
     tokens = x * share
     totals = tokens.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        entropy = -np.where(share > 0.0, tokens * np.log(share), 0.0).sum(axis=(1, 2))
+    entropy = -xlogy(tokens, share).sum(axis=(1, 2))
     evidence = (gammaln(eta + tokens) - gammaln(eta)).sum(axis=1)
     evidence += gammaln(n_words * eta) - gammaln(n_words * eta + totals)
     words = np.where(is_new[:, 0], evidence, (tokens * known).sum(axis=1)).sum(axis=1)

@@ -33,7 +33,6 @@ __all__ = [
     "PathStats",
     "TopicTree",
     "best_bound",
-    "divergences",
     "elbo_terms",
     "expected_log_sticks",
     "log_geometric_sum",

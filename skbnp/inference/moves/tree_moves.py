@@ -1,8 +1,7 @@
 """What an expert may set of the moves of a topic tree."""
 
 from dataclasses import dataclass
-from math import inf
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Literal
 
 __all__ = ["TreeMoves"]
@@ -28,9 +27,6 @@ class TreeMoves:
         Moves of a kind that are tried after a pass.
     max_rounds : int
         Visits of the documents that a move touches before it is judged.
-    confidence : float
-        Standard errors by which a move must raise the bound where a minibatch judges it
-        (online).
     """
 
     grow: Literal["document", "neutral"] = "document"
@@ -39,7 +35,6 @@ class TreeMoves:
     split: bool = True
     max_tries: int = 10
     max_rounds: int = 4
-    confidence: float = 1.5
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
@@ -55,7 +50,3 @@ class TreeMoves:
             value = getattr(self, name)
             if not (isinstance(value, Integral) and int(value) >= 1):
                 raise ValueError(f"{name} must be an integer >= 1, got {value!r}.")
-        if not (isinstance(self.confidence, Real) and 0 <= self.confidence < inf):
-            raise ValueError(
-                f"confidence must be a number >= 0, got {self.confidence!r}."
-            )

@@ -31,8 +31,10 @@ ALIKE = 0.95
 #: Documents per node that the paper's growth opens, and most nodes relative to those
 #: there are.
 DOCS_PER_GROWTH, MOST_GROWTH = 100, 0.25
-#: Documents that are asked whether they want a branch of their own.
-N_ASKED = 20
+#: Share of a new topic that is spread like the words above.
+BROAD = 0.2
+#: Documents that are asked whether they want a branch of their own, and heard.
+N_ASKED, N_HEARD = 20, 3
 #: Share of the documents below a node that may join a new branch.
 NEIGHBOURS = 0.15
 
@@ -46,7 +48,6 @@ class Proposal:
     children: Ids  # nodes that live on, or begin
     topics: TopicTree  # where documents begin
     rows: Rows  # documents that it touches
-    seeds: Any = ()  # of those, the documents it was made from
     by_rule: bool = False  # whatever the bound says
 
 
@@ -57,7 +58,6 @@ class Scene:
     posterior: Any
     corpus: TreeCorpus
     rng: np.random.Generator
-    scale: float = 1.0  # documents behind each of the corpus
 
     @property
     def tree(self) -> Tree:
@@ -65,18 +65,9 @@ class Scene:
         return self.posterior.state.tree
 
     @property
-    def stride(self) -> int:
-        """Documents of which one makes a proposal, the others judge it."""
-        return 1 if self.scale == 1.0 else 2
-
-    @property
     def masses(self) -> Array:
         """Documents of each stub."""
         return self.posterior.totals.stub_masses
-
-    def mass_of(self, node: int) -> float:
-        """Documents that end at a node."""
-        return float(self.masses[self.tree.positions(node)])
 
     def has_room(self, proposal: "Proposal") -> bool:
         """Whether a tree may become so large."""
@@ -288,9 +279,15 @@ def _parted(scene: Scene, new: Tree, node: int, stays: Array, goes: Array) -> Pr
     topics, above = scene.edited(new), scene.words_below(parent)
     for name, words in ((node, stays), (fresh, goes)):
         (at,) = new.positions([name])
-        topics.word_counts[at] = scene.scale * excess(words.sum(axis=0), above)
+        topics.word_counts[at] = scene.corpus.scale * _tilted(words.sum(axis=0), above)
     rows = scene.below(node)
     return Proposal("split", (node,), (node, fresh), topics, rows)
+
+
+def _tilted(words: Array, above: Array) -> Array:
+    """Words that a topic starts with: excess, but none of those above at zero."""
+    own = excess(words, above)
+    return (1.0 - BROAD) * own + BROAD * own.sum() * above / above.sum()
 
 
 def _divisible_leaves(scene: Scene) -> list[Ids]:
@@ -308,19 +305,18 @@ def _split_leaf(scene: Scene, node: int) -> Proposal | None:
     X, _ = scene.corpus.take(scene.below(node))
     if X.shape[0] < 3:
         return None
-    seeds = np.arange(X.shape[0])[:: scene.stride]
-    side = kmeans(X[seeds], 2, scene.rng)
+    side = kmeans(X, 2, scene.rng)
     if not side.any():
         return None
     parent = tree.parent_of(node)
     assert parent is not None
-    parts = [X[seeds[side == k]].sum(axis=0)[None] for k in (0, 1)]
+    parts = [X[side == k].sum(axis=0)[None] for k in (0, 1)]
     proposal = _parted(scene, tree.add(parent), node, *parts)
     topics = proposal.topics
     at = topics.tree.positions([node, tree.next_id])
     topics.stub_masses[at] = scene.masses[tree.positions(node)] * np.bincount(side)
     topics.stub_masses[at] /= len(side)
-    return replace(proposal, seeds=seeds)
+    return proposal
 
 
 def _wanting(scene: Scene) -> list[Ids]:
@@ -338,27 +334,24 @@ def _wanting(scene: Scene) -> list[Ids]:
         best = int(np.argmax(opened.scores))
         gain = float(opened.scores[best]) - bound
         found.append((-gain, int(tree.ids[opened.stubs[best]]), doc))
-    return [(node, doc) for _, node, doc in sorted(found)]
+    return [(node, doc) for _, node, doc in sorted(found)[:N_HEARD]]
 
 
 def _grow(scene: Scene, node: int, doc: int) -> Proposal | None:
     """Open a branch for a document and those that are like it."""
-    posterior, tree = scene.posterior, scene.tree
-    if node not in tree:
+    if node not in scene.tree:
         return None
-    priors = posterior.model.priors
-    given = path_globals(posterior.state, priors)
-    x, _ = scene.corpus.document(doc)
-    opened = births(given, given.log_topics(x.indices), x.data, x.shape[1])
-    tokens = opened.tokens[opened.stubs == tree.positions(node)][0]
+    corpus = scene.corpus
+    x, _ = corpus.document(doc)
+    rows = _near(scene, node, x)
+    X, _ = corpus.take(rows)
+    words, above = X.sum(axis=0), scene.words_below(node)
     topics, fresh = _branched(scene, node)
     at = topics.tree.positions(fresh)
-    topics.word_counts[at[:, None], x.indices] = tokens.T[-len(at) :]
-    topics.stub_masses[at[-1]] = 1.0
-    rows = _near(scene, node, x)
-    seeds = scene.corpus.places(rows, doc)
+    topics.word_counts[at] = corpus.scale * _tilted(words, above) / len(at)
+    topics.stub_masses[at[-1]] = corpus.scale * X.shape[0]
     children = (node, *fresh.tolist())
-    return Proposal("birth", (node,), children, topics, rows, seeds)
+    return Proposal("birth", (node,), children, topics, rows)
 
 
 def _branched(scene: Scene, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
