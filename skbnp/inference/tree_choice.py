@@ -1,6 +1,5 @@
 """Which start of a topic tree is best: each learns for a while, the bound decides."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -24,9 +23,9 @@ N_PASSES = 10
 #: Documents that a start is made from, at the most.
 MOST_DOCS = 5000
 #: Groups of clusters that are compared.
-GROUPS = range(2, 9)
+GROUPS = [2, 3, 4, 5, 6, 7, 8]
 #: Sweeps of the sampler: at least, at most, and tokens to visit in between.
-LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 1000, 5e7
+LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 1000, 2e7
 
 
 def start_posterior(
@@ -77,11 +76,9 @@ def choose_start(
         X = X[np.sort(rng.choice(n_docs, MOST_DOCS, replace=False))]
     found = [init] if isinstance(init, TopicTree) else []
     if init in ("auto", "agglomerative"):
-        n_leaves = n_leaves or _usual_leaves(X.shape[0])
-        trees = by_clusters(
-            X, model, visitor, min(n_leaves, X.shape[0]), list(GROUPS), rng
-        )
-        found.append(_best(trees, posterior, X, visitor, None))
+        n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
+        trees = by_clusters(X, model, visitor, n_leaves, GROUPS, rng)
+        found += _promising(list(trees), posterior, X, visitor, moves)
     if init in ("auto", "gibbs"):
         rate = TOKEN_VISITS / max(X.sum(), 1.0)
         n_sweeps = int(np.clip(rate, LEAST_SWEEPS, MOST_SWEEPS))
@@ -90,7 +87,10 @@ def choose_start(
         found.append(one_by_one(X, model, visitor, rng))
     topics = found[0]
     if len(found) > 1:
-        topics = _best(found, posterior, X, visitor, moves)
+        topics = max(
+            (_improved(one, posterior, X, visitor, moves) for one in found),
+            key=lambda result: result[1],
+        )[0]
     if not isinstance(init, TopicTree):
         scale = n_docs / X.shape[0]
         words, masses = scale * topics.word_counts, scale * topics.stub_masses
@@ -104,26 +104,33 @@ def _usual_leaves(n_docs: int) -> int:
     return int(max(2, min(4.0 * np.sqrt(n_docs / 2.0), n_docs / 10.0)))
 
 
-def _best(
-    starts: Iterable[TopicTree],
+def _promising(
+    trees: list[TopicTree],
     posterior: Posterior,
     X: sp.csr_array,
     visitor: PathVisitor,
     moves: TreeMoves | None,
-) -> TopicTree:
-    """Let each start learn; return the one with the highest bound."""
-    best, bound = None, -np.inf
-    for topics in starts:
-        rival = start_posterior(
-            posterior.model, topics, posterior.entropy, posterior.max_components
-        )
-        corpus = TreeCorpus(X)
-        learner = TreeLearner(rival, corpus, visitor, memoized=False, moves=moves)
-        monitor = Monitor(new_history())
-        for _ in range(N_PASSES):
-            learner.one_pass(monitor)
-        value = rival.model.bound(rival.state.tree, rival.totals)
-        if best is None or value > bound:
-            best, bound = rival.state, value
-    assert best is not None
-    return best
+) -> list[TopicTree]:
+    """The best tree as it stands, and the one that leaves moves the most to merge."""
+    results = [_improved(tree, posterior, X, visitor, None) for tree in trees]
+    best = int(np.argmax([bound for _, bound in results]))
+    chosen = {best} if moves is None else {best, len(trees) - 1}
+    return [results[place][0] for place in sorted(chosen)]
+
+
+def _improved(
+    topics: TopicTree,
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    moves: TreeMoves | None,
+) -> tuple[TopicTree, float]:
+    """Let a start learn for some passes; return its bound, too."""
+    rival = start_posterior(
+        posterior.model, topics, posterior.entropy, posterior.max_components
+    )
+    learner = TreeLearner(rival, TreeCorpus(X), visitor, memoized=False, moves=moves)
+    monitor = Monitor(new_history())
+    for _ in range(N_PASSES):
+        learner.one_pass(monitor)
+    return rival.state, rival.model.bound(rival.state.tree, rival.totals)

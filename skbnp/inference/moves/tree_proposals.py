@@ -115,6 +115,7 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
     if moves.split:
         kinds.append(Kind("split", _divisible, _split))
         kinds.append(Kind("split_leaf", _divisible_leaves, _split_leaf))
+        kinds.append(Kind("branch", _branching, _branch))
     if moves.grow == "document":
         kinds.append(Kind("grow", _wanting, _grow))
     else:
@@ -319,6 +320,31 @@ def _split_leaf(scene: Scene, node: int) -> Proposal | None:
     return proposal
 
 
+def _branching(scene: Scene) -> list[Ids]:
+    """Inner nodes whose documents may part, whatever their paths are."""
+    tree, n_levels = scene.tree, scene.posterior.model.priors.n_levels
+    inner = np.flatnonzero(tree.depth < n_levels - 1)
+    return [(node,) for node in scene.at_random(inner, tree.accumulate(scene.masses))]
+
+
+def _branch(scene: Scene, node: int) -> Proposal | None:
+    """Part the documents below a node; the smaller part gets a branch."""
+    if node not in scene.tree:
+        return None
+    rows = scene.below(node)
+    X, _ = scene.corpus.take(rows)
+    if X.shape[0] < 3:
+        return None
+    side = kmeans(X, 2, scene.rng)
+    if not side.any():
+        return None
+    goes = side == np.argmin(np.bincount(side))
+    words = X[goes].sum(axis=0)
+    topics, fresh = _opened(scene, node, words, float(goes.sum()))
+    children = (node, *fresh.tolist())
+    return Proposal("birth", (node,), children, topics, rows)
+
+
 def _wanting(scene: Scene) -> list[Ids]:
     """Documents that would gain most by a branch of their own, and where."""
     posterior, corpus, tree = scene.posterior, scene.corpus, scene.tree
@@ -345,13 +371,21 @@ def _grow(scene: Scene, node: int, doc: int) -> Proposal | None:
     x, _ = corpus.document(doc)
     rows = _near(scene, node, x)
     X, _ = corpus.take(rows)
-    words, above = X.sum(axis=0), scene.words_below(node)
-    topics, fresh = _branched(scene, node)
-    at = topics.tree.positions(fresh)
-    topics.word_counts[at] = corpus.scale * _tilted(words, above) / len(at)
-    topics.stub_masses[at[-1]] = corpus.scale * X.shape[0]
+    topics, fresh = _opened(scene, node, X.sum(axis=0), float(X.shape[0]))
     children = (node, *fresh.tolist())
     return Proposal("birth", (node,), children, topics, rows)
+
+
+def _opened(
+    scene: Scene, node: int, words: Array, n_docs: float
+) -> tuple[TopicTree, NDArray[np.intp]]:
+    """Open a branch that starts with the words of some documents."""
+    topics, fresh = _branched(scene, node)
+    at, scale = topics.tree.positions(fresh), scene.corpus.scale
+    words = scale * _tilted(words, scene.words_below(node))
+    topics.word_counts[at] = words / len(at)
+    topics.stub_masses[at[-1]] = scale * n_docs
+    return topics, fresh
 
 
 def _branched(scene: Scene, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
