@@ -1,0 +1,659 @@
+"""Learning a tree with memory: an exact bound that never falls, and moves."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from checks.states import assert_same
+from reference.ncrp_topics import log_beta
+from skbnp.inference import tree_learning
+from skbnp.inference.documents import LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.moves import tree_proposals
+from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.inference.moves.tree_proposals import Scene, kinds_of
+from skbnp.inference.tree_choice import start_posterior
+from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
+from skbnp.inference.tree_learning import TreeLearner
+from skbnp.models.ncrp_collapsed import LevelPriors
+from skbnp.models.ncrp_topics import (
+    NestedModel,
+    PathStats,
+    TopicTree,
+    best_bound,
+    elbo_terms,
+)
+from skbnp.trees import Tree
+
+PRIORS = LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1))
+#: Topics of few words cost little: some documents leave the tree.
+FLAT = LevelPriors(1.0, np.full(3, 4.0), np.ones(3))
+#: Words of a node.
+BLOCK = 5
+#: Two groups of two leaves.
+PLANTED = Tree([0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 2, 1, 2, 2])
+LEAVES = (2, 3, 5, 6)
+
+
+class Watched(TreeLearner):
+    """A learner that is looked at after each step."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.trace, self.moved, self.kept = [], [], None
+
+    def look(self):
+        """Sums and bounds are those of the documents."""
+        stats = afresh(self)
+        check_exact(self, stats)
+        self.trace.append(exact_bound(self, stats))
+        self.kept = copy.deepcopy(held_by(self))
+
+    def _visit(self, monitor):
+        super()._visit(monitor)
+        self.look()
+
+    def _visit_part(self, place, monitor):
+        super()._visit_part(place, monitor)
+        self.look()
+
+    def _try(self, proposal, n_rounds):
+        assert_same(self.kept, held_by(self))
+        before = self.trace[-1]
+        if not super()._try(proposal, n_rounds):
+            assert_same(self.kept, held_by(self))
+            return False
+        self.look()
+        if not proposal.by_rule:
+            rise = self.trace[-1] - before
+            assert rise > -1e-9 * abs(before), f"{proposal.kind} fell by {-rise}"
+        self.moved.append(proposal.kind)
+        return True
+
+
+def held_by(learner):
+    """All that a move may write."""
+    posterior = learner.posterior
+    held = posterior.state, posterior.totals, posterior.model, posterior.ids
+    tree = posterior.state.tree
+    names = [tree.ids, tree.depth, tree.next_id]
+    return [names, *held[1:], posterior.lineage, learner.corpus.memos]
+
+
+def afresh(learner):
+    """Sum what the documents say, one by one, without a thought of speed."""
+    topics, priors = learner.posterior.state, learner.posterior.model.priors
+    tree, n_levels, alpha = topics.tree, priors.n_levels, priors.level_prior
+    corpus = learner.corpus
+    stats = PathStats.zero(len(tree), corpus.n_words, n_levels)
+    entropy, paths = 0.0, {int(k): tree.positions(tree.path_to(k)) for k in tree.ids}
+    for X, memo in zip(corpus.parts, corpus.memos, strict=True):
+        for doc in range(X.shape[0]):
+            row = slice(*X.indptr[doc : doc + 2])
+            words, x = X.indices[row], X.data[row]
+            tokens = memo.tokens[slice(*memo.pairs[doc : doc + 2])]
+            for number, k in enumerate(range(*memo.limits[doc : doc + 2])):
+                q, path = memo.shares[k], paths[int(memo.stubs[k])]
+                own = tokens[number * len(x) : (number + 1) * len(x)]
+                stats.stub_masses[path[-1]] += q
+                for level in range(n_levels):
+                    if level < len(path):
+                        stats.word_counts[path[level], words] += q * own[:, level]
+                    else:
+                        stats.off_tree_tokens[level] += q * own[:, level].sum()
+                phi = own / x[:, None]
+                logs = np.where(phi > 0.0, np.log(np.where(phi > 0.0, phi, 1.0)), 0.0)
+                levels = log_beta(alpha + own.sum(axis=0)) - log_beta(alpha)
+                entropy += q * (levels - (own * logs).sum() - np.log(q))
+    return replace(stats, entropy=entropy)
+
+
+def exact_bound(learner, stats):
+    """Bound of all documents from scratch, in nats."""
+    posterior = learner.posterior
+    return sum(posterior.model.objective(posterior.state, stats).values())
+
+
+def check_exact(learner, stats):
+    """The totals are those of the documents; the best bound is the sum of the terms."""
+    posterior = learner.posterior
+    totals, tree = posterior.totals, posterior.state.tree
+    tree.check()
+    for name in PathStats.__slots__:
+        left, right = getattr(totals, name), getattr(stats, name)
+        assert_allclose(left, right, rtol=1e-9, atol=1e-9, err_msg=name)
+    assert_array_equal(posterior.state.word_counts, totals.word_counts)
+    assert_array_equal(posterior.state.stub_masses, totals.stub_masses)
+    assert_array_equal(posterior.ids, tree.ids)
+    priors = posterior.model.priors
+    terms = elbo_terms(posterior.state, priors, totals)
+    assert_allclose(best_bound(tree, priors, totals), sum(terms.values()), rtol=1e-11)
+
+
+def check_never_falls(trace):
+    falls = -np.diff(trace)
+    assert falls.max() <= 1e-9 * np.abs(trace).max(), f"fell by {falls.max():.2e}"
+
+
+# Corpora and trees --------------------------------------------------------------------
+
+
+def planted(rng, n_docs=40, tree=PLANTED, length=40, levels=(50, 50, 50)):
+    """Documents whose nodes have words of their own, and the leaves where they end."""
+    leaves = tree.ids[tree.leaves]
+    ends, counts = leaves[np.arange(n_docs) % len(leaves)], []
+    for end in ends:
+        sizes = rng.multinomial(length, rng.dirichlet(levels))
+        counts.append(np.zeros(BLOCK * tree.next_id))
+        for node, n in zip(tree.path_to(end), sizes, strict=True):
+            words = rng.integers(BLOCK * node, BLOCK * (node + 1), size=n)
+            np.add.at(counts[-1], words, 1.0)
+    return sp.csr_array(np.array(counts)), ends
+
+
+def topics_like(tree, blocks, n_words, mass=15.0):
+    """Topics that hold the words of some planted nodes each: {node: nodes}."""
+    words, masses = np.zeros((len(tree), n_words)), np.zeros(len(tree))
+    for node, own in blocks.items():
+        (place,) = tree.positions([node])
+        for each in own:
+            words[place, BLOCK * each : BLOCK * (each + 1)] = 100.0 / len(own)
+        masses[place] = mass if place in tree.leaves else 0.0
+    return TopicTree(tree, words, masses)
+
+
+def learner_of(
+    X,
+    topics,
+    *,
+    memoized=False,
+    factorised=False,
+    moves=None,
+    learn=False,
+    priors=PRIORS,
+    kind=Watched,
+    entropy=0,
+    limit=np.inf,
+):
+    model = NestedModel(priors, learn_concentration=learn, learn_topic_prior=learn)
+    visitor = PathVisitor(LocalStop(100, 1e-4), Executor(1), factorised)
+    return kind(
+        start_posterior(model, topics, entropy, limit),
+        TreeCorpus(X, 16 if memoized else None),
+        visitor,
+        memoized=memoized,
+        moves=moves,
+    )
+
+
+def random_start(rng, X, tree=PLANTED):
+    """Topics of random documents."""
+    words = X[rng.integers(X.shape[0], size=len(tree))].toarray() * 3.0
+    masses = rng.gamma(1.0, 9.0, size=len(tree))
+    return TopicTree(tree, words + rng.gamma(0.3, size=words.shape), masses)
+
+
+def passes(learner, n_passes):
+    monitor = Monitor(new_history())
+    return [learner.one_pass(monitor) for _ in range(n_passes)]
+
+
+def ends_of(learner):
+    """Ids of the stubs where documents most probably end."""
+    return np.concatenate([memo.best for memo in learner.corpus.memos])
+
+
+def same_partition(left, right):
+    pairs = set(zip(left.tolist(), right.tolist(), strict=True))
+    return len(pairs) == len(set(left.tolist())) == len(set(right.tolist()))
+
+
+# The bound ----------------------------------------------------------------------------
+
+FORMS = [(memoized, family) for memoized in (False, True) for family in (False, True)]
+
+
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize(("memoized", "factorised"), FORMS)
+def test_bound_is_that_of_all_documents_and_never_falls(
+    memoized, factorised, learn, seed
+):
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    one = learner_of(
+        X,
+        random_start(rng, X),
+        memoized=memoized,
+        factorised=factorised,
+        learn=learn,
+    )
+    passes(one, 8)
+    assert len(one.trace) >= 8 + 7 * 3 * memoized
+    check_never_falls(one.trace)
+    assert one.trace[-1] > one.trace[0] + 10.0
+    moved = one.posterior.model.priors.concentration != 1.0
+    assert moved == learn
+
+
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize(("memoized", "factorised"), FORMS)
+def test_bound_rises_with_each_move_and_stays_that_of_all_documents(
+    memoized, factorised, learn, seed
+):
+    """`Watched` compares at each move."""
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    one = learner_of(
+        X,
+        random_start(rng, X),
+        memoized=memoized,
+        factorised=factorised,
+        learn=learn,
+        moves=TreeMoves(max_tries=3),
+    )
+    passes(one, 4)
+    check_never_falls(one.trace)
+    assert len(one.moved) >= 2
+
+
+@pytest.mark.parametrize(("memoized", "factorised"), FORMS)
+def test_moves_of_the_paper_keep_the_bound_exact(memoized, factorised, seed):
+    """They are accepted whatever the bound says, but growth at the prior is free."""
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng, length=4)
+    moves = TreeMoves(grow="neutral", merge="cosine", reattach=False, split=False)
+    topics = TopicTree(Tree(), np.zeros((1, X.shape[1])), np.zeros(1))
+    one = learner_of(
+        X, topics, memoized=memoized, factorised=factorised, moves=moves, priors=FLAT
+    )
+    passes(one, 12)
+    assert "birth" in one.moved
+    check_never_falls(one.trace)
+
+
+def test_updates_after_parts_and_after_all_agree_on_easy_data(seed):
+    rng = np.random.default_rng(seed)
+    X, ends = planted(rng)
+    blocks = {node: [node] for node in range(7)}
+    start = topics_like(PLANTED, blocks, X.shape[1])
+    one, two = (learner_of(X, start, memoized=memoized) for memoized in (False, True))
+    for learner in (one, two):
+        passes(learner, 20)
+        assert same_partition(ends_of(learner), ends)
+    assert_allclose(one.trace[-1], two.trace[-1], rtol=1e-5)
+    assert_allclose(
+        one.posterior.totals.word_counts, two.posterior.totals.word_counts, atol=0.5
+    )
+
+
+def test_one_part_with_memory_is_one_update_after_all(seed):
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng, n_docs=16)
+    start = random_start(rng, X)
+    one, two = (learner_of(X, start, memoized=memoized) for memoized in (False, True))
+    passes(one, 6)
+    passes(two, 6)
+    assert_allclose(one.trace[-1], two.trace[-1], rtol=1e-10)
+    words = [each.posterior.totals.word_counts for each in (one, two)]
+    assert_allclose(*words, rtol=1e-6, atol=1e-9)
+
+
+def test_pass_tells_whether_the_bound_can_settle(seed):
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    one = learner_of(X, random_start(rng, X), moves=TreeMoves(max_tries=3))
+    quiet = []
+    for _ in range(8):
+        n_moved = len(one.moved)
+        quiet += passes(one, 1)
+        assert quiet[-1] == (len(one.moved) == n_moved)
+    assert not all(quiet)
+
+
+def test_rejected_moves_wait(seed):
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    blocks = {node: [node] for node in range(7)}
+    topics = topics_like(PLANTED, blocks, X.shape[1])
+    moves = TreeMoves(max_tries=100, split=False)
+    one, tried = learner_of(X, topics, moves=moves), []
+    make = one._try
+
+    def note(proposal, n_rounds):
+        tried.append((one.n_passes, proposal.kind, proposal.parents))
+        return make(proposal, n_rounds)
+
+    one._try = note
+    passes(one, 14)
+    assert one.moved == []
+    # After 4 passes, then after 8.
+    pairs = {parents for n, kind, parents in tried if kind == "merge" and n == 0}
+    for pair in pairs:
+        turns = [n for n, kind, parents in tried if (kind, parents) == ("merge", pair)]
+        assert turns == [0, 4, 12]
+    assert len(pairs) >= 3
+
+
+def test_no_documents_no_update():
+    topics = TopicTree(Tree(), np.zeros((1, 4)), np.zeros(1))
+    one = learner_of(sp.csr_array((0, 4)), topics, moves=TreeMoves())
+    assert passes(one, 2) == [True, True]
+    assert one.posterior.n_steps == 0
+    assert one.trace == []
+
+
+@pytest.mark.parametrize("limit", [4, 7])
+def test_tree_does_not_outgrow_its_limit(limit, seed):
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    one = learner_of(X, random_start(rng, X), moves=TreeMoves(), limit=limit)
+    assert len(one.posterior.ids) == limit
+    for _ in range(8):
+        passes(one, 1)
+        assert len(one.posterior.ids) <= limit
+
+
+# Moves --------------------------------------------------------------------------------
+
+TRUTH = {node: [node] for node in PLANTED.ids.tolist()}
+#: A group of two leaves, and one of a single leaf.
+SMALLER = Tree([0, 1, 2, 3, 4, 5], [0, 1, 2, 2, 1, 2])
+#: One branch for both groups' words.
+GROUPED = Tree([0, 1, 2, 3, 5, 6], [0, 1, 2, 2, 2, 2])
+
+#: Trees to start from, what each node holds of the planted ones, and what must happen.
+MENDS = {
+    "merge": (
+        Tree([0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 2, 1, 2, 2, 2]),
+        TRUTH | {7: [6]},
+    ),
+    "merge-of-groups": (
+        Tree([0, 1, 2, 7, 3, 4, 5, 6], [0, 1, 2, 1, 2, 1, 2, 2]),
+        TRUTH | {7: [1]},
+    ),
+    "reattach": (
+        Tree([0, 1, 2, 3, 6, 4, 5], [0, 1, 2, 2, 2, 1, 2]),
+        TRUTH,
+    ),
+    "split": (GROUPED, TRUTH | {1: [1, 4]}),
+    "split_leaf": (
+        Tree([0, 1, 2, 4, 5, 6], [0, 1, 2, 1, 2, 2]),
+        TRUTH | {2: [2, 3]},
+    ),
+    "prune": (
+        Tree([0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 2, 1, 2, 2, 2]),
+        TRUTH | {7: []},
+    ),
+    "prune-of-a-branch": (
+        Tree([0, 1, 2, 3, 4, 5, 6, 7, 8], [0, 1, 2, 2, 1, 2, 2, 1, 2]),
+        TRUTH | {7: [], 8: []},
+    ),
+    "branch": (Tree([0, 1, 2, 3], [0, 1, 2, 2]), TRUTH),
+    "grow": (Tree([0, 1, 2, 3, 4, 5], [0, 1, 2, 2, 1, 2]), TRUTH),
+}
+
+
+def only(monkeypatch, *names):
+    """Let learners make some kinds of moves."""
+    kinds = kinds_of
+    monkeypatch.setattr(
+        tree_learning,
+        "kinds_of",
+        lambda moves: [kind for kind in kinds(moves) if kind.name in names],
+    )
+
+
+def settled(X, tree, blocks, **settings):
+    """A learner whose documents are on a tree, before its first move."""
+    topics = topics_like(tree, {n: blocks[n] for n in tree.ids.tolist()}, X.shape[1])
+    one = learner_of(X, topics, **settings)
+    passes(one, 1)
+    one.moves = TreeMoves(max_tries=100)
+    return one
+
+
+def shape_of(tree, ends, of):
+    """The planted nodes whose documents pass each node: the tree, without names."""
+    paths = [set(tree.path_to(end).tolist()) for end in ends]
+    found = set()
+    for node in tree.ids.tolist():
+        leaves = {leaf for leaf, path in zip(of, paths, strict=True) if node in path}
+        found.add((tree.depth_of(node), frozenset(leaves)))
+    return found
+
+
+@pytest.mark.parametrize("name", MENDS)
+def test_planted_fault_is_mended_by_its_move(name, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    # Leaves matter more than groups: documents stay at theirs below a wrong one.
+    truth = SMALLER if name == "branch" else PLANTED
+    X, ends = planted(rng, tree=truth, levels=(50, 30, 70))
+    tree, blocks = MENDS[name]
+    one = settled(X, tree, blocks)
+    kind = name.split("-")[0]
+    # More leaves may begin than stay.
+    more = kind in ("branch", "grow", "split_leaf")
+    kinds = [kind, "prune"] if more else [kind]
+    only(monkeypatch, *kinds)
+    passes(one, 10 if more else 2)
+    planted_shape = shape_of(truth, ends, ends)
+    assert shape_of(one.posterior.state.tree, ends_of(one), ends) == planted_shape
+    recorded = {"branch": "birth", "grow": "birth", "split_leaf": "split"}
+    assert recorded.get(kind, kind) in one.moved
+    assert set(one.moved) <= {recorded.get(each, each) for each in kinds}
+
+
+@pytest.mark.parametrize(
+    "name", ["prune", "merge", "reattach", "split", "branch", "grow"]
+)
+def test_planted_tree_is_left_alone(name, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, ends = planted(rng)
+    one = settled(X, PLANTED, TRUTH)
+    only(monkeypatch, name)
+    passes(one, 5)
+    assert one.moved == []
+    assert same_partition(ends_of(one), ends)
+
+
+@pytest.mark.parametrize("n_nodes", [1, 4])
+def test_missing_branches_are_found_by_all_moves_together(n_nodes, seed):
+    """From a single topic, and from one group of the two."""
+    rng = np.random.default_rng(seed)
+    X, ends = planted(rng)
+    tree = Tree(PLANTED.ids[:n_nodes], PLANTED.depth[:n_nodes])
+    one = settled(X, tree, TRUTH)
+    assert len(set(ends_of(one).tolist())) < len(LEAVES)
+    passes(one, 10)
+    assert same_partition(ends_of(one), ends)
+
+
+@pytest.mark.parametrize("chosen", [(), ("reattach",), ("split",)])
+def test_moves_that_are_not_wanted_are_not_tried(chosen):
+    moves = TreeMoves(**{name: name in chosen for name in ("reattach", "split")})
+    names = {kind.name for kind in kinds_of(moves)}
+    expected = {"prune", "merge", "grow", *chosen}
+    assert names - {"split_leaf", "branch"} == expected
+    assert ("split_leaf" in names) == ("branch" in names) == ("split" in chosen)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"grow": "prior"},
+        {"merge": "never"},
+        {"reattach": 1},
+        {"split": "yes"},
+        {"max_tries": 0},
+        {"max_tries": 1.5},
+        {"max_rounds": 0},
+        {"max_rounds": "2"},
+    ],
+    ids=str,
+)
+def test_settings_of_moves_are_checked_by_name(changes):
+    (name,) = changes
+    with pytest.raises(ValueError, match=f"^{name} must be .*, got"):
+        TreeMoves(**changes)
+
+
+# Edits --------------------------------------------------------------------------------
+
+
+class Forced(TreeLearner):
+    """Accepts whatever is proposed."""
+
+    def _try(self, proposal, n_rounds):
+        return super()._try(replace(proposal, by_rule=True), n_rounds)
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch):
+    """Here 200 sequences of 1 to 3 edits."""
+    rng = np.random.default_rng([seed, part])
+    monkeypatch.setattr(tree_proposals, "N_ASKED", 2)
+    monkeypatch.setattr(
+        tree_proposals, "kmeans", lambda X, n, rng: rng.integers(n, size=X.shape[0])
+    )
+    X, _ = planted(rng, n_docs=8, length=10)
+    all_kinds = kinds_of(TreeMoves())
+    all_kinds += kinds_of(TreeMoves(grow="neutral", merge="cosine"))[-1:]
+    one = learner_of(X, random_start(rng, X), kind=Forced)
+    passes(one, 1)
+    start, memos, kinds = one.posterior, list(one.corpus.memos), set()
+    for number in range(200):
+        one.posterior, one.corpus.memos = replace(start), list(memos)
+        alive, ended = set(start.ids.tolist()), set()
+        n_edits = number % 3 + 1
+        while len(one.posterior.lineage) <= n_edits:
+            scene = Scene(one.posterior, one.corpus, rng)
+            kind = all_kinds[rng.integers(len(all_kinds))]
+            candidates = kind.candidates(scene)
+            if not candidates:
+                continue
+            ids = candidates[rng.integers(len(candidates))]
+            proposal = kind.make(scene, *ids)
+            if proposal is None:
+                continue
+            assert one._try(proposal, 1)
+            kinds.add(kind.name)
+            entry = one.posterior.lineage[-1]
+            assert set(entry.parents) <= alive
+            born = set(entry.children) - alive
+            assert not born & ended
+            gone = set(entry.parents) - set(entry.children)
+            alive, ended = (alive - gone) | born, ended | gone
+            check_edited(one.posterior, alive, X.shape[0], X.sum())
+        if number % 20 == 2:
+            check_exact(one, afresh(one))
+    assert kinds == {kind.name for kind in all_kinds}
+
+
+def check_edited(posterior, alive, n_docs, n_tokens):
+    tree, totals = posterior.state.tree, posterior.totals
+    tree.check()
+    assert alive == set(tree.ids.tolist())
+    assert_allclose(totals.stub_masses.sum(), n_docs, rtol=1e-10)
+    assert_allclose(totals.n_tokens, n_tokens, rtol=1e-10)
+    assert totals.word_counts.min() >= -1e-10
+    assert tree.next_id > max(
+        entry for log in posterior.lineage for entry in (*log.parents, *log.children)
+    )
+
+
+# Negative controls --------------------------------------------------------------------
+
+
+def learn_until_a_move(rng, **settings):
+    X, _ = planted(rng)
+    one = learner_of(X, random_start(rng, X), moves=TreeMoves(), **settings)
+    passes(one, 8)
+
+
+SPOILED = (AssertionError, KeyError)
+
+
+def test_checks_tell_a_memo_that_is_not_replaced(seed, monkeypatch):
+    monkeypatch.setattr(TreeCorpus, "put", lambda self, rows, found: list(self.memos))
+    with pytest.raises(SPOILED):
+        learn_until_a_move(np.random.default_rng(seed))
+
+
+def test_checks_tell_an_old_memo_that_stays_in_the_sums(seed, monkeypatch):
+    plus = PathStats.plus
+    monkeypatch.setattr(
+        PathStats,
+        "plus",
+        lambda self, other, gain=1.0: plus(self, other, gain) if gain > 0.0 else self,
+    )
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        learn_until_a_move(np.random.default_rng(seed), memoized=True)
+
+
+@pytest.mark.parametrize("name", ["stub_masses", "word_counts"])
+def test_checks_tell_what_a_move_loses(name, seed, monkeypatch):
+    follow = PathStats.follow
+
+    def forget(self, old, new):
+        stats = follow(self, old, new)
+        if len(new) != len(old):
+            getattr(stats, name)[-1] = 0.0
+        return stats
+
+    monkeypatch.setattr(PathStats, "follow", forget)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        learn_until_a_move(np.random.default_rng(seed))
+
+
+def test_checks_tell_a_document_that_a_move_forgets(seed, monkeypatch):
+    touching = TreeCorpus.touching
+    monkeypatch.setattr(
+        TreeCorpus,
+        "touching",
+        lambda self, ids: [docs[1:] for docs in touching(self, ids)],
+    )
+    with pytest.raises(SPOILED):
+        learn_until_a_move(np.random.default_rng(seed))
+
+
+def test_checks_tell_a_move_that_lowers_the_bound(seed, monkeypatch):
+    bound = NestedModel.bound
+    monkeypatch.setattr(
+        NestedModel,
+        "bound",
+        lambda self, tree, stats: bound(self, tree, stats) - 1e3 * len(tree),
+    )
+    with pytest.raises(AssertionError, match="fell by"):
+        learn_until_a_move(np.random.default_rng(seed))
+
+
+def test_checks_tell_a_proposal_that_writes(seed, monkeypatch):
+    prune = tree_proposals._prune
+
+    def careless(scene, leaf):
+        scene.posterior.totals.stub_masses[0] += 1e-9
+        return prune(scene, leaf)
+
+    monkeypatch.setattr(tree_proposals, "_prune", careless)
+    with pytest.raises(AssertionError, match="entries differ"):
+        learn_until_a_move(np.random.default_rng(seed))
+
+
+def test_checks_tell_a_step_after_which_the_bound_falls(seed):
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    one = learner_of(X, random_start(rng, X))
+    passes(one, 6)
+    settle = one._settle
+    one._settle = lambda stats, learn=False: settle(
+        replace(stats, word_counts=stats.word_counts[:, ::-1].copy()), learn
+    )
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        passes(one, 1)
+    with pytest.raises(AssertionError, match="fell by"):
+        check_never_falls([*one.trace, exact_bound(one, afresh(one))])
