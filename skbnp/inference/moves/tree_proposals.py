@@ -371,6 +371,8 @@ def _grow(scene: Scene, node: int, doc: int) -> Proposal | None:
     x, _ = corpus.document(doc)
     rows = _near(scene, node, x)
     X, _ = corpus.take(rows)
+    if X.shape[0] == 0:
+        return None
     topics, fresh = _opened(scene, node, X.sum(axis=0), float(X.shape[0]))
     children = (node, *fresh.tolist())
     return Proposal("birth", (node,), children, topics, rows)
