@@ -219,12 +219,19 @@ def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array
     for level in range(nodes.shape[1]):
         mixed += theta[entry, level] * topics[at.ravel()[rows], nodes[entry, level]]
     logs = np.bincount(entry, X.data[rows] * np.log(mixed), len(docs.stubs))
-    with np.errstate(divide="ignore"):
-        logs += np.log(docs.shares)
     best = np.full(docs.n_docs, -np.inf)
     np.maximum.at(best, docs.doc, logs)
-    total = np.bincount(docs.doc, np.exp(logs - best[docs.doc]), docs.n_docs)
-    return best + np.log(total)
+    # Near 1 the difference from it: tokens that weigh little cost little.
+    lost = np.expm1(logs - best[docs.doc])
+    small = np.bincount(docs.doc, docs.shares * lost, docs.n_docs)
+    with np.errstate(divide="ignore"):
+        logs += np.log(docs.shares)
+    used = np.full(docs.n_docs, -np.inf)
+    np.maximum.at(used, docs.doc, logs)
+    total = np.bincount(docs.doc, np.exp(logs - used[docs.doc]), docs.n_docs)
+    return np.where(
+        small > -0.5, best + np.log1p(np.maximum(small, -0.5)), used + np.log(total)
+    )
 
 
 def mean_log(logs: list[Array]) -> Array:
