@@ -286,7 +286,7 @@ def tree(options):
     crp = NestedCRP(**PRIORS, random_state=0)
     _, seconds = cpu_seconds(lambda: crp.fit(counts))
     print(f"{seconds:.1f} s, {crp.tree_}, ELBO {crp.elbo_:.4f}")
-    print(crp.tree_.to_text(top_terms(crp, names, n_terms=8)))
+    print(crp.tree_.to_text(top_terms(crp, names, n=8)))
     display = TopicTreeDisplay.from_estimator(crp, names, n_terms=8)
     display.figure_.savefig(RESULTS / "wang2009_tree.png", dpi=110)
 
