@@ -367,6 +367,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             )
         return replace(self._posterior, model=model, max_components=self._limit())
 
+    def _unsettled(self) -> str:
+        return "passes ended while moves still changed the tree."
+
     def _check_warm_start(self) -> None:
         n_levels = self._posterior.model.priors.n_levels
         if self.max_depth != n_levels:

@@ -70,6 +70,10 @@ class VariationalModel(
     def _make_model(self) -> Any:
         """Return the model with the parameters in force."""
 
+    def _limit(self) -> float:
+        """Components at the most; refuses one that no fit can begin with."""
+        return np.inf
+
     @abstractmethod
     def _start(self, model, counts, entropy, n_docs) -> Posterior:
         """Return the posterior before the first update, for `n_docs` documents."""
@@ -128,6 +132,7 @@ class VariationalModel(
             a parameter is outside its range.
         """
         model, executor = self._make_model(), Executor(self.n_jobs)
+        self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         counts, _ = check_documents(
             self, X, reset=not goes_on, method="fit", accept=self._accepter(goes_on)
@@ -195,6 +200,7 @@ class VariationalModel(
         """
         self._validate_params()  # scikit-learn does so before the first chunk alone
         model, executor = self._make_model(), Executor(self.n_jobs)
+        self._limit()
         goes_on = self.__sklearn_is_fitted__()
         counts, _ = check_documents(
             self,
@@ -249,6 +255,10 @@ class VariationalModel(
         for name, value in attributes.items():
             setattr(self, name, value)
 
+    def _unsettled(self) -> str:
+        """Say why a fit may end without two bounds to compare."""
+        return "leaves no two passes to compare."
+
     def _warn_if_not_converged(self, monitor: Monitor) -> None:
         exhausted = not self.converged_ and self.n_iter_ == self.max_iter
         if self.learning_method != "batch" or self.tol == 0 or not exhausted:
@@ -260,11 +270,7 @@ class VariationalModel(
                 "or tol."
             )
         else:
-            reason = (
-                f"max_iter={self.max_iter} leaves no two passes to compare after the "
-                f"warm-up of {self.warm_up} (and after trials of other topics, where "
-                "there are any). Increase max_iter."
-            )
+            reason = f"max_iter={self.max_iter} {self._unsettled()} Increase max_iter."
         warnings.warn(reason, ConvergenceWarning, stacklevel=4)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
@@ -313,10 +319,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     @abstractmethod
     def _start_state(self, n_docs: float) -> Any:
         """Small globals before the first update, for a corpus of `n_docs` documents."""
-
-    def _limit(self) -> float:
-        """Topics at the most."""
-        return np.inf
 
     def _moves(self) -> Any:
         """Return the moves of online learning, if any."""
@@ -403,6 +405,12 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
                 moves=self._moves(),
                 n_new=rows.shape[0],
             )
+
+    def _unsettled(self) -> str:
+        return (
+            "leaves no two passes to compare after the warm-up of "
+            f"{self.warm_up} (and after trials of other topics, where there are any)."
+        )
 
     def _is_warming_up(self, posterior: Posterior) -> bool:
         if self.warm_up == 0 or posterior.is_warm:

@@ -108,8 +108,13 @@ class DocPaths:
     def sums(self, X: sp.csr_array, stub_nodes: Numbers) -> PathStats:
         """Sum what the documents say."""
         n_stubs, n_levels = stub_nodes.shape
-        masses, off_tokens = np.zeros(n_stubs), np.zeros(n_levels)
-        word_counts = np.zeros((n_stubs, X.shape[1]))
+        total = PathStats.zero(n_stubs, X.shape[1], n_levels)
+        return self.add_to(total, X, stub_nodes)
+
+    def add_to(
+        self, total: PathStats, X: sp.csr_array, stub_nodes: Numbers
+    ) -> PathStats:
+        """Add what the documents say, in place but for the entropy."""
         sum_words(
             X.indptr.astype(np.int64),
             X.indices.astype(np.int32, copy=False),
@@ -119,12 +124,11 @@ class DocPaths:
             self.pairs,
             self.tokens,
             stub_nodes,
-            word_counts,
-            masses,
-            off_tokens,
+            total.word_counts,
+            total.stub_masses,
+            total.off_tree_tokens,
         )
-        entropy = float(self.entropies.sum())
-        return PathStats(word_counts, masses, off_tokens, entropy)
+        return replace(total, entropy=total.entropy + float(self.entropies.sum()))
 
     def proportions(self, stub_nodes: Numbers) -> Array:
         """Mean proportions of nodes in documents, off the tree left out."""
@@ -147,6 +151,7 @@ def visit_paths(
     factorised: bool = False,
     starts: Starts | None = None,
     prune: float = 20.0,
+    enter: float = np.inf,
 ) -> DocPaths:
     """Infer the paths of documents."""
     batch = Batch.from_counts(X, len(paths.log_prior))
@@ -158,6 +163,7 @@ def visit_paths(
         factorised=factorised,
         starts=starts,
         prune=prune,
+        enter=enter,
     )
     parts = list(executor.map(task, batch.blocks))
     return DocPaths.joined(parts, len(paths.level_prior))
@@ -171,6 +177,7 @@ def _visit(
     factorised: bool,
     starts: Starts | None,
     prune: float,
+    enter: float,
 ) -> DocPaths:
     corpus = block.indptr, block.indices, block.counts
     topics = log_topics, paths.off_tree, paths.stub_nodes
@@ -184,6 +191,7 @@ def _visit(
         prune,
         factorised,
         None if starts is None else _starts_of(block.rows, starts),
+        enter,
     )
     tokens, entropies = share_words(
         *corpus, *topics, paths.level_prior, limits, stubs, shares, weights, factorised

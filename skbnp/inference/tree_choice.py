@@ -21,7 +21,7 @@ __all__ = ["choose_start", "start_posterior"]
 #: Passes after which starts are compared.
 N_PASSES = 10
 #: Documents that a start is made from, at the most.
-MOST_DOCS = 5000
+MOST_DOCS = 1500
 #: Groups of clusters that are compared.
 GROUPS = [2, 3, 4, 5, 6, 7, 8]
 #: Sweeps of the sampler: at least, at most, and tokens to visit in between.

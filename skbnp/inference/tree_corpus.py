@@ -16,6 +16,9 @@ from skbnp.trees import Tree
 
 __all__ = ["PathVisitor", "Rows", "TreeCorpus", "sums_of"]
 
+#: Nats below the best of a document at which a path is not taken up: all of them
+#: together would raise its bound by a per cent of a nat or so, and fill the memory.
+ENTER = 6.0
 #: Stored counts of a part, about.
 PART = 1 << 16
 #: Documents of each part, in increasing order.
@@ -55,6 +58,7 @@ class PathVisitor:
             self.executor,
             factorised=self.factorised,
             starts=starts,
+            enter=ENTER,
         )
         return found.renamed(tree.ids[found.stubs])
 
@@ -93,20 +97,20 @@ class TreeCorpus:
     def sums(self, tree: Tree, n_levels: int, rows: Rows | None = None) -> PathStats:
         """Sum what some documents said; by default all."""
         total = PathStats.zero(len(tree), self.n_words, n_levels)
+        nodes = stub_nodes(tree, n_levels)
         for place, (X, memo) in enumerate(zip(self.parts, self.memos, strict=True)):
-            if rows is None:
-                total = total.plus(self.sums_of(memo, X, tree, n_levels))
-            elif len(docs := rows[place]):
-                some = memo.take(docs)
-                total = total.plus(self.sums_of(some, X[docs], tree, n_levels))
-        return total
+            if rows is not None:
+                X, memo = X[rows[place]], memo.take(rows[place])
+            known = memo.renamed(tree.positions(memo.stubs))
+            total = known.add_to(total, X, nodes)
+        return total if self.scale == 1.0 else total.blended(total, 0.0, self.scale)
 
     def sums_of(
         self, memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int
     ) -> PathStats:
         """Sum what documents say, each so many times."""
-        zero = PathStats.zero(len(tree), X.shape[1], n_levels)
-        return zero.plus(sums_of(memo, X, tree, n_levels), self.scale)
+        total = sums_of(memo, X, tree, n_levels)
+        return total if self.scale == 1.0 else total.blended(total, 0.0, self.scale)
 
     def document(self, doc: int) -> tuple[sp.csr_array, float]:
         """Words of a document, and its bound when it was last visited."""

@@ -27,6 +27,8 @@ __all__ = ["TreeLearner"]
 LEAST_GAIN = 1.0
 #: Relative rounding errors of a bound: one that removes nodes may lose so much.
 ROUNDING = 1e-10
+#: Accepted moves of other kinds after which a tree does not grow, too.
+SHRINKING = 5
 #: A trial ends when a round makes up for less than this part of what is missing.
 LEAST_RISE = 0.1
 #: Passes until a rejected move is tried again, doubled with each rejection.
@@ -142,6 +144,8 @@ class TreeLearner:
         for kind in kinds_of(moves):
             if self.kinds is not None and kind.name not in self.kinds:
                 continue
+            if kind.grows and n_accepted >= SHRINKING:
+                continue  # there are too many nodes as it is
             n_tries = 0
             for ids in kind.candidates(scene):
                 key = (kind.name, *ids)

@@ -121,24 +121,23 @@ def _clamped(
         ]
     )
     topics = TopicTree(tree, words, masses)
-    nodes = stub_nodes(tree, n_levels)
+    nodes, depth = stub_nodes(tree, n_levels), np.arange(n_levels)
     groups = [X[label == k] for k in range(len(leaf))]
     for _ in range(CLAMPED_ROUNDS):
-        given = path_globals(topics, model.priors)
         total = PathStats.zero(len(tree), X.shape[1], n_levels)
         for at, rows in zip(leaf, groups, strict=True):
-            own = PathGlobals(
-                given.word_counts,
-                given.depth,
-                nodes[at : at + 1],
-                given.log_prior[at : at + 1],
-                given.level_prior,
-                given.topic_prior,
+            path = PathGlobals(
+                topics.word_counts[nodes[at]],
+                depth,
+                depth[None].astype(np.int32),
+                np.zeros(1),
+                model.priors.level_prior,
+                model.priors.topic_prior,
                 is_mean=False,
             )
-            found = visit_paths(own, rows, visitor.stop, visitor.executor)
+            found = visit_paths(path, rows, visitor.stop, visitor.executor)
             found = found.renamed(np.full(len(found.stubs), at))
-            total = total.plus(found.sums(rows, nodes))
+            total = found.add_to(total, rows, nodes)
         topics = TopicTree(tree, total.word_counts, total.stub_masses)
     return settle(tree, total)[0]
 

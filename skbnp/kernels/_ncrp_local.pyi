@@ -20,6 +20,7 @@ def infer_paths(
     starts: (
         tuple[NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64]] | None
     ) = None,
+    enter: float = ...,
 ) -> tuple[
     NDArray[int32],
     NDArray[int32],

@@ -59,10 +59,18 @@ CHEAP_ITERATIONS = CHEAP
 MOST_NATS = 700.0
 
 
-cdef double _shares(
-    Py_ssize_t n, const double *scores, double prune, double *shares
+cdef inline bint _is_in(
+    double score, double best, int32_t known, double prune, double enter
 ) noexcept nogil:
-    """Shares of what lies within `prune` of the best, zero elsewhere; log of the sum.
+    """Whether a stub is near enough to the best; those known before, more easily."""
+    return score >= best - (prune if known >= 0 else enter)
+
+
+cdef double _shares(
+    Py_ssize_t n, const double *scores, const int32_t *known, double prune,
+    double enter, double *shares
+) noexcept nogil:
+    """Shares of what is near enough to the best, zero elsewhere; log of the sum.
 
     The shares sum to one up to rounding.
     """
@@ -71,7 +79,9 @@ cdef double _shares(
     for k in range(n):
         best = fmax(best, scores[k])
     for k in range(n):
-        shares[k] = exp(scores[k] - best) if scores[k] >= best - prune else 0.0
+        shares[k] = 0.0
+        if _is_in(scores[k], best, known[k], prune, enter):
+            shares[k] = exp(scores[k] - best)
         total += shares[k]
     for k in range(n):
         shares[k] /= total
@@ -84,7 +94,7 @@ cdef double _walk_each(
     const double *log_prior, const double *prior, const double *cold,
     const int32_t *known, const double *remembered, double *scores, double *levels,
     double *weights, double *shares, double *work, double *start, Py_ssize_t max_iter,
-    double tol, double prune,
+    double tol, double prune, double enter,
 ) noexcept nogil:
     """Levels for each stub on its own; returns the bound without their norm."""
     cdef Py_ssize_t k, level
@@ -114,20 +124,21 @@ cdef double _walk_each(
         best = fmax(best, scores[k])
     if max_iter > first:
         for k in range(n_stubs):
-            if scores[k] >= best - prune:
+            if _is_in(scores[k], best, known[k], prune, enter):
                 scores[k] = log_prior[k] + skbnp_walk(
                     wide, n_levels, counts, logs, n_rows, shared, &paths[k * n_levels],
                     prior, &levels[k * n_levels], &weights[k * n_levels], work,
                     max_iter - first, tol,
                 )
-    return _shares(n_stubs, scores, prune, shares)
+    return _shares(n_stubs, scores, known, prune, enter, shares)
 
 
 cdef double _walk_all(
     Py_ssize_t wide, Py_ssize_t n_levels, Py_ssize_t n_stubs, Py_ssize_t n_rows,
     const double *counts, double n_tokens, double *logs, const int32_t *paths,
-    const int32_t *node_level, const int32_t *mixture, const double *log_prior,
-    const double *prior, double *levels, double *weights, double *scores,
+    const int32_t *node_level, const int32_t *mixture, const int32_t *known,
+    const double *log_prior, const double *prior, double *levels, double *weights,
+    double *scores,
     double *shares, double *work, double *terms, Py_ssize_t max_iter, double tol,
     double prune,
 ) noexcept nogil:
@@ -163,7 +174,7 @@ cdef double _walk_all(
                 scores[k] += terms[paths[k * n_levels + level]]
         for k in range(n_stubs):
             terms[k] = shares[k]
-        _shares(n_stubs, scores, prune, shares)
+        _shares(n_stubs, scores, known, prune, prune, shares)
         for k in range(n_stubs):
             turned += fabs(shares[k] - terms[k])
         converged = moved <= tol * n_tokens and turned <= tol
@@ -214,6 +225,7 @@ def infer_paths(
     double prune=20.0,
     bint factorised=False,
     object starts=None,
+    double enter=INFINITY,
 ):
     """Posterior over stubs, and over the levels of words, for each document.
 
@@ -238,7 +250,9 @@ def infer_paths(
     All stubs are scored by a few iterations. Those more than `prune` nats below the
     best are left out, then or after the others have been iterated to the end, and in
     any case those 700 nats below. What that costs the bound is about exp(-prune) each,
-    unless more iterations would have made up for `prune`.
+    unless more iterations would have made up for `prune`. Stubs that `starts` do not
+    name are left out `enter` nats below already: supports stay small, and since none
+    of them that matters is lost, bounds still rise from visit to visit.
 
     `starts` are limits, stubs, shares and levels of an earlier result. Then the better
     of two iterations is kept, so that no stub falls below what it had; the factorised
@@ -277,8 +291,8 @@ def infer_paths(
         raise ValueError("off_tree and level_prior must have an entry per level")
     if log_prior.shape[0] != n_stubs:
         raise ValueError("log_prior must have an entry per stub")
-    if max_iter < 1 or not prune >= 0.0:
-        raise ValueError("max_iter must be positive, and prune not negative")
+    if max_iter < 1 or not (prune >= 0.0 and enter >= 0.0):
+        raise ValueError("max_iter must be positive, prune and enter not negative")
     cdef const int32_t[:, ::1] paths
     cdef const int32_t[::1] node_level
     paths, node_level = _rows(stub_nodes, n_nodes)
@@ -339,6 +353,7 @@ def infer_paths(
     cdef double[::1] put_shares = shares
     cdef double[:, ::1] put_levels = levels, put_weights = weights
     prune = fmin(prune, MOST_NATS)
+    enter = fmin(enter, prune)
     for level in range(n_levels):
         all_levels += level_prior[level]
     done = 0
@@ -374,10 +389,11 @@ def infer_paths(
                         for k in range(n_stubs):
                             q[k] /= total
                     else:
-                        _shares(n_stubs, &log_prior[0], prune, q)
+                        _shares(n_stubs, &log_prior[0], &known[0], prune, prune, q)
                     values[doc] = _walk_all(
                         wide, n_levels, n_stubs, n_rows, scaled, n_tokens, logs,
-                        &paths[0, 0], &node_level[0], &mixture[0], &log_prior[0],
+                        &paths[0, 0], &node_level[0], &mixture[0], &known[0],
+                        &log_prior[0],
                         &level_prior[0], cold, &cold[n_levels], scores, q, work, terms,
                         max_iter, tol, prune,
                     )
@@ -394,7 +410,7 @@ def infer_paths(
                         &paths[0, 0], &log_prior[0], &level_prior[0], cold, &known[0],
                         &old_levels[0, 0] if old_stubs.shape[0] else NULL,
                         scores, own, factors, q, work, start, max_iter, tol * n_tokens,
-                        prune,
+                        prune, enter,
                     )
                     for at in range(old_limits[doc], old_limits[doc + 1]):
                         known[old_stubs[at]] = -1

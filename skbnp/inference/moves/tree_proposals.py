@@ -101,6 +101,7 @@ class Kind:
     name: str
     candidates: Callable[[Scene], list[Ids]]
     make: Callable[..., Proposal | None]
+    grows: bool = False
 
 
 def kinds_of(moves: TreeMoves) -> list[Kind]:
@@ -113,11 +114,11 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
     if moves.reattach:
         kinds.append(Kind("reattach", _attachable, _reattach))
     if moves.split:
-        kinds.append(Kind("split", _divisible, _split))
-        kinds.append(Kind("split_leaf", _divisible_leaves, _split_leaf))
-        kinds.append(Kind("branch", _branching, _branch))
+        kinds.append(Kind("split", _divisible, _split, grows=True))
+        kinds.append(Kind("split_leaf", _divisible_leaves, _split_leaf, grows=True))
+        kinds.append(Kind("branch", _branching, _branch, grows=True))
     if moves.grow == "document":
-        kinds.append(Kind("grow", _wanting, _grow))
+        kinds.append(Kind("grow", _wanting, _grow, grows=True))
     else:
         kinds.append(Kind("grow", _growing, _grow_by_rule))
     return kinds
