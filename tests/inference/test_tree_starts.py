@@ -1,0 +1,330 @@
+"""Where trees start: clusters, a sampler, document by document, and which is best."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skbnp.inference import tree_choice, tree_starts
+from skbnp.inference.documents import LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.inference.tree_choice import choose_start, start_posterior
+from skbnp.inference.tree_corpus import PathVisitor, sums_of
+from skbnp.inference.tree_starts import (
+    by_clusters,
+    by_gibbs,
+    excess,
+    level_sizes,
+    one_by_one,
+    topics_of_paths,
+)
+from skbnp.models.ncrp_collapsed import LevelPriors
+from skbnp.models.ncrp_topics import NestedModel, TopicTree, best_bound
+from skbnp.trees import Tree
+
+MODEL = NestedModel(LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1)))
+BLOCK = 5
+
+
+def visitor():
+    return PathVisitor(LocalStop(100, 1e-3), Executor(1))
+
+
+def planted(rng, n_docs=60):
+    """Documents of six leaves in three groups; words of each node are its own."""
+    leaf = rng.permutation(np.arange(n_docs) % 6)
+    group = leaf // 2
+    counts = np.zeros((n_docs, 10 * BLOCK))
+    for row, blocks in enumerate(zip(0 * leaf, 1 + group, 4 + leaf, strict=True)):
+        for block in blocks:
+            words = rng.integers(BLOCK * block, BLOCK * (block + 1), size=12)
+            np.add.at(counts[row], words, 1.0)
+    return sp.csr_array(counts), group, leaf
+
+
+def ends_of(topics, X, model=MODEL):
+    """Place of the node where each document ends."""
+    found = visitor().visit(topics, model.priors, X)
+    return topics.tree.positions(found.best)
+
+
+def bound_of(topics, X):
+    """Bound once the documents, and then the topics, have followed."""
+    tree, n_levels = topics.tree, MODEL.priors.n_levels
+    stats = sums_of(visitor().visit(topics, MODEL.priors, X), X, tree, n_levels)
+    return best_bound(tree, MODEL.priors, stats)
+
+
+def is_finer(left, right):
+    """Whether each part of one partition is within one of the other."""
+    pairs = set(zip(left.tolist(), right.tolist(), strict=True))
+    return len(pairs) == len(set(left.tolist()))
+
+
+def same_partition(left, right):
+    return is_finer(left, right) and is_finer(right, left)
+
+
+def check_start(topics, X, n_levels=3):
+    """Documents end at the last level, and their words are somewhere on the tree."""
+    topics.tree.check()
+    leaves = topics.tree.depth == n_levels - 1
+    assert_array_equal(np.flatnonzero(leaves), topics.tree.leaves)
+    assert_allclose(topics.stub_masses.sum(), X.shape[0], rtol=1e-12)
+    assert (topics.stub_masses[~leaves] == 0.0).all()
+    assert_allclose(topics.word_counts.sum(axis=0), X.sum(axis=0), rtol=1e-9)
+
+
+# Clusters -----------------------------------------------------------------------------
+
+
+def told(monkeypatch, leaf):
+    """Let k-means find these clusters: it may miss one."""
+    monkeypatch.setattr(tree_starts, "kmeans", lambda X, n, rng: leaf)
+
+
+def test_clusters_stand_where_they_were_planted(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, group, leaf = planted(rng)
+    told(monkeypatch, leaf)
+    (topics,) = by_clusters(X, MODEL, visitor(), 6, [3], rng)
+    check_start(topics, X)
+    tree = topics.tree
+    assert np.bincount(tree.depth).tolist() == [1, 3, 6]
+    assert_allclose(topics.stub_masses[tree.leaves], 10.0)
+    ends = ends_of(topics, X)
+    assert same_partition(ends, leaf)
+    assert same_partition(tree.parent[ends], group)
+    # Words are where they belong: those of the root, at the root.
+    share = topics.word_counts[0] / topics.word_counts[0].sum()
+    assert share[:BLOCK].sum() > 0.95
+
+
+def test_more_clusters_than_there_are_part_some_of_them(seed):
+    rng = np.random.default_rng(seed)
+    X, _, leaf = planted(rng)
+    (topics,) = by_clusters(X, MODEL, visitor(), 15, [3], rng)
+    check_start(topics, X)
+    assert (topics.tree.depth == 2).sum() == 15
+    assert is_finer(ends_of(topics, X), leaf)
+
+
+def test_each_number_of_groups_gives_a_tree(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, _, leaf = planted(rng)
+    told(monkeypatch, leaf)
+    n_groups = []
+    for topics in by_clusters(X, MODEL, visitor(), 6, [2, 3, 5, 9, 50], rng):
+        check_start(topics, X)
+        n_groups.append(int((topics.tree.depth == 1).sum()))
+    assert n_groups == [2, 3, 5, 6]  # no more groups than leaves, and no tree twice
+
+
+@pytest.mark.parametrize("n_levels", [1, 2, 4, 6])
+def test_clusters_make_trees_of_any_depth(n_levels, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, _, leaf = planted(rng)
+    told(monkeypatch, leaf)
+    priors = LevelPriors(1.0, np.full(n_levels, 4.0), np.full(n_levels, 0.1))
+    model = NestedModel(priors)
+    trees = list(by_clusters(X, model, visitor(), 6, [2, 3], rng))
+    assert len(trees) == (1 if n_levels < 3 else 2)
+    for topics in trees:
+        check_start(topics, X, n_levels)
+        if n_levels > 1:
+            assert same_partition(ends_of(topics, X, model), leaf)
+
+
+@pytest.mark.parametrize(
+    ("n_groups", "n_leaves", "n_levels", "sizes"),
+    [
+        (3, 9, 1, [1]),
+        (3, 9, 2, [1, 9]),
+        (3, 9, 3, [1, 3, 9]),
+        (2, 32, 4, [1, 2, 8, 32]),
+        (2, 2, 5, [1, 2, 2, 2, 2]),
+        (1, 1, 3, [1, 1, 1]),
+    ],
+)
+def test_sizes_of_levels_grow_evenly(n_groups, n_leaves, n_levels, sizes):
+    assert level_sizes(n_groups, n_leaves, n_levels) == sizes
+
+
+def test_excess_weighs_words_by_how_much_more_frequent_they_are(seed):
+    rng = np.random.default_rng(seed)
+    above = rng.poisson(30.0, size=20) + 1.0
+    counts = np.floor(above * rng.random(20))
+    counts[0], above[1], counts[1] = 0.0, 50.0, 1.0
+    got = excess(counts, above)
+    for word, count in enumerate(counts):
+        ratio = (count / counts.sum()) / (above[word] / above.sum())
+        assert_allclose(got[word], count / 3 * min(ratio, 5.0), rtol=1e-12)
+    assert_allclose(excess(counts, None), counts / 3, rtol=1e-15)
+    assert_array_equal(excess(np.zeros(3), np.zeros(3)), np.zeros(3))
+    # At most five times.
+    rare = excess(np.array([0.0, 9.0]), np.array([999.0, 9.0]))
+    assert_allclose(rare, [0.0, 15.0])
+
+
+# A sampler, and one by one ------------------------------------------------------------
+
+
+def test_state_of_the_sampler_holds_all_documents(seed):
+    rng = np.random.default_rng(seed)
+    X, _, leaf = planted(rng)
+    topics = by_gibbs(X, MODEL.priors, 60, rng)
+    check_start(topics, X)
+    assert_array_equal(topics.word_counts, np.round(topics.word_counts))
+    assert is_finer(ends_of(topics, X), leaf)
+
+
+def test_sampler_takes_fractions_and_large_counts(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng)
+    X.data += 0.3
+    topics = by_gibbs(X, MODEL.priors, 2, rng)
+    check_start(topics, sp.csr_array(np.ceil(X.toarray())))
+    monkeypatch.setattr(tree_starts, "MOST_TOKENS", X.sum() / 4)
+    topics = by_gibbs(X, MODEL.priors, 2, rng)
+    check_start(topics, sp.csr_array(np.ceil(X.toarray() / 4)))
+
+
+def test_documents_one_by_one_open_branches_for_their_like(seed):
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng)
+    topics = one_by_one(X, MODEL, visitor(), rng)
+    check_start(topics, X)
+    assert 2 <= len(topics.tree.leaves) < 60
+    words = np.tile(X.sum(axis=0) / 3, (3, 1))
+    alone = topics_of_paths(np.arange(3), words, np.full(3, 60), 3)
+    assert bound_of(topics, X) > bound_of(alone, X) + 100.0
+
+
+def test_one_document_opens_a_branch_and_its_twin_follows():
+    X = sp.csr_array(np.array([[5.0, 3.0, 0.0], [5.0, 3.0, 0.0]]))
+    topics = one_by_one(X, MODEL, visitor(), np.random.default_rng(0))
+    check_start(topics, X)
+    assert_array_equal(topics.tree.depth, [0, 1, 2])
+    assert topics.stub_masses[2] == 2.0
+
+
+@pytest.mark.parametrize("n_levels", [1, 2, 5])
+def test_documents_one_by_one_make_trees_of_any_depth(n_levels, seed):
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng, n_docs=12)
+    priors = LevelPriors(1.0, np.full(n_levels, 4.0), np.full(n_levels, 0.1))
+    topics = one_by_one(X, NestedModel(priors), visitor(), rng)
+    check_start(topics, X, n_levels)
+
+
+def test_counts_of_paths_are_taken_over_as_they_are():
+    depth = np.array([0, 1, 2, 1, 2, 2])
+    counts, docs = np.arange(12).reshape(6, 2), np.array([9, 4, 4, 5, 3, 2])
+    topics = topics_of_paths(depth, counts, docs, 3)
+    assert_array_equal(topics.word_counts, counts)
+    assert_array_equal(topics.stub_masses, [0.0, 0.0, 4.0, 0.0, 3.0, 2.0])
+
+
+# Which is best ------------------------------------------------------------------------
+
+
+def root(X):
+    return TopicTree(Tree(), np.zeros((1, X.shape[1])), np.zeros(1))
+
+
+def chosen(X, init, *, n_leaves=None, moves=None, limit=np.inf, model=MODEL):
+    posterior = start_posterior(model, root(X), 0, limit)
+    choose_start(posterior, X, visitor(), init=init, n_leaves=n_leaves, moves=moves)
+    return posterior
+
+
+def check_chosen(posterior, n_docs):
+    tree = posterior.state.tree
+    tree.check()
+    names = list(range(len(tree)))
+    assert sorted(tree.ids.tolist()) == names
+    assert posterior.lineage == [(0, "init", (), tuple(tree.ids.tolist()))]
+    assert_array_equal(posterior.ids, tree.ids)
+    assert_array_equal(posterior.totals.stub_masses, posterior.state.stub_masses)
+    assert_allclose(posterior.totals.stub_masses.sum(), n_docs, rtol=1e-9)
+    assert posterior.n_steps == 0
+
+
+@pytest.mark.parametrize(
+    ("init", "moves"),
+    [
+        ("auto", TreeMoves(max_tries=1, max_rounds=1)),
+        ("agglomerative", None),
+        ("gibbs", None),
+        ("sequential", None),
+    ],
+)
+def test_each_start_is_named_afresh_and_holds_all_documents(init, moves, seed):
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng, n_docs=24)
+    check_chosen(chosen(X, init, moves=moves), 24)
+
+
+def test_better_start_is_chosen(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, _, leaf = planted(rng)
+    told(monkeypatch, leaf)
+    good = chosen(X, "agglomerative", n_leaves=6)
+    bad = topics_of_paths(np.arange(3), np.ones((3, 50)), np.array([60, 60, 60]), 3)
+    assert same_partition(ends_of(good.state, X), leaf)
+    for first, second in ((good.state, bad), (bad, good.state)):
+        monkeypatch.setattr(tree_choice, "by_clusters", lambda *_: iter([first]))  # noqa: B023
+        monkeypatch.setattr(tree_choice, "by_gibbs", lambda *_: second)  # noqa: B023
+        posterior = chosen(X, "auto")
+        assert same_partition(ends_of(posterior.state, X), leaf)
+
+
+def test_start_of_a_part_stands_for_all(seed, monkeypatch):
+    monkeypatch.setattr(tree_choice, "MOST_DOCS", 20)
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng)
+    posterior = chosen(X, "sequential")
+    check_chosen(posterior, 60)
+    # The words of 20 documents of 36 tokens, three times.
+    assert_allclose(posterior.totals.word_counts.sum(), 20 * 36 * 3, rtol=1e-9)
+
+
+def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
+    monkeypatch.setattr(tree_choice, "MOST_DOCS", 20)
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng)
+    words = rng.gamma(1.0, size=(3, X.shape[1]))
+    given = topics_of_paths(np.arange(3), words, np.array([7, 7, 7]), 3)
+    posterior = chosen(X, given)
+    assert_array_equal(posterior.state.word_counts, words)
+    assert_array_equal(posterior.state.stub_masses, [0.0, 0.0, 7.0])
+
+
+@pytest.mark.parametrize("init", ["agglomerative", "gibbs", "sequential"])
+@pytest.mark.parametrize("limit", [1, 2, 4])
+def test_lightest_leaves_go_where_there_are_too_many_nodes(init, limit, seed):
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng, n_docs=24)
+    posterior = chosen(X, init, limit=limit)
+    assert 1 <= len(posterior.ids) <= limit
+    free = chosen(X, init)
+    assert len(free.ids) > 4
+    if limit == 4 and init != "agglomerative":
+        kept = posterior.state.stub_masses.max()
+        assert kept == free.state.stub_masses.max()
+
+
+def test_more_clusters_than_documents_are_one_for_each(seed):
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng, n_docs=5)
+    posterior = chosen(X, "agglomerative", n_leaves=100)
+    check_chosen(posterior, 5)
+    assert (posterior.state.tree.depth == 2).sum() == 5
+
+
+def test_no_documents_leave_the_root():
+    X = sp.csr_array((0, 4))
+    posterior = chosen(X, "auto")
+    assert_array_equal(posterior.ids, [0])
+    assert len(posterior.lineage) == 1
