@@ -379,9 +379,15 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             )
 
     def _accepter(self, goes_on):
+        begun = goes_on and self._posterior.n_steps > 0
+
         def accept(counts: sp.csr_array) -> sp.csr_array:
-            if not goes_on and not isinstance(self.init, str):
+            if not begun and not isinstance(self.init, str):
                 check_tree(self.init, counts.shape[1], self.max_depth)
+                if not hasattr(self.init, "samples_"):
+                    raise ValueError(
+                        "init must be a fitted GibbsNestedCRP; it has no samples_."
+                    )
             return counts
 
         return accept
@@ -392,7 +398,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         if not isinstance(init, str):
             best = max(init.samples_, key=lambda sample: sample.log_joint)
             words = best.topic_word_counts.toarray()
-            init = topics_of_paths(best.depth, words, best.doc_counts, self.max_depth)
+            init = topics_of_paths(best.depth, words, best.doc_counts)
         choose_start(
             posterior,
             counts,
@@ -404,7 +410,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     def _make_learner(self, posterior, counts, executor, goes_on):
         visitor = self._visitor(executor)
-        if not goes_on:
+        if posterior.n_steps == 0:
             self._begin(posterior, counts, visitor)
         if self.learning_method == "online":
             schedule = self._schedule(posterior, counts.shape[0])

@@ -159,16 +159,16 @@ def topics_of(walks: Walks) -> TopicTree:
     """Take over paths and levels as they are."""
     tree, columns = walks.tree()
     counts, docs = walks.counts.T[columns], walks.docs[columns]
-    return topics_of_paths(tree.depth, counts, docs, walks.priors.n_levels)
+    return topics_of_paths(tree.depth, counts, docs)
 
 
 def topics_of_paths(
-    depth: NDArray[np.intp], counts: NDArray, docs: NDArray, n_levels: int
+    depth: NDArray[np.intp], counts: NDArray, docs: NDArray
 ) -> TopicTree:
     """Take over counts of words at nodes, and of documents through them."""
-    masses = np.where(depth == n_levels - 1, docs, 0).astype(np.float64)
-    words = np.ascontiguousarray(counts, dtype=np.float64)
-    return TopicTree(Tree(np.arange(len(depth)), depth), words, masses)
+    tree, masses = Tree(np.arange(len(depth)), depth), np.zeros(len(depth))
+    masses[tree.leaves] = docs[tree.leaves]
+    return TopicTree(tree, np.ascontiguousarray(counts, dtype=np.float64), masses)
 
 
 def one_by_one(

@@ -197,7 +197,7 @@ def test_documents_one_by_one_open_branches_for_their_like(seed):
     check_start(topics, X)
     assert 2 <= len(topics.tree.leaves) < 60
     words = np.tile(X.sum(axis=0) / 3, (3, 1))
-    alone = topics_of_paths(np.arange(3), words, np.full(3, 60), 3)
+    alone = topics_of_paths(np.arange(3), words, np.full(3, 60))
     assert bound_of(topics, X) > bound_of(alone, X) + 100.0
 
 
@@ -221,7 +221,7 @@ def test_documents_one_by_one_make_trees_of_any_depth(n_levels, seed):
 def test_counts_of_paths_are_taken_over_as_they_are():
     depth = np.array([0, 1, 2, 1, 2, 2])
     counts, docs = np.arange(12).reshape(6, 2), np.array([9, 4, 4, 5, 3, 2])
-    topics = topics_of_paths(depth, counts, docs, 3)
+    topics = topics_of_paths(depth, counts, docs)
     assert_array_equal(topics.word_counts, counts)
     assert_array_equal(topics.stub_masses, [0.0, 0.0, 4.0, 0.0, 3.0, 2.0])
 
@@ -271,7 +271,7 @@ def test_better_start_is_chosen(seed, monkeypatch):
     X, _, leaf = planted(rng)
     told(monkeypatch, leaf)
     good = chosen(X, "agglomerative", n_leaves=6)
-    bad = topics_of_paths(np.arange(3), np.ones((3, 50)), np.array([60, 60, 60]), 3)
+    bad = topics_of_paths(np.arange(3), np.ones((3, 50)), np.array([60, 60, 60]))
     assert same_partition(ends_of(good.state, X), leaf)
     for first, second in ((good.state, bad), (bad, good.state)):
         monkeypatch.setattr(tree_choice, "by_clusters", lambda *_: iter([first]))  # noqa: B023
@@ -295,7 +295,7 @@ def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng)
     words = rng.gamma(1.0, size=(3, X.shape[1]))
-    given = topics_of_paths(np.arange(3), words, np.array([7, 7, 7]), 3)
+    given = topics_of_paths(np.arange(3), words, np.array([7, 7, 7]))
     posterior = chosen(X, given)
     assert_array_equal(posterior.state.word_counts, words)
     assert_array_equal(posterior.state.stub_masses, [0.0, 0.0, 7.0])
