@@ -231,7 +231,9 @@ class TopicTreeDisplay:
         def area(weight):  # of a disc's box
             return np.maximum(DISC**2 * weight / top, DOT**2) * size**2
 
-        ax.scatter(*at.T, s=area(weight), color=BLUE, linewidth=0, zorder=2)
+        ax.scatter(
+            *at.T, s=area(weight), color=BLUE, linewidth=0, zorder=2, clip_on=False
+        )
         shift = (DISC / 2 + PAD) * size
         self.texts_ = [
             ax.annotate(
