@@ -4,7 +4,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skbnp import HDP, GibbsHDP, GibbsNestedCRP, StickBreakingHDP
+from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+from skbnp.estimators import TreeMoves
 
 __all__ = [
     "EVALUATIONS",
@@ -38,6 +39,14 @@ _TREE_SAMPLER = {
     **{name: value for name, value in _SAMPLER.items() if "split" not in name},
 }
 
+_TREE = {
+    "level_prior": 5.0,
+    "topic_word_prior": 0.2,
+    "init": "sequential",
+    "structure_moves": TreeMoves(max_tries=2, max_rounds=2),
+    **{name: value for name, value in _SMALL.items() if name != "warm_up"},
+}
+
 #: A new estimator joins the checks here.
 INSTANCES = {
     "HDP-online": HDP(4, learning_method="online", **_SMALL),
@@ -52,6 +61,11 @@ INSTANCES = {
     "GibbsNestedCRP": GibbsNestedCRP(thin=1, **_TREE_SAMPLER),
     "GibbsNestedCRP-chains": GibbsNestedCRP(
         2, thin=2, n_chains=3, learn_priors=True, **_TREE_SAMPLER
+    ),
+    "NestedCRP-batch": NestedCRP(**_TREE),
+    "NestedCRP-memoized": NestedCRP(learning_method="memoized", **_TREE),
+    "NestedCRP-online": NestedCRP(
+        learning_method="online", local_family="factorised", **_TREE
     ),
 }
 
@@ -92,12 +106,10 @@ def evaluate(estimator, X):
 
 def size_name(estimator):
     """Name of the parameter that says how many topics, or levels, a fit starts from."""
+    if is_tree(estimator):
+        return "max_depth"
     names = estimator.get_params()
-    return next(
-        name
-        for name in ("n_components", "max_components", "max_depth")
-        if name in names
-    )
+    return "n_components" if "n_components" in names else "max_components"
 
 
 def fresh(estimator, **changes):
@@ -115,8 +127,9 @@ def fresh(estimator, **changes):
 
 def still(estimator):
     """Set to learn without moves: each visit is an update, and K stays as it is."""
-    if "split_merge" in estimator.get_params():
-        estimator.set_params(split_merge=False)
+    for name in ("split_merge", "structure_moves"):
+        if name in estimator.get_params():
+            estimator.set_params(**{name: False})
     return estimator
 
 

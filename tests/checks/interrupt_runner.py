@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from checks.corpora import topic_counts
-from checks.estimators import INSTANCES, fresh, is_variational, still
+from checks.estimators import INSTANCES, fresh, is_tree, is_variational, still
 from checks.failures import fit_updates
 from checks.states import differences, learned
 from checks.test_failed_calls import check_usable
@@ -99,7 +99,9 @@ def comparable(estimator):
 def interrupt_long_fit(estimator, n_jobs, *, early):
     """Ctrl-C during a fit that would last for minutes."""
     # One visit of all documents takes a fraction of a second, or several seconds.
-    X = topic_counts(6000 if early else 600, 400, length=150.0)
+    n_docs = 6000 if early else 600
+    # A start that asks document by document takes its time.
+    X = topic_counts(200 if is_tree(estimator) else n_docs, 400, length=150.0)
     estimator = fresh(
         still(estimator),
         n_components=60,
@@ -162,7 +164,8 @@ def interrupt_moves(estimator, n_jobs):
     rival.SHORTEST, rival.STARTED = 1, 1.0  # trials of a few minibatches
     rival.WINDOW, rival.EVERY, rival.LONGEST, online.STALE = 2, 1, 2, 0.9
     moves = SplitMerge(quiet=1, trial_warm_up=1, trial_passes=1, prune_mass=5.0)
-    estimator = fresh(estimator, split_merge=moves, n_jobs=n_jobs, max_iter=10)
+    n_passes = 3 if is_tree(estimator) else 10
+    estimator = fresh(estimator, split_merge=moves, n_jobs=n_jobs, max_iter=n_passes)
     places = [p for p in list_lines(estimator, "fit", X, MOVING) if p[2] == 0]
     places = places[::4]
     for place in places:
@@ -237,6 +240,12 @@ MOVING = {
     ("minibatch.py", "prune"),
     ("minibatch.py", "split"),
     ("edits.py", "apply"),
+    ("tree_learning.py", "one_pass"),
+    ("tree_learning.py", "_visit"),
+    ("tree_learning.py", "_visit_part"),
+    ("tree_learning.py", "_settle"),
+    ("tree_learning.py", "_move"),
+    ("tree_learning.py", "_try"),
 }
 
 

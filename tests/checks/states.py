@@ -3,6 +3,7 @@
 import copy
 import random
 import struct
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -113,4 +114,9 @@ def _parts(value):
     ]
     parts = {name: getattr(value, name) for name in slots}
     parts.update(getattr(value, "__dict__", {}))
-    return parts or None
+    return {n: part for n, part in parts.items() if not _is_cache(value, n)} or None
+
+
+def _is_cache(value, name):
+    """Whether a part follows from the others, and is there once it is asked for."""
+    return isinstance(getattr(type(value), name, None), cached_property)

@@ -74,7 +74,7 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
     assert not seen["found"], seen["found"][:10]
 
 
-@pytest.mark.parametrize("name", ["HDP-online", "HDP-memoized"])
+@pytest.mark.parametrize("name", ["HDP-online", "HDP-memoized", "NestedCRP-memoized"])
 def test_interrupt_in_a_move_leaves_a_consistent_estimator(name):
     seen = run("moves", name, 1)
     assert seen["n_places"] > 20

@@ -7,6 +7,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from checks.estimators import INSTANCES, every_estimator, is_variational, size_name
 from skbnp import HDP
+from skbnp.estimators import SplitMerge
 
 NAN, INF = float("nan"), float("inf")
 _COUNT = [0, -1, 2.5, 3.0, NAN, INF, "3", None, [3], 1 + 0j]
@@ -51,6 +52,9 @@ BAD = {
     "child_concentration_prior": _NO_PAIR,
     "learn_priors": ["yes", "topics", None, 2, 0.5],
     "split_merge": ["yes", 1.5, {}],
+    "structure_moves": ["yes", None, 1.5, {}, SplitMerge()],
+    "local_family": ["mean-field", "", None, 1, True],
+    "init_n_leaves": [c for c in _COUNT if c is not None],
     "corpus_concentration_prior": _NO_PAIR,
     "doc_concentration_prior": _NO_PAIR,
     "batch_size": _COUNT,

@@ -13,6 +13,7 @@ __all__ = [
     "documents_term",
     "factorised_step",
     "log_paths",
+    "log_predictive",
     "sticks_term",
     "stub_expansion",
     "topics_term",
@@ -142,6 +143,25 @@ def documents_term(counts, log_weights, off_tree, stub_nodes, log_prior, prior, 
             bound = document_bound(row, logs, phis[k], levels[k], prior)
             total += q[k] * (log_prior[k] + bound - np.log(q[k]))
     return total
+
+
+def log_predictive(counts, topics, stub_nodes, found):
+    """Log probability of words of a document, given what some of it says.
+
+    `topics` (n_words, n_nodes) are mean topics, `found` the (q, phis, levels) that it
+    says; off the tree all words are as probable.
+    """
+    q, _, levels = found
+    total = []
+    for share, a, nodes in zip(q, levels, stub_nodes, strict=True):
+        if share > 0.0:
+            words = [
+                topics[:, node] if node >= 0 else np.full(len(counts), 1 / len(counts))
+                for node in nodes
+            ]
+            mixed = (a / a.sum()) @ np.array(words)
+            total.append(np.log(share) + (counts * np.log(mixed)).sum())
+    return logsumexp(total)
 
 
 # Globals ------------------------------------------------------------------------------

@@ -1,0 +1,732 @@
+"""What `NestedCRP` promises beyond what all estimators do."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp, psi
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from checks.failures import Failure
+from checks.states import assert_same, learned
+from reference.ncrp_topics import conditional_step, log_predictive
+from skbnp import HDP, GibbsNestedCRP, NestedCRP
+from skbnp.callbacks import HeldOutMonitor
+from skbnp.datasets import make_tree
+from skbnp.estimators import SplitMerge, TreeMoves, _nested_crp
+from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
+from skbnp.models.ncrp_topics import path_globals
+from skbnp.trees import TreeView
+
+#: Priors of the corpus, nearly.
+PRIORS = {"level_prior": 4.0, "topic_word_prior": 0.1, "random_state": 0}
+#: A fit of a moment.
+MOVES = TreeMoves(max_tries=2, max_rounds=2)
+QUICK = {
+    "init": "sequential",
+    "structure_moves": MOVES,
+    "max_iter": 3,
+    "tol": 0.0,
+    **PRIORS,
+}
+METHODS = ["batch", "memoized", "online"]
+#: Rounding of sums of some thousand terms of one size.
+SUMS = 1e-10
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return make_tree(240, random_state=2)
+
+
+@pytest.fixture(scope="module")
+def docs(corpus):
+    return sp.csr_array(corpus.data[:90].astype(float))
+
+
+@pytest.fixture(scope="module")
+def few(docs):
+    return docs[:40]
+
+
+@pytest.fixture(scope="module")
+def X_test(corpus):
+    return sp.csr_array(corpus.data[90:120].astype(float))
+
+
+@pytest.fixture(scope="module")
+def sampler(docs):
+    return GibbsNestedCRP(max_iter=60, burn_in=50, thin=5, **PRIORS).fit(docs)
+
+
+@pytest.fixture(scope="module")
+def model(docs, sampler):
+    return NestedCRP(**(QUICK | {"init": sampler, "max_iter": 6})).fit(docs)
+
+
+def copy_of(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+# -- what it finds ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_documents_of_a_planted_tree_end_with_their_like(method, corpus, docs, sampler):
+    settings = QUICK | {"init": sampler, "max_iter": 6}
+    if method == "batch":
+        settings |= {"init": "agglomerative", "structure_moves": False}
+    crp = NestedCRP(
+        init_n_leaves=12, learning_method=method, batch_size=45, **settings
+    ).fit(docs)
+    assert adjusted_rand_score(corpus.target[:90], crp.apply(docs)) > 0.7
+    group = crp.decision_path(docs).toarray()[:, crp.tree_.depth == 1].argmax(axis=1)
+    assert adjusted_rand_score(corpus.path[:90, 1], group) > 0.3
+    distance = np.abs(corpus.topic_word_distr[0] - crp.topic_word_distr_[0]).sum() / 2
+    assert distance < 0.2
+
+
+def test_levels_explain_documents_better_than_fewer(docs, X_test, model):
+    scores = [NestedCRP(depth, **QUICK).fit(docs).score(X_test) for depth in (1, 2)]
+    assert scores[0] < scores[1] < model.score(X_test)
+
+
+def test_larger_concentration_and_smaller_topic_priors_make_more_leaves(docs):
+    settings = {"init": "sequential", "max_iter": 1, "random_state": 0}
+    few, many = (
+        NestedCRP(structure_moves=False, level_prior=4.0, **settings)
+        .set_params(child_concentration=gamma, topic_word_prior=eta)
+        .fit(docs)
+        .n_components_
+        for gamma, eta in ((1e-3, 1.0), (1e3, 0.05))
+    )
+    assert few < many
+
+
+# -- what it publishes -----------------------------------------------------------------
+
+
+def test_attributes_have_the_shapes_and_sums_of_the_documentation(model, docs):
+    k, tree = model.n_components_, model.tree_
+    n_tokens = docs.sum()
+    assert model.components_.shape == model.topic_word_distr_.shape == (k, 80)
+    assert model.components_.dtype == np.float64
+    np.testing.assert_allclose(model.topic_word_distr_.sum(axis=1), 1.0, rtol=1e-12)
+    # Tokens of a node, and the prior of each word.
+    held = model.components_.sum(axis=1) - 80 * 0.1
+    np.testing.assert_allclose(held / n_tokens, model.topic_weights_, atol=1e-12)
+    assert model.topic_weights_.shape == (k,)
+    assert 0.99 < model.topic_weights_.sum() <= 1.0 + SUMS
+    assert (tree.n_nodes, tree.max_depth) == (k, 2)
+    np.testing.assert_array_equal(tree.ids, model.component_ids_)
+    assert model.n_active_components_ == (held >= max(1.0, 1e-4 * held.sum())).sum()
+    assert model.child_concentration_ == 1.0
+    np.testing.assert_array_equal(model.level_prior_, [4.0, 4.0, 4.0])
+    assert model.topic_word_prior_ == 0.1
+    assert model.n_features_in_ == 80
+    assert list(model.get_feature_names_out()) == [f"nestedcrp{i}" for i in range(k)]
+
+
+def test_weight_of_a_node_is_the_probability_to_pass_it(model):
+    tree = model.tree_
+    masses = model._posterior.totals.stub_masses
+    through = np.array(
+        [
+            sum(m for m, k in zip(masses, range(len(masses))) if i in tree.path(k))  # noqa: B905
+            for i in range(tree.n_nodes)
+        ]
+    )
+    assert tree.weight[0] == 1.0
+    for i in range(tree.n_nodes):
+        left = tree.weight[i]
+        children = tree.children(i)
+        assert (np.diff(through[children]) <= 1e-9).all()  # siblings by their mass
+        for place, child in enumerate(children):
+            # E v = (1 + stays) / (1 + stays + gamma + goes by).
+            goes_by = through[children[place + 1 :]].sum() + masses[i]
+            stays = 1.0 + through[child]
+            share = stays / (stays + 1.0 + goes_by)
+            assert tree.weight[child] == pytest.approx(left * share, rel=1e-9)
+            left *= 1.0 - share
+
+
+def test_methods_about_documents_agree(model, X_test):
+    tree, distr = model.tree_, model.transform(X_test)
+    ends, paths = model.apply(X_test), model.decision_path(X_test).toarray()
+    probabilities, levels = model.doc_paths(X_test), model.doc_levels(X_test)
+    dense = probabilities.toarray()
+    np.testing.assert_array_equal(ends, dense.argmax(axis=1))
+    for row, end in zip(paths, ends, strict=True):
+        np.testing.assert_array_equal(np.flatnonzero(row), np.sort(tree.path(end)))
+    np.testing.assert_allclose(dense.sum(axis=1), 1.0, rtol=SUMS)
+    np.testing.assert_allclose(levels.sum(axis=1), 1.0, rtol=SUMS)
+    np.testing.assert_allclose(distr.sum(axis=1), 1.0, rtol=SUMS)
+    # A document that ends at a leaf has the levels of that path.
+    sure = dense[np.arange(30), ends] > 1.0 - 1e-12
+    assert sure.sum() > 20
+    for row in np.flatnonzero(sure):
+        np.testing.assert_allclose(distr[row, tree.path(ends[row])], levels[row])
+    by_level = np.array(
+        [distr[:, tree.depth == level].sum(axis=1) for level in range(3)]
+    )
+    at_leaves = np.isin(ends, tree.leaves) & sure
+    np.testing.assert_allclose(by_level.T[at_leaves], levels[at_leaves], rtol=1e-9)
+
+
+def test_an_empty_document_has_the_prior_proportions(model):
+    X = np.zeros((1, 80))
+    levels, paths = model.doc_levels(X)[0], model.doc_paths(X).toarray()[0]
+    np.testing.assert_allclose(levels, 1 / 3, rtol=1e-12)
+    given = model._readings()[0]
+    prior = np.exp(given.log_prior - logsumexp(given.log_prior))
+    np.testing.assert_allclose(paths, prior, rtol=1e-6, atol=1e-8)
+    distr = model.transform(X)[0]
+    passing = np.array(
+        [
+            sum(p for k, p in enumerate(paths) if i in model.tree_.path(k))
+            for i in range(model.n_components_)
+        ]
+    )
+    np.testing.assert_allclose(distr, passing / passing.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+def test_bound_of_the_training_data_is_that_of_the_fit(method, docs, model):
+    # No move any more, and documents that have settled: afresh they say the same, but
+    # for some that settle in another optimum.
+    crp = copy_of(model).set_params(
+        learning_method=method,
+        structure_moves=False,
+        mean_change_tol=1e-6,
+        warm_start=True,
+        max_iter=40,
+        tol=1e-6,
+    )
+    crp.fit(docs)
+    assert crp.converged_
+    assert crp.elbo_ == crp.history_["elbo"][-1]
+    assert crp.elbo(docs) == pytest.approx(crp.elbo_, abs=2e-3)
+    assert set(crp.elbo_terms(docs)) == {"topics", "sticks", "documents"}
+
+
+def test_bound_has_the_priors_of_what_is_learned(few):
+    crp = NestedCRP(learn_priors=True, **QUICK).fit(few)
+    terms = crp.elbo_terms(few)
+    assert set(terms) == {
+        "topics",
+        "sticks",
+        "documents",
+        "child_concentration",
+        "topic_word_prior",
+    }
+    # Gamma(1, 1): log density -x.
+    expected = -crp.child_concentration_ / few.sum()
+    assert terms["child_concentration"] == pytest.approx(expected)
+    assert terms["topic_word_prior"] == pytest.approx(
+        -np.sum(crp.topic_word_prior_) / few.sum()
+    )
+
+
+def check_lineage(lineage, ids):
+    """Raise unless the log ends in these ids, and no ended one returns."""
+    alive, ended = set(), set()
+    for entry in lineage:
+        assert set(entry.parents) <= alive
+        assert not ended & set(entry.children)
+        gone = set(entry.parents) - set(entry.children)
+        alive, ended = (alive - gone) | set(entry.children), ended | gone
+    assert alive == set(ids.tolist())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_lineage_and_history_tell_of_every_move(method, few, X_test):
+    crp = NestedCRP(
+        learning_method=method, batch_size=40, warm_start=True, **QUICK
+    ).fit(few)
+    check_lineage(crp.lineage_, crp.component_ids_)
+    crp.fit(few)
+    check_lineage(crp.lineage_, crp.component_ids_)
+    crp.partial_fit(X_test)
+    check_lineage(crp.lineage_, crp.component_ids_)
+    kinds = [entry.kind for entry in crp.lineage_]
+    assert kinds[0] == "init"
+    assert "init" not in kinds[1:]
+    assert {*kinds[1:]} <= {"birth", "split", "merge", "reattach", "prune"}
+    assert (np.diff([entry.step for entry in crp.lineage_]) >= 0).all()
+    history = crp.history_
+    assert (np.diff(history["step"]) >= 0).all()
+    assert history["step"][-1] == crp._posterior.n_steps
+    for kind, name in (("birth", "births"), ("split", "splits"), ("merge", "merges")):
+        assert (np.diff(history[f"n_{name}"]) >= 0).all()
+        assert history[f"n_{name}"][-1] <= kinds.count(kind)
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+def test_history_counts_the_moves_of_a_fit(method, few):
+    crp = NestedCRP(learning_method=method, batch_size=40, **QUICK).fit(few)
+    kinds = [entry.kind for entry in crp.lineage_]
+    assert len(kinds) > 1
+    history = crp.history_
+    for kind, name in (("birth", "births"), ("split", "splits"), ("merge", "merges")):
+        assert history[f"n_{name}"][-1] == kinds.count(kind)
+    assert history["n_components"][-1] == crp.n_components_
+    assert np.isfinite(history["elbo"]).sum() == crp.n_iter_ == 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("limit", [1, 3, 6])
+def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
+    crp = NestedCRP(
+        max_components=limit, learning_method=method, batch_size=40, **QUICK
+    ).fit(few)
+    assert crp.n_components_ <= limit
+    assert max(crp.history_["n_components"]) <= limit
+    assert crp.partial_fit(X_test).n_components_ <= limit
+    crp.set_params(max_components=2, warm_start=True).fit(few)
+    # A tree that is larger than allowed may shrink, but does not grow.
+    assert crp.n_components_ <= limit
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("learn", [False, "concentrations", True])
+def test_hyperparameters_are_learned_as_asked(learn, method, few):
+    crp = NestedCRP(learn_priors=learn, learning_method=method, **QUICK).fit(few)
+    assert (crp.child_concentration_ != 1.0) == (learn is not False)
+    assert np.shape(crp.topic_word_prior_) == ((3,) if learn is True else ())
+    assert (crp.level_prior_ == 4.0).all()
+    assert crp.child_concentration == 1.0
+    # What is learned goes on; what is not takes the value that is set.
+    crp.set_params(warm_start=True, child_concentration=7.0, max_iter=1).fit(few)
+    assert (crp.child_concentration_ == 7.0) == (learn is False)
+
+
+def test_priors_by_level_are_those_of_their_level(few):
+    eta = (1.0, 0.5, 0.25)
+    crp = NestedCRP(**QUICK).set_params(topic_word_prior=eta).fit(few)
+    np.testing.assert_array_equal(crp.topic_word_prior_, eta)
+    smallest = crp.components_.min(axis=1)
+    assert (smallest >= np.array(eta)[crp.tree_.depth] * (1.0 - 1e-12)).all()
+    same = NestedCRP(**QUICK).set_params(topic_word_prior=[0.5] * 3)
+    one = NestedCRP(**QUICK).set_params(topic_word_prior=0.5)
+    assert_same(learned(same.fit(few)), learned(one.fit(few)))
+    assert same.topic_word_prior_ == 0.5
+
+
+# -- shapes of trees and corpora -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("max_depth", "method"),
+    [(depth, method) for depth in (1, 2, 4) for method in METHODS] + [(50, "memoized")],
+)
+def test_trees_of_any_depth(max_depth, method, docs, X_test):
+    crp = NestedCRP(
+        max_depth, learning_method=method, batch_size=20, **(QUICK | {"max_iter": 2})
+    ).fit(docs[: 40 if max_depth < 50 else 10])
+    tree = crp.tree_
+    assert tree.max_depth <= max_depth - 1
+    assert (tree.depth[tree.leaves] == max_depth - 1).all()
+    assert crp.doc_levels(X_test).shape == (30, max_depth)
+    for answer in (crp.score(X_test), crp.elbo_, crp.elbo(X_test)):
+        assert np.isfinite(answer)
+    crp.partial_fit(X_test)
+    assert np.isfinite(crp.elbo_)
+
+
+def test_a_single_level_is_a_single_topic(few):
+    crp = NestedCRP(1, **QUICK).fit(few)
+    assert crp.tree_ == TreeView([-1], [1.0])
+    np.testing.assert_allclose(crp.components_, few.sum(axis=0)[None] + 0.1)
+    assert (crp.transform(few) == 1.0).all()
+    assert len(crp.lineage_) == 1
+
+
+@pytest.mark.parametrize("init", ["auto", "agglomerative", "gibbs", "sequential"])
+@pytest.mark.parametrize("method", METHODS)
+def test_one_document_has_a_path(init, method):
+    crp = NestedCRP(init=init, learning_method=method, max_iter=3, **PRIORS)
+    crp.fit([[30, 0, 10]])
+    assert crp.topic_weights_.sum() == pytest.approx(1.0, abs=1e-6)
+    assert crp.n_components_ <= 3
+    assert np.isfinite(crp.elbo_)
+
+
+@pytest.mark.parametrize("init", ["agglomerative", "gibbs", "sequential"])
+def test_more_clusters_than_documents_and_documents_of_a_word(init):
+    X = np.eye(7, 5) * 3.0
+    crp = NestedCRP(init=init, init_n_leaves=50, max_iter=3, **PRIORS).fit(X)
+    np.testing.assert_allclose(crp.transform(X).sum(axis=1), 1.0, rtol=1e-12)
+    assert np.isfinite(crp.elbo_)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-2])
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_like_those_of_tf_idf(scale, method, few, X_test):
+    norms = np.sqrt((few**2).sum(axis=1))
+    X = sp.csr_array(few / norms[:, None]) * scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        crp = NestedCRP(learning_method=method, batch_size=40, **QUICK).fit(X)
+        assert np.isfinite(crp.partial_fit(X).elbo_)
+    assert crp.score(X) <= 0.0
+    assert np.isfinite(crp.fit(X.astype(np.float32)).elbo_)
+
+
+def test_empty_documents_change_nothing(few):
+    empty = sp.csr_array((3, 80))
+    X = sp.vstack([empty, few[:20], empty, few[20:], empty], format="csr")
+    one, two = (NestedCRP(**QUICK).fit(x) for x in (few, X))
+    assert_same(learned(one), learned(two))
+    np.testing.assert_array_equal(two.transform(X)[3:23], one.transform(few)[:20])
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_corpus_without_tokens_has_a_root_and_a_start_comes_later(method, docs):
+    crp = NestedCRP(warm_start=True, **QUICK)
+    getattr(crp, method)(np.zeros((4, 80)))
+    assert crp.tree_ == TreeView([-1], [1.0])
+    assert crp.topic_weights_.tolist() == [0.0]
+    np.testing.assert_allclose(crp.topic_word_distr_, 1 / 80)
+    np.testing.assert_array_equal(crp.transform(docs), np.ones((90, 1)))
+    getattr(crp, method)(docs)
+    assert crp.n_components_ > 3
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e-5, 1e10])
+@pytest.mark.parametrize(
+    ("method", "learn"), [("batch", True), ("memoized", False), ("memoized", True)]
+)
+def test_extreme_hyperparameters_give_finite_numbers(method, learn, size, docs):
+    for name in ("child_concentration", "level_prior", "topic_word_prior"):
+        crp = NestedCRP(learn_priors=learn, learning_method=method, batch_size=10)
+        crp.set_params(**(QUICK | {"max_iter": 2, name: size})).fit(docs[:12])
+        assert np.isfinite(crp.elbo_), name
+        assert np.isfinite(crp.transform(docs)).all()
+        assert np.isfinite(crp.score(docs))
+        assert np.isfinite(crp.partial_fit(docs[20:30]).elbo_)
+
+
+# -- going on --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_warm_start_keeps_the_nodes_and_goes_on(method, few, X_test):
+    crp = NestedCRP(learning_method=method, batch_size=20, warm_start=True, **QUICK)
+    crp.fit(few)
+    bound, ids = crp.elbo_, set(crp.component_ids_.tolist())
+    crp.set_params(structure_moves=False, max_iter=2).fit(few)
+    assert crp.n_iter_ == 2
+    if method != "online":
+        # Documents start afresh, and may end a little below.
+        assert crp.elbo_ > bound - 1e-3
+        assert set(crp.component_ids_.tolist()) == ids
+    crp.fit(X_test)
+    totals = crp._posterior.totals
+    if method != "online":
+        assert totals.stub_masses.sum() == pytest.approx(30)
+        assert totals.n_tokens == pytest.approx(X_test.sum())
+
+
+def test_warm_start_after_an_interrupted_start_begins_anew(few, monkeypatch):
+    crp = NestedCRP(warm_start=True, **QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr(_nested_crp, "choose_start", _fail)
+        with pytest.raises(Failure):
+            crp.fit(few)
+    assert crp.n_components_ == 1
+    assert_same(learned(NestedCRP(**QUICK).fit(few)), learned(crp.fit(few)))
+
+
+def _fail(*args, **kwargs):
+    raise Failure
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_another_depth_is_refused_where_a_tree_goes_on(method, few):
+    crp = NestedCRP(warm_start=True, **QUICK).fit(few)
+    score = crp.score(few)
+    crp.set_params(max_depth=4)
+    if method == "fit":
+        with pytest.raises(ValueError, match=r"max_depth=4, but the tree .* 3 levels"):
+            crp.fit(few)
+        assert crp.score(few) == score
+        crp.set_params(warm_start=False, max_iter=1).fit(few)
+        assert len(crp.level_prior_) == 4
+
+
+def test_not_converged_says_what_to_raise(few):
+    crp = NestedCRP(**(QUICK | {"tol": 1e-9, "structure_moves": False}))
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        crp.fit(few)
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        crp.set_params(max_iter=1).fit(few)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert crp.set_params(tol=0.1, max_iter=9).fit(few).converged_
+
+
+def test_callback_sees_the_model_of_each_pass(few, X_test):
+    monitor = HeldOutMonitor(X_test)
+    crp = NestedCRP(**QUICK).set_callbacks(monitor).fit(few)
+    assert len(monitor.history_["score"]) == 3
+    assert monitor.history_["score"][-1] == crp.score(X_test)
+    assert monitor.history_["n_components"][-1] == crp.n_components_
+
+
+# -- streams ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["conditional", "factorised"])
+def test_one_chunk_is_one_online_pass_of_one_minibatch(family, docs):
+    settings = QUICK | {"structure_moves": False, "max_iter": 1}
+    crp = NestedCRP(
+        learning_method="online", local_family=family, batch_size=90, **settings
+    )
+    one, two = clone(crp).fit(docs), clone(crp).partial_fit(docs)
+    np.testing.assert_array_equal(one.component_ids_, two.component_ids_)
+    # The rows of the minibatch stand in another order.
+    np.testing.assert_allclose(one.components_, two.components_, rtol=1e-9)
+    assert one.elbo_ == pytest.approx(two.elbo_, rel=1e-9)
+
+
+def test_steps_of_a_stream_are_those_of_their_formula(few):
+    crp = NestedCRP(
+        learning_offset=3.0,
+        learning_decay=0.7,
+        total_samples=1000,
+        batch_size=20,
+        **(QUICK | {"structure_moves": False}),
+    )
+    crp.partial_fit(few[:20])
+    before = crp._posterior
+    crp.partial_fit(few[20:])
+    rho = (3.0 + 2.0) ** -0.7
+    masses = crp._posterior.totals.stub_masses.sum()
+    expected = (1.0 - rho) * before.totals.stub_masses.sum() + rho * 1000
+    assert masses == pytest.approx(expected, rel=1e-9)
+    tokens = (1.0 - rho) * before.totals.n_tokens + rho * 50 * few[20:].sum()
+    assert crp._posterior.totals.n_tokens == pytest.approx(tokens, rel=1e-9)
+
+
+def test_stream_grows_branches_for_what_is_new():
+    corpus = make_tree(240, random_state=0)
+    X, group = sp.csr_array(corpus.data), corpus.path[:, 1]
+    settings = {"batch_size": 40, "total_samples": 240, **QUICK}
+    still = NestedCRP(**(settings | {"structure_moves": False}))
+    crp = NestedCRP(**settings)
+    for one in (crp, still):
+        one.partial_fit(X[group == 1])
+        assert adjusted_rand_score(corpus.target, one.apply(X)) < 0.9
+        n_before = len(one.tree_.leaves)
+        for begin in [0, 80, 160] * 2:
+            one.partial_fit(X[begin : begin + 80])
+    assert n_before == len(still.tree_.leaves)
+    assert {entry.kind for entry in crp.lineage_[1:]} & {"birth", "split"}
+    assert adjusted_rand_score(corpus.target, crp.apply(X)) > 0.9
+    assert crp.score(X) > still.score(X) + 0.05
+
+
+# -- starts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_start_from_a_sampler(frozen, docs, sampler):
+    settings = QUICK | {"max_iter": 1, "structure_moves": False}
+    init = FrozenEstimator(sampler) if frozen else sampler
+    crp = NestedCRP(**(settings | {"init": init})).fit(docs)
+    best = max(sampler.samples_, key=lambda sample: sample.log_joint)
+    assert crp.n_components_ == len(best.doc_counts)
+    assert crp.lineage_[0].children == tuple(range(crp.n_components_))
+    assert adjusted_rand_score(sampler.apply(docs), crp.apply(docs)) > 0.9
+    plain = NestedCRP(**settings).fit(docs)
+    assert crp.elbo_ > plain.elbo_
+    limited = NestedCRP(max_components=5, **(settings | {"init": init})).fit(docs)
+    assert limited.n_components_ <= 5
+
+
+def test_start_from_a_shallower_sampler(docs):
+    start = GibbsNestedCRP(2, max_iter=20, **PRIORS).fit(docs)
+    crp = NestedCRP(**(QUICK | {"init": start, "max_iter": 1}))
+    crp.set_params(structure_moves=False).fit(docs)
+    assert crp.tree_.max_depth == 1
+    assert adjusted_rand_score(start.apply(docs), crp.apply(docs)) > 0.8
+
+
+def test_sampler_starts_from_a_tree(docs, model):
+    settings = {"max_iter": 2, "burn_in": 0, **PRIORS}
+    crp = GibbsNestedCRP(init=model, **settings).fit(docs)
+    plain = GibbsNestedCRP(**settings).fit(docs)
+    assert crp.history_["log_joint"][0] > plain.history_["log_joint"][0] + 0.1
+    assert adjusted_rand_score(model.apply(docs), crp.apply(docs)) > 0.5
+
+
+def test_start_survives_a_clone_when_it_is_frozen(few, sampler):
+    search = GridSearchCV(
+        NestedCRP(**(QUICK | {"init": FrozenEstimator(sampler), "max_iter": 1})),
+        {"topic_word_prior": [0.05, 0.2]},
+        cv=2,
+    )
+    assert np.isfinite(search.fit(few).best_score_)
+
+
+def test_start_must_be_a_fitted_sampler_of_the_same_vocabulary(few, model, sampler):
+    crp = NestedCRP(**QUICK).fit(few)
+    before = learned(crp)
+    for init, error, says in [
+        (GibbsNestedCRP(), NotFittedError, "not fitted"),
+        (model, ValueError, "init must be a fitted GibbsNestedCRP; it has no samples_"),
+        (FrozenEstimator(model), ValueError, "init must be a fitted GibbsNestedCRP"),
+        (GibbsNestedCRP(max_iter=1).fit(few[:, :50]), ValueError, "but init has 50"),
+        (HDP(3, max_iter=1).fit(few), ValueError, "init"),
+        (few, ValueError, "init"),
+    ]:
+        for method in ("fit", "partial_fit"):
+            with pytest.raises(error, match=says):
+                getattr(NestedCRP(init=init), method)(few)
+        crp.init = init
+        with pytest.raises(error, match=says):
+            crp.fit(few)
+        assert_same(before, learned(crp), ignore=())
+    with pytest.raises(ValueError, match="max_depth=2, but the tree of init has 3"):
+        NestedCRP(2, level_prior=1.0, init=sampler).fit(few)
+
+
+def test_names_of_terms_of_a_start_do_not_matter(few):
+    frame = pd.DataFrame(few.toarray()).add_prefix("w")
+    start = GibbsNestedCRP(max_iter=2, **PRIORS).fit(frame)
+    crp = NestedCRP(**(QUICK | {"init": start, "max_iter": 1}), warm_start=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crp.fit(frame).fit(frame[:20])
+
+
+# -- parameters ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", ["level_prior", "topic_word_prior"])
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ((1.0, 1.0), "one for each of max_depth=3 levels, got 2"),
+        (np.ones(4), "one for each of max_depth=3 levels, got 4"),
+        ([], "one for each of max_depth=3 levels, got 0"),
+        ((1.0, 0.0, 1.0), "at each level"),
+        ((1.0, np.nan, 1.0), "at each level"),
+        ((1.0, "1", 1.0), "at each level"),
+        (np.ones((3, 3)), "at each level"),
+        (1e-101, "at each level"),
+        (1e11, "at each level"),
+    ],
+)
+def test_priors_must_be_one_or_one_for_each_level(name, method, value, says, few):
+    crp = NestedCRP().set_params(**{name: value})
+    with pytest.raises(ValueError, match=f"{name} must .*{says}"):
+        getattr(crp, method)(few)
+    assert learned(crp) == {}
+
+
+@pytest.mark.parametrize("value", ["yes", None, 1.5, {}, SplitMerge(), TreeMoves])
+def test_moves_must_be_a_bool_or_settings(value, few):
+    with pytest.raises(ValueError, match="structure_moves"):
+        NestedCRP(structure_moves=value).fit(few)
+
+
+def test_moves_may_be_switched_off(few):
+    crp = NestedCRP(**(QUICK | {"structure_moves": False})).fit(few)
+    assert [entry.kind for entry in crp.lineage_] == ["init"]
+    crp.partial_fit(few)
+    assert [entry.kind for entry in crp.lineage_] == ["init"]
+
+
+# -- model selection and scores --------------------------------------------------------
+
+
+def test_search_over_raw_text_predicts_by_paths():
+    rng = np.random.default_rng(0)
+    subjects = ["troll dragon giant kraken gorgon", "apple cherry quince medlar plum"]
+    text = [
+        " ".join(rng.choice([*subjects[i % 2].split(), "the", "and"], size=20))
+        for i in range(40)
+    ]
+    pipeline = make_pipeline(CountVectorizer(), NestedCRP(**QUICK))
+    grid = {"nestedcrp__max_depth": [1, 2]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(text)
+    assert search.best_params_ == {"nestedcrp__max_depth": 2}
+    best = search.best_estimator_
+    ends = best[-1].apply(best[:-1].transform(text))
+    assert adjusted_rand_score(np.arange(40) % 2, ends) == 1.0
+    assert fold_in_score(best, text) == fold_in_score(
+        best[-1], best[:-1].transform(text)
+    )
+
+
+def transcribed_score(model, X_seen, X):
+    """Equation (8): paths share their tokens, levels are means, topics are means."""
+    topics, priors = model._posterior.state, model._posterior.model.priors
+    given = path_globals(topics, priors)
+    logs = psi(model.components_) - psi(model.components_.sum(axis=1))[:, None]
+    total = 0.0
+    for seen, row in zip(X_seen.toarray(), X.toarray(), strict=True):
+        found = conditional_step(
+            seen,
+            logs.T,
+            psi(priors.topic_prior) - psi(80 * priors.topic_prior),
+            given.stub_nodes,
+            given.log_prior,
+            priors.level_prior,
+            1000,
+            1e-9,
+        )
+        total += log_predictive(
+            row, model.topic_word_distr_.T, given.stub_nodes, found[:3]
+        )
+    return total / X.sum()
+
+
+@pytest.fixture
+def settled(model):
+    """The model, whose document step goes on to its fixed point."""
+    return copy_of(model).set_params(max_doc_update_iter=1000, mean_change_tol=1e-9)
+
+
+def test_fold_in_score_equals_its_transcription(settled, X_test):
+    expected = transcribed_score(settled, X_test, X_test)
+    assert fold_in_score(settled, X_test) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("observed", [0.5, 0.8])
+def test_document_completion_equals_its_transcription(observed, settled, X_test):
+    expected = transcribed_score(settled, *split_tokens(X_test, observed=observed))
+    score = document_completion_score(settled, X_test, observed=observed)
+    assert score == pytest.approx(expected, rel=1e-6)
+    if observed == 0.8:
+        assert score == settled.score(X_test)
+
+
+def test_fold_in_score_is_optimistic(model, X_test):
+    assert model.score(X_test) < fold_in_score(model, X_test) < 0.0
+
+
+def test_fold_in_score_of_no_tokens_is_zero(model):
+    assert fold_in_score(model, np.zeros((3, 80))) == 0.0
+
+
+def test_fold_in_score_is_for_fitted_trees(few, model):
+    with pytest.raises(ValueError, match="fold_in_score is for topic trees, got HDP"):
+        fold_in_score(HDP(2, max_iter=1).fit(few), few)
+    with pytest.raises(NotFittedError):
+        fold_in_score(NestedCRP(), few)
+    with pytest.raises(ValueError, match="X has 50 features"):
+        fold_in_score(model, few[:, :50])
+    with pytest.raises(ValueError, match="Negative values in data"):
+        fold_in_score(model, -few)
