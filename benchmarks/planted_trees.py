@@ -30,7 +30,9 @@ SETTINGS = {
 }
 PAPER = {
     "init": "sequential",
-    "structure_moves": TreeMoves(merge="cosine", grow="neutral"),
+    "structure_moves": TreeMoves(
+        merge="cosine", grow="neutral", reattach=False, split=False
+    ),
 }
 FACTORISED = {"local_family": "factorised"}
 RECIPES = {

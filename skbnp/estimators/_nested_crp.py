@@ -57,7 +57,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     The tree is infinite. The posterior knows a finite part of it; all paths that leave
     that part below a node share one probability, summed in closed form, Eqs. (9) to
-    (13). Moves let that part grow and shrink where the evidence lower bound rises.
+    (13). Moves let that part grow and shrink where a lower bound of the evidence rises.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     learning_method : {"batch", "online", "memoized"}, default="batch"
         "batch": one update per pass over all documents. "memoized": one per batch of
         documents, whose former statistics are taken out first. Both have an exact bound
-        that never falls. "online": one per minibatch, with decreasing steps; for large
-        corpora, and what `partial_fit` does.
+        that only moves may lower. "online": one per minibatch, with decreasing steps;
+        for large corpora, and what `partial_fit` does.
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches. The value to start from, where it is learned.
@@ -89,8 +89,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         Shape and rate of the Gamma prior of `child_concentration`, both > 0.
     structure_moves : bool or TreeMoves, default=True
         Whether the tree changes: leaves end, siblings merge, nodes go to other parents,
-        split in two, and branches grow, each if the bound rises. A `TreeMoves` says
-        more.
+        split in two, and branches grow, each if the collapsed bound of Notes rises. A
+        `TreeMoves` says more.
     local_family : {"conditional", "factorised"}, default="conditional"
         Whether the posterior of a document has levels for each path that it may take,
         q(c) q(theta, z | c), or the same for all, q(c) q(theta) q(z). The former
@@ -99,12 +99,12 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     init : {"auto", "agglomerative", "gibbs", "sequential"} or fitted \
             GibbsNestedCRP, default="auto"
         Where the tree starts. "agglomerative": clusters of documents, joined to groups,
-        the number of these by the bound. "gibbs": a state of the collapsed sampler
-        after 200 to 1000 sweeps. "auto": these two, each improved for 10 passes; the
-        higher bound wins. "sequential": documents one after the other take a path or
-        open a branch. A fitted sampler gives its sample with the highest log joint;
-        wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will be cloned,
-        as by `GridSearchCV`. Starts see 5,000 random documents at the most, in
+        the number of these by the collapsed bound. "gibbs": a state of the collapsed
+        sampler after 200 to 1000 sweeps. "auto": these two, each improved for 10
+        passes; the higher collapsed bound wins. "sequential": documents one after the
+        other take a path or open a branch. A fitted sampler gives its sample with the
+        highest log joint; wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will be cloned,
+        as by `GridSearchCV`. Starts see 1,500 random documents at the most, in
         `partial_fit` those of the first call.
     init_n_leaves : int or None, default=None
         Clusters of the agglomerative start, at most one per document. None is the
@@ -204,7 +204,13 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     themselves, and trees of some hundred abstracts have few leaves; smaller values make
     larger trees.
 
-    A pass takes time in proportion to stored counts times nodes; memory is 8 bytes for
+    Trees of different size are compared by a *collapsed bound*: the expected evidence
+    of the words at each topic under the posterior of paths and levels, the topic
+    integrated out, to second order [2]_. In the bound `elbo_` each topic has a
+    posterior of its own, independent of paths and levels. That costs more the fewer
+    words a topic has, and would merge too many of them.
+
+    A pass takes time in proportion to stored counts times nodes; memory is 16 bytes for
     each term and node, and 24 bytes for each stored count and path in use.
 
     **Departures from the paper**
@@ -216,12 +222,12 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     - Branches grow for documents that would gain by one, judged with those most like
       them; the growth of [1]_, which opens branches of the prior, is
       ``TreeMoves(grow="neutral")``: hardly any document takes them.
-    - Siblings merge if the bound rises; the rule of [1]_,
+    - Siblings merge if the collapsed bound rises; the rule of [1]_,
       ``TreeMoves(merge="cosine")``, needs documents that are shared between paths, and
       longer documents are not.
     - Nodes split and go to other parents: the grouping of the upper levels does not
       mend itself otherwise.
-    - Moves are judged by the exact bound of all documents, of which only those are
+    - Moves are judged by the collapsed bound of all documents, of which only those are
       visited that the move touches; online, by those of the minibatch.
     - A fit ends by the relative change of the bound once moves have ended; [1]_ stops
       at 1e-3 of the log likelihood.
@@ -230,6 +236,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     ----------
     .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
        Restaurant Process", NIPS 2009.
+    .. [2] Yee Whye Teh, Kenichi Kurihara and Max Welling, "Collapsed Variational
+       Inference for HDP", NIPS 2007.
 
     Examples
     --------

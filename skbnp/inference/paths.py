@@ -118,6 +118,7 @@ class DocPaths:
         sum_words(
             X.indptr.astype(np.int64),
             X.indices.astype(np.int32, copy=False),
+            X.data,
             self.limits,
             self.stubs,
             self.shares,
@@ -125,6 +126,7 @@ class DocPaths:
             self.tokens,
             stub_nodes,
             total.word_counts,
+            total.word_variances,
             total.stub_masses,
             total.off_tree_tokens,
         )

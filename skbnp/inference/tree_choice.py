@@ -1,4 +1,4 @@
-"""Which start of a topic tree is best: each learns for a while, the bound decides."""
+"""Which start of a topic tree is best: each learns for a while, a bound decides."""
 
 from dataclasses import replace
 
@@ -35,11 +35,10 @@ def start_posterior(
     topics = _lightened(topics, max_nodes)
     tree = Tree(np.arange(len(topics.tree)), topics.tree.depth)
     topics = replace(topics, tree=tree)
-    n_levels = model.priors.n_levels
     return Posterior(
         model,
         topics,
-        PathStats(topics.word_counts, topics.stub_masses, np.zeros(n_levels), 0.0),
+        PathStats.held_by(topics, model.priors.n_levels),
         tree.ids,
         [Lineage(0, "init", (), tuple(tree.ids.tolist()))],
         entropy=entropy,
@@ -125,7 +124,7 @@ def _improved(
     visitor: PathVisitor,
     moves: TreeMoves | None,
 ) -> tuple[TopicTree, float]:
-    """Let a start learn for some passes; return its bound, too."""
+    """Let a start learn for some passes; return its collapsed bound, too."""
     rival = start_posterior(
         posterior.model, topics, posterior.entropy, posterior.max_components
     )
@@ -133,4 +132,4 @@ def _improved(
     monitor = Monitor(new_history())
     for _ in range(N_PASSES):
         learner.one_pass(monitor)
-    return rival.state, rival.model.bound(rival.state.tree, rival.totals)
+    return rival.state, rival.model.collapsed_bound(rival.state.tree, rival.totals)

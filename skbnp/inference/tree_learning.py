@@ -3,7 +3,7 @@
 A document is counted once, with what it said when it was last visited, so that bounds
 are those of the whole corpus. Moves are judged on the documents that they touch: these
 are visited under the edited tree, all others keep what they said, and the edit is kept
-if the bound of the corpus rises.
+if the collapsed bound of the corpus rises.
 """
 
 from collections.abc import Collection
@@ -167,20 +167,20 @@ class TreeLearner:
         return n_accepted
 
     def _try(self, proposal: Proposal, n_rounds: int) -> bool:
-        """Visit the documents that a move touches; keep it if the bound rises."""
+        """Visit the documents that a move touches; keep it if their bound rises."""
         posterior, corpus, rows = self.posterior, self.corpus, proposal.rows
         model, old, topics = posterior.model, posterior.state.tree, proposal.topics
         is_larger = len(topics.tree) > len(old)
         X, memo = corpus.take(rows)
         rest = posterior.totals.plus(corpus.sums(old, self._n_levels, rows), -1.0)
-        bound, best = model.bound(old, posterior.totals), -np.inf
+        bound, best = model.collapsed_bound(old, posterior.totals), -np.inf
         for _ in range(n_rounds):
             memo = self.visitor.visit(topics, model.priors, X, memo)
             tree = topics.tree
             stats = corpus.sums_of(memo, X, tree, self._n_levels)
             stats = stats.plus(rest.follow(old, tree))
             topics, stats = settle(tree, stats)
-            value, before = model.bound(topics.tree, stats), best
+            value, before = model.collapsed_bound(topics.tree, stats), best
             best = value
             if value - before < LEAST_RISE * (bound - value):
                 break

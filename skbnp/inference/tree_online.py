@@ -162,6 +162,7 @@ def _learn(
     fresh = np.isin(new.ids, np.concatenate(below))
     stats = posterior.totals.follow(old, new)
     stats.word_counts[fresh] = gain * chunk.totals.word_counts[fresh]
+    stats.word_variances[fresh] = gain * chunk.totals.word_variances[fresh]
     stats.stub_masses[fresh] = gain * chunk.totals.stub_masses[fresh]
     log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
     _adopt(posterior, new, stats, log)

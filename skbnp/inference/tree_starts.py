@@ -216,9 +216,7 @@ def _join(
         stub, grown = int(tree.ids[found.stubs[best]]), tree
         n = len(x.data)
         tokens = found.tokens[best * n : (best + 1) * n]
-    empty = np.zeros(n_levels)
-    stats = PathStats(topics.word_counts, topics.stub_masses, empty, 0.0)
-    stats = stats.follow(tree, grown)
+    stats = PathStats.held_by(topics, n_levels).follow(tree, grown)
     at = grown.positions(grown.path_to(stub))
     stats.word_counts[at[:, None], x.indices] += tokens.T
     stats.stub_masses[at[-1]] += 1.0

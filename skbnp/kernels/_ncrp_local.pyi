@@ -46,6 +46,7 @@ def share_words(
 def sum_words(
     indptr: NDArray[int64],
     words: NDArray[int32],
+    counts: NDArray[float64],
     limits: NDArray[int64],
     stubs: NDArray[int32],
     shares: NDArray[float64],
@@ -53,6 +54,7 @@ def sum_words(
     tokens: NDArray[float64],
     stub_nodes: NDArray[int32],
     word_sums: NDArray[float64],
+    variances: NDArray[float64],
     masses: NDArray[float64],
     off_tokens: NDArray[float64],
 ) -> None: ...

@@ -547,6 +547,7 @@ def share_words(
 def sum_words(
     const int64_t[::1] indptr,          # IN    (n_docs + 1,)
     const int32_t[::1] words,           # IN    (nnz,) columns of `word_sums`
+    const double[::1] counts,           # IN    (nnz,) x > 0
     const int64_t[::1] limits,          # IN    (n_docs + 1,) of the supports
     const int32_t[::1] stubs,           # IN    (n_support,)
     const double[::1] shares,           # IN    (n_support,)
@@ -554,6 +555,7 @@ def sum_words(
     const double[:, ::1] tokens,        # IN    (n_pairs, n_levels) x phi
     const int32_t[:, ::1] stub_nodes,   # IN    (n_stubs, n_levels) rows; -1: off tree
     double[:, ::1] word_sums,           # INOUT (n_nodes, n_words) S
+    double[:, ::1] variances,           # INOUT (n_nodes, n_words) R
     double[::1] masses,                 # INOUT (n_stubs,) m
     double[::1] off_tokens,             # INOUT (n_levels,) O
 ):
@@ -562,13 +564,14 @@ def sum_words(
     Adds
 
         S_iu = sum_n sum_k q_nk x_nu phi_nkul           (i: node of stub k at level l)
+        R_iu = sum_n sum_k q_nk x_nu phi_nkul (1 - phi_nkul)
         m_k = sum_n q_nk
         O_l = sum_n sum_k q_nk sum_u x_nu phi_nkul      (stubs k that end above l).
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_levels = stub_nodes.shape[1]
     cdef Py_ssize_t doc, k, at, level, n, put = 0
     cdef int32_t node
-    cdef double share, added
+    cdef double share, held, added
     if n_docs < 0 or not limits.shape[0] == pairs.shape[0] == n_docs + 1:
         raise ValueError("indptr, limits and pairs disagree on documents")
     if not limits[n_docs] == stubs.shape[0] == shares.shape[0]:
@@ -578,7 +581,7 @@ def sum_words(
         pairs[0] != 0
         or not np.array_equal(np.diff(pairs), sizes)
         or pairs[n_docs] != tokens.shape[0]
-        or words.shape[0] != indptr[n_docs]
+        or not words.shape[0] == counts.shape[0] == indptr[n_docs]
     ):
         raise ValueError("pairs must be words times stubs of each document")
     given = np.asarray(stub_nodes)
@@ -594,6 +597,8 @@ def sum_words(
         tokens.shape[1] != n_levels
         or masses.shape[0] != stub_nodes.shape[0]
         or off_tokens.shape[0] != n_levels
+        or word_sums.shape[0] != variances.shape[0]
+        or word_sums.shape[1] != variances.shape[1]
     ):
         raise ValueError("sums disagree with stubs or levels")
     with nogil:
@@ -605,9 +610,13 @@ def sum_words(
                 for level in range(n_levels):
                     node = stub_nodes[stubs[k], level]
                     for at in range(n):
-                        added = share * tokens[put + at, level]
+                        held = tokens[put + at, level]
+                        added = share * held
                         if node >= 0:
                             word_sums[node, words[indptr[doc] + at]] += added
+                            variances[node, words[indptr[doc] + at]] += added * (
+                                1.0 - held / counts[indptr[doc] + at]
+                            )
                         else:
                             off_tokens[level] += added
                 put += n

@@ -11,6 +11,10 @@ stub k, and phi_ul for the levels l of its words u,
     q(v_i) = Beta(a_i, b_i),          from m_k = sum over documents of q(c = k),
 
 so S and m are the whole state, and the tree whose siblings are ordered by mass.
+
+The more topics there are, and the fewer words each has, the more their factorised
+posterior costs the bound. Trees of different size are therefore compared by
+`collapsed_bound`, where topics are integrated out.
 """
 
 from collections.abc import Callable
@@ -21,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import betaln, gammaln, psi
+from scipy.special import betaln, gammaln, psi, zeta
 
 from skbnp.models.hyperparameters import GammaPrior, log_gamma_density
 from skbnp.models.ncrp_collapsed import LevelPriors
@@ -33,6 +37,7 @@ __all__ = [
     "PathStats",
     "TopicTree",
     "best_bound",
+    "collapsed_bound",
     "elbo_terms",
     "expected_log_sticks",
     "log_geometric_sum",
@@ -46,6 +51,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+#: A mean of counts that might as well be zero.
+SMALLEST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,7 @@ class PathStats:
     """Sums over documents, additive; nodes go by position in a tree."""
 
     word_counts: Array  # (n_nodes, n_words) S
+    word_variances: Array  # (n_nodes, n_words) R, of the counts given all paths
     stub_masses: Array  # (n_nodes,) m
     off_tree_tokens: Array  # (n_levels,) O, tokens at topics that are not in the tree
     entropy: float  # U, what is left of the documents' part of the ELBO
@@ -74,8 +83,14 @@ class PathStats:
     @classmethod
     def zero(cls, n_nodes: int, n_words: int, n_levels: int) -> "PathStats":
         """Of no documents."""
-        words = np.zeros((n_nodes, n_words))
-        return cls(words, np.zeros(n_nodes), np.zeros(n_levels), 0.0)
+        words, variances = np.zeros((2, n_nodes, n_words))
+        return cls(words, variances, np.zeros(n_nodes), np.zeros(n_levels), 0.0)
+
+    @classmethod
+    def held_by(cls, topics: TopicTree, n_levels: int) -> "PathStats":
+        """What topics hold, nothing of documents."""
+        words, none = topics.word_counts, np.zeros(n_levels)
+        return cls(words, np.zeros_like(words), topics.stub_masses, none, 0.0)
 
     @property
     def n_tokens(self) -> float:
@@ -90,6 +105,7 @@ class PathStats:
         """Forget a part, and take over others."""
         return PathStats(
             keep * self.word_counts + gain * fresh.word_counts,
+            keep * self.word_variances + gain * fresh.word_variances,
             keep * self.stub_masses + gain * fresh.stub_masses,
             keep * self.off_tree_tokens + gain * fresh.off_tree_tokens,
             keep * self.entropy + gain * fresh.entropy,
@@ -98,10 +114,13 @@ class PathStats:
     def follow(self, old: Tree, new: Tree) -> "PathStats":
         """Let nodes stand as in another tree, where new ones have nothing."""
         _, at, source = np.intersect1d(new.ids, old.ids, return_indices=True)
-        words = np.zeros((len(new), self.word_counts.shape[1]))
+        words, variances = np.zeros((2, len(new), self.word_counts.shape[1]))
         masses = np.zeros(len(new))
         words[at], masses[at] = self.word_counts[source], self.stub_masses[source]
-        return replace(self, word_counts=words, stub_masses=masses)
+        variances[at] = self.word_variances[source]
+        return replace(
+            self, word_counts=words, word_variances=variances, stub_masses=masses
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +328,40 @@ def best_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     )
 
 
+def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
+    """Best bound with topics integrated out, a bound that collapsed inference has.
+
+    The Dirichlet posteriors of topics give way to E log B(eta + n), where n are counts
+    under the posterior of paths and levels: a sum of E log Gamma(eta + n) of words and
+    of totals. Counts of mean S and, given the paths, variance R are taken for binomial
+    ones. They are zero with probability P0 = (R / S)^(S^2 / (S - R)); of the others,
+    log Gamma is expanded to second order around their mean, as in [2].
+
+    References
+    ----------
+    .. [2] Teh, Kurihara and Welling, "Collapsed Variational Inference for HDP", NIPS
+       2007.
+    """
+    eta, n_words = priors.topic_prior[tree.depth], stats.word_counts.shape[1]
+    node, word = np.nonzero(stats.word_variances > 0.0)
+    means, variances = stats.word_counts[node, word], stats.word_variances[node, word]
+    words = _collapsed_gain(means, variances, eta[node])
+    totals = stats.word_counts.sum(axis=1), stats.word_variances.sum(axis=1)
+    gain = words.sum() - _collapsed_gain(*totals, n_words * eta).sum()
+    return best_bound(tree, priors, stats) + float(gain)
+
+
+def _collapsed_gain(mean: Array, variance: Array, eta: Array) -> Array:
+    """E log Gamma(eta + n) - log Gamma(eta + E n)."""
+    mean = np.maximum(mean, SMALLEST)
+    ratio = np.clip(variance / mean, 1e-300, 1.0 - SMALLEST)
+    some = -np.expm1(mean * np.log(ratio) / (1.0 - ratio))  # probability of n > 0
+    others = mean / some
+    spread = np.maximum((variance + mean**2) / some - others**2, 0.0)
+    rise = gammaln(eta + others) - gammaln(eta) + 0.5 * spread * zeta(2, eta + others)
+    return some * rise - (gammaln(eta + mean) - gammaln(eta))
+
+
 @dataclass(frozen=True, slots=True)
 class NestedModel:
     """Hyperparameters in force, and what is learned of them."""
@@ -319,9 +372,10 @@ class NestedModel:
     concentration: GammaPrior = (1.0, 1.0)
     topic: GammaPrior = (1.0, 1.0)  # of each level
 
-    def bound(self, tree: Tree, stats: PathStats) -> float:
-        """Best bound for some statistics, log priors of what is learned included."""
-        return best_bound(tree, self.priors, stats) + sum(self._log_priors().values())
+    def collapsed_bound(self, tree: Tree, stats: PathStats) -> float:
+        """Collapsed bound, log priors of what is learned included: trees' measure."""
+        bound = collapsed_bound(tree, self.priors, stats)
+        return bound + sum(self._log_priors().values())
 
     def objective(self, topics: TopicTree, stats: PathStats) -> dict[str, float]:
         """Terms of the bound by name."""

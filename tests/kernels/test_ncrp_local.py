@@ -82,11 +82,11 @@ def dense(given, found):
 
 
 def add(given, found, *, factorised=False):
-    """Sums of the kernel: S, m, O and U."""
+    """Sums of the kernel: S, R, m, O and U."""
     n_words, n_nodes = given["log_weights"].shape
     n_stubs, n_levels = given["stub_nodes"].shape
-    sums, masses = np.zeros((n_nodes, n_words)), np.zeros(n_stubs)
-    off_tokens = np.zeros(n_levels)
+    sums, variances = np.zeros((2, n_nodes, n_words))
+    masses, off_tokens = np.zeros(n_stubs), np.zeros(n_levels)
     limits, stubs, shares, _, weights, _ = found
     corpus = sparse(given["counts"])
     tokens, entropies = share_words(
@@ -104,7 +104,7 @@ def add(given, found, *, factorised=False):
     pairs = np.cumsum([0, *(np.diff(corpus[0]) * np.diff(limits))])
     sum_words(
         corpus[0].astype(np.int64),
-        corpus[1],
+        *corpus[1:],
         limits.astype(np.int64),
         stubs,
         shares,
@@ -112,10 +112,11 @@ def add(given, found, *, factorised=False):
         tokens,
         given["stub_nodes"],
         sums,
+        variances,
         masses,
         off_tokens,
     )
-    return sums.T, masses, off_tokens, entropies.sum()
+    return sums.T, variances.T, masses, off_tokens, entropies.sum()
 
 
 def twin(given, max_iter=1000, *, factorised=False):
@@ -135,11 +136,11 @@ def twin(given, max_iter=1000, *, factorised=False):
 
 
 def slow_sums(given, found):
-    """S, m and O from responsibilities."""
+    """S, R, m and O from responsibilities."""
     n_words, n_nodes = given["log_weights"].shape
     n_stubs, n_levels = given["stub_nodes"].shape
-    sums, masses = np.zeros((n_words, n_nodes)), np.zeros(n_stubs)
-    off_tokens = np.zeros(n_levels)
+    sums, variances = np.zeros((2, n_words, n_nodes))
+    masses, off_tokens = np.zeros(n_stubs), np.zeros(n_levels)
     for row, (q, phis, _, _) in zip(given["counts"], found, strict=True):
         masses += q
         for k, path in enumerate(given["stub_nodes"]):
@@ -149,7 +150,8 @@ def slow_sums(given, found):
                     off_tokens[level] += tokens.sum()
                 else:
                     sums[:, node] += tokens
-    return sums, masses, off_tokens
+                    variances[:, node] += tokens * (1.0 - phis[k, level])
+    return sums, variances, masses, off_tokens
 
 
 def check_equal(given, found, expected, *, factorised=False):
@@ -160,17 +162,21 @@ def check_equal(given, found, expected, *, factorised=False):
     levels = np.array([one[2] for one in expected])
     assert_allclose(a, np.where(q[:, :, None] > 0.0, levels, 0.0), **near)
     assert_allclose(found[5], [one[3] for one in expected], rtol=1e-9, atol=1e-9)
-    sums = add(given, found, factorised=factorised)[:3]
+    sums = add(given, found, factorised=factorised)[:4]
     for got, wanted in zip(sums, slow_sums(given, expected), strict=True):
         assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
 
 
 def check_sums(given, found, *, factorised=False):
     """Mass is conserved, and the bounds can be rebuilt from sums."""
-    sums, masses, off_tokens, entropy = add(given, found, factorised=factorised)
+    sums, variances, masses, off_tokens, entropy = add(
+        given, found, factorised=factorised
+    )
     counts = given["counts"]
     assert_allclose(sums.sum() + off_tokens.sum(), counts.sum(), rtol=1e-12)
     assert (sums.sum(axis=1) <= counts.sum(axis=0) * (1 + 1e-12)).all()
+    assert (variances >= -1e-15 * sums).all()
+    assert (variances <= sums).all()
     assert_allclose(masses.sum(), len(counts), rtol=1e-13)
     rebuilt = entropy + masses @ given["log_prior"]
     rebuilt += np.vdot(sums, given["log_weights"]) + off_tokens @ given["off_tree"]
@@ -368,7 +374,7 @@ def test_a_batch_without_words(n_docs, factorised):
     found = infer_paths(indptr, empty, np.empty(0), *rest, 10, 1e-3, np.inf, factorised)
     q, _ = dense(given, found)
     assert_allclose(q, np.tile(softmax(given["log_prior"]), (n_docs, 1)), rtol=1e-12)
-    _, masses, off_tokens, _ = add(given, found, factorised=factorised)
+    _, _, masses, off_tokens, _ = add(given, found, factorised=factorised)
     assert_allclose(masses, q.sum(axis=0), rtol=1e-12)
     assert not off_tokens.any()
 
@@ -418,6 +424,7 @@ def test_sums_refuse_shapes_that_disagree():
     good = {
         "indptr": rows,
         "words": words,
+        "counts": np.ones(1),
         "limits": limits,
         "stubs": np.zeros(1, np.int32),
         "shares": np.ones(1),
@@ -425,6 +432,7 @@ def test_sums_refuse_shapes_that_disagree():
         "tokens": tokens,
         "stub_nodes": nodes,
         "word_sums": np.zeros((1, 1)),
+        "variances": np.zeros((1, 1)),
         "masses": np.zeros(1),
         "off_tokens": np.zeros(1),
     }
@@ -433,6 +441,8 @@ def test_sums_refuse_shapes_that_disagree():
     for change, says in [
         ({"limits": np.arange(3)}, "disagree"),
         ({"shares": np.ones(2)}, "disagree"),
+        ({"counts": np.ones(2)}, "pairs must be"),
+        ({"variances": np.zeros((1, 2))}, "sums disagree"),
         ({"pairs": np.array([0, 2])}, "pairs must be"),
         ({"tokens": np.ones((2, 1))}, "pairs must be"),
         ({"stubs": np.ones(1, np.int32)}, "stubs must be"),

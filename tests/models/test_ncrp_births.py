@@ -1,5 +1,7 @@
 """Branches for one document: a transcription, an explicit construction, a bound."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -61,7 +63,7 @@ def branched(topics, node, tokens):
     """
     old, n_levels = topics.tree, tokens.shape[1]
     new = old.add(node, depth=n_levels - 1)
-    stats = PathStats(topics.word_counts, topics.stub_masses, np.zeros(n_levels), 0.0)
+    stats = PathStats.held_by(topics, n_levels)
     stats = stats.follow(old, new)
     for fresh in range(old.next_id, new.next_id):
         place = new.positions(fresh)
@@ -142,7 +144,7 @@ def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
     """
     rng = np.random.default_rng([seed, case])
     topics, x = random_topics(rng), document(rng)
-    others = PathStats(topics.word_counts, topics.stub_masses, np.zeros(3), 0.0)
+    others = PathStats.held_by(topics, 3)
     gamma, alpha = PRIORS.concentration, PRIORS.level_prior
     found = births_of(x, topics)
     for stub, score, tokens in zip(*vars_of(found), strict=True):
@@ -151,7 +153,7 @@ def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
         phi = tokens / x[x > 0][:, None]
         entropy = -(tokens * np.where(phi > 0.0, np.log(phi), 0.0)).sum()
         entropy += log_beta(alpha + tokens.sum(axis=0)) - log_beta(alpha)
-        stats = PathStats(grown.word_counts, grown.stub_masses, np.zeros(3), entropy)
+        stats = replace(PathStats.held_by(grown, 3), entropy=entropy)
         for level in range(TREE.depth[stub] + 1):  # new topics have their words
             stats.word_counts[nodes[level]] += spread(tokens, x)[:, level]
         stats.stub_masses[leaf] += 1.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from reference import ncrp_topics as reference
 from reference import nested_crp as collapsed
@@ -18,10 +18,13 @@ from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
     PathStats,
     TopicTree,
+    _collapsed_gain,
     best_bound,
+    collapsed_bound,
     elbo_terms,
     log_geometric_sum,
     log_stub_priors,
+    log_topic_evidence,
     path_globals,
     settle,
     stick_parameters,
@@ -181,6 +184,63 @@ def test_terms_equal_their_transcriptions(seed):
         assert_allclose(terms[name], value, rtol=1e-9)
 
 
+def collapsed_terms(tree, priors, stats):
+    """What the collapsed bound has instead of the evidence of the topics."""
+    total = 0.0
+    for level, words, variances in zip(
+        tree.depth, stats.word_counts, stats.word_variances, strict=True
+    ):
+        eta = priors.topic_prior[level]
+        pairs = zip(words, variances, strict=True)
+        total += sum(reference.collapsed_rise(*pair, eta) for pair in pairs)
+        all_words = words.sum(), variances.sum()
+        total -= reference.collapsed_rise(*all_words, len(words) * eta)
+    return total
+
+
+@pytest.mark.parametrize("eta", [1e-3, 0.1, 1.0])
+def test_collapsed_bound_equals_its_transcription(eta, seed):
+    rng = np.random.default_rng(seed)
+    priors = replace(PRIORS, topic_prior=eta * PRIORS.topic_prior)
+    topics = random_topics(rng)
+    stats, _ = local_step(topics, priors, corpus(rng))
+    tree = topics.tree
+    topic_priors = priors.topic_prior[tree.depth]
+    evidence = log_topic_evidence(stats.word_counts, topic_priors).sum()
+    expected = best_bound(tree, priors, stats) - evidence
+    expected += collapsed_terms(tree, priors, stats)
+    got = collapsed_bound(tree, priors, stats)
+    assert_allclose(got, expected, rtol=1e-8)
+    half = replace(stats, word_variances=0.5 * stats.word_variances)
+    assert abs(collapsed_bound(tree, priors, half) - expected) > 1e-3
+    none = replace(stats, word_variances=0.0 * stats.word_variances)
+    best = best_bound(tree, priors, none)
+    assert_allclose(collapsed_bound(tree, priors, none), best, rtol=1e-12)
+
+
+@pytest.mark.parametrize("eta", [1e-3, 0.1, 1.0])
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_collapsed_gain_is_near_that_of_random_counts(eta, n, seed):
+    """Exact for a single token, and within a quarter of what the mean alone misses."""
+    rng = np.random.default_rng(seed)
+    for scale in (0.02, 0.3, 0.98):
+        p = scale * rng.uniform(0.5, 1.0, size=n)
+        mean, exact = p.sum(), reference.expected_log_rise(p, eta)
+        missed = exact - (gammaln(eta + mean) - gammaln(eta))
+        gain = _collapsed_gain(mean, (p * (1.0 - p)).sum(), eta)
+        assert missed > 0.0
+        assert_allclose(gain, missed, rtol=1e-6 if n == 1 else 0.25)
+
+
+def test_collapsed_gain_of_what_is_hardly_there_is_finite():
+    tiny = np.array([0.0, 1e-300, 1e-14, 1e-6, 1.0, 1e9])
+    for eta in (1e-6, 1.0, 1e3):
+        for part in (0.0, 0.5, 1.0):
+            gain = _collapsed_gain(tiny, part * tiny, np.full(6, eta))
+            assert np.isfinite(gain).all()
+            assert (gain >= -1e-6).all()
+
+
 def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
     """ELBO after each update of a part, documents first."""
     values, starts = [], None
@@ -226,7 +286,7 @@ def test_sorting_siblings_is_the_best_order(seed):
     rng = np.random.default_rng(seed)
     tree = Tree(np.arange(6), [0, 1, 1, 1, 1, 1])
     masses, held = rng.gamma(0.5, 5.0, size=6), np.zeros((6, 2))
-    stats = PathStats(held, masses, np.zeros(3), 0.0)
+    stats = PathStats.held_by(TopicTree(tree, held, masses), 3)
     best, _ = settle(tree, stats)
     assert (np.diff(best.stub_masses[1:]) <= 0.0).all()
     assert_array_equal(masses[best.tree.ids], best.stub_masses)

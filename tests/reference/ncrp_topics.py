@@ -5,12 +5,14 @@ nodes are tuples of numbers; paths that leave the tree are written out, many of 
 """
 
 import numpy as np
-from scipy.special import betaln, gammaln, logsumexp, psi
+from scipy.special import betaln, gammaln, logsumexp, polygamma, psi
 
 __all__ = [
+    "collapsed_rise",
     "conditional_step",
     "document_bound",
     "documents_term",
+    "expected_log_rise",
     "factorised_step",
     "log_paths",
     "log_predictive",
@@ -176,6 +178,29 @@ def topics_term(word_counts, eta):
         total += log_beta(posterior) - log_beta(np.full(len(row), own))
         total += ((own - posterior) * log_topic).sum()
     return total
+
+
+def expected_log_rise(probabilities, eta):
+    """E log Gamma(eta + n) - log Gamma(eta), n a sum of independent 0s and 1s."""
+    chances = np.ones(1)
+    for p in probabilities:
+        chances = np.convolve(chances, [1.0 - p, p])
+    rises = gammaln(eta + np.arange(len(chances))) - gammaln(eta)
+    return chances @ rises
+
+
+def collapsed_rise(mean, variance, eta):
+    """The same for binomial n, to second order where n > 0."""
+    if variance <= 0.0 or mean < 1e-12:
+        return gammaln(eta + mean) - gammaln(eta)
+    log_none = -mean
+    if variance < mean:
+        log_none = mean**2 / (mean - variance) * np.log(variance / mean)
+    some = 1.0 - np.exp(log_none)
+    first, second = mean / some, (variance + mean**2) / some
+    rise = gammaln(eta + first) - gammaln(eta)
+    spread = max(second - first**2, 0.0)  # there may be less than one trial
+    return some * (rise + 0.5 * spread * polygamma(1, eta + first))
 
 
 def sticks_term(sticks, gamma):

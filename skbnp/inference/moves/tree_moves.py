@@ -19,8 +19,8 @@ class TreeMoves:
         How new branches begin: fitted to a document, or, as in the paper, as the prior
         that they are drawn from.
     merge : {"elbo", "cosine"}
-        Siblings merge if the bound rises, or, as in the paper, if the cosine of their
-        documents' shares exceeds 0.95.
+        Siblings merge if the collapsed bound rises, as all others move, or, as in the
+        paper, if the cosine of their documents' shares exceeds 0.95.
     reattach, split : bool
         Whether nodes are tried below other parents, and nodes as two.
     max_tries : int
