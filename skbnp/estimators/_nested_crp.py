@@ -100,12 +100,14 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             GibbsNestedCRP, default="auto"
         Where the tree starts. "agglomerative": clusters of documents, joined to groups,
         the number of these by the collapsed bound. "gibbs": a state of the collapsed
-        sampler after 200 to 1000 sweeps. "auto": these two, each improved for 10
+        sampler after 200 to 1000 sweeps. "auto": these two, each improved for up to 20
         passes; the higher collapsed bound wins. "sequential": documents one after the
         other take a path or open a branch. A fitted sampler gives its sample with the
-        highest log joint; wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will be cloned,
-        as by `GridSearchCV`. Starts see 1,500 random documents at the most, in
-        `partial_fit` those of the first call.
+        highest log joint; wrap it in `sklearn.frozen.FrozenEstimator` where the
+        estimator will be cloned, as by `GridSearchCV`. Starts see 1,500 random
+        documents at the most, in `partial_fit` those of the first call. Where the tree
+        may change, "agglomerative" and "auto" group the leaves that they end with
+        afresh, as long as that is better.
     init_n_leaves : int or None, default=None
         Clusters of the agglomerative start, at most one per document. None is the
         smaller of 4 sqrt(D / 2) and D / 10 for D documents: more than are expected,

@@ -10,16 +10,17 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
-from skbnp.inference.tree_learning import TreeLearner
+from skbnp.inference.tree_learning import LEAST_GAIN, TreeLearner
 from skbnp.inference.tree_starts import by_clusters, by_gibbs, one_by_one
 from skbnp.models.ncrp_topics import NestedModel, PathStats, TopicTree
 from skbnp.trees import Tree
+from skbnp.utils.clusters import kmeans
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["choose_start", "start_posterior"]
 
-#: Passes after which starts are compared.
-N_PASSES = 10
+#: Passes after which starts are compared, if they rise by so much, relatively.
+N_PASSES, LEAST_RISE = 20, 1e-5
 #: Documents that a start is made from, at the most.
 MOST_DOCS = 1500
 #: Groups of clusters that are compared.
@@ -76,7 +77,8 @@ def choose_start(
     found = [init] if isinstance(init, TopicTree) else []
     if init in ("auto", "agglomerative"):
         n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
-        trees = by_clusters(X, model, visitor, n_leaves, GROUPS, rng)
+        label = kmeans(X, n_leaves, rng)
+        trees = by_clusters(X, label, model, visitor, GROUPS)
         found += _promising(list(trees), posterior, X, visitor, moves)
     if init in ("auto", "gibbs"):
         rate = TOKEN_VISITS / max(X.sum(), 1.0)
@@ -85,11 +87,12 @@ def choose_start(
     if init == "sequential":
         found.append(one_by_one(X, model, visitor, rng))
     topics = found[0]
-    if len(found) > 1:
-        topics = max(
-            (_improved(one, posterior, X, visitor, moves) for one in found),
-            key=lambda result: result[1],
-        )[0]
+    if len(found) > 1 or (init == "agglomerative" and moves is not None):
+        rivals = [_improved(one, posterior, X, visitor, moves) for one in found]
+        best = max(rivals, key=_bound)
+        if moves is not None:
+            best = _regrouped(best, X, visitor, moves)
+        topics = best.posterior.state
     if not isinstance(init, TopicTree):
         scale = n_docs / X.shape[0]
         words, masses = scale * topics.word_counts, scale * topics.stub_masses
@@ -111,10 +114,29 @@ def _promising(
     moves: TreeMoves | None,
 ) -> list[TopicTree]:
     """The best tree as it stands, and the one that leaves moves the most to merge."""
-    results = [_improved(tree, posterior, X, visitor, None) for tree in trees]
-    best = int(np.argmax([bound for _, bound in results]))
+    rivals = [_improved(tree, posterior, X, visitor, None) for tree in trees]
+    best = int(np.argmax([_bound(rival) for rival in rivals]))
     chosen = {best} if moves is None else {best, len(trees) - 1}
-    return [results[place][0] for place in sorted(chosen)]
+    return [rivals[place].posterior.state for place in sorted(chosen)]
+
+
+def _regrouped(
+    best: TreeLearner, X: sp.csr_array, visitor: PathVisitor, moves: TreeMoves
+) -> TreeLearner:
+    """Group the leaves of a tree afresh, as long as that makes it better.
+
+    Moves change one group at a time, whose words remember the old one for long.
+    """
+    while True:
+        ends = np.concatenate([memo.best for memo in best.corpus.memos])
+        label = np.unique(ends, return_inverse=True)[1]
+        trees = by_clusters(X, label, best.posterior.model, visitor, GROUPS)
+        rivals = [_improved(one, best.posterior, X, visitor, None) for one in trees]
+        topics = max(rivals, key=_bound).posterior.state
+        rival = _improved(topics, best.posterior, X, visitor, moves)
+        if _bound(rival) < _bound(best) + LEAST_GAIN:
+            return best
+        best = rival
 
 
 def _improved(
@@ -123,13 +145,22 @@ def _improved(
     X: sp.csr_array,
     visitor: PathVisitor,
     moves: TreeMoves | None,
-) -> tuple[TopicTree, float]:
-    """Let a start learn for some passes; return its collapsed bound, too."""
+) -> TreeLearner:
+    """Let a start learn for some passes, or until it has settled."""
     rival = start_posterior(
         posterior.model, topics, posterior.entropy, posterior.max_components
     )
     learner = TreeLearner(rival, TreeCorpus(X), visitor, memoized=False, moves=moves)
     monitor = Monitor(new_history())
+    before = -np.inf
     for _ in range(N_PASSES):
-        learner.one_pass(monitor)
-    return rival.state, rival.model.collapsed_bound(rival.state.tree, rival.totals)
+        is_quiet, bound = learner.one_pass(monitor), _bound(learner)
+        if is_quiet and bound - before < LEAST_RISE * abs(bound):
+            break
+        before = bound
+    return learner
+
+
+def _bound(learner: TreeLearner) -> float:
+    posterior = learner.posterior
+    return posterior.model.collapsed_bound(posterior.state.tree, posterior.totals)

@@ -21,7 +21,7 @@ from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
 from skbnp.models.ncrp_topics import PathStats, settle
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["TreeLearner"]
+__all__ = ["LEAST_GAIN", "TreeLearner"]
 
 #: Nats by which a move that adds nodes must raise the bound.
 LEAST_GAIN = 1.0

@@ -21,7 +21,7 @@ from skbnp.models.ncrp_topics import (
     stub_nodes,
 )
 from skbnp.trees import Tree
-from skbnp.utils.clusters import kmeans, ward_cuts
+from skbnp.utils.clusters import ward_cuts
 
 __all__ = ["by_clusters", "by_gibbs", "excess", "one_by_one", "topics_of_paths"]
 
@@ -47,19 +47,17 @@ def excess(counts: Array, above: Array | None) -> Array:
 
 def by_clusters(
     X: sp.csr_array,
+    label: NDArray,
     model: NestedModel,
     visitor: PathVisitor,
-    n_leaves: int,
     n_groups: list[int],
-    rng: np.random.Generator,
 ) -> Iterator[TopicTree]:
     """Yield trees of clusters of documents, one for each number of groups.
 
-    Leaves are clusters by k-means, groups of them cut from Ward's tree.
+    Leaves are the clusters, numbered without gaps; groups of them are cut from Ward's
+    tree.
     """
-    n_levels = model.priors.n_levels
-    label = kmeans(X, n_leaves, rng)
-    n_leaves = int(label.max()) + 1
+    n_levels, n_leaves = model.priors.n_levels, int(label.max()) + 1
     ones = np.ones(len(label))
     member = sp.csr_array((ones, (label, np.arange(len(label)))))
     pooled = (member @ X).toarray()

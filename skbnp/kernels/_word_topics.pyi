@@ -21,3 +21,9 @@ def growth(
 def joint_growth(
     table: NDArray[float64], scale: float, eta: float, one: int, other: int
 ) -> float: ...
+def expected_growth(
+    means: NDArray[float64],
+    variances: NDArray[float64],
+    eta: NDArray[float64],
+    totals: NDArray[float64],
+) -> None: ...

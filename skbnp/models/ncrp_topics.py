@@ -25,8 +25,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import betaln, gammaln, psi, zeta
+from scipy.special import betaln, gammaln, psi
 
+from skbnp.kernels._word_topics import expected_growth
 from skbnp.models.hyperparameters import GammaPrior, log_gamma_density
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.trees import Tree
@@ -51,9 +52,6 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-
-#: A mean of counts that might as well be zero.
-SMALLEST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,50 +314,44 @@ def log_stick_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> f
     return float(sticks + stub_masses @ missing * log_geometric_sum(gamma))
 
 
-def best_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
-    """Sum of `elbo_terms` once the globals have taken over the statistics."""
+def _bound_but_topics(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
+    """What the best bound has but for the evidence of the topics."""
     eta = priors.topic_prior
     off_tree = psi(eta) - psi(stats.word_counts.shape[1] * eta)
     return float(
-        log_topic_evidence(stats.word_counts, eta[tree.depth]).sum()
-        + log_stick_evidence(tree, stats.stub_masses, priors)
+        log_stick_evidence(tree, stats.stub_masses, priors)
         + stats.off_tree_tokens @ off_tree
         + stats.entropy
     )
 
 
-def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
-    """Best bound with topics integrated out, a bound that collapsed inference has.
+def best_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
+    """Sum of `elbo_terms` once the globals have taken over the statistics."""
+    eta = priors.topic_prior[tree.depth]
+    topics = log_topic_evidence(stats.word_counts, eta).sum()
+    return float(topics) + _bound_but_topics(tree, priors, stats)
 
-    The Dirichlet posteriors of topics give way to E log B(eta + n), where n are counts
-    under the posterior of paths and levels: a sum of E log Gamma(eta + n) of words and
-    of totals. Counts of mean S and, given the paths, variance R are taken for binomial
-    ones. They are zero with probability P0 = (R / S)^(S^2 / (S - R)); of the others,
-    log Gamma is expanded to second order around their mean, as in [2].
+
+def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
+    """Best bound with topics integrated out, as collapsed inference has it.
+
+    The evidence of topics at their posterior, log B(eta + S), gives way to
+    E log B(eta + n), where n are counts under the posterior of paths and levels: a sum
+    of E log Gamma(eta + n) over words and totals. It needs the variance of n, given the
+    paths; `expected_growth` has the expansion, that of [2].
 
     References
     ----------
     .. [2] Teh, Kurihara and Welling, "Collapsed Variational Inference for HDP", NIPS
        2007.
     """
-    eta, n_words = priors.topic_prior[tree.depth], stats.word_counts.shape[1]
-    node, word = np.nonzero(stats.word_variances > 0.0)
-    means, variances = stats.word_counts[node, word], stats.word_variances[node, word]
-    words = _collapsed_gain(means, variances, eta[node])
-    totals = stats.word_counts.sum(axis=1), stats.word_variances.sum(axis=1)
-    gain = words.sum() - _collapsed_gain(*totals, n_words * eta).sum()
-    return best_bound(tree, priors, stats) + float(gain)
-
-
-def _collapsed_gain(mean: Array, variance: Array, eta: Array) -> Array:
-    """E log Gamma(eta + n) - log Gamma(eta + E n)."""
-    mean = np.maximum(mean, SMALLEST)
-    ratio = np.clip(variance / mean, 1e-300, 1.0 - SMALLEST)
-    some = -np.expm1(mean * np.log(ratio) / (1.0 - ratio))  # probability of n > 0
-    others = mean / some
-    spread = np.maximum((variance + mean**2) / some - others**2, 0.0)
-    rise = gammaln(eta + others) - gammaln(eta) + 0.5 * spread * zeta(2, eta + others)
-    return some * rise - (gammaln(eta + mean) - gammaln(eta))
+    eta = priors.topic_prior[tree.depth]
+    means, variances = stats.word_counts, stats.word_variances
+    words, totals = np.empty((2, len(tree)))
+    expected_growth(means, variances, eta, words)
+    means, variances = (a.sum(axis=1, keepdims=True) for a in (means, variances))
+    expected_growth(means, variances, stats.word_counts.shape[1] * eta, totals)
+    return float((words - totals).sum()) + _bound_but_topics(tree, priors, stats)
 
 
 @dataclass(frozen=True, slots=True)

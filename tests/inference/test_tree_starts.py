@@ -22,6 +22,7 @@ from skbnp.inference.tree_starts import (
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import NestedModel, TopicTree, best_bound
 from skbnp.trees import Tree
+from skbnp.utils.clusters import kmeans
 
 MODEL = NestedModel(LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1)))
 BLOCK = 5
@@ -79,16 +80,10 @@ def check_start(topics, X, n_levels=3):
 # Clusters -----------------------------------------------------------------------------
 
 
-def told(monkeypatch, leaf):
-    """Let k-means find these clusters: it may miss one."""
-    monkeypatch.setattr(tree_starts, "kmeans", lambda X, n, rng: leaf)
-
-
-def test_clusters_stand_where_they_were_planted(seed, monkeypatch):
+def test_clusters_stand_where_they_were_planted(seed):
     rng = np.random.default_rng(seed)
     X, group, leaf = planted(rng)
-    told(monkeypatch, leaf)
-    (topics,) = by_clusters(X, MODEL, visitor(), 6, [3], rng)
+    (topics,) = by_clusters(X, leaf, MODEL, visitor(), [3])
     check_start(topics, X)
     tree = topics.tree
     assert np.bincount(tree.depth).tolist() == [1, 3, 6]
@@ -104,31 +99,29 @@ def test_clusters_stand_where_they_were_planted(seed, monkeypatch):
 def test_more_clusters_than_there_are_part_some_of_them(seed):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
-    (topics,) = by_clusters(X, MODEL, visitor(), 15, [3], rng)
+    (topics,) = by_clusters(X, kmeans(X, 15, rng), MODEL, visitor(), [3])
     check_start(topics, X)
     assert (topics.tree.depth == 2).sum() == 15
     assert is_finer(ends_of(topics, X), leaf)
 
 
-def test_each_number_of_groups_gives_a_tree(seed, monkeypatch):
+def test_each_number_of_groups_gives_a_tree(seed):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
-    told(monkeypatch, leaf)
     n_groups = []
-    for topics in by_clusters(X, MODEL, visitor(), 6, [2, 3, 5, 9, 50], rng):
+    for topics in by_clusters(X, leaf, MODEL, visitor(), [2, 3, 5, 9, 50]):
         check_start(topics, X)
         n_groups.append(int((topics.tree.depth == 1).sum()))
     assert n_groups == [2, 3, 5, 6]  # no more groups than leaves, and no tree twice
 
 
 @pytest.mark.parametrize("n_levels", [1, 2, 4, 6])
-def test_clusters_make_trees_of_any_depth(n_levels, seed, monkeypatch):
+def test_clusters_make_trees_of_any_depth(n_levels, seed):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
-    told(monkeypatch, leaf)
     priors = LevelPriors(1.0, np.full(n_levels, 4.0), np.full(n_levels, 0.1))
     model = NestedModel(priors)
-    trees = list(by_clusters(X, model, visitor(), 6, [2, 3], rng))
+    trees = list(by_clusters(X, leaf, model, visitor(), [2, 3]))
     assert len(trees) == (1 if n_levels < 3 else 2)
     for topics in trees:
         check_start(topics, X, n_levels)
@@ -269,7 +262,7 @@ def test_each_start_is_named_afresh_and_holds_all_documents(init, moves, seed):
 def test_better_start_is_chosen(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
-    told(monkeypatch, leaf)
+    monkeypatch.setattr(tree_choice, "kmeans", lambda X, n, rng: leaf)  # may miss one
     good = chosen(X, "agglomerative", n_leaves=6)
     bad = topics_of_paths(np.arange(3), np.ones((3, 50)), np.array([60, 60, 60]))
     assert same_partition(ends_of(good.state, X), leaf)
@@ -278,6 +271,35 @@ def test_better_start_is_chosen(seed, monkeypatch):
         monkeypatch.setattr(tree_choice, "by_gibbs", lambda *_: second)  # noqa: B023
         posterior = chosen(X, "auto")
         assert same_partition(ends_of(posterior.state, X), leaf)
+
+
+def test_leaves_are_grouped_afresh_where_that_is_better(seed):
+    rng = np.random.default_rng(seed)
+    X, group, leaf = planted(rng)
+    moves = TreeMoves(max_tries=1, max_rounds=1, split=False, reattach=False)
+    given = start_posterior(MODEL, root(X), 0)
+
+    def learned(groups):
+        """A tree of the leaves in these groups."""
+        above = [int(groups[leaf == k][0]) for k in range(6)]
+        tree = Tree.from_parents([-1, 0, 0, 0, *(1 + k for k in above)])
+        counts = np.zeros((len(tree), X.shape[1]))
+        masses = np.zeros(len(tree))
+        at = tree.positions(4 + leaf)
+        np.add.at(counts, at, X.toarray())
+        np.add.at(masses, at, 1.0)
+        topics = TopicTree(tree, tree.accumulate(counts) / 3.0, masses)
+        return tree_choice._improved(topics, given, X, visitor(), None)
+
+    good, bad = learned(group), learned((leaf + 1) // 2 % 3)
+    assert tree_choice._bound(good) > tree_choice._bound(bad) + 10.0
+    for one in (good, bad):
+        found = tree_choice._regrouped(one, X, visitor(), moves)
+        assert tree_choice._bound(found) >= tree_choice._bound(good)
+        topics = found.posterior.state
+        ends = ends_of(topics, X)
+        assert same_partition(ends, leaf)
+        assert same_partition(topics.tree.parent[ends], group)
 
 
 def test_start_of_a_part_stands_for_all(seed, monkeypatch):

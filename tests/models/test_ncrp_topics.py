@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from reference import ncrp_topics as reference
 from reference import nested_crp as collapsed
@@ -18,7 +18,6 @@ from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
     PathStats,
     TopicTree,
-    _collapsed_gain,
     best_bound,
     collapsed_bound,
     elbo_terms,
@@ -216,29 +215,6 @@ def test_collapsed_bound_equals_its_transcription(eta, seed):
     none = replace(stats, word_variances=0.0 * stats.word_variances)
     best = best_bound(tree, priors, none)
     assert_allclose(collapsed_bound(tree, priors, none), best, rtol=1e-12)
-
-
-@pytest.mark.parametrize("eta", [1e-3, 0.1, 1.0])
-@pytest.mark.parametrize("n", [1, 3, 40])
-def test_collapsed_gain_is_near_that_of_random_counts(eta, n, seed):
-    """Exact for a single token, and within a quarter of what the mean alone misses."""
-    rng = np.random.default_rng(seed)
-    for scale in (0.02, 0.3, 0.98):
-        p = scale * rng.uniform(0.5, 1.0, size=n)
-        mean, exact = p.sum(), reference.expected_log_rise(p, eta)
-        missed = exact - (gammaln(eta + mean) - gammaln(eta))
-        gain = _collapsed_gain(mean, (p * (1.0 - p)).sum(), eta)
-        assert missed > 0.0
-        assert_allclose(gain, missed, rtol=1e-6 if n == 1 else 0.25)
-
-
-def test_collapsed_gain_of_what_is_hardly_there_is_finite():
-    tiny = np.array([0.0, 1e-300, 1e-14, 1e-6, 1.0, 1e9])
-    for eta in (1e-6, 1.0, 1e3):
-        for part in (0.0, 0.5, 1.0):
-            gain = _collapsed_gain(tiny, part * tiny, np.full(6, eta))
-            assert np.isfinite(gain).all()
-            assert (gain >= -1e-6).all()
 
 
 def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):

@@ -49,3 +49,49 @@ double skbnp_joint_growth(ptrdiff_t n_words, ptrdiff_t stride, const double *hel
     }
     return total;
 }
+
+SKBNP_INLINE double expected_growth(double mean, double variance, double eta,
+                                    double nothing)
+{
+    double digamma, none, log_none, some, others, spread;
+    double ratio = variance / mean;
+    ratio = ratio < 1e-300 ? 1e-300 : ratio;
+    ratio = ratio > 1.0 - 1e-12 ? 1.0 - 1e-12 : ratio;
+    log_none = mean * fast_log(ratio) / (1.0 - ratio);
+    none = fast_exp(log_none);
+    some = 1.0 - none;
+    some = log_none > -1e-4
+               ? -log_none * (1.0 + log_none * (0.5 + log_none * (1.0 / 6.0)))
+               : some;
+    some = variance > 0.0 ? some : 1.0; /* all is known of n */
+    others = mean / some;
+    spread = (variance + mean * mean) / some - others * others;
+    spread = spread > 0.0 ? spread : 0.0; /* there may be less than one trial */
+    return some * (log_gamma(eta + others, &digamma) - nothing +
+                   0.5 * spread * trigamma(eta + others));
+}
+
+SKBNP_CLONES
+void skbnp_expected_growth(ptrdiff_t n_rows, ptrdiff_t n_words, const double *means,
+                           const double *variances, const double *eta, double *totals)
+{
+    double mean[CHUNK], variance[CHUNK], growth[CHUNK], unused;
+    for (ptrdiff_t row = 0; row < n_rows; row++) {
+        double nothing = log_gamma(eta[row], &unused), total = 0.0;
+        ptrdiff_t n = 0;
+        for (ptrdiff_t w = 0; w < n_words; w++) {
+            mean[n] = means[row * n_words + w];
+            variance[n] = variances[row * n_words + w];
+            n += mean[n] > 1e-30;
+            if (n < CHUNK && w < n_words - 1)
+                continue;
+            SKBNP_PRAGMA(omp simd)
+            for (ptrdiff_t i = 0; i < n; i++)
+                growth[i] = expected_growth(mean[i], variance[i], eta[row], nothing);
+            for (ptrdiff_t i = 0; i < n; i++)
+                total += growth[i];
+            n = 0;
+        }
+        totals[row] = total;
+    }
+}

@@ -15,4 +15,9 @@ void skbnp_growth(ptrdiff_t n_words, ptrdiff_t n_topics, ptrdiff_t stride,
 double skbnp_joint_growth(ptrdiff_t n_words, ptrdiff_t stride, const double *held,
                           double scale, double eta, ptrdiff_t a, ptrdiff_t b);
 
+/* E lnG(eta + n) - lnG(eta) summed over the words of each row, n binomial of given means
+   and variances, to second order where n > 0. */
+void skbnp_expected_growth(ptrdiff_t n_rows, ptrdiff_t n_words, const double *means,
+                           const double *variances, const double *eta, double *totals);
+
 #endif
