@@ -57,12 +57,12 @@ class GibbsNestedCRP(
     path c_n given the levels of its tokens, then each of these levels z given the path,
     and all else (section 5 of [1]_)::
 
-        p(c_n | rest) ~ p(c_n | other paths) p(words of n | c, z, other words)
-        p(z_nj = l | rest) ~ (alpha_l + m_nl) (eta_l + m_iw) / (V eta_l + m_i)
+        p(c_n | rest) prop. to p(c_n | other paths) p(words of n | c, z, other words)
+        p(z_nj = l | rest) prop. to (alpha_l + n_nl) (eta_l + n_iw) / (V eta_l + n_i)
 
-    with counts m of the other tokens: of document n at level l, of word w at node i of
-    its path at that level, and of all words there. Draws of the hyperparameters follow.
-    This is the sampler that [3]_ compares its variational algorithm with.
+    with numbers n of the other tokens: of the document at level l, of word w at node i
+    of its path at that level, and of all words there. Draws of the hyperparameters
+    follow. This is the sampler that [3]_ compares its variational algorithm with.
 
     Parameters
     ----------
@@ -179,8 +179,8 @@ class GibbsNestedCRP(
 
     Notes
     -----
-    Documents are told their paths and levels under each sample by the variational
-    document step of [3]_, deterministic, with topics held fixed: a stub of the tree, a
+    Documents are told their paths and levels under each sample by the document step of
+    `NestedCRP`, deterministic, at the mean topics of the sample: a stub of the tree, a
     leaf or all paths that leave the tree below a node, has the prior probability of the
     nested CRP given the documents of the sample. `score` averages probabilities over
     `samples_`; `transform`, `apply` and the others use the sample with the highest log
@@ -189,7 +189,7 @@ class GibbsNestedCRP(
     A sweep takes time in proportion to tokens times nodes of a level, some 0.1 to 0.2
     microseconds per token with a hundred nodes. Memory is 4 bytes for each term and
     node, some 30 bytes per token, and per chain. Only chains run side by side: one
-    chain is sequential. An interrupt waits for the document in hand.
+    chain is sequential. An interrupt waits for some 16,000 tokens of each chain.
 
     Sampling paths one document at a time moves large branches slowly: several chains,
     or `init`, tell whether a tree has settled.
@@ -199,6 +199,9 @@ class GibbsNestedCRP(
     - Proportions of levels are Dirichlet as in [2]_ and [3]_, not GEM as in [1]_.
     - The first sweep, in which documents take a path one after the other, goes by
       random levels, which are drawn anew for each document right after its path.
+    - New documents are not sampled: [3]_ averages over samples of their paths and
+      levels after a burn-in, here one deterministic step stands for them under each
+      sample.
     - Documents without tokens are left out; they would walk by the prior.
     - Paths beyond the tree need no auxiliary choice: all new branches below a node are
       one candidate, by the evidence of words at new nodes.

@@ -206,6 +206,12 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     themselves, and trees of some hundred abstracts have few leaves; smaller values make
     larger trees.
 
+    `partial_fit` changes the tree by the documents of each call, 2,000 of them at the
+    most: a branch grows if these alone pay for it. Some hundreds at a time do well;
+    fewer than 20 only move topics. `fit` online does the same after passes 1, 2, 4, 8
+    and so on. An interrupted start
+    leaves the best tree so far.
+
     Trees of different size are compared by a *collapsed bound*: the expected evidence
     of the words at each topic under the posterior of paths and levels, the topic
     integrated out, to second order [2]_. In the bound `elbo_` each topic has a
@@ -213,13 +219,14 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     words a topic has, and would merge too many of them.
 
     A pass takes time in proportion to stored counts times nodes; memory is 16 bytes for
-    each term and node, and 24 bytes for each stored count and path in use.
+    each term and node, and 8 bytes for each level of each stored count and path in use.
 
     **Departures from the paper**
 
     - The posterior of a document is q(c) q(theta, z | c) by default; [1]_ leaves open
       which family it uses for theta and z. Stubs more than 20 nats below the best of a
-      document are left out.
+      document are left out; while learning, and in `elbo`, 6 nats unless the document
+      has kept them.
     - Siblings are ordered by decreasing mass after each update, which raises the bound.
     - Branches grow for documents that would gain by one, judged with those most like
       them; the growth of [1]_, which opens branches of the prior, is
@@ -230,7 +237,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     - Nodes split and go to other parents: the grouping of the upper levels does not
       mend itself otherwise.
     - Moves are judged by the collapsed bound of all documents, of which only those are
-      visited that the move touches; online, by those of the minibatch.
+      visited that the move touches; online, of some documents. It takes counts for
+      binomial where [2]_ sums over tokens.
     - A fit ends by the relative change of the bound once moves have ended; [1]_ stops
       at 1e-3 of the log likelihood.
 
@@ -245,12 +253,14 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     --------
     >>> from skbnp import NestedCRP
     >>> from skbnp.datasets import make_tree
-    >>> X = make_tree(random_state=0).data
-    >>> crp = NestedCRP(level_prior=4.0, topic_word_prior=0.1, random_state=0).fit(X)
+    >>> X = make_tree(100, random_state=0).data
+    >>> crp = NestedCRP(
+    ...     level_prior=4.0, topic_word_prior=0.1, init="sequential", random_state=0
+    ... ).fit(X)
     >>> crp.tree_
     TreeView(n_nodes=13, n_leaves=9, max_depth=2)
     >>> crp.transform(X).shape
-    (200, 13)
+    (100, 13)
     """
 
     _parameter_constraints: dict = {
@@ -365,6 +375,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return start_posterior(model, root, entropy, self._limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        self._check_warm_start()
         learned = self._posterior.model.priors
         if model.learn_concentration:
             model = replace(
@@ -454,8 +465,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
                 n_new=rows.shape[0],
             )
         total = self.total_samples or posterior.n_seen
-        scale = total / max(counts.shape[0], 1)
-        restructure(posterior, counts, visitor, self._moves(), scale)
+        restructure(posterior, counts, visitor, self._moves(), total)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         topics, priors = posterior.state, posterior.model.priors

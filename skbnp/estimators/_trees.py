@@ -12,6 +12,7 @@ from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.inference.paths import DocPaths, log_predictive, mean_log, visit_paths
 from skbnp.models.ncrp_topics import PathGlobals
+from skbnp.trees import TreeView
 from skbnp.utils.validation import check_documents, check_is_fitted
 
 __all__ = ["TopicTreeMixin", "check_tree"]
@@ -161,8 +162,8 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 def check_tree(init: Any, n_features: int, n_levels: int) -> None:
     """Refuse a model to start from that is no fitted topic tree of this kind."""
     check_is_fitted(init)
-    if not hasattr(init, "tree_"):
-        raise ValueError("init must be a fitted topic tree; it has no tree_.")
+    if not isinstance(getattr(init, "tree_", None), TreeView):
+        raise ValueError("init must be a fitted topic tree; it has no such tree_.")
     if init.n_features_in_ != n_features:
         raise ValueError(
             f"X has {n_features} features, but init has {init.n_features_in_}."

@@ -21,7 +21,7 @@ from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
 from skbnp.models.ncrp_topics import PathStats, settle
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["LEAST_GAIN", "TreeLearner"]
+__all__ = ["LEAST_GAIN", "LEAST_MASS", "TreeLearner"]
 
 #: Nats by which a move that adds nodes must raise the bound.
 LEAST_GAIN = 1.0
@@ -31,6 +31,8 @@ ROUNDING = 1e-10
 SHRINKING = 5
 #: A trial ends when a round makes up for less than this part of what is missing.
 LEAST_RISE = 0.1
+#: Documents below which a leaf that has stayed may end at once.
+LEAST_MASS = 0.1
 #: Passes until a rejected move is tried again, doubled with each rejection.
 WAIT = 4
 
@@ -140,6 +142,9 @@ class TreeLearner:
         posterior = self.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         scene = Scene(posterior, self.corpus, rng)
+        idle = scene.tree.leaves[scene.masses[scene.tree.leaves] < LEAST_MASS]
+        for leaf in scene.tree.ids[idle].tolist():
+            self.rests.pop(("prune", leaf), None)
         n_accepted = 0
         for kind in kinds_of(moves):
             if self.kinds is not None and kind.name not in self.kinds:

@@ -12,9 +12,10 @@ from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import OnlineSchedule, Round
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
-from skbnp.inference.tree_learning import TreeLearner
+from skbnp.inference.tree_learning import LEAST_MASS, TreeLearner
 from skbnp.models.ncrp_topics import PathStats, settle
 from skbnp.trees import Tree
+from skbnp.utils.random import Purpose, stream
 
 __all__ = ["OnlineTree", "advance_tree", "restructure"]
 
@@ -22,10 +23,8 @@ __all__ = ["OnlineTree", "advance_tree", "restructure"]
 GROWTH, GROUPING = ("split", "split_leaf", "grow"), ("merge", "reattach")
 #: The tree changes by so many documents at least, in so many passes at the most.
 LEAST_DOCS, MOST_PASSES = 20, 3
-#: Documents of a pass of `fit` by which the tree changes, at the most.
+#: Documents by which the tree changes, at the most.
 MOST_DOCS = 2000
-#: A leaf of fewer documents ends.
-LEAST_MASS = 0.1
 
 
 class OnlineTree:
@@ -55,12 +54,20 @@ class OnlineTree:
         self.n_passes = 0
 
     def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; it is exact, so that the bound can settle."""
+        """Make one pass; whether the tree stayed, so that the bound can settle.
+
+        The tree may change after passes 1, 2, 4, 8, ..
+        """
+        posterior = self.posterior
         for round in self.schedule.one_pass(self.n_passes):
             rows = self.X[round.rows]
-            advance_tree(self.posterior, rows, round, self.visitor, monitor, self.moves)
+            advance_tree(posterior, rows, round, self.visitor, monitor, self.moves)
         self.n_passes += 1
-        return True
+        before = len(posterior.lineage)
+        if self.n_passes & (self.n_passes - 1) == 0:
+            n_docs = self.X.shape[0]
+            restructure(posterior, self.X, self.visitor, self.moves, n_docs)
+        return len(posterior.lineage) == before
 
 
 def advance_tree(
@@ -117,15 +124,21 @@ def restructure(
     X: sp.csr_array,
     visitor: PathVisitor,
     moves: TreeMoves | None,
-    scale: float,
+    total: float,
 ) -> None:
-    """Change the tree by many documents, of `scale` like each.
+    """Change the tree by many documents, which stand for `total`.
 
-    They are learned from like a corpus: branches grow if these documents alone pay for
-    them, and are grouped by what all that they stand for would say.
+    Some of them, if there are more than enough, are learned from like a corpus:
+    branches grow if these documents alone pay for them, and are grouped by what all
+    that they stand for would say.
     """
-    if moves is None or X.shape[0] < LEAST_DOCS:
+    n_docs = X.shape[0]
+    if moves is None or n_docs < LEAST_DOCS:
         return
+    if n_docs > MOST_DOCS:
+        rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
+        X = X[np.sort(rng.choice(n_docs, MOST_DOCS, replace=False))]
+    scale = total / X.shape[0]
     _learn(posterior, X, visitor, moves, GROWTH, 1.0, scale)
     _learn(posterior, X, visitor, moves, GROUPING, scale, 1.0)
 

@@ -33,7 +33,7 @@ CLAMPED_ROUNDS = 15
 #: frequent they are than above, at most so many times.
 SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
 #: Tokens that the sampler visits; of larger corpora, a part of each count.
-MOST_TOKENS = 5e6
+MOST_TOKENS = 5e5
 
 
 def excess(counts: Array, above: Array | None) -> Array:

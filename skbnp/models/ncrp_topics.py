@@ -180,8 +180,8 @@ def stub_nodes(tree: Tree, n_levels: int) -> NDArray[np.int32]:
 def log_geometric_sum(concentration: float) -> float:
     """Log of the sum of exp E log p(child) over the children of a node of the prior.
 
-    They are E log v + t E log(1 - v), t = 0, 1, ..; the sum at the end of Eq. (13)
-    of [1].
+    They are E log v + t E log(1 - v), t = 0, 1, ..: the factor of Eq. (13) of [1] that
+    each level below the known tree contributes.
     """
     log_stay = psi(1.0) - psi(1.0 + concentration)
     return float(log_stay - np.log(-np.expm1(-1.0 / concentration)))
@@ -264,21 +264,6 @@ def settle(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
     return TopicTree(new, stats.word_counts, stats.stub_masses), stats
 
 
-def divergences(topics: TopicTree, priors: LevelPriors) -> dict[str, float]:
-    """Negative divergences of the posteriors of topics and sticks from their priors."""
-    tree, gamma, held = topics.tree, priors.concentration, topics.word_counts
-    log_topics = path_globals(topics, priors).log_topics(np.arange(held.shape[1])).T
-    a, b = stick_parameters(tree, topics.stub_masses, gamma)
-    log_stay, log_pass = expected_log_sticks(a, b)
-    sticks = betaln(a, b) - betaln(1.0, gamma)
-    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
-    evidence = log_topic_evidence(held, priors.topic_prior[tree.depth])
-    return {
-        "topics": float(evidence.sum() - np.vdot(held, log_topics)),
-        "sticks": float(sticks[1:].sum()),
-    }
-
-
 def elbo_terms(
     topics: TopicTree, priors: LevelPriors, stats: PathStats
 ) -> dict[str, float]:
@@ -287,15 +272,25 @@ def elbo_terms(
     Both go by the same tree. The terms are E log p(W) - E log q(W), the same of the
     sticks, and what is left, by document or from sums over them alike.
     """
+    tree, gamma, held = topics.tree, priors.concentration, topics.word_counts
     globals = path_globals(topics, priors)
-    log_topics = globals.log_topics(np.arange(topics.word_counts.shape[1])).T
+    log_topics = globals.log_topics(np.arange(held.shape[1])).T
+    evidence = log_topic_evidence(held, priors.topic_prior[tree.depth])
+    a, b = stick_parameters(tree, topics.stub_masses, gamma)
+    log_stay, log_pass = expected_log_sticks(a, b)
+    sticks = betaln(a, b) - betaln(1.0, gamma)
+    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
     documents = (
         stats.entropy
         + stats.stub_masses @ globals.log_prior
         + np.vdot(stats.word_counts, log_topics)
         + stats.off_tree_tokens @ globals.off_tree
     )
-    return {**divergences(topics, priors), "documents": float(documents)}
+    return {
+        "topics": float(evidence.sum() - np.vdot(held, log_topics)),
+        "sticks": float(sticks[1:].sum()),
+        "documents": float(documents),
+    }
 
 
 def log_topic_evidence(word_counts: Array, eta: Array) -> Array:

@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     SPLIT_TOKENS = 2
     MOVE = 3
     SWEEP = 4
+    SOME_DOCS = 5
 
 
 def draw_entropy(random_state: Any) -> int:

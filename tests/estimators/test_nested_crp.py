@@ -23,6 +23,7 @@ from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
 from skbnp.estimators import SplitMerge, TreeMoves, _nested_crp
+from skbnp.inference import tree_online
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
 from skbnp.models.ncrp_topics import path_globals
 from skbnp.trees import TreeView
@@ -455,12 +456,27 @@ def test_another_depth_is_refused_where_a_tree_goes_on(method, few):
     crp = NestedCRP(warm_start=True, **QUICK).fit(few)
     score = crp.score(few)
     crp.set_params(max_depth=4)
-    if method == "fit":
-        with pytest.raises(ValueError, match=r"max_depth=4, but the tree .* 3 levels"):
-            crp.fit(few)
-        assert crp.score(few) == score
-        crp.set_params(warm_start=False, max_iter=1).fit(few)
-        assert len(crp.level_prior_) == 4
+    with pytest.raises(ValueError, match=r"max_depth=4, but the tree .* 3 levels"):
+        getattr(crp, method)(few)
+    assert crp.score(few) == score
+    crp.set_params(warm_start=False, max_iter=1).fit(few)
+    assert len(crp.level_prior_) == 4
+
+
+@pytest.mark.parametrize("most", [20, 1000])
+def test_online_fit_grows_a_tree_that_misses_branches(most, docs, monkeypatch):
+    """By all documents, or by some of them."""
+    monkeypatch.setattr(tree_online, "MOST_DOCS", most)
+    start = NestedCRP(max_components=3, **(QUICK | {"max_iter": 1})).fit(docs)
+    crp = start.set_params(
+        warm_start=True, learning_method="online", max_components=None, max_iter=4
+    )
+    crp.fit(docs)
+    assert crp.tree_.leaves.size > 2
+    assert {"birth", "split"} & {entry.kind for entry in crp.lineage_[1:]}
+    fixed = QUICK | {"structure_moves": False}
+    crp = NestedCRP(learning_method="online", **fixed).fit(docs)
+    assert [entry.kind for entry in crp.lineage_] == ["init"]
 
 
 def test_not_converged_says_what_to_raise(few):

@@ -9,7 +9,12 @@ from skbnp.inference import tree_choice, tree_starts
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.inference.moves.tree_moves import TreeMoves
-from skbnp.inference.tree_choice import choose_start, start_posterior
+from skbnp.inference.tree_choice import (
+    Race,
+    choose_start,
+    collapsed_bound_of,
+    start_posterior,
+)
 from skbnp.inference.tree_corpus import PathVisitor, sums_of
 from skbnp.inference.tree_starts import (
     by_clusters,
@@ -277,7 +282,7 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
     rng = np.random.default_rng(seed)
     X, group, leaf = planted(rng)
     moves = TreeMoves(max_tries=1, max_rounds=1, split=False, reattach=False)
-    given = start_posterior(MODEL, root(X), 0)
+    race = Race(start_posterior(MODEL, root(X), 0), X, visitor())
 
     def learned(groups):
         """A tree of the leaves in these groups."""
@@ -289,17 +294,41 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
         np.add.at(counts, at, X.toarray())
         np.add.at(masses, at, 1.0)
         topics = TopicTree(tree, tree.accumulate(counts) / 3.0, masses)
-        return tree_choice._improved(topics, given, X, visitor(), None)
+        return race.enter(topics, None)
 
     good, bad = learned(group), learned((leaf + 1) // 2 % 3)
-    assert tree_choice._bound(good) > tree_choice._bound(bad) + 10.0
+    assert collapsed_bound_of(good) > collapsed_bound_of(bad) + 10.0
     for one in (good, bad):
-        found = tree_choice._regrouped(one, X, visitor(), moves)
-        assert tree_choice._bound(found) >= tree_choice._bound(good)
+        found = tree_choice._regrouped(one, race, moves)
+        assert collapsed_bound_of(found) >= collapsed_bound_of(good)
         topics = found.posterior.state
         ends = ends_of(topics, X)
         assert same_partition(ends, leaf)
         assert same_partition(topics.tree.parent[ends], group)
+
+
+@pytest.mark.parametrize("n_entered", [0, 1, 4])
+def test_interrupt_leaves_the_best_so_far(n_entered, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng)
+    enter, learners = Race.enter, []
+
+    def stop(race, *args):
+        if len(learners) == n_entered:
+            raise KeyboardInterrupt
+        learners.append(enter(race, *args))
+        return learners[-1]
+
+    monkeypatch.setattr(Race, "enter", stop)
+    posterior = start_posterior(MODEL, root(X), 0)
+    with pytest.raises(KeyboardInterrupt):
+        choose_start(posterior, X, visitor(), init="auto", n_leaves=6, moves=None)
+    if n_entered == 0:
+        assert len(posterior.ids) == 1
+        return
+    check_chosen(posterior, 60)
+    best = max(learners, key=collapsed_bound_of).posterior.state
+    assert_array_equal(posterior.state.word_counts, best.word_counts)
 
 
 def test_start_of_a_part_stands_for_all(seed, monkeypatch):

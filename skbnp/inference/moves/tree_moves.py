@@ -22,7 +22,8 @@ class TreeMoves:
         Siblings merge if the collapsed bound rises, as all others move, or, as in the
         paper, if the cosine of their documents' shares exceeds 0.95.
     reattach, split : bool
-        Whether nodes are tried below other parents, and nodes as two.
+        Whether nodes are tried below other parents, and nodes as two; with growth for
+        documents, also branches for half of the documents of a node.
     max_tries : int
         Moves of a kind that are tried after a pass.
     max_rounds : int

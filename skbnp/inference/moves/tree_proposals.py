@@ -28,6 +28,8 @@ Ids = tuple[int, ...]
 
 #: Cosine of the shares of two paths above which the paper merges them.
 ALIKE = 0.95
+#: Pairs of siblings whose merge is weighed.
+MOST_PAIRS = 200
 #: Documents per node that the paper's growth opens, and most nodes relative to those
 #: there are.
 DOCS_PER_GROWTH, MOST_GROWTH = 100, 0.25
@@ -116,6 +118,7 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
     if moves.split:
         kinds.append(Kind("split", _divisible, _split, grows=True))
         kinds.append(Kind("split_leaf", _divisible_leaves, _split_leaf, grows=True))
+    if moves.split and moves.grow == "document":
         kinds.append(Kind("branch", _branching, _branch, grows=True))
     if moves.grow == "document":
         kinds.append(Kind("grow", _wanting, _grow, grows=True))
@@ -149,19 +152,25 @@ def _mergeable(scene: Scene) -> list[Ids]:
     tree, words = scene.tree, scene.posterior.totals.word_counts
     eta = scene.posterior.model.priors.topic_prior[tree.depth]
     alone = log_topic_evidence(words, eta)
-    found = []
+    found: list[tuple[float, int, int]] = []
     for parent in range(len(tree)):
         siblings = np.flatnonzero(tree.parent == parent)
-        for place, one in enumerate(siblings[:-1]):
-            others = siblings[place + 1 :]
-            joint = log_topic_evidence(words[one] + words[others], eta[others])
-            gains = joint - alone[one] - alone[others]
-            names = tree.ids[others].tolist()
-            found += [
-                (-gain, int(tree.ids[one]), name)
-                for gain, name in zip(gains.tolist(), names, strict=True)
-            ]
+        one, other = siblings[_alike_rows(words[siblings])].T
+        gains = log_topic_evidence(words[one] + words[other], eta[one])
+        gains -= alone[one] + alone[other]
+        names = tree.ids[one].tolist(), tree.ids[other].tolist()
+        found += zip((-gains).tolist(), *names, strict=True)
     return [(one, other) for _, one, other in sorted(found)]
+
+
+def _alike_rows(words: Array) -> NDArray[np.intp]:
+    """Pairs of rows (n_pairs, 2): all, or those of many with the largest cosines."""
+    pairs = np.column_stack(np.triu_indices(len(words), 1))
+    if len(pairs) <= MOST_PAIRS:
+        return pairs
+    rows = words / np.maximum(np.linalg.norm(words, axis=1, keepdims=True), 1e-300)
+    cosines = (rows @ rows.T)[pairs[:, 0], pairs[:, 1]]
+    return pairs[np.sort(np.argsort(-cosines, kind="stable")[:MOST_PAIRS])]
 
 
 def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
@@ -422,7 +431,9 @@ def _growing(scene: Scene) -> list[Ids]:
     found: list[Ids] = []
     for doc in scene.rng.choice(n_docs, min(most, n_docs), replace=False):
         own = shares[[doc]]
-        place = own.indices[np.searchsorted(own.data.cumsum(), scene.rng.random())]
+        until = own.data.cumsum()
+        at = np.searchsorted(until, until[-1] * scene.rng.random(), side="right")
+        place = own.indices[at]
         if tree.depth[place] < n_levels - 1:
             found.append((int(tree.ids[place]),))
     return found
