@@ -43,7 +43,7 @@ _TREE = {
     "level_prior": 5.0,
     "topic_word_prior": 0.2,
     "init": "sequential",
-    "structure_moves": TreeMoves(max_tries=2, max_rounds=2),
+    "structure_moves": TreeMoves(max_tries=1, max_rounds=1),
     **{name: value for name, value in _SMALL.items() if name != "warm_up"},
 }
 
