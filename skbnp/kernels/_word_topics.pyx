@@ -105,8 +105,8 @@ def expected_growth(
         (1 - P0) (lnG(eta + m) - lnG(eta) + v / 2 psi'(eta + m)),
         v = max((R + S^2) / (1 - P0) - m^2, 0),
 
-    so that a single trial is exact; n = S where R = 0. Errors of rounding are below 1e-12 of the larger of
-    the value and S. Time O(n_rows * n_words); no allocation.
+    so that a single trial is exact; n = S where R = 0. Errors of rounding are below
+    1e-12 of the larger of the value and S. Time O(n_rows * n_words); no allocation.
     """
     cdef Py_ssize_t n_rows = means.shape[0], n_words = means.shape[1]
     if not n_rows == variances.shape[0] == eta.shape[0] == totals.shape[0]:
