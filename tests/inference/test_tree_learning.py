@@ -366,6 +366,39 @@ def test_rejected_moves_wait(seed):
     assert len(pairs) >= 3
 
 
+def test_leaves_that_documents_left_do_not_wait(seed):
+    """A rejected prune waits, unless hardly anything is there any more."""
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    tree, blocks = MENDS["prune"]
+    for wait in (False, True):
+        one = settled(X, tree, blocks, kind=TreeLearner)
+        (place,) = one.posterior.state.tree.positions([7])
+        assert one.posterior.totals.stub_masses[place] < tree_learning.LEAST_MASS
+        one.rests = {("prune", leaf): (99, 99) for leaf in (2, 3, 5, 6, 7)}
+        if wait:
+            one.posterior.totals.stub_masses[place] = 1.0
+        one.kinds = {"prune"}
+        one._move(TreeMoves(), Monitor(new_history()))
+        assert (7 in one.posterior.state.tree) == wait
+
+
+def test_of_many_siblings_those_that_are_alike_may_merge(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    words = rng.gamma(0.2, 10.0, size=(8, 30))
+    words[5] = 3.0 * words[2] + 0.01
+    every = tree_proposals._alike_rows(words)
+    assert_array_equal(every, np.argwhere(np.triu(np.ones((8, 8)), 1)))
+    monkeypatch.setattr(tree_proposals, "MOST_PAIRS", 5)
+    some = tree_proposals._alike_rows(words)
+    assert len(some) == 5
+    assert [2, 5] in some.tolist()
+    cosines = words @ words.T
+    lengths = np.sqrt(np.diag(cosines))
+    cosines = (cosines / lengths / lengths[:, None])[every[:, 0], every[:, 1]]
+    assert_array_equal(some, every[np.sort(np.argsort(-cosines)[:5])])
+
+
 def test_no_documents_no_update():
     topics = TopicTree(Tree(), np.zeros((1, 4)), np.zeros(1))
     one = learner_of(sp.csr_array((0, 4)), topics, moves=TreeMoves())
