@@ -237,7 +237,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     - Nodes split and go to other parents: the grouping of the upper levels does not
       mend itself otherwise.
     - Moves are judged by the collapsed bound of all documents, of which only those are
-      visited that the move touches; online, of some documents. It takes counts for
+      visited that the move touches; online, of some documents. In the end, leaves with
+      less than half a document go if that costs less than a nat. It takes counts for
       binomial where [2]_ sums over tokens.
     - A fit ends by the relative change of the bound once moves have ended; [1]_ stops
       at 1e-3 of the log likelihood.
@@ -439,7 +440,12 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         memoized = self.learning_method == "memoized"
         corpus = TreeCorpus(counts, self.batch_size if memoized else None)
         return TreeLearner(
-            posterior, corpus, visitor, memoized=memoized, moves=self._moves()
+            posterior,
+            corpus,
+            visitor,
+            memoized=memoized,
+            moves=self._moves(),
+            tidy=True,
         )
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:

@@ -14,7 +14,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.moves.tree_moves import TreeMoves
-from skbnp.inference.moves.tree_proposals import Proposal, Scene, kinds_of
+from skbnp.inference.moves.tree_proposals import Proposal, Scene, kinds_of, prune
 from skbnp.inference.paths import DocPaths
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
@@ -33,6 +33,8 @@ SHRINKING = 5
 LEAST_RISE = 0.1
 #: Documents below which a leaf that has stayed may end at once.
 LEAST_MASS = 0.1
+#: The same in the end, and nats that this may cost then.
+TIDY_MASS, TIDY_COST = 0.5, 1.0
 #: Passes until a rejected move is tried again, doubled with each rejection.
 WAIT = 4
 
@@ -51,6 +53,8 @@ class TreeLearner:
     moves : TreeMoves or None
     kinds : collection of str or None
         Kinds of moves that are tried; None for all.
+    tidy : bool
+        End leaves that hardly any document visits, after passes without other moves.
     """
 
     def __init__(
@@ -62,10 +66,11 @@ class TreeLearner:
         memoized: bool,
         moves: TreeMoves | None,
         kinds: Collection[str] | None = None,
+        tidy: bool = False,
     ):
         self.posterior, self.corpus, self.visitor = posterior, corpus, visitor
         self.memoized, self.moves, self.kinds = memoized, moves, kinds
-        self.n_passes = 0
+        self.tidy, self.n_passes = tidy, 0
         self.rests: dict[tuple, tuple[int, int]] = {}  # pass to wait for, and how long
 
     @property
@@ -79,6 +84,8 @@ class TreeLearner:
             self._visit(monitor)
             if self.moves is not None:
                 n_accepted = self._move(self.moves, monitor)
+                if n_accepted == 0 and self.tidy:
+                    n_accepted = self._end_idle(self.moves, monitor)
         self.n_passes += 1
         return n_accepted == 0
 
@@ -171,8 +178,28 @@ class TreeLearner:
                 posterior.record(monitor)
         return n_accepted
 
-    def _try(self, proposal: Proposal, n_rounds: int) -> bool:
-        """Visit the documents that a move touches; keep it if their bound rises."""
+    def _end_idle(self, moves: TreeMoves, monitor: Monitor) -> int:
+        """End leaves that nobody would miss; return how many."""
+        posterior, n_ended = self.posterior, 0
+        tree, masses = posterior.state.tree, posterior.totals.stub_masses
+        idle = tree.leaves[(tree.leaves > 0) & (masses[tree.leaves] < TIDY_MASS)]
+        for leaf in tree.ids[idle].tolist():
+            rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+            proposal = prune(Scene(posterior, self.corpus, rng), leaf)
+            if proposal is not None:
+                n_ended += self._try(proposal, moves.max_rounds, -TIDY_COST)
+        if n_ended:
+            with commit():
+                posterior.record(monitor)
+        return n_ended
+
+    def _try(
+        self, proposal: Proposal, n_rounds: int, least: float | None = None
+    ) -> bool:
+        """Visit the documents that a move touches; keep it if their bound rises.
+
+        Or by so many nats at least.
+        """
         posterior, corpus, rows = self.posterior, self.corpus, proposal.rows
         model, old, topics = posterior.model, posterior.state.tree, proposal.topics
         is_larger = len(topics.tree) > len(old)
@@ -189,7 +216,8 @@ class TreeLearner:
             best = value
             if value - before < LEAST_RISE * (bound - value):
                 break
-        least = LEAST_GAIN if is_larger else -ROUNDING * abs(bound)
+        if least is None:
+            least = LEAST_GAIN if is_larger else -ROUNDING * abs(bound)
         if not (proposal.by_rule or best > bound + least):
             return False
         entry = Lineage(

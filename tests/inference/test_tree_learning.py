@@ -19,7 +19,7 @@ from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.moves.tree_proposals import Scene, kinds_of
 from skbnp.inference.tree_choice import start_posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
-from skbnp.inference.tree_learning import TreeLearner
+from skbnp.inference.tree_learning import TIDY_COST, TreeLearner
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
     NestedModel,
@@ -68,16 +68,16 @@ class Watched(TreeLearner):
         super()._visit_part(place, monitor)
         self.look()
 
-    def _try(self, proposal, n_rounds):
+    def _try(self, proposal, n_rounds, least=None):
         assert_same(self.kept, held_by(self))
         before = self.judged
-        if not super()._try(proposal, n_rounds):
+        if not super()._try(proposal, n_rounds, least):
             assert_same(self.kept, held_by(self))
             return False
         self.runs.append([])
         self.look()
         if not proposal.by_rule:
-            rise = self.judged - before
+            rise = self.judged - before + (0.0 if least is None else TIDY_COST)
             assert rise > -1e-9 * abs(before), f"{proposal.kind} fell by {-rise}"
         self.moved.append(proposal.kind)
         return True
@@ -351,9 +351,9 @@ def test_rejected_moves_wait(seed):
     one, tried = learner_of(X, topics, moves=moves), []
     make = one._try
 
-    def note(proposal, n_rounds):
+    def note(proposal, n_rounds, least=None):
         tried.append((one.n_passes, proposal.kind, proposal.parents))
-        return make(proposal, n_rounds)
+        return make(proposal, n_rounds, least)
 
     one._try = note
     passes(one, 14)
@@ -381,6 +381,19 @@ def test_leaves_that_documents_left_do_not_wait(seed):
         one.kinds = {"prune"}
         one._move(TreeMoves(), Monitor(new_history()))
         assert (7 in one.posterior.state.tree) == wait
+
+
+@pytest.mark.parametrize("tidy", [True, False])
+def test_leaves_that_hardly_anybody_visits_end_at_last(tidy, seed):
+    """They cost nothing, and may help a little."""
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    tree, blocks = MENDS["prune"]
+    one = settled(X, tree, blocks)
+    one.tidy, one.kinds = tidy, ()
+    assert passes(one, 1) == [not tidy]
+    assert (7 in one.posterior.state.tree) != tidy
+    check_never_falls(*one.runs)
 
 
 def test_of_many_siblings_those_that_are_alike_may_merge(monkeypatch, seed):
@@ -568,8 +581,8 @@ def test_settings_of_moves_are_checked_by_name(changes):
 class Forced(TreeLearner):
     """Accepts whatever is proposed."""
 
-    def _try(self, proposal, n_rounds):
-        return super()._try(replace(proposal, by_rule=True), n_rounds)
+    def _try(self, proposal, n_rounds, least=None):
+        return super()._try(replace(proposal, by_rule=True), n_rounds, least)
 
 
 @pytest.mark.parametrize("part", range(5))
@@ -693,13 +706,13 @@ def test_checks_tell_a_move_that_lowers_the_bound(seed, monkeypatch):
 
 
 def test_checks_tell_a_proposal_that_writes(seed, monkeypatch):
-    prune = tree_proposals._prune
+    prune = tree_proposals.prune
 
     def careless(scene, leaf):
         scene.posterior.totals.stub_masses[0] += 1e-9
         return prune(scene, leaf)
 
-    monkeypatch.setattr(tree_proposals, "_prune", careless)
+    monkeypatch.setattr(tree_proposals, "prune", careless)
     with pytest.raises(AssertionError, match="entries differ"):
         learn_until_a_move(np.random.default_rng(seed))
 

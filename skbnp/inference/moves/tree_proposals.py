@@ -21,7 +21,7 @@ from skbnp.models.ncrp_topics import TopicTree, log_topic_evidence, path_globals
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
 
-__all__ = ["Kind", "Proposal", "Scene", "kinds_of"]
+__all__ = ["Kind", "Proposal", "Scene", "kinds_of", "prune"]
 
 Array = NDArray[np.float64]
 Ids = tuple[int, ...]
@@ -108,7 +108,7 @@ class Kind:
 
 def kinds_of(moves: TreeMoves) -> list[Kind]:
     """Return the kinds of moves that are wanted, in the order of their turns."""
-    kinds = [Kind("prune", _prunable, _prune)]
+    kinds = [Kind("prune", _prunable, prune)]
     if moves.merge == "elbo":
         kinds.append(Kind("merge", _mergeable, _merge))
     else:
@@ -137,7 +137,8 @@ def _prunable(scene: Scene) -> list[Ids]:
     return [(leaf,) for leaf in tree.ids[leaves].tolist() if leaf != tree.ids[0]]
 
 
-def _prune(scene: Scene, leaf: int) -> Proposal | None:
+def prune(scene: Scene, leaf: int) -> Proposal | None:
+    """End a leaf, and the nodes above that have no other."""
     tree = scene.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
