@@ -186,6 +186,8 @@ def test_warm_start_keeps_the_topics(estimator, counts):
     # One further pass moves a topic less than it differs from the others.
     estimator.set_params(warm_start=True, max_iter=10).fit(counts)
     before = estimator.topic_word_distr_
+    if is_tree(estimator):
+        still(estimator)  # moves would change the rows
     after = estimator.set_params(max_iter=1).fit(counts).topic_word_distr_
     distance = np.abs(before[:, None] - after[None]).sum(axis=2)
     used = estimator.topic_weights_ > 0.1
