@@ -100,7 +100,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             GibbsNestedCRP, default="auto"
         Where the tree starts. "agglomerative": clusters of documents, joined to groups,
         the number of these by the collapsed bound. "gibbs": a state of the collapsed
-        sampler after 200 to 1000 sweeps. "auto": these two, each improved for up to 20
+        sampler after 200 to 2000 sweeps. "auto": these two, each improved for up to 20
         passes; the higher collapsed bound wins. "sequential": documents one after the
         other take a path or open a branch. A fitted sampler gives its sample with the
         highest log joint; wrap it in `sklearn.frozen.FrozenEstimator` where the
@@ -213,8 +213,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     leaves the best tree so far.
 
     Trees of different size are compared by a *collapsed bound*: the expected evidence
-    of the words at each topic under the posterior of paths and levels, the topic
-    integrated out, to second order [2]_. In the bound `elbo_` each topic has a
+    of words and paths under the posterior of paths and levels, topics (to second order)
+    and sticks integrated out [2]_. In the bound `elbo_` each topic has a
     posterior of its own, independent of paths and levels. That costs more the fewer
     words a topic has, and would merge too many of them.
 

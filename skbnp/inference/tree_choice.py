@@ -28,7 +28,7 @@ MOST_DOCS = 1500
 #: Groups of clusters that are compared.
 GROUPS = [2, 3, 4, 5, 6, 7, 8]
 #: Sweeps of the sampler: at least, at most, and tokens to visit in between.
-LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 1000, 2e7
+LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 2000, 1e8
 
 
 def start_posterior(

@@ -14,7 +14,7 @@ so S and m are the whole state, and the tree whose siblings are ordered by mass.
 
 The more topics there are, and the fewer words each has, the more their factorised
 posterior costs the bound. Trees of different size are therefore compared by
-`collapsed_bound`, where topics are integrated out.
+`collapsed_bound`, where topics and sticks are integrated out.
 """
 
 from collections.abc import Callable
@@ -42,6 +42,7 @@ __all__ = [
     "elbo_terms",
     "expected_log_sticks",
     "log_geometric_sum",
+    "log_path_evidence",
     "log_stick_evidence",
     "log_stub_priors",
     "log_topic_evidence",
@@ -309,31 +310,48 @@ def log_stick_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> f
     return float(sticks + stub_masses @ missing * log_geometric_sum(gamma))
 
 
-def _bound_but_topics(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
-    """What the best bound has but for the evidence of the topics."""
+def log_path_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> float:
+    """Log probability of paths with sticks integrated out, siblings without an order.
+
+    For m_k documents in the children of a node, n in all, the Chinese restaurant
+    process has gamma^K Gamma(gamma) prod_k Gamma(m_k) / Gamma(gamma + n). Documents
+    that leave the tree there are alone in their branch. Counts m_k are taken for
+    Poisson ones: with P = 1 - exp(-E m) that there are any, gamma Gamma(E m / P) to the
+    power of P.
+    """
+    gamma, through = priors.concentration, tree.accumulate(stub_masses)
+    inner = tree.depth < priors.n_levels - 1
+    nodes = gammaln(gamma) - gammaln(gamma + through[inner])
+    nodes += stub_masses[inner] * np.log(gamma)
+    mean = np.maximum(through[1:], 1e-300)
+    some = -np.expm1(-mean)
+    branches = some * (np.log(gamma) + gammaln(mean / some))
+    return float(nodes.sum() + branches.sum())
+
+
+def _rest_of_bound(priors: LevelPriors, stats: PathStats) -> float:
+    """What a bound has apart from the topics and paths of a tree."""
     eta = priors.topic_prior
     off_tree = psi(eta) - psi(stats.word_counts.shape[1] * eta)
-    return float(
-        log_stick_evidence(tree, stats.stub_masses, priors)
-        + stats.off_tree_tokens @ off_tree
-        + stats.entropy
-    )
+    return float(stats.off_tree_tokens @ off_tree + stats.entropy)
 
 
 def best_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     """Sum of `elbo_terms` once the globals have taken over the statistics."""
     eta = priors.topic_prior[tree.depth]
-    topics = log_topic_evidence(stats.word_counts, eta).sum()
-    return float(topics) + _bound_but_topics(tree, priors, stats)
+    topics = float(log_topic_evidence(stats.word_counts, eta).sum())
+    sticks = log_stick_evidence(tree, stats.stub_masses, priors)
+    return topics + sticks + _rest_of_bound(priors, stats)
 
 
 def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
-    """Best bound with topics integrated out, as collapsed inference has it.
+    """Best bound with topics and sticks integrated out, as collapsed inference has it.
 
     The evidence of topics at their posterior, log B(eta + S), gives way to
     E log B(eta + n), where n are counts under the posterior of paths and levels: a sum
     of E log Gamma(eta + n) over words and totals. It needs the variance of n, given the
-    paths; `expected_growth` has the expansion, that of [2].
+    paths; `expected_growth` has the expansion, that of [2]. That of sticks, which know
+    the order of siblings, gives way to `log_path_evidence`.
 
     References
     ----------
@@ -346,7 +364,8 @@ def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     expected_growth(means, variances, eta, words)
     means, variances = (a.sum(axis=1, keepdims=True) for a in (means, variances))
     expected_growth(means, variances, stats.word_counts.shape[1] * eta, totals)
-    return float((words - totals).sum()) + _bound_but_topics(tree, priors, stats)
+    paths = log_path_evidence(tree, stats.stub_masses, priors)
+    return float((words - totals).sum()) + paths + _rest_of_bound(priors, stats)
 
 
 @dataclass(frozen=True, slots=True)

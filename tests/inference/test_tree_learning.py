@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.states import assert_same
-from reference.ncrp_topics import collapsed_rise, log_beta
+from reference.ncrp_topics import collapsed_rise, log_beta, paths_term
 from skbnp.inference import tree_learning
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
@@ -27,6 +27,7 @@ from skbnp.models.ncrp_topics import (
     TopicTree,
     best_bound,
     elbo_terms,
+    log_stick_evidence,
 )
 from skbnp.trees import Tree
 
@@ -130,10 +131,14 @@ def exact_bound(learner, stats):
 
 
 def judged_bound(learner, stats):
-    """The same with topics integrated out: what moves must not lower."""
+    """The same with topics and sticks integrated out: what moves must not lower."""
     posterior = learner.posterior
     priors, tree = posterior.model.priors, posterior.state.tree
-    total = exact_bound(learner, stats)
+    masses, through = stats.stub_masses, tree.accumulate(stats.stub_masses)
+    total = exact_bound(learner, stats) - log_stick_evidence(tree, masses, priors)
+    for node in np.flatnonzero(tree.depth < priors.n_levels - 1):
+        children = through[1:][tree.parent[1:] == node]
+        total += paths_term(children, masses[node], priors.concentration)
     for level, held, variances in zip(
         tree.depth, stats.word_counts, stats.word_variances, strict=True
     ):

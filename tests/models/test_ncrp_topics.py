@@ -22,6 +22,8 @@ from skbnp.models.ncrp_topics import (
     collapsed_bound,
     elbo_terms,
     log_geometric_sum,
+    log_path_evidence,
+    log_stick_evidence,
     log_stub_priors,
     log_topic_evidence,
     path_globals,
@@ -207,14 +209,62 @@ def test_collapsed_bound_equals_its_transcription(eta, seed):
     topic_priors = priors.topic_prior[tree.depth]
     evidence = log_topic_evidence(stats.word_counts, topic_priors).sum()
     expected = best_bound(tree, priors, stats) - evidence
+    expected -= log_stick_evidence(tree, stats.stub_masses, priors)
     expected += collapsed_terms(tree, priors, stats)
+    expected += log_paths_of(tree, stats.stub_masses, priors)
     got = collapsed_bound(tree, priors, stats)
     assert_allclose(got, expected, rtol=1e-8)
     half = replace(stats, word_variances=0.5 * stats.word_variances)
     assert abs(collapsed_bound(tree, priors, half) - expected) > 1e-3
     none = replace(stats, word_variances=0.0 * stats.word_variances)
     best = best_bound(tree, priors, none)
+    best -= log_stick_evidence(tree, stats.stub_masses, priors)
+    best += log_path_evidence(tree, stats.stub_masses, priors)
     assert_allclose(collapsed_bound(tree, priors, none), best, rtol=1e-12)
+
+
+def log_paths_of(tree, masses, priors):
+    """Sum of the reference over the inner nodes."""
+    through = tree.accumulate(masses)
+    return sum(
+        reference.paths_term(
+            through[1:][tree.parent[1:] == node], masses[node], priors.concentration
+        )
+        for node in np.flatnonzero(tree.depth < priors.n_levels - 1)
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 4.0])
+def test_path_evidence_is_that_of_seating_documents_one_by_one(gamma, seed):
+    """Where it is certain that there are some in each child."""
+    rng = np.random.default_rng(seed)
+    masses = np.zeros(len(TREE))
+    masses[TREE.leaves] = rng.integers(40, 60, size=len(TREE.leaves))
+    masses[[0, 1]] = 3.0, 2.0  # these leave the tree
+    through = TREE.accumulate(masses)
+    expected = 0.0
+    for node in np.flatnonzero(TREE.depth < 2):
+        tables = [*through[1:][TREE.parent[1:] == node], *np.ones(int(masses[node]))]
+        seated = 0
+        for size in tables:
+            for there in range(round(size)):
+                weight = there if there else gamma
+                expected += np.log(weight / (seated + gamma))
+                seated += 1
+    priors = replace(PRIORS, concentration=gamma)
+    got = log_path_evidence(TREE, masses, priors)
+    assert_allclose(got, expected, rtol=1e-12)
+    wrong = log_path_evidence(TREE, masses + 1e-3, priors)
+    assert abs(wrong - expected) > 1e-3
+
+
+def test_path_evidence_of_idle_branches_is_nothing():
+    masses = np.zeros(len(TREE))
+    masses[TREE.leaves[0]] = 50.0
+    got = log_path_evidence(TREE, masses, PRIORS)
+    alone = TREE.remove(int(TREE.ids[TREE.leaves[-1]]), upwards=True)
+    at = TREE.positions(alone.ids)
+    assert_allclose(got, log_path_evidence(alone, masses[at], PRIORS), rtol=1e-12)
 
 
 def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):

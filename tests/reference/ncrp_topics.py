@@ -16,6 +16,7 @@ __all__ = [
     "factorised_step",
     "log_paths",
     "log_predictive",
+    "paths_term",
     "sticks_term",
     "stub_expansion",
     "topics_term",
@@ -201,6 +202,20 @@ def collapsed_rise(mean, variance, eta):
     rise = gammaln(eta + first) - gammaln(eta)
     spread = max(second - first**2, 0.0)  # there may be less than one trial
     return some * (rise + 0.5 * spread * polygamma(1, eta + first))
+
+
+def paths_term(through, leaving, gamma):
+    """E log p of the children of a node by the restaurant process, counts Poisson.
+
+    `through` are the expected documents in each child, `leaving` in none of them.
+    """
+    total = gammaln(gamma) - gammaln(gamma + sum(through) + leaving)
+    total += leaving * np.log(gamma)
+    for mean in through:
+        if mean > 0.0:
+            some = 1.0 - np.exp(-mean)
+            total += some * (np.log(gamma) + gammaln(mean / some))
+    return total
 
 
 def sticks_term(sticks, gamma):
