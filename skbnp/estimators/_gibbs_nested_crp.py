@@ -15,10 +15,11 @@ from sklearn.callback import CallbackSupportMixin
 from skbnp.estimators._base import SHARED
 from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
 from skbnp.estimators._trees import TopicTreeMixin, check_tree
+from skbnp.inference.documents import LocalStop
 from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.hdp_franchise import Tokens
-from skbnp.models.ncrp_collapsed import LevelPriors, NestedPriors
+from skbnp.models.ncrp_collapsed import NestedPriors
 from skbnp.models.ncrp_sample import NestedSample
 from skbnp.models.ncrp_topics import PathGlobals
 from skbnp.trees import TreeView
@@ -27,7 +28,6 @@ from skbnp.utils.validation import (
     Interval,
     check_gamma_prior,
     check_is_fitted,
-    check_per_level,
 )
 
 __all__ = ["GibbsNestedCRP"]
@@ -289,12 +289,8 @@ class GibbsNestedCRP(
     def _check_consistency(self, goes_on: bool) -> None:
         self._priors()
         self._level_priors()
-        n_levels = len(self._best().level_prior) if goes_on else self.max_depth
-        if self.max_depth != n_levels:
-            raise ValueError(
-                f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
-                "levels."
-            )
+        if goes_on:
+            self._check_depth(len(self._best().level_prior))
 
     def _priors(self) -> NestedPriors:
         return NestedPriors(
@@ -304,13 +300,6 @@ class GibbsNestedCRP(
                 "child_concentration_prior", self.child_concentration_prior
             ),
         )
-
-    def _level_priors(self) -> LevelPriors:
-        level, topic = (
-            check_per_level(name, getattr(self, name), self.max_depth)
-            for name in ("level_prior", "topic_word_prior")
-        )
-        return LevelPriors(float(self.child_concentration), level, topic)
 
     def _check_init(self, n_features: int) -> None:
         if self.init is None:
@@ -372,6 +361,9 @@ class GibbsNestedCRP(
         best = self._best()
         eta = best.topic_word_prior[best.depth]
         return best.topic_word_counts.toarray() + eta[:, None]
+
+    def _local_stop(self) -> LocalStop:
+        return LocalStop(100, 1e-3)
 
     def _readings(self) -> list[PathGlobals]:
         best = self._best()

@@ -35,7 +35,6 @@ from skbnp.utils.validation import (
     check_documents,
     check_gamma_prior,
     check_is_fitted,
-    check_per_level,
 )
 
 __all__ = ["NestedCRP", "TreeMoves"]
@@ -209,14 +208,13 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     `partial_fit` changes the tree by the documents of each call, 2,000 of them at the
     most: a branch grows if these alone pay for it. Some hundreds at a time do well;
     fewer than 20 only move topics. `fit` online does the same after passes 1, 2, 4, 8
-    and so on. An interrupted start
-    leaves the best tree so far.
+    and so on. An interrupted start leaves the best tree so far.
 
     Trees of different size are compared by a *collapsed bound*: the expected evidence
-    of words and paths under the posterior of paths and levels, topics (to second order)
-    and sticks integrated out [2]_. In the bound `elbo_` each topic has a
-    posterior of its own, independent of paths and levels. That costs more the fewer
-    words a topic has, and would merge too many of them.
+    of words and paths under the posterior of paths and levels, topics and sticks
+    integrated out [2]_. In the bound `elbo_` each topic has a posterior of its own,
+    independent of paths and levels. That costs more the fewer words a topic has, and
+    would merge too many of them.
 
     A pass takes time in proportion to stored counts times nodes; memory is 16 bytes for
     each term and node, and 8 bytes for each level of each stored count and path in use.
@@ -237,9 +235,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     - Nodes split and go to other parents: the grouping of the upper levels does not
       mend itself otherwise.
     - Moves are judged by the collapsed bound of all documents, of which only those are
-      visited that the move touches; online, of some documents. In the end, leaves with
-      less than half a document go if that costs less than a nat. It takes counts for
-      binomial where [2]_ sums over tokens.
+      visited that the move touches; online, of some documents. The bound takes counts
+      for binomial, to second order, where [2]_ sums over tokens.
+    - Leaves with less than half a document go in the end if that costs less than a nat.
     - A fit ends by the relative change of the bound once moves have ended; [1]_ stops
       at 1e-3 of the log likelihood.
 
@@ -351,13 +349,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             return self.structure_moves
         return TreeMoves() if self.structure_moves else None
 
-    def _level_priors(self) -> LevelPriors:
-        level, topic = (
-            check_per_level(name, getattr(self, name), self.max_depth)
-            for name in ("level_prior", "topic_word_prior")
-        )
-        return LevelPriors(float(self.child_concentration), level, topic)
-
     def _make_model(self) -> NestedModel:
         return NestedModel(
             self._level_priors(),
@@ -376,7 +367,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return start_posterior(model, root, entropy, self._limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        self._check_warm_start()
+        self._check_depth(self._posterior.model.priors.n_levels)
         learned = self._posterior.model.priors
         if model.learn_concentration:
             model = replace(
@@ -390,15 +381,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return replace(self._posterior, model=model, max_components=self._limit())
 
     def _unsettled(self) -> str:
-        return "passes ended while moves still changed the tree."
-
-    def _check_warm_start(self) -> None:
-        n_levels = self._posterior.model.priors.n_levels
-        if self.max_depth != n_levels:
-            raise ValueError(
-                f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
-                "levels."
-            )
+        return "left no two passes to compare between which the tree stayed."
 
     def _accepter(self, goes_on):
         begun = goes_on and self._posterior.n_steps > 0

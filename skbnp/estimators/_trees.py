@@ -11,15 +11,19 @@ from skbnp.estimators._base import TopicModelMixin
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.inference.paths import DocPaths, log_predictive, mean_log, visit_paths
+from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import PathGlobals
 from skbnp.trees import TreeView
-from skbnp.utils.validation import check_documents, check_is_fitted
+from skbnp.utils.validation import check_documents, check_is_fitted, check_per_level
 
 __all__ = ["TopicTreeMixin", "check_tree"]
 
 
 class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
     """Nodes, paths and levels of documents."""
+
+    max_depth: int
+    child_concentration: float
 
     @abstractmethod
     def _readings(self) -> list[PathGlobals]:
@@ -29,9 +33,25 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         """Whether all paths of a document share its levels."""
         return False
 
+    @abstractmethod
     def _local_stop(self) -> LocalStop:
         """When the iteration of a document ends."""
-        return LocalStop(100, 1e-3)
+
+    def _level_priors(self) -> LevelPriors:
+        """Priors as parameters say them; refuses those that are not one per level."""
+        level, topic = (
+            check_per_level(name, getattr(self, name), self.max_depth)
+            for name in ("level_prior", "topic_word_prior")
+        )
+        return LevelPriors(float(self.child_concentration), level, topic)
+
+    def _check_depth(self, n_levels: int) -> None:
+        """Refuse to go on with a tree of another depth."""
+        if self.max_depth != n_levels:
+            raise ValueError(
+                f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
+                "levels."
+            )
 
     # -- evaluation: reads the model, writes nothing, draws nothing --------------------
 

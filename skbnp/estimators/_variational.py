@@ -95,10 +95,6 @@ class VariationalModel(
         """Return what users read."""
 
     @abstractmethod
-    def _check_warm_start(self) -> None:
-        """Refuse parameters that a fit cannot go on with."""
-
-    @abstractmethod
     def elbo_terms(self, X):
         """Evidence lower bound by its terms, see `elbo`."""
 
@@ -140,7 +136,6 @@ class VariationalModel(
         counts = drop_empty(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
-            self._check_warm_start()
             posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
             self.__dict__.pop("_posterior", None)  # its vocabulary is gone
@@ -372,6 +367,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         )
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        if in_fit:
+            self._check_warm_start()
         limit = self._limit()
         posterior = replace(self._posterior, model=model, max_components=limit)
         if in_fit and self.learning_method != "online":
@@ -436,6 +433,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         }
 
     def _check_warm_start(self) -> None:
+        """Refuse another number of components than the fit began with."""
         n_started = len(self.lineage_[0].children)
         asked = getattr(self, self._size_name)
         if asked != n_started:

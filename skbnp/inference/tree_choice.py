@@ -11,7 +11,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
+from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, some_rows
 from skbnp.inference.tree_learning import LEAST_GAIN, TreeLearner
 from skbnp.inference.tree_starts import by_clusters, by_gibbs, one_by_one
 from skbnp.models.ncrp_topics import NestedModel, PathStats, TopicTree
@@ -80,8 +80,7 @@ def choose_start(
         _begin_with(posterior, init, 1.0)
         return
     rng = stream(posterior.entropy, Purpose.START)
-    if n_docs > MOST_DOCS:
-        X = X[np.sort(rng.choice(n_docs, MOST_DOCS, replace=False))]
+    X = some_rows(X, MOST_DOCS, rng)
     race, scale = Race(posterior, X, visitor), n_docs / X.shape[0]
     try:
         topics = _found(race, init, n_leaves, moves, rng)

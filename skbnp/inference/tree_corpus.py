@@ -14,7 +14,7 @@ from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import PathStats, TopicTree, path_globals, stub_nodes
 from skbnp.trees import Tree
 
-__all__ = ["PathVisitor", "Rows", "TreeCorpus", "sums_of"]
+__all__ = ["PathVisitor", "Rows", "TreeCorpus", "some_rows", "sums_of"]
 
 #: Nats below the best of a document at which a path is not taken up: all of them
 #: together would raise its bound by a per cent of a nat or so, and fill the memory.
@@ -155,6 +155,14 @@ class TreeCorpus:
                 memos[place] = memos[place].replaced(docs, new)
                 first += len(docs)
         return memos
+
+
+def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:
+    """Return random rows in their order, all if there are no more than so many."""
+    n_rows = X.shape[0]
+    if n_rows <= most:
+        return X
+    return X[np.sort(rng.choice(n_rows, most, replace=False))]
 
 
 def sums_of(memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int) -> PathStats:

@@ -84,8 +84,6 @@ class TreeLearner:
             self._visit(monitor)
             if self.moves is not None:
                 n_accepted = self._move(self.moves, monitor)
-                if n_accepted == 0 and self.tidy:
-                    n_accepted = self._end_idle(self.moves, monitor)
         self.n_passes += 1
         return n_accepted == 0
 
@@ -145,12 +143,21 @@ class TreeLearner:
     # -- moves ------------------------------------------------------------------------
 
     def _move(self, moves: TreeMoves, monitor: Monitor) -> int:
-        """Try moves of each kind; return how many were accepted."""
+        """Try moves; return how many were accepted."""
         posterior = self.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         scene = Scene(posterior, self.corpus, rng)
-        idle = scene.tree.leaves[scene.masses[scene.tree.leaves] < LEAST_MASS]
-        for leaf in scene.tree.ids[idle].tolist():
+        n_accepted = self._try_kinds(scene, moves)
+        if n_accepted == 0 and self.tidy:
+            n_accepted = self._end_idle(scene, moves)
+        if n_accepted:
+            with commit():
+                posterior.record(monitor)
+        return n_accepted
+
+    def _try_kinds(self, scene: Scene, moves: TreeMoves) -> int:
+        """Try moves of each kind; return how many were accepted."""
+        for leaf in self.posterior.state.idle_leaves(LEAST_MASS):
             self.rests.pop(("prune", leaf), None)
         n_accepted = 0
         for kind in kinds_of(moves):
@@ -173,24 +180,15 @@ class TreeLearner:
                 else:
                     wait = max(2 * wait, WAIT)
                     self.rests[key] = self.n_passes + wait, wait
-        if n_accepted:
-            with commit():
-                posterior.record(monitor)
         return n_accepted
 
-    def _end_idle(self, moves: TreeMoves, monitor: Monitor) -> int:
+    def _end_idle(self, scene: Scene, moves: TreeMoves) -> int:
         """End leaves that nobody would miss; return how many."""
-        posterior, n_ended = self.posterior, 0
-        tree, masses = posterior.state.tree, posterior.totals.stub_masses
-        idle = tree.leaves[(tree.leaves > 0) & (masses[tree.leaves] < TIDY_MASS)]
-        for leaf in tree.ids[idle].tolist():
-            rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
-            proposal = prune(Scene(posterior, self.corpus, rng), leaf)
+        n_ended = 0
+        for leaf in self.posterior.state.idle_leaves(TIDY_MASS):
+            proposal = prune(scene, leaf)
             if proposal is not None:
                 n_ended += self._try(proposal, moves.max_rounds, -TIDY_COST)
-        if n_ended:
-            with commit():
-                posterior.record(monitor)
         return n_ended
 
     def _try(

@@ -11,7 +11,7 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import OnlineSchedule, Round
-from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
+from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, some_rows, sums_of
 from skbnp.inference.tree_learning import LEAST_MASS, TreeLearner
 from skbnp.models.ncrp_topics import PathStats, settle
 from skbnp.trees import Tree
@@ -98,10 +98,8 @@ def advance_tree(
 
 def _end_idle(posterior: Posterior) -> None:
     """End leaves that hardly any document visits any more."""
-    tree, masses = posterior.state.tree, posterior.totals.stub_masses
-    leaves = tree.leaves[(tree.leaves > 0) & (masses[tree.leaves] < LEAST_MASS)]
-    new = tree
-    for leaf in tree.ids[leaves].tolist():
+    new = tree = posterior.state.tree
+    for leaf in posterior.state.idle_leaves(LEAST_MASS):
         new = new.remove(leaf, upwards=True)
     if new is not tree:
         gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
@@ -135,9 +133,8 @@ def restructure(
     n_docs = X.shape[0]
     if moves is None or n_docs < LEAST_DOCS:
         return
-    if n_docs > MOST_DOCS:
-        rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
-        X = X[np.sort(rng.choice(n_docs, MOST_DOCS, replace=False))]
+    rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
+    X = some_rows(X, MOST_DOCS, rng)
     scale = total / X.shape[0]
     _learn(posterior, X, visitor, moves, GROWTH, 1.0, scale)
     _learn(posterior, X, visitor, moves, GROUPING, scale, 1.0)

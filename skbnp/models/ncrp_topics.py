@@ -37,7 +37,6 @@ __all__ = [
     "PathGlobals",
     "PathStats",
     "TopicTree",
-    "best_bound",
     "collapsed_bound",
     "elbo_terms",
     "expected_log_sticks",
@@ -67,6 +66,11 @@ class TopicTree:
     def n_components(self) -> int:
         """Number of nodes."""
         return len(self.tree)
+
+    def idle_leaves(self, least: float) -> list[int]:
+        """Ids of leaves with fewer documents, the root apart."""
+        leaves = self.tree.leaves[self.tree.leaves > 0]
+        return self.tree.ids[leaves[self.stub_masses[leaves] < least]].tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,23 +333,8 @@ def log_path_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> fl
     return float(nodes.sum() + branches.sum())
 
 
-def _rest_of_bound(priors: LevelPriors, stats: PathStats) -> float:
-    """What a bound has apart from the topics and paths of a tree."""
-    eta = priors.topic_prior
-    off_tree = psi(eta) - psi(stats.word_counts.shape[1] * eta)
-    return float(stats.off_tree_tokens @ off_tree + stats.entropy)
-
-
-def best_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
-    """Sum of `elbo_terms` once the globals have taken over the statistics."""
-    eta = priors.topic_prior[tree.depth]
-    topics = float(log_topic_evidence(stats.word_counts, eta).sum())
-    sticks = log_stick_evidence(tree, stats.stub_masses, priors)
-    return topics + sticks + _rest_of_bound(priors, stats)
-
-
 def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
-    """Best bound with topics and sticks integrated out, as collapsed inference has it.
+    """Bound with topics and sticks integrated out, as collapsed inference has it.
 
     The evidence of topics at their posterior, log B(eta + S), gives way to
     E log B(eta + n), where n are counts under the posterior of paths and levels: a sum
@@ -358,14 +347,15 @@ def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     .. [2] Teh, Kurihara and Welling, "Collapsed Variational Inference for HDP", NIPS
        2007.
     """
-    eta = priors.topic_prior[tree.depth]
+    eta, n_words = priors.topic_prior, stats.word_counts.shape[1]
     means, variances = stats.word_counts, stats.word_variances
     words, totals = np.empty((2, len(tree)))
-    expected_growth(means, variances, eta, words)
+    expected_growth(means, variances, eta[tree.depth], words)
     means, variances = (a.sum(axis=1, keepdims=True) for a in (means, variances))
-    expected_growth(means, variances, stats.word_counts.shape[1] * eta, totals)
+    expected_growth(means, variances, n_words * eta[tree.depth], totals)
     paths = log_path_evidence(tree, stats.stub_masses, priors)
-    return float((words - totals).sum()) + paths + _rest_of_bound(priors, stats)
+    off_tree = stats.off_tree_tokens @ (psi(eta) - psi(n_words * eta))
+    return float((words - totals).sum() + paths + (off_tree + stats.entropy))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,11 @@ import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
-from sklearn.model_selection import GridSearchCV
 
 from checks.failures import Failure, failing_visit
 from checks.states import assert_same, learned
@@ -547,25 +544,6 @@ def test_start_takes_each_path_that_is_told(docs):
         GibbsNestedCRP(2, level_prior=1.0, init=Told(ends)).fit(docs[:40])
 
 
-def test_start_survives_a_clone_when_it_is_frozen(docs):
-    start = GibbsNestedCRP(max_iter=2, random_state=0).fit(docs)
-    search = GridSearchCV(
-        GibbsNestedCRP(init=FrozenEstimator(start), max_iter=2, random_state=0),
-        {"topic_word_prior": [0.05, 0.2]},
-        cv=2,
-    )
-    assert np.isfinite(search.fit(docs).best_score_)
-
-
-def test_start_says_nothing_of_names(docs):
-    frame = pd.DataFrame(docs.toarray()).add_prefix("w")
-    start = GibbsNestedCRP(max_iter=2, random_state=0).fit(frame)
-    crp = GibbsNestedCRP(init=start, max_iter=2, warm_start=True, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        crp.fit(frame).fit(frame[:60])
-
-
 def test_start_must_be_fitted_a_tree_and_of_the_same_vocabulary(docs):
     with pytest.raises(NotFittedError):
         GibbsNestedCRP(init=GibbsNestedCRP()).fit(docs)
@@ -580,39 +558,6 @@ def test_start_must_be_fitted_a_tree_and_of_the_same_vocabulary(docs):
 
 
 # -- parameters and input --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize("name", ["level_prior", "topic_word_prior"])
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ((1.0, 1.0), "one for each of max_depth=3 levels, got 2"),
-        (np.ones(4), "one for each of max_depth=3 levels, got 4"),
-        ([], "one for each of max_depth=3 levels, got 0"),
-        ((1.0, 0.0, 1.0), "at each level"),
-        ((1.0, -1.0, 1.0), "at each level"),
-        ((1.0, np.nan, 1.0), "at each level"),
-        ((1.0, np.inf, 1.0), "at each level"),
-        ((1.0, "1", 1.0), "at each level"),
-        ((1.0, None, 1.0), "at each level"),
-        (np.ones((3, 3)), "at each level"),
-        (1e-101, "at each level"),
-        (1e11, "at each level"),
-        (np.array(-1.0), "at each level"),
-    ],
-)
-def test_priors_must_be_one_or_one_for_each_level(name, method, value, says, docs):
-    crp = GibbsNestedCRP().set_params(**{name: value})
-    with pytest.raises(ValueError, match=f"{name} must .*{says}"):
-        getattr(crp, method)(docs)
-    assert learned(crp) == {}
-
-
-@pytest.mark.parametrize("value", [2, 2.0, [2, 2, 2], (2.0,) * 3, np.full(3, 2)])
-def test_priors_may_be_numbers_or_sequences(value, docs):
-    crp = GibbsNestedCRP(level_prior=value, max_iter=2, random_state=0).fit(docs)
-    np.testing.assert_array_equal(crp.level_prior_, [2.0, 2.0, 2.0])
 
 
 def test_fractions_are_rounded_with_one_warning(docs):

@@ -4,7 +4,6 @@ import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp, psi
@@ -585,15 +584,6 @@ def test_sampler_starts_from_a_tree(docs, model):
     assert adjusted_rand_score(model.apply(docs), crp.apply(docs)) > 0.5
 
 
-def test_start_survives_a_clone_when_it_is_frozen(few, sampler):
-    search = GridSearchCV(
-        NestedCRP(**(QUICK | {"init": FrozenEstimator(sampler), "max_iter": 1})),
-        {"topic_word_prior": [0.05, 0.2]},
-        cv=2,
-    )
-    assert np.isfinite(search.fit(few).best_score_)
-
-
 def test_start_must_be_a_fitted_sampler_of_the_same_vocabulary(few, model, sampler):
     crp = NestedCRP(**QUICK).fit(few)
     before = learned(crp)
@@ -616,39 +606,7 @@ def test_start_must_be_a_fitted_sampler_of_the_same_vocabulary(few, model, sampl
         NestedCRP(2, level_prior=1.0, init=sampler).fit(few)
 
 
-def test_names_of_terms_of_a_start_do_not_matter(few):
-    frame = pd.DataFrame(few.toarray()).add_prefix("w")
-    start = GibbsNestedCRP(max_iter=2, **PRIORS).fit(frame)
-    crp = NestedCRP(**(QUICK | {"init": start, "max_iter": 1}), warm_start=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        crp.fit(frame).fit(frame[:20])
-
-
 # -- parameters ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize("name", ["level_prior", "topic_word_prior"])
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ((1.0, 1.0), "one for each of max_depth=3 levels, got 2"),
-        (np.ones(4), "one for each of max_depth=3 levels, got 4"),
-        ([], "one for each of max_depth=3 levels, got 0"),
-        ((1.0, 0.0, 1.0), "at each level"),
-        ((1.0, np.nan, 1.0), "at each level"),
-        ((1.0, "1", 1.0), "at each level"),
-        (np.ones((3, 3)), "at each level"),
-        (1e-101, "at each level"),
-        (1e11, "at each level"),
-    ],
-)
-def test_priors_must_be_one_or_one_for_each_level(name, method, value, says, few):
-    crp = NestedCRP().set_params(**{name: value})
-    with pytest.raises(ValueError, match=f"{name} must .*{says}"):
-        getattr(crp, method)(few)
-    assert learned(crp) == {}
 
 
 @pytest.mark.parametrize("value", ["yes", None, 1.5, {}, SplitMerge(), TreeMoves])

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.states import assert_same
-from reference.ncrp_topics import collapsed_rise, log_beta, paths_term
+from reference.ncrp_topics import collapsed_terms, log_beta
 from skbnp.inference import tree_learning
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
@@ -25,8 +25,6 @@ from skbnp.models.ncrp_topics import (
     NestedModel,
     PathStats,
     TopicTree,
-    best_bound,
-    elbo_terms,
     log_stick_evidence,
 )
 from skbnp.trees import Tree
@@ -134,24 +132,16 @@ def judged_bound(learner, stats):
     """The same with topics and sticks integrated out: what moves must not lower."""
     posterior = learner.posterior
     priors, tree = posterior.model.priors, posterior.state.tree
-    masses, through = stats.stub_masses, tree.accumulate(stats.stub_masses)
-    total = exact_bound(learner, stats) - log_stick_evidence(tree, masses, priors)
-    for node in np.flatnonzero(tree.depth < priors.n_levels - 1):
-        children = through[1:][tree.parent[1:] == node]
-        total += paths_term(children, masses[node], priors.concentration)
-    for level, held, variances in zip(
-        tree.depth, stats.word_counts, stats.word_variances, strict=True
-    ):
-        eta, n_words = priors.topic_prior[level], len(held)
-        total -= log_beta(eta + held) - log_beta(np.full(n_words, eta))
-        pairs = zip(held, variances, strict=True)
-        total += sum(collapsed_rise(*pair, eta) for pair in pairs)
-        total -= collapsed_rise(held.sum(), variances.sum(), n_words * eta)
+    total = exact_bound(learner, stats) + collapsed_terms(tree, priors, stats)
+    total -= log_stick_evidence(tree, stats.stub_masses, priors)
+    for level, held in zip(tree.depth, stats.word_counts, strict=True):
+        eta = np.full(len(held), priors.topic_prior[level])
+        total -= log_beta(eta + held) - log_beta(eta)
     return total
 
 
 def check_exact(learner, stats):
-    """The totals are those of the documents; the best bound is the sum of the terms."""
+    """The totals are those of the documents, and the globals hold them."""
     posterior = learner.posterior
     totals, tree = posterior.totals, posterior.state.tree
     tree.check()
@@ -161,9 +151,6 @@ def check_exact(learner, stats):
     assert_array_equal(posterior.state.word_counts, totals.word_counts)
     assert_array_equal(posterior.state.stub_masses, totals.stub_masses)
     assert_array_equal(posterior.ids, tree.ids)
-    priors = posterior.model.priors
-    terms = elbo_terms(posterior.state, priors, totals)
-    assert_allclose(best_bound(tree, priors, totals), sum(terms.values()), rtol=1e-11)
 
 
 def check_never_falls(*runs):

@@ -25,7 +25,7 @@ from skbnp.inference.tree_starts import (
     topics_of_paths,
 )
 from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import NestedModel, TopicTree, best_bound
+from skbnp.models.ncrp_topics import NestedModel, TopicTree, elbo_terms
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
 
@@ -59,7 +59,8 @@ def bound_of(topics, X):
     """Bound once the documents, and then the topics, have followed."""
     tree, n_levels = topics.tree, MODEL.priors.n_levels
     stats = sums_of(visitor().visit(topics, MODEL.priors, X), X, tree, n_levels)
-    return best_bound(tree, MODEL.priors, stats)
+    after = TopicTree(tree, stats.word_counts, stats.stub_masses)
+    return sum(elbo_terms(after, MODEL.priors, stats).values())
 
 
 def is_finer(left, right):

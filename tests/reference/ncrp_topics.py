@@ -9,6 +9,7 @@ from scipy.special import betaln, gammaln, logsumexp, polygamma, psi
 
 __all__ = [
     "collapsed_rise",
+    "collapsed_terms",
     "conditional_step",
     "document_bound",
     "documents_term",
@@ -215,6 +216,21 @@ def paths_term(through, leaving, gamma):
         if mean > 0.0:
             some = 1.0 - np.exp(-mean)
             total += some * (np.log(gamma) + gammaln(mean / some))
+    return total
+
+
+def collapsed_terms(tree, priors, stats):
+    """What the collapsed bound has instead of the evidence of topics and sticks."""
+    total, through = 0.0, tree.accumulate(stats.stub_masses)
+    rows = zip(tree.depth, stats.word_counts, stats.word_variances, strict=True)
+    for node, (level, counts, variances) in enumerate(rows):
+        eta = priors.topic_prior[level]
+        pairs = zip(counts, variances, strict=True)
+        total += sum(collapsed_rise(*pair, eta) for pair in pairs)
+        total -= collapsed_rise(counts.sum(), variances.sum(), len(counts) * eta)
+        if level < priors.n_levels - 1:
+            below, leaving = through[1:][tree.parent[1:] == node], stats.stub_masses
+            total += paths_term(below, leaving[node], priors.concentration)
     return total
 
 
