@@ -114,7 +114,7 @@ class GibbsNestedCRP(
         Whether `fit` goes on. On the same documents chains continue exactly, as one
         longer fit with that burn-in would have gone (None is what it was); on others,
         or after `partial_fit`, new chains start on the paths of the present tree.
-        Values to start from are those of the first fit alone.
+        Concentration and priors go on, too: those given are of the first fit alone.
 
     Attributes
     ----------

@@ -63,7 +63,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     max_depth : int, default=3
         Levels of the tree (L), 1 to 255, the root included. 1 is a single topic.
     max_components : int or None, default=None
-        Nodes at the most, the root included; None for no limit.
+        Nodes at the most, the root included; None for no limit. A tree that goes on and
+        has more does not grow.
     learning_method : {"batch", "online", "memoized"}, default="batch"
         "batch": one update per pass over all documents. "memoized": one per batch of
         documents, whose former statistics are taken out first. Both have an exact bound
@@ -206,9 +207,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     larger trees.
 
     `partial_fit` changes the tree by the documents of each call, 2,000 of them at the
-    most: a branch grows if these alone pay for it. Some hundreds at a time do well;
-    fewer than 20 only move topics. `fit` online does the same after passes 1, 2, 4, 8
-    and so on. An interrupted start leaves the best tree so far.
+    most: a branch grows if twice as many like them would pay for it. So more documents
+    at a time find more branches; fewer than 20 only move topics. `fit` online does the
+    same after passes 1, 2, 4, 8 and so on. An interrupted start leaves the best tree so
+    far, from where a warm start goes on.
 
     Trees of different size are compared by a *collapsed bound*: the expected evidence
     of words and paths under the posterior of paths and levels, topics and sticks
@@ -450,11 +452,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
                 round,
                 visitor,
                 monitor,
-                self._moves(),
                 n_new=rows.shape[0],
             )
         total = self.total_samples or posterior.n_seen
-        restructure(posterior, counts, visitor, self._moves(), total)
+        restructure(posterior, counts, visitor, self._moves(), monitor, total)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         topics, priors = posterior.state, posterior.model.priors

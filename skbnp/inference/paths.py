@@ -130,6 +130,7 @@ class DocPaths:
             total.stub_masses,
             total.off_tree_tokens,
         )
+        np.add.at(total.stub_variances, self.stubs, self.shares * (1.0 - self.shares))
         return replace(total, entropy=total.entropy + float(self.entropies.sum()))
 
     def proportions(self, stub_nodes: Numbers) -> Array:

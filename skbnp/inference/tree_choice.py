@@ -1,6 +1,6 @@
 """Which start of a topic tree is best: each learns for a while, a bound decides."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +19,7 @@ from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["Race", "choose_start", "collapsed_bound_of", "start_posterior"]
+__all__ = ["Race", "Run", "choose_start", "start_posterior"]
 
 #: Passes after which starts are compared, if they rise by so much, relatively.
 N_PASSES, LEAST_RISE = 20, 1e-5
@@ -27,8 +27,18 @@ N_PASSES, LEAST_RISE = 20, 1e-5
 MOST_DOCS = 1500
 #: Groups of clusters that are compared.
 GROUPS = [2, 3, 4, 5, 6, 7, 8]
-#: Sweeps of the sampler: at least, at most, and tokens to visit in between.
-LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 2000, 1e8
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a start has come to."""
+
+    bound: float  # collapsed
+    topics: TopicTree
+    totals: PathStats
+    ends: NDArray[np.intp]  # id of the node where each document ends
+    n_steps: int
+    lineage: list[Lineage]
 
 
 def start_posterior(
@@ -85,9 +95,8 @@ def choose_start(
     try:
         topics = _found(race, init, n_leaves, moves, rng)
     except BaseException:
-        if race.learners:
-            best = max(race.learners, key=collapsed_bound_of)
-            _begin_with(posterior, best.posterior.state, scale)
+        if race.best is not None:
+            _go_on_with(posterior, race.best, scale)
         raise
     _begin_with(posterior, topics, scale)
 
@@ -101,37 +110,54 @@ def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
         posterior.ids, posterior.lineage = start.ids, start.lineage
 
 
-def collapsed_bound_of(learner: TreeLearner) -> float:
-    """Collapsed bound of what a learner has reached."""
-    posterior = learner.posterior
-    return posterior.model.collapsed_bound(posterior.state.tree, posterior.totals)
+def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
+    """Take over a start that has not won yet, and its passes."""
+    totals = run.totals.times(scale)
+    with commit():
+        posterior.totals, posterior.n_steps = totals, run.n_steps
+        posterior.state = TopicTree(
+            run.topics.tree, totals.word_counts, totals.stub_masses
+        )
+        posterior.ids, posterior.lineage = run.topics.tree.ids, run.lineage
 
 
 class Race:
-    """Starts that have learned for a while from the same documents."""
+    """Starts that learn for a while from the same documents, and the best so far."""
 
     def __init__(self, posterior: Posterior, X: sp.csr_array, visitor: PathVisitor):
         self.posterior, self.X, self.visitor = posterior, X, visitor
-        self.learners: list[TreeLearner] = []
+        self.best: Run | None = None
 
-    def enter(self, topics: TopicTree, moves: TreeMoves | None) -> TreeLearner:
+    def enter(self, topics: TopicTree, moves: TreeMoves | None) -> Run:
         """Let topics learn until they have settled, or for some passes."""
         given, corpus = self.posterior, TreeCorpus(self.X)
         own = start_posterior(given.model, topics, given.entropy, given.max_components)
         learner = TreeLearner(own, corpus, self.visitor, memoized=False, moves=moves)
         monitor, before = Monitor(new_history()), -np.inf
         for _ in range(N_PASSES):
-            is_quiet, bound = learner.one_pass(monitor), collapsed_bound_of(learner)
+            is_quiet = learner.one_pass(monitor)
+            bound = own.model.collapsed_bound(own.state.tree, own.totals)
             if is_quiet and bound - before < LEAST_RISE * abs(bound):
                 break
             before = bound
-        self.learners.append(learner)
-        return learner
+        ends = np.concatenate([memo.best for memo in corpus.memos])
+        run = Run(bound, own.state, own.totals, ends, own.n_steps, own.lineage)
+        if self.best is None or run.bound > self.best.bound:
+            self.best = run
+        return run
 
-    def groupings(self, label: NDArray) -> list[TreeLearner]:
-        """Enter clusters of documents, grouped in several ways, without moves."""
+    def groupings(self, label: NDArray) -> tuple[Run, Run]:
+        """Enter clusters of documents, grouped in several ways, without moves.
+
+        Return the best, and the one with the most nodes.
+        """
         trees = by_clusters(self.X, label, self.posterior.model, self.visitor, GROUPS)
-        return [self.enter(topics, None) for topics in trees]
+        last = best = self.enter(next(trees), None)
+        for topics in trees:
+            last = self.enter(topics, None)
+            if last.bound > best.bound:
+                best = last
+        return best, last
 
 
 def _found(
@@ -146,40 +172,32 @@ def _found(
         return one_by_one(X, model, race.visitor, rng)
     if init in ("auto", "agglomerative"):
         n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
-        found += _promising(race.groupings(kmeans(X, n_leaves, rng)), moves)
+        best, last = race.groupings(kmeans(X, n_leaves, rng))
+        found.append(best.topics)
+        if moves is not None and last is not best:  # leaves the most to merge
+            found.append(last.topics)
     if init in ("auto", "gibbs"):
-        rate = TOKEN_VISITS / max(X.sum(), 1.0)
-        n_sweeps = int(np.clip(rate, LEAST_SWEEPS, MOST_SWEEPS))
-        found.append(by_gibbs(X, model.priors, n_sweeps, rng))
+        found.append(by_gibbs(X, model.priors, rng))
     if init == "gibbs" or (init == "agglomerative" and moves is None):
         return found[0]
-    best = max((race.enter(one, moves) for one in found), key=collapsed_bound_of)
+    best = max((race.enter(one, moves) for one in found), key=lambda run: run.bound)
     if moves is not None:
         best = _regrouped(best, race, moves)
-    return best.posterior.state
+    return best.topics
 
 
 def _usual_leaves(n_docs: int) -> int:
     return int(max(2, min(4.0 * np.sqrt(n_docs / 2.0), n_docs / 10.0)))
 
 
-def _promising(learners: list[TreeLearner], moves: TreeMoves | None) -> list[TopicTree]:
-    """The best tree as it stands, and the one that leaves moves the most to merge."""
-    best = int(np.argmax([collapsed_bound_of(learner) for learner in learners]))
-    chosen = {best} if moves is None else {best, len(learners) - 1}
-    return [learners[place].posterior.state for place in sorted(chosen)]
-
-
-def _regrouped(best: TreeLearner, race: Race, moves: TreeMoves) -> TreeLearner:
+def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:
     """Group the leaves of a tree afresh, as long as that makes it better.
 
     Moves change one group at a time, whose words remember the old one for long.
     """
     while True:
-        ends = np.concatenate([memo.best for memo in best.corpus.memos])
-        label = np.unique(ends, return_inverse=True)[1]
-        found = max(race.groupings(label), key=collapsed_bound_of)
-        rival = race.enter(found.posterior.state, moves)
-        if collapsed_bound_of(rival) < collapsed_bound_of(best) + LEAST_GAIN:
+        found, _ = race.groupings(np.unique(best.ends, return_inverse=True)[1])
+        rival = race.enter(found.topics, moves)
+        if rival.bound < best.bound + LEAST_GAIN:
             return best
         best = rival

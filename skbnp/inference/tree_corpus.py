@@ -103,14 +103,14 @@ class TreeCorpus:
                 X, memo = X[rows[place]], memo.take(rows[place])
             known = memo.renamed(tree.positions(memo.stubs))
             total = known.add_to(total, X, nodes)
-        return total if self.scale == 1.0 else total.blended(total, 0.0, self.scale)
+        return total if self.scale == 1.0 else total.times(self.scale)
 
     def sums_of(
         self, memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int
     ) -> PathStats:
         """Sum what documents say, each so many times."""
         total = sums_of(memo, X, tree, n_levels)
-        return total if self.scale == 1.0 else total.blended(total, 0.0, self.scale)
+        return total if self.scale == 1.0 else total.times(self.scale)
 
     def document(self, doc: int) -> tuple[sp.csr_array, float]:
         """Words of a document, and its bound when it was last visited."""

@@ -6,7 +6,7 @@ are visited under the edited tree, all others keep what they said, and the edit 
 if the collapsed bound of the corpus rises.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -18,12 +18,14 @@ from skbnp.inference.moves.tree_proposals import Proposal, Scene, kinds_of, prun
 from skbnp.inference.paths import DocPaths
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
-from skbnp.models.ncrp_topics import PathStats, settle
+from skbnp.models.ncrp_topics import PathStats, TopicTree, settle
+from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["LEAST_GAIN", "LEAST_MASS", "TreeLearner"]
 
-#: Nats by which a move that adds nodes must raise the bound.
+#: Nats by which a move must raise the bound that adds nodes, or that most documents
+#: cannot answer to.
 LEAST_GAIN = 1.0
 #: Relative rounding errors of a bound: one that removes nodes may lose so much.
 ROUNDING = 1e-10
@@ -55,6 +57,8 @@ class TreeLearner:
         Kinds of moves that are tried; None for all.
     tidy : bool
         End leaves that hardly any document visits, after passes without other moves.
+    others : PathStats or None
+        What documents said that are not visited again, by the present tree.
     """
 
     def __init__(
@@ -67,10 +71,11 @@ class TreeLearner:
         moves: TreeMoves | None,
         kinds: Collection[str] | None = None,
         tidy: bool = False,
+        others: PathStats | None = None,
     ):
         self.posterior, self.corpus, self.visitor = posterior, corpus, visitor
         self.memoized, self.moves, self.kinds = memoized, moves, kinds
-        self.tidy, self.n_passes = tidy, 0
+        self.tidy, self.others, self.n_passes = tidy, others, 0
         self.rests: dict[tuple, tuple[int, int]] = {}  # pass to wait for, and how long
 
     @property
@@ -101,6 +106,8 @@ class TreeLearner:
         before, corpus.memos = corpus.memos, memos
         stats = corpus.sums(posterior.state.tree, self._n_levels)
         corpus.memos = before
+        if self.others is not None:
+            stats = stats.plus(self.others)
         with commit():
             corpus.memos = memos
             self._settle(stats, learn=True)
@@ -123,7 +130,7 @@ class TreeLearner:
         X, n_levels = corpus.parts[place], self._n_levels
         old = corpus.sums_of(corpus.memos[place], X, tree, n_levels)
         new = corpus.sums_of(found, X, tree, n_levels)
-        stats = posterior.totals.plus(old, -1.0).plus(new)
+        stats = posterior.totals.plus(old, -1.0).clipped().plus(new)
         with commit():
             corpus.memos = [*corpus.memos]
             corpus.memos[place] = found
@@ -133,12 +140,23 @@ class TreeLearner:
 
     def _settle(self, stats: PathStats, learn: bool = False) -> None:
         posterior = self.posterior
-        tree = posterior.state.tree
-        posterior.state, posterior.totals = settle(tree, stats)
-        posterior.ids = posterior.state.tree.ids
+        self._adopt(posterior.state.tree, *settle(posterior.state.tree, stats))
         if learn:
             tree, totals = posterior.state.tree, posterior.totals
             posterior.model = posterior.model.learned(tree, totals)
+
+    def _adopt(
+        self,
+        old: Tree,
+        topics: TopicTree,
+        stats: PathStats,
+        heirs: Mapping[int, int] | None = None,
+    ) -> None:
+        posterior = self.posterior
+        if self.others is not None:
+            self.others = self.others.follow(old, topics.tree, heirs)
+        posterior.state, posterior.totals = topics, stats
+        posterior.ids = topics.tree.ids
 
     # -- moves ------------------------------------------------------------------------
 
@@ -176,7 +194,7 @@ class TreeLearner:
                     continue
                 n_tries += 1
                 if self._try(proposal, moves.max_rounds):
-                    n_accepted += not proposal.by_rule
+                    n_accepted += not (proposal.by_rule and proposal.kind == "birth")
                 else:
                     wait = max(2 * wait, WAIT)
                     self.rests[key] = self.n_passes + wait, wait
@@ -200,22 +218,25 @@ class TreeLearner:
         """
         posterior, corpus, rows = self.posterior, self.corpus, proposal.rows
         model, old, topics = posterior.model, posterior.state.tree, proposal.topics
-        is_larger = len(topics.tree) > len(old)
         X, memo = corpus.take(rows)
-        rest = posterior.totals.plus(corpus.sums(old, self._n_levels, rows), -1.0)
+        if self.others is not None and X.shape[0] == 0:
+            return False  # nobody is here to tell
+        said = corpus.sums(old, self._n_levels, rows)
+        rest = posterior.totals.plus(said, -1.0).clipped()
         bound, best = model.collapsed_bound(old, posterior.totals), -np.inf
         for _ in range(n_rounds):
             memo = self.visitor.visit(topics, model.priors, X, memo)
             tree = topics.tree
             stats = corpus.sums_of(memo, X, tree, self._n_levels)
-            stats = stats.plus(rest.follow(old, tree))
+            stats = stats.plus(rest.follow(old, tree, proposal.heirs))
             topics, stats = settle(tree, stats)
             value, before = model.collapsed_bound(topics.tree, stats), best
             best = value
             if value - before < LEAST_RISE * (bound - value):
                 break
         if least is None:
-            least = LEAST_GAIN if is_larger else -ROUNDING * abs(bound)
+            is_safe = len(topics.tree) <= len(old) and self.others is None
+            least = -ROUNDING * abs(bound) if is_safe else LEAST_GAIN
         if not (proposal.by_rule or best > bound + least):
             return False
         entry = Lineage(
@@ -224,7 +245,6 @@ class TreeLearner:
         memos = corpus.put(rows, memo)
         with commit():
             corpus.memos = memos
-            posterior.state, posterior.totals = topics, stats
-            posterior.ids = topics.tree.ids
+            self._adopt(old, topics, stats, proposal.heirs)
             posterior.lineage = [*posterior.lineage, entry]
         return True

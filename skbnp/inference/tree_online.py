@@ -19,12 +19,14 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["OnlineTree", "advance_tree", "restructure"]
 
-#: Moves that more documents would favour, too, and those that they might oppose.
-GROWTH, GROUPING = ("split", "split_leaf", "grow"), ("merge", "reattach")
 #: The tree changes by so many documents at least, in so many passes at the most.
 LEAST_DOCS, MOST_PASSES = 20, 3
 #: Documents by which the tree changes, at the most.
 MOST_DOCS = 2000
+#: Documents behind each of them where moves are judged: a branch grows if it would pay
+#: for itself among so many times as many. With 1, branches of a few documents per call
+#: hardly ever grow; with 3, noise does.
+AHEAD = 2.0
 
 
 class OnlineTree:
@@ -61,12 +63,12 @@ class OnlineTree:
         posterior = self.posterior
         for round in self.schedule.one_pass(self.n_passes):
             rows = self.X[round.rows]
-            advance_tree(posterior, rows, round, self.visitor, monitor, self.moves)
+            advance_tree(posterior, rows, round, self.visitor, monitor)
         self.n_passes += 1
         before = len(posterior.lineage)
         if self.n_passes & (self.n_passes - 1) == 0:
             n_docs = self.X.shape[0]
-            restructure(posterior, self.X, self.visitor, self.moves, n_docs)
+            restructure(posterior, self.X, self.visitor, self.moves, monitor, n_docs)
         return len(posterior.lineage) == before
 
 
@@ -76,10 +78,9 @@ def advance_tree(
     round: Round,
     visitor: PathVisitor,
     monitor: Monitor,
-    moves: TreeMoves | None,
     n_new: int = 0,
 ) -> None:
-    """Visit a minibatch, absorb what it says, and change the tree where that helps."""
+    """Visit a minibatch, and absorb what it says."""
     model, tree = posterior.model, posterior.state.tree
     found = visitor.visit(posterior.state, model.priors, X)
     fresh = sums_of(found, X, tree, model.priors.n_levels)
@@ -92,8 +93,69 @@ def advance_tree(
         if round.ends_pass:
             posterior.model = model.learned(posterior.state.tree, posterior.totals)
         posterior.record(monitor)
-    if moves is not None:
-        _end_idle(posterior)
+
+
+def restructure(
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    moves: TreeMoves | None,
+    monitor: Monitor,
+    total: float,
+) -> None:
+    """Change the tree by some documents that stand for `total`.
+
+    Moves are judged by what these documents and all others say: they take the place of
+    as many that the topics know of. Others cannot be visited; they follow in proportion
+    once a move is made.
+    """
+    if moves is None or X.shape[0] < LEAST_DOCS:
+        return
+    before = len(posterior.lineage)
+    rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
+    _learn(posterior, some_rows(X, MOST_DOCS, rng), visitor, moves, total)
+    _end_idle(posterior)
+    if len(posterior.lineage) > before:
+        with commit():
+            posterior.record(monitor)
+
+
+def _learn(
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    moves: TreeMoves,
+    total: float,
+) -> None:
+    """Let moves change the tree."""
+    scale = max(total / X.shape[0], 1.0)
+    ahead = min(AHEAD, scale)
+    others = posterior.totals.times(1.0 - ahead / scale)
+    chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
+    learner = TreeLearner(
+        chunk, corpus, visitor, memoized=False, moves=None, others=others
+    )
+    n_levels, quiet = posterior.model.priors.n_levels, Monitor(new_history())
+    learner.one_pass(quiet)
+    old = chunk.state.tree
+    said = corpus.sums(old, n_levels)
+    learner.moves = moves
+    for _ in range(MOST_PASSES):
+        if learner.one_pass(quiet):
+            break
+    if not chunk.lineage:
+        return
+    new = chunk.state.tree
+    heirs = {
+        entry.parents[1]: entry.parents[0]
+        for entry in chunk.lineage
+        if entry.kind == "merge"
+    }
+    change = corpus.sums(new, n_levels).plus(said.follow(old, new, heirs), -1.0)
+    stats = posterior.totals.follow(posterior.state.tree, new, heirs)
+    stats = stats.plus(change, scale / ahead).clipped()
+    log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
+    _adopt(posterior, new, stats, log)
 
 
 def _end_idle(posterior: Posterior) -> None:
@@ -115,64 +177,3 @@ def _adopt(
         posterior.state, posterior.totals = topics, stats
         posterior.ids = topics.tree.ids
         posterior.lineage = [*posterior.lineage, *log]
-
-
-def restructure(
-    posterior: Posterior,
-    X: sp.csr_array,
-    visitor: PathVisitor,
-    moves: TreeMoves | None,
-    total: float,
-) -> None:
-    """Change the tree by many documents, which stand for `total`.
-
-    Some of them, if there are more than enough, are learned from like a corpus:
-    branches grow if these documents alone pay for them, and are grouped by what all
-    that they stand for would say.
-    """
-    n_docs = X.shape[0]
-    if moves is None or n_docs < LEAST_DOCS:
-        return
-    rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
-    X = some_rows(X, MOST_DOCS, rng)
-    scale = total / X.shape[0]
-    _learn(posterior, X, visitor, moves, GROWTH, 1.0, scale)
-    _learn(posterior, X, visitor, moves, GROUPING, scale, 1.0)
-
-
-def _learn(
-    posterior: Posterior,
-    X: sp.csr_array,
-    visitor: PathVisitor,
-    moves: TreeMoves,
-    kinds: tuple[str, ...],
-    scale: float,
-    gain: float,
-) -> None:
-    """Let moves of some kinds change the tree.
-
-    What the present topics know of other documents stays, but for the nodes of accepted
-    moves: these hold `gain` times what the documents say.
-    """
-    chunk = replace(posterior, lineage=[])
-    corpus = TreeCorpus(X, scale=scale)
-    learner = TreeLearner(
-        chunk, corpus, visitor, memoized=False, moves=moves, kinds=kinds
-    )
-    for _ in range(MOST_PASSES):
-        if learner.one_pass(Monitor(new_history())):
-            break
-    if not chunk.lineage:
-        return
-    old, new = posterior.state.tree, chunk.state.tree
-    changed = {name for entry in chunk.lineage for name in entry.parents}
-    changed |= {name for entry in chunk.lineage for name in entry.children}
-    changed.discard(int(new.ids[0]))
-    below = [tree.subtree_of(n) for tree in (old, new) for n in changed if n in tree]
-    fresh = np.isin(new.ids, np.concatenate(below))
-    stats = posterior.totals.follow(old, new)
-    stats.word_counts[fresh] = gain * chunk.totals.word_counts[fresh]
-    stats.word_variances[fresh] = gain * chunk.totals.word_variances[fresh]
-    stats.stub_masses[fresh] = gain * chunk.totals.stub_masses[fresh]
-    log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
-    _adopt(posterior, new, stats, log)

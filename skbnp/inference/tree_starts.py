@@ -34,6 +34,8 @@ CLAMPED_ROUNDS = 15
 SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
 #: Tokens that the sampler visits; of larger corpora, a part of each count.
 MOST_TOKENS = 5e5
+#: Sweeps of the sampler: at least, at most, and tokens to visit in between.
+LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 2000, 1e8
 
 
 def excess(counts: Array, above: Array | None) -> Array:
@@ -141,11 +143,12 @@ def _clamped(
 
 
 def by_gibbs(
-    X: sp.csr_array, priors: LevelPriors, n_sweeps: int, rng: np.random.Generator
+    X: sp.csr_array, priors: LevelPriors, rng: np.random.Generator
 ) -> TopicTree:
     """Take over a state of the collapsed sampler, fractional counts rounded up."""
     share = min(1.0, MOST_TOKENS / X.sum())
     counts = sp.csr_array((np.ceil(share * X.data), X.indices, X.indptr), X.shape)
+    n_sweeps = int(np.clip(TOKEN_VISITS / counts.sum(), LEAST_SWEEPS, MOST_SWEEPS))
     walks = Walks(Tokens.from_counts(counts), priors, rng=rng)
     for _ in range(n_sweeps + 1):
         walks.sweep(0, walks.n_docs, rng)

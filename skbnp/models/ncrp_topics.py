@@ -17,7 +17,7 @@ posterior costs the bound. Trees of different size are therefore compared by
 `collapsed_bound`, where topics and sticks are integrated out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,25 +80,33 @@ class PathStats:
     word_counts: Array  # (n_nodes, n_words) S
     word_variances: Array  # (n_nodes, n_words) R, of the counts given all paths
     stub_masses: Array  # (n_nodes,) m
+    stub_variances: Array  # (n_nodes,) of the same, sum of q (1 - q)
     off_tree_tokens: Array  # (n_levels,) O, tokens at topics that are not in the tree
     entropy: float  # U, what is left of the documents' part of the ELBO
 
     @classmethod
     def zero(cls, n_nodes: int, n_words: int, n_levels: int) -> "PathStats":
         """Of no documents."""
-        words, variances = np.zeros((2, n_nodes, n_words))
-        return cls(words, variances, np.zeros(n_nodes), np.zeros(n_levels), 0.0)
+        words, spread = np.zeros((2, n_nodes, n_words))
+        masses, wavering = np.zeros((2, n_nodes))
+        return cls(words, spread, masses, wavering, np.zeros(n_levels), 0.0)
 
     @classmethod
     def held_by(cls, topics: TopicTree, n_levels: int) -> "PathStats":
         """What topics hold, nothing of documents."""
-        words, none = topics.word_counts, np.zeros(n_levels)
-        return cls(words, np.zeros_like(words), topics.stub_masses, none, 0.0)
+        n_nodes, n_words = topics.word_counts.shape
+        none = cls.zero(n_nodes, n_words, n_levels)
+        words, masses = topics.word_counts, topics.stub_masses
+        return replace(none, word_counts=words, stub_masses=masses)
 
     @property
     def n_tokens(self) -> float:
         """Tokens of all documents."""
         return float(self.word_counts.sum() + self.off_tree_tokens.sum())
+
+    def times(self, gain: float) -> "PathStats":
+        """So many times as much."""
+        return self.blended(self, 0.0, gain)
 
     def plus(self, other: "PathStats", gain: float = 1.0) -> "PathStats":
         """Add up, `other` so many times."""
@@ -110,20 +118,58 @@ class PathStats:
             keep * self.word_counts + gain * fresh.word_counts,
             keep * self.word_variances + gain * fresh.word_variances,
             keep * self.stub_masses + gain * fresh.stub_masses,
+            keep * self.stub_variances + gain * fresh.stub_variances,
             keep * self.off_tree_tokens + gain * fresh.off_tree_tokens,
             keep * self.entropy + gain * fresh.entropy,
         )
 
-    def follow(self, old: Tree, new: Tree) -> "PathStats":
-        """Let nodes stand as in another tree, where new ones have nothing."""
-        _, at, source = np.intersect1d(new.ids, old.ids, return_indices=True)
-        words, variances = np.zeros((2, len(new), self.word_counts.shape[1]))
-        masses = np.zeros(len(new))
-        words[at], masses[at] = self.word_counts[source], self.stub_masses[source]
-        variances[at] = self.word_variances[source]
-        return replace(
-            self, word_counts=words, word_variances=variances, stub_masses=masses
+    def clipped(self) -> "PathStats":
+        """Without what differences have below zero."""
+        return PathStats(
+            np.maximum(self.word_counts, 0.0),
+            np.maximum(self.word_variances, 0.0),
+            np.maximum(self.stub_masses, 0.0),
+            np.maximum(self.stub_variances, 0.0),
+            np.maximum(self.off_tree_tokens, 0.0),
+            self.entropy,
         )
+
+    def follow(
+        self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+    ) -> "PathStats":
+        """Let nodes stand as in another tree, where new ones have nothing.
+
+        What ended nodes had goes to their heirs, if they have any. Else their documents
+        leave the tree at the last node of their path that goes on, and their words at
+        that level.
+        """
+        n_levels, n_words = len(self.off_tree_tokens), self.word_counts.shape[1]
+        moved = replace(
+            PathStats.zero(len(new), n_words, n_levels), entropy=self.entropy
+        )
+        moved.off_tree_tokens[:] = self.off_tree_tokens
+        stays = np.isin(old.ids, new.ids)
+        at = new.positions(old.ids[stays])
+        moved.word_counts[at] = self.word_counts[stays]
+        moved.word_variances[at] = self.word_variances[stays]
+        moved.stub_masses[at] = self.stub_masses[stays]
+        moved.stub_variances[at] = self.stub_variances[stays]
+        for place in np.flatnonzero(~stays).tolist():
+            heir: int | None = int(old.ids[place])
+            while heir is not None and heir not in new:
+                heir = (heirs or {}).get(heir)
+            if heir is None:
+                above = old.path_to(int(old.ids[place]))
+                (to,) = new.positions(above[np.isin(above, new.ids)][-1:])
+                lost = self.word_counts[place].sum()
+                moved.off_tree_tokens[old.depth[place]] += lost
+            else:
+                (to,) = new.positions([heir])
+                moved.word_counts[to] += self.word_counts[place]
+                moved.word_variances[to] += self.word_variances[place]
+            moved.stub_masses[to] += self.stub_masses[place]
+            moved.stub_variances[to] += self.stub_variances[place]
+        return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,21 +360,28 @@ def log_stick_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> f
     return float(sticks + stub_masses @ missing * log_geometric_sum(gamma))
 
 
-def log_path_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> float:
+def log_path_evidence(
+    tree: Tree, masses: Array, variances: Array, priors: LevelPriors
+) -> float:
     """Log probability of paths with sticks integrated out, siblings without an order.
 
     For m_k documents in the children of a node, n in all, the Chinese restaurant
     process has gamma^K Gamma(gamma) prod_k Gamma(m_k) / Gamma(gamma + n). Documents
     that leave the tree there are alone in their branch. Counts m_k are taken for
-    Poisson ones: with P = 1 - exp(-E m) that there are any, gamma Gamma(E m / P) to the
-    power of P.
+    binomial ones: with the probability P that there are any, gamma Gamma(E m / P) to
+    the power of P. It is exact where all paths are certain. Variances are those of
+    stubs, added up: a document that wavers between two of them below a node does so
+    about the node, too.
     """
-    gamma, through = priors.concentration, tree.accumulate(stub_masses)
+    gamma, through = priors.concentration, tree.accumulate(masses)
     inner = tree.depth < priors.n_levels - 1
     nodes = gammaln(gamma) - gammaln(gamma + through[inner])
-    nodes += stub_masses[inner] * np.log(gamma)
-    mean = np.maximum(through[1:], 1e-300)
-    some = -np.expm1(-mean)
+    nodes += masses[inner] * np.log(gamma)
+    there = np.flatnonzero(through > 1e-12)[1:]
+    mean, variance = through[there], tree.accumulate(variances)[there]
+    ratio = np.clip(variance / mean, 1e-300, 1.0 - 1e-12)
+    some = -np.expm1(mean * np.log(ratio) / (1.0 - ratio))
+    some[variance <= 0.0] = 1.0
     branches = some * (np.log(gamma) + gammaln(mean / some))
     return float(nodes.sum() + branches.sum())
 
@@ -353,7 +406,7 @@ def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     expected_growth(means, variances, eta[tree.depth], words)
     means, variances = (a.sum(axis=1, keepdims=True) for a in (means, variances))
     expected_growth(means, variances, n_words * eta[tree.depth], totals)
-    paths = log_path_evidence(tree, stats.stub_masses, priors)
+    paths = log_path_evidence(tree, stats.stub_masses, stats.stub_variances, priors)
     off_tree = stats.off_tree_tokens @ (psi(eta) - psi(n_words * eta))
     return float((words - totals).sum() + paths + (off_tree + stats.entropy))
 

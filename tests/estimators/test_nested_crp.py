@@ -23,6 +23,7 @@ from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
 from skbnp.estimators import SplitMerge, TreeMoves, _nested_crp
 from skbnp.inference import tree_online
+from skbnp.inference.tree_choice import Race
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
 from skbnp.models.ncrp_topics import path_globals
 from skbnp.trees import TreeView
@@ -273,13 +274,16 @@ def test_lineage_and_history_tell_of_every_move(method, few, X_test):
 @pytest.mark.parametrize("method", ["batch", "memoized"])
 def test_history_counts_the_moves_of_a_fit(method, few):
     crp = NestedCRP(learning_method=method, batch_size=40, **QUICK).fit(few)
-    kinds = [entry.kind for entry in crp.lineage_]
+    check_history(crp)
+    assert np.isfinite(crp.history_["elbo"]).sum() == crp.n_iter_ == 3
+
+
+def check_history(crp):
+    kinds, history = [entry.kind for entry in crp.lineage_], crp.history_
     assert len(kinds) > 1
-    history = crp.history_
     for kind, name in (("birth", "births"), ("split", "splits"), ("merge", "merges")):
         assert history[f"n_{name}"][-1] == kinds.count(kind)
     assert history["n_components"][-1] == crp.n_components_
-    assert np.isfinite(history["elbo"]).sum() == crp.n_iter_ == 3
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -462,6 +466,29 @@ def test_another_depth_is_refused_where_a_tree_goes_on(method, few):
     assert len(crp.level_prior_) == 4
 
 
+def test_interrupted_start_goes_on_from_its_best_tree(few, monkeypatch):
+    enter, runs = Race.enter, []
+
+    def stop(race, *args):
+        if len(runs) == 5:
+            raise KeyboardInterrupt
+        runs.append(enter(race, *args))
+        return runs[-1]
+
+    crp = NestedCRP(**(QUICK | {"init": "auto", "tol": 1e-3}), warm_start=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Race, "enter", stop)
+        with pytest.raises(KeyboardInterrupt):
+            crp.fit(few)
+    assert crp.n_components_ > 1
+    assert crp.elbo_ == pytest.approx(crp.elbo(few), rel=1e-3)
+    before, lineage = crp.elbo_, crp.lineage_
+    monkeypatch.setattr(_nested_crp, "choose_start", _fail)
+    crp.set_params(structure_moves=False).fit(few)
+    assert crp.elbo_ >= before
+    assert crp.lineage_ == lineage
+
+
 @pytest.mark.parametrize("most", [20, 1000])
 def test_online_fit_grows_a_tree_that_misses_branches(most, docs, monkeypatch):
     """By all documents, or by some of them."""
@@ -548,6 +575,38 @@ def test_stream_grows_branches_for_what_is_new():
     assert {entry.kind for entry in crp.lineage_[1:]} & {"birth", "split"}
     assert adjusted_rand_score(corpus.target, crp.apply(X)) > 0.9
     assert crp.score(X) > still.score(X) + 0.05
+
+
+@pytest.mark.parametrize("size", [25, 50])
+def test_stream_in_small_chunks_keeps_what_was_learned(size, corpus, sampler):
+    """A few documents do not outweigh all that were seen before."""
+    X, leaf = sp.csr_array(corpus.data), corpus.target
+    crp = NestedCRP(init=sampler, **PRIORS).fit(X[:90])
+    still = copy_of(crp).set_params(structure_moves=False)
+    for begin in range(90, 190, size):
+        for one in (crp, still):
+            one.partial_fit(X[begin : begin + size])
+    assert crp.score(X[190:]) > still.score(X[190:]) - 0.005
+    found = [adjusted_rand_score(leaf, one.apply(X)) for one in (crp, still)]
+    assert found[0] > found[1] - 0.03
+
+
+def test_documents_one_by_one_leave_the_tree_as_it_is(model, docs):
+    crp = copy_of(model).set_params(learning_decay=0.5)
+    for _ in range(40):
+        crp.partial_fit(docs[[0]])
+    assert set(crp.tree_.ids) == set(model.tree_.ids)
+    assert crp.lineage_ == model.lineage_
+    for _ in range(10):  # many tell that there is nobody else
+        crp.partial_fit(docs[np.zeros(20, dtype=int)])
+    assert crp.n_components_ < model.n_components_
+
+
+def test_history_counts_the_moves_of_a_stream(docs):
+    crp = NestedCRP(**(QUICK | {"structure_moves": True, "batch_size": 30}))
+    for begin in (0, 30, 60):
+        crp.partial_fit(docs[begin : begin + 30])
+    check_history(crp)
 
 
 # -- starts ----------------------------------------------------------------------------

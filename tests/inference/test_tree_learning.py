@@ -97,7 +97,12 @@ def afresh(learner):
     tree, n_levels, alpha = topics.tree, priors.n_levels, priors.level_prior
     corpus = learner.corpus
     stats = PathStats.zero(len(tree), corpus.n_words, n_levels)
-    entropy, paths = 0.0, {int(k): tree.positions(tree.path_to(k)) for k in tree.ids}
+    if learner.others is not None:
+        stats = copy.deepcopy(learner.others)
+    entropy, paths = (
+        stats.entropy,
+        {int(k): tree.positions(tree.path_to(k)) for k in tree.ids},
+    )
     for X, memo in zip(corpus.parts, corpus.memos, strict=True):
         for doc in range(X.shape[0]):
             row = slice(*X.indptr[doc : doc + 2])
@@ -107,6 +112,7 @@ def afresh(learner):
                 q, path = memo.shares[k], paths[int(memo.stubs[k])]
                 own = tokens[number * len(x) : (number + 1) * len(x)]
                 stats.stub_masses[path[-1]] += q
+                stats.stub_variances[path[-1]] += q * (1.0 - q)
                 for level in range(n_levels):
                     if level < len(path):
                         held = own[:, level]
@@ -198,6 +204,7 @@ def learner_of(
     kind=Watched,
     entropy=0,
     limit=np.inf,
+    others=None,
 ):
     model = NestedModel(priors, learn_concentration=learn, learn_topic_prior=learn)
     visitor = PathVisitor(LocalStop(100, 1e-4), Executor(1), factorised)
@@ -207,6 +214,7 @@ def learner_of(
         visitor,
         memoized=memoized,
         moves=moves,
+        others=others,
     )
 
 
@@ -293,6 +301,22 @@ def test_moves_of_the_paper_keep_the_bound_exact(memoized, factorised, seed):
     passes(one, 12)
     assert "birth" in one.moved
     check_never_falls(one.trace)
+
+
+def test_pass_that_merges_by_rule_has_not_settled(seed):
+    """Two leaves that share their documents."""
+    rng = np.random.default_rng(seed)
+    X, _ = planted(rng)
+    topics = topics_like(
+        PLANTED.add(1), {n: [n % 7] for n in range(7)} | {7: [2]}, X.shape[1]
+    )
+    one = learner_of(X, topics, moves=TreeMoves(merge="cosine"), factorised=True)
+    one.kinds = {"merge", "grow"}
+    quiet = []
+    while "merge" not in one.moved and len(quiet) < 10:
+        quiet += passes(one, 1)
+    assert "merge" in one.moved
+    assert not quiet[-1]
 
 
 def test_updates_after_parts_and_after_all_agree_on_easy_data(seed):
@@ -567,6 +591,45 @@ def test_settings_of_moves_are_checked_by_name(changes):
         TreeMoves(**changes)
 
 
+# Others -------------------------------------------------------------------------------
+
+
+def with_others(rng, kind=Watched, n_docs=40):
+    """A learner that knows what most documents said, and visits some."""
+    X, _ = planted(rng, n_docs=120)
+    first = learner_of(X[n_docs:], random_start(rng, X), kind=TreeLearner)
+    passes(first, 3)
+    topics, others = first.posterior.state, first.posterior.totals
+    one = learner_of(X[:n_docs], topics, kind=kind)
+    # The start has renamed the nodes, which stand where they stood.
+    one.others, one.moves = others, TreeMoves(max_tries=100)
+    return one
+
+
+def test_totals_are_those_of_all_documents_whatever_moves(seed):
+    """And moves never lower the bound of all."""
+    one = with_others(np.random.default_rng(seed))
+    before = one.others.n_tokens
+    passes(one, 6)
+    assert {"birth", "merge"} <= set(one.moved)
+    assert one.others.n_tokens == pytest.approx(before, rel=1e-12)
+
+
+def test_moves_that_nobody_can_tell_of_are_not_made(seed):
+    """No document here is at the leaves that would move."""
+    one = with_others(np.random.default_rng(seed), kind=TreeLearner)
+    passes(one, 1)
+    tree, tried = one.posterior.state.tree, one._try
+
+    def alone(proposal, *args):
+        rows = [docs[:0] for docs in proposal.rows]
+        return tried(replace(proposal, rows=rows, by_rule=True), *args)
+
+    one._try = alone
+    passes(one, 2)
+    assert one.posterior.state.tree == tree
+
+
 # Edits --------------------------------------------------------------------------------
 
 
@@ -660,12 +723,14 @@ def test_checks_tell_an_old_memo_that_stays_in_the_sums(seed, monkeypatch):
         learn_until_a_move(np.random.default_rng(seed), memoized=True)
 
 
-@pytest.mark.parametrize("name", ["stub_masses", "word_counts", "word_variances"])
+@pytest.mark.parametrize(
+    "name", ["stub_masses", "stub_variances", "word_counts", "word_variances"]
+)
 def test_checks_tell_what_a_move_loses(name, seed, monkeypatch):
     follow = PathStats.follow
 
-    def forget(self, old, new):
-        stats = follow(self, old, new)
+    def forget(self, old, new, *heirs):
+        stats = follow(self, old, new, *heirs)
         if len(new) != len(old):
             getattr(stats, name)[-1] = 0.0
         return stats

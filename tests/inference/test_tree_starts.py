@@ -12,7 +12,6 @@ from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.tree_choice import (
     Race,
     choose_start,
-    collapsed_bound_of,
     start_posterior,
 )
 from skbnp.inference.tree_corpus import PathVisitor, sums_of
@@ -24,7 +23,7 @@ from skbnp.inference.tree_starts import (
     one_by_one,
     topics_of_paths,
 )
-from skbnp.models.ncrp_collapsed import LevelPriors
+from skbnp.models.ncrp_collapsed import LevelPriors, Walks
 from skbnp.models.ncrp_topics import NestedModel, TopicTree, elbo_terms
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
@@ -172,7 +171,7 @@ def test_excess_weighs_words_by_how_much_more_frequent_they_are(seed):
 def test_state_of_the_sampler_holds_all_documents(seed):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
-    topics = by_gibbs(X, MODEL.priors, 60, rng)
+    topics = by_gibbs(X, MODEL.priors, rng)
     check_start(topics, X)
     assert_array_equal(topics.word_counts, np.round(topics.word_counts))
     assert is_finer(ends_of(topics, X), leaf)
@@ -182,11 +181,31 @@ def test_sampler_takes_fractions_and_large_counts(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng)
     X.data += 0.3
-    topics = by_gibbs(X, MODEL.priors, 2, rng)
+    monkeypatch.setattr(tree_starts, "LEAST_SWEEPS", 2)
+    monkeypatch.setattr(tree_starts, "MOST_SWEEPS", 2)
+    topics = by_gibbs(X, MODEL.priors, rng)
     check_start(topics, sp.csr_array(np.ceil(X.toarray())))
     monkeypatch.setattr(tree_starts, "MOST_TOKENS", X.sum() / 4)
-    topics = by_gibbs(X, MODEL.priors, 2, rng)
+    topics = by_gibbs(X, MODEL.priors, rng)
     check_start(topics, sp.csr_array(np.ceil(X.toarray() / 4)))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+def test_sampler_sweeps_by_the_tokens_that_it_visits(scale, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, *_ = planted(rng)
+    X.data = np.full(X.nnz, scale)
+    n_sweeps, sweep = [], Walks.sweep
+
+    def count(walks, *args):
+        n_sweeps.append(1)
+        sweep(walks, *args)
+
+    monkeypatch.setattr(tree_starts, "TOKEN_VISITS", 30.5 * X.nnz)
+    monkeypatch.setattr(tree_starts, "LEAST_SWEEPS", 1)
+    monkeypatch.setattr(tree_starts, "Walks", type("W", (Walks,), {"sweep": count}))
+    by_gibbs(X, MODEL.priors, rng)
+    assert sum(n_sweeps) == 31  # one of them takes the documents in
 
 
 def test_documents_one_by_one_open_branches_for_their_like(seed):
@@ -298,11 +317,11 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
         return race.enter(topics, None)
 
     good, bad = learned(group), learned((leaf + 1) // 2 % 3)
-    assert collapsed_bound_of(good) > collapsed_bound_of(bad) + 10.0
+    assert good.bound > bad.bound + 10.0
     for one in (good, bad):
         found = tree_choice._regrouped(one, race, moves)
-        assert collapsed_bound_of(found) >= collapsed_bound_of(good)
-        topics = found.posterior.state
+        assert found.bound >= good.bound
+        topics = found.topics
         ends = ends_of(topics, X)
         assert same_partition(ends, leaf)
         assert same_partition(topics.tree.parent[ends], group)
@@ -312,13 +331,13 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
 def test_interrupt_leaves_the_best_so_far(n_entered, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng)
-    enter, learners = Race.enter, []
+    enter, runs = Race.enter, []
 
     def stop(race, *args):
-        if len(learners) == n_entered:
+        if len(runs) == n_entered:
             raise KeyboardInterrupt
-        learners.append(enter(race, *args))
-        return learners[-1]
+        runs.append(enter(race, *args))
+        return runs[-1]
 
     monkeypatch.setattr(Race, "enter", stop)
     posterior = start_posterior(MODEL, root(X), 0)
@@ -326,10 +345,18 @@ def test_interrupt_leaves_the_best_so_far(n_entered, seed, monkeypatch):
         choose_start(posterior, X, visitor(), init="auto", n_leaves=6, moves=None)
     if n_entered == 0:
         assert len(posterior.ids) == 1
+        assert posterior.n_steps == 0
         return
-    check_chosen(posterior, 60)
-    best = max(learners, key=collapsed_bound_of).posterior.state
-    assert_array_equal(posterior.state.word_counts, best.word_counts)
+    best = max(runs, key=lambda run: run.bound)
+    assert posterior.n_steps == best.n_steps > 0
+    assert_array_equal(posterior.state.word_counts, best.topics.word_counts)
+    assert_array_equal(posterior.ids, posterior.state.tree.ids)
+    # They have said all that they hold: the bound is one.
+    found = visitor().visit(posterior.state, MODEL.priors, X)
+    n_levels = MODEL.priors.n_levels
+    stats = sums_of(found, X, posterior.state.tree, n_levels)
+    bound = sum(MODEL.objective(posterior.state, stats).values()) / X.sum()
+    assert sum(posterior.objective().values()) == pytest.approx(bound, rel=1e-3)
 
 
 def test_start_of_a_part_stands_for_all(seed, monkeypatch):

@@ -41,6 +41,19 @@ def test_growth_equals_its_twin(shape, seed):
         assert not np.allclose(wrong, expected, rtol=1e-9, atol=scale)
 
 
+@pytest.mark.parametrize("eta", [1e3, 1e5, 1e8, 1e10])
+def test_growth_is_exact_where_the_prior_is_large(eta):
+    """Of certain counts: log eta (eta + 1) .. (eta + n - 1), which SciPy rounds."""
+    for n in (1, 2, 7, 300):
+        exact = np.log(eta + np.arange(n)).sum()
+        got = growth_of([[n, 0.0]], [[0.0, 0.0]], [eta])
+        assert_allclose(got, exact, rtol=1e-12)
+
+
+def test_growth_does_not_hide_what_is_not_a_number():
+    assert np.isnan(growth_of([[np.nan, 1.0]], [[0.1, 0.1]], [1.0]))
+
+
 @pytest.mark.parametrize("eta", [1e-3, 0.1, 1.0])
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_growth_is_near_that_of_random_counts(eta, n, seed):

@@ -208,16 +208,17 @@ def test_collapsed_bound_equals_its_transcription(eta, seed):
     none = replace(stats, word_variances=0.0 * stats.word_variances)
     certain = best_elbo(tree, priors, none)
     certain -= log_stick_evidence(tree, stats.stub_masses, priors)
-    certain += log_path_evidence(tree, stats.stub_masses, priors)
+    masses, variances = stats.stub_masses, stats.stub_variances
+    certain += log_path_evidence(tree, masses, variances, priors)
     assert_allclose(collapsed_bound(tree, priors, none), certain, rtol=1e-11)
 
 
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 4.0])
 def test_path_evidence_is_that_of_seating_documents_one_by_one(gamma, seed):
-    """Where it is certain that there are some in each child."""
+    """Where all paths are certain; children may be empty."""
     rng = np.random.default_rng(seed)
     masses = np.zeros(len(TREE))
-    masses[TREE.leaves] = rng.integers(40, 60, size=len(TREE.leaves))
+    masses[TREE.leaves] = rng.integers(5, size=len(TREE.leaves))
     masses[[0, 1]] = 3.0, 2.0  # these leave the tree
     through = TREE.accumulate(masses)
     expected = 0.0
@@ -230,19 +231,46 @@ def test_path_evidence_is_that_of_seating_documents_one_by_one(gamma, seed):
                 expected += np.log(weight / (seated + gamma))
                 seated += 1
     priors = replace(PRIORS, concentration=gamma)
-    got = log_path_evidence(TREE, masses, priors)
+    certain = np.zeros(len(TREE))
+    got = log_path_evidence(TREE, masses, certain, priors)
     assert_allclose(got, expected, rtol=1e-12)
-    wrong = log_path_evidence(TREE, masses + 1e-3, priors)
+    wrong = log_path_evidence(TREE, masses + 1e-3, certain, priors)
+    assert abs(wrong - expected) > 1e-3
+    wrong = log_path_evidence(TREE, masses, 0.5 * masses, priors)
     assert abs(wrong - expected) > 1e-3
 
 
 def test_path_evidence_of_idle_branches_is_nothing():
     masses = np.zeros(len(TREE))
     masses[TREE.leaves[0]] = 50.0
-    got = log_path_evidence(TREE, masses, PRIORS)
+    got = log_path_evidence(TREE, masses, 0.1 * masses, PRIORS)
     alone = TREE.remove(int(TREE.ids[TREE.leaves[-1]]), upwards=True)
     at = TREE.positions(alone.ids)
-    assert_allclose(got, log_path_evidence(alone, masses[at], PRIORS), rtol=1e-12)
+    assert_allclose(
+        got, log_path_evidence(alone, masses[at], 0.1 * masses[at], PRIORS), rtol=1e-12
+    )
+
+
+def test_statistics_of_ended_nodes_go_to_heirs_or_leave_the_tree(seed):
+    rng = np.random.default_rng(seed)
+    stats, _ = local_step(random_topics(rng), PRIORS, corpus(rng))
+    new = TREE.merge(5, 4).remove(6, upwards=True).add(0)
+    moved = stats.follow(TREE, new, {5: 4})
+    old, at = stats.word_counts, {node: TREE.positions(node) for node in range(7)}
+    expected = {node: old[at[node]] for node in (0, 1, 3)}
+    expected |= {4: old[at[4]] + old[at[5]], 7: 0.0 * old[0]}
+    for node, words in expected.items():
+        assert_allclose(moved.word_counts[new.positions(node)], words)
+    lost = np.array([0.0, old[at[2]].sum(), old[at[6]].sum()])
+    assert_allclose(moved.off_tree_tokens, stats.off_tree_tokens + lost)
+    masses = stats.stub_masses
+    gone = masses[at[0]] + masses[at[2]] + masses[at[6]]
+    assert_allclose(moved.stub_masses[new.positions(0)], gone)
+    assert_allclose(moved.stub_masses.sum(), masses.sum())
+    assert_allclose(moved.stub_variances.sum(), stats.stub_variances.sum())
+    assert_allclose(moved.n_tokens, stats.n_tokens)
+    assert moved.entropy == stats.entropy
+    assert_allclose(stats.follow(TREE, new, {5: 6, 6: 4}).n_tokens, stats.n_tokens)
 
 
 def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):

@@ -191,30 +191,37 @@ def expected_log_rise(probabilities, eta):
     return chances @ rises
 
 
+def log_none_of(mean, variance):
+    """Log probability that a binomial count is zero."""
+    if variance >= mean:
+        return -mean
+    if variance <= 0.0:
+        return -np.inf
+    return mean**2 / (mean - variance) * np.log(variance / mean)
+
+
 def collapsed_rise(mean, variance, eta):
     """The same for binomial n, to second order where n > 0."""
     if variance <= 0.0 or mean < 1e-12:
         return gammaln(eta + mean) - gammaln(eta)
-    log_none = -mean
-    if variance < mean:
-        log_none = mean**2 / (mean - variance) * np.log(variance / mean)
-    some = 1.0 - np.exp(log_none)
+    some = 1.0 - np.exp(log_none_of(mean, variance))
     first, second = mean / some, (variance + mean**2) / some
     rise = gammaln(eta + first) - gammaln(eta)
     spread = max(second - first**2, 0.0)  # there may be less than one trial
     return some * (rise + 0.5 * spread * polygamma(1, eta + first))
 
 
-def paths_term(through, leaving, gamma):
-    """E log p of the children of a node by the restaurant process, counts Poisson.
+def paths_term(through, spread, leaving, gamma):
+    """E log p of the children of a node by the restaurant process, counts binomial.
 
-    `through` are the expected documents in each child, `leaving` in none of them.
+    `through` are the expected documents in each child, `spread` their variances,
+    `leaving` the documents in none of them.
     """
     total = gammaln(gamma) - gammaln(gamma + sum(through) + leaving)
     total += leaving * np.log(gamma)
-    for mean in through:
+    for mean, variance in zip(through, spread, strict=True):
         if mean > 0.0:
-            some = 1.0 - np.exp(-mean)
+            some = 1.0 - np.exp(log_none_of(mean, variance))
             total += some * (np.log(gamma) + gammaln(mean / some))
     return total
 
@@ -222,6 +229,7 @@ def paths_term(through, leaving, gamma):
 def collapsed_terms(tree, priors, stats):
     """What the collapsed bound has instead of the evidence of topics and sticks."""
     total, through = 0.0, tree.accumulate(stats.stub_masses)
+    spread = tree.accumulate(stats.stub_variances)
     rows = zip(tree.depth, stats.word_counts, stats.word_variances, strict=True)
     for node, (level, counts, variances) in enumerate(rows):
         eta = priors.topic_prior[level]
@@ -229,8 +237,9 @@ def collapsed_terms(tree, priors, stats):
         total += sum(collapsed_rise(*pair, eta) for pair in pairs)
         total -= collapsed_rise(counts.sum(), variances.sum(), len(counts) * eta)
         if level < priors.n_levels - 1:
-            below, leaving = through[1:][tree.parent[1:] == node], stats.stub_masses
-            total += paths_term(below, leaving[node], priors.concentration)
+            below = [k for k in range(1, len(tree)) if tree.parent[k] == node]
+            leaving, gamma = stats.stub_masses[node], priors.concentration
+            total += paths_term(through[below], spread[below], leaving, gamma)
     return total
 
 

@@ -5,7 +5,7 @@ again, and makes a proposal of one of them, or none if it is about nodes that a 
 before has ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,11 @@ from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.tree_corpus import Rows, TreeCorpus
 from skbnp.inference.tree_starts import excess
 from skbnp.models.ncrp_births import births
-from skbnp.models.ncrp_topics import TopicTree, log_topic_evidence, path_globals
+from skbnp.models.ncrp_topics import (
+    TopicTree,
+    log_topic_evidence,
+    path_globals,
+)
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
 
@@ -50,6 +54,7 @@ class Proposal:
     children: Ids  # nodes that live on, or begin
     topics: TopicTree  # where documents begin
     rows: Rows  # documents that it touches
+    heirs: Mapping[int, int] | None = None  # of nodes that it ends
     by_rule: bool = False  # whatever the bound says
 
 
@@ -76,9 +81,9 @@ class Scene:
         n_nodes = len(proposal.topics.tree)
         return n_nodes <= max(self.posterior.max_components, len(self.tree))
 
-    def edited(self, tree: Tree) -> TopicTree:
+    def edited(self, tree: Tree, heirs: Mapping[int, int] | None = None) -> TopicTree:
         """Return the same topics where nodes live on, nothing where they are new."""
-        stats = self.posterior.totals.follow(self.tree, tree)
+        stats = self.posterior.totals.follow(self.tree, tree, heirs)
         return TopicTree(tree, stats.word_counts, stats.stub_masses)
 
     def below(self, node: int) -> Rows:
@@ -181,12 +186,10 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
     if tree.parent_of(target) != tree.parent_of(source):
         return None
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
-    topics = scene.edited(tree.merge(source, target))
-    (into,), (out,) = topics.tree.positions([target]), tree.positions([source])
-    topics.word_counts[into] += scene.posterior.totals.word_counts[out]
-    topics.stub_masses[into] += scene.masses[out]
+    heirs = {source: target}
+    topics = scene.edited(tree.merge(source, target), heirs)
     rows = scene.corpus.touching(touched)
-    return Proposal("merge", (target, source), (target,), topics, rows)
+    return Proposal("merge", (target, source), (target,), topics, rows, heirs)
 
 
 def _alike(scene: Scene) -> list[Ids]:

@@ -50,10 +50,11 @@ double skbnp_joint_growth(ptrdiff_t n_words, ptrdiff_t stride, const double *hel
     return total;
 }
 
-SKBNP_INLINE double expected_growth(double mean, double variance, double eta,
-                                    double nothing)
+/* The probability that there are some, their mean and variance. */
+SKBNP_INLINE double where_some(double mean, double variance, double *others,
+                               double *spread)
 {
-    double digamma, none, log_none, some, others, spread;
+    double none, log_none, some;
     double ratio = variance / mean;
     ratio = ratio < 1e-300 ? 1e-300 : ratio;
     ratio = ratio > 1.0 - 1e-12 ? 1.0 - 1e-12 : ratio;
@@ -64,11 +65,10 @@ SKBNP_INLINE double expected_growth(double mean, double variance, double eta,
                ? -log_none * (1.0 + log_none * (0.5 + log_none * (1.0 / 6.0)))
                : some;
     some = variance > 0.0 ? some : 1.0; /* all is known of n */
-    others = mean / some;
-    spread = (variance + mean * mean) / some - others * others;
-    spread = spread > 0.0 ? spread : 0.0; /* there may be less than one trial */
-    return some * (log_gamma(eta + others, &digamma) - nothing +
-                   0.5 * spread * trigamma(eta + others));
+    *others = mean / some;
+    *spread = (variance + mean * mean) / some - *others * *others;
+    *spread = *spread > 0.0 ? *spread : 0.0; /* there may be less than one trial */
+    return some;
 }
 
 SKBNP_CLONES
@@ -82,12 +82,23 @@ void skbnp_expected_growth(ptrdiff_t n_rows, ptrdiff_t n_words, const double *me
         for (ptrdiff_t w = 0; w < n_words; w++) {
             mean[n] = means[row * n_words + w];
             variance[n] = variances[row * n_words + w];
-            n += mean[n] > 1e-30;
+            n += !(mean[n] <= 1e-30); /* what is not a number is not lost */
             if (n < CHUNK && w < n_words - 1)
                 continue;
             SKBNP_PRAGMA(omp simd)
-            for (ptrdiff_t i = 0; i < n; i++)
-                growth[i] = expected_growth(mean[i], variance[i], eta[row], nothing);
+            for (ptrdiff_t i = 0; i < n; i++) {
+                double digamma, others, spread;
+                double some = where_some(mean[i], variance[i], &others, &spread);
+                double rise = log_gamma(eta[row] + others, &digamma) - nothing;
+                double bend = 0.5 * spread * trigamma(eta[row] + others);
+                growth[i] = some * (rise + bend);
+            }
+            for (ptrdiff_t i = 0; eta[row] >= 1e3 && i < n; i++) {
+                double others, spread; /* the difference above would be of rounding */
+                double some = where_some(mean[i], variance[i], &others, &spread);
+                double bend = 0.5 * spread * trigamma(eta[row] + others);
+                growth[i] = some * (log_rising(eta[row], others) + bend);
+            }
             for (ptrdiff_t i = 0; i < n; i++)
                 total += growth[i];
             n = 0;
