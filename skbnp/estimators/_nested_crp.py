@@ -218,8 +218,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     independent of paths and levels. That costs more the fewer words a topic has, and
     would merge too many of them.
 
-    A pass takes time in proportion to stored counts times nodes; memory is 16 bytes for
-    each term and node, and 8 bytes for each level of each stored count and path in use.
+    A pass takes time in proportion to stored counts times nodes. Memory is 16 bytes for
+    each term and node, while learning some ten times as much, for the nodes that starts
+    begin with, too, and 8 bytes for each level of each stored count and path in use.
 
     **Departures from the paper**
 
