@@ -15,7 +15,6 @@ from sklearn.callback import CallbackSupportMixin
 from skbnp.estimators._base import SHARED
 from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
 from skbnp.estimators._trees import TopicTreeMixin, check_tree
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.hdp_franchise import Tokens
@@ -361,9 +360,6 @@ class GibbsNestedCRP(
         best = self._best()
         eta = best.topic_word_prior[best.depth]
         return best.topic_word_counts.toarray() + eta[:, None]
-
-    def _local_stop(self) -> LocalStop:
-        return LocalStop(100, 1e-3)
 
     def _readings(self) -> list[PathGlobals]:
         best = self._best()

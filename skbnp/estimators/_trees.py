@@ -33,9 +33,9 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         """Whether all paths of a document share its levels."""
         return False
 
-    @abstractmethod
     def _local_stop(self) -> LocalStop:
         """When the iteration of a document ends."""
+        return LocalStop(100, 1e-3)
 
     def _level_priors(self) -> LevelPriors:
         """Priors as parameters say them; refuses those that are not one per level."""
