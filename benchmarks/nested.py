@@ -283,7 +283,8 @@ def passes(options):
 # -- stream: documents without end ----------------------------------------------------
 
 STREAM = """
-{n_docs} documents by `partial_fit` in chunks of {chunk}, one thread. "planted":
+{n_docs} documents by `partial_fit` in chunks of {chunk}, one thread, and {n_small} in
+chunks of {small}, where a leaf has some {per_leaf:.0f} documents in each. "planted":
 documents of {n_words} words from a tree of {branching} leaves over {n_features} words,
 made chunk by chunk, topic prior 0.1, level prior 4; "level 2" and "leaf" are the
 adjusted Rand index of {n_test} further documents. "arxiv_large": its first documents,
@@ -292,7 +293,8 @@ MB" now and "peak MB" are of the process; "growth MB" is what the peak has grown
 since {warm} documents. Loading `arxiv_large` sets a peak that the stream stays below,
 so that only "resident MB" tells of growth there. One run.
 """
-CHUNK, N_STREAM, WIDTHS, N_TEST = 1000, 100_000, (5, 6), 2000
+CHUNK, N_STREAM, SMALL, N_SMALL = 1000, 100_000, 100, 10_000
+WIDTHS, N_TEST = (5, 6), 2000
 LOOKS = (5_000, 10_000, 25_000, 50_000, 75_000, 100_000)
 
 
@@ -320,19 +322,22 @@ def stream(options):
     for seed in range(options.runs or 1):
         planted = Planted(seed)
         test, path = planted.draw(N_TEST)
-        crp = NestedCRP(level_prior=4.0, topic_word_prior=0.1, random_state=seed)
-        chunks = (planted.draw(CHUNK)[0] for _ in range(N_STREAM // CHUNK))
-        for row in follow(crp, chunks):
-            rows.append(
-                show({"stream": "planted", "seed": seed} | row | match(crp, test, path))
-            )
+        for size, n_docs in ((CHUNK, N_STREAM), (SMALL, N_SMALL)):
+            crp = NestedCRP(level_prior=4.0, topic_word_prior=0.1, random_state=seed)
+            chunks = (planted.draw(size)[0] for _ in range(n_docs // size))
+            for row in follow(crp, chunks, size):
+                own = {"stream": "planted", "seed": seed}
+                rows.append(show(own | row | match(crp, test, path)))
         counts = common.load_corpus("arxiv_large")
         chunks = (counts[at : at + CHUNK] for at in range(0, N_STREAM, CHUNK))
-        for row in follow(NestedCRP(random_state=seed), chunks):
+        for row in follow(NestedCRP(random_state=seed), chunks, CHUNK):
             rows.append(show({"stream": "arxiv_large", "seed": seed} | row))
     reading = STREAM.format(
         n_docs=N_STREAM,
         chunk=CHUNK,
+        n_small=N_SMALL,
+        small=SMALL,
+        per_leaf=SMALL / np.prod(WIDTHS),
         n_words=N_WORDS,
         branching=" x ".join(map(str, WIDTHS)),
         n_features=N_FEATURES,
@@ -342,24 +347,25 @@ def stream(options):
     common.save("nested_stream", rows, list(rows[0]), reading)
 
 
-def follow(crp, chunks):
+def follow(crp, chunks, size):
     """Yield how a stream goes on."""
     seconds, first = 0.0, None
     for number, chunk in enumerate(chunks, start=1):
         seconds += common.cpu_seconds(lambda rows=chunk: crp.partial_fit(rows))[1]
-        if number * CHUNK not in LOOKS:
+        if number * size not in LOOKS:
             continue
         now, peak = resident()
         first = peak if first is None else first
         kinds = [entry.kind for entry in crp.lineage_]
         yield {
-            "docs": number * CHUNK,
+            "chunk": size,
+            "docs": number * size,
             "nodes": crp.n_components_,
             "inner": levels(crp)[0],
             "leaves": levels(crp)[1],
             **{f"{k}s": kinds.count(k) for k in ("birth", "split", "merge", "prune")},
             "CPU s": seconds,
-            "docs/s": number * CHUNK / seconds,
+            "docs/s": number * size / seconds,
             "resident MB": now,
             "peak MB": peak,
             "growth MB": peak - first,
