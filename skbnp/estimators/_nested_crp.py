@@ -16,7 +16,12 @@ from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.tree_choice import choose_start, start_posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
 from skbnp.inference.tree_learning import TreeLearner
-from skbnp.inference.tree_online import OnlineTree, advance_tree, restructure
+from skbnp.inference.tree_online import (
+    OnlineTree,
+    advance_tree,
+    held_after,
+    restructure,
+)
 from skbnp.inference.tree_starts import topics_of_paths
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.ncrp_collapsed import LevelPriors
@@ -207,10 +212,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     larger trees.
 
     `partial_fit` changes the tree by the documents of each call, 2,000 of them at the
-    most: a branch grows if twice as many like them would pay for it. So more documents
-    at a time find more branches; fewer than 20 only move topics. `fit` online does the
-    same after passes 1, 2, 4, 8 and so on. An interrupted start leaves the best tree so
-    far, from where a warm start goes on.
+    most: a branch grows if twice as many like them would pay for it, or they alone,
+    where nothing else is known. So more documents at a time find more branches; fewer
+    than 20 only move topics. `fit` online does the same after passes 1, 2, 4, 8 and so
+    on. An interrupted start of `fit` leaves the best tree so far, from where a warm
+    start goes on.
 
     Trees of different size are compared by a *collapsed bound*: the expected evidence
     of words and paths under the posterior of paths and levels, topics and sticks
@@ -400,7 +406,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
         return accept
 
-    def _begin(self, posterior, counts, visitor) -> None:
+    def _begin(self, posterior, counts, visitor, *, keep_best: bool) -> None:
         """Choose a start."""
         init = self.init
         if not isinstance(init, str):
@@ -414,12 +420,13 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             init=init,
             n_leaves=self.init_n_leaves,
             moves=self._moves(),
+            keep_best=keep_best,
         )
 
     def _make_learner(self, posterior, counts, executor, goes_on):
         visitor = self._visitor(executor)
         if posterior.n_steps == 0:
-            self._begin(posterior, counts, visitor)
+            self._begin(posterior, counts, visitor, keep_best=True)
         if self.learning_method == "online":
             schedule = self._schedule(posterior, counts.shape[0])
             return OnlineTree(posterior, counts, schedule, visitor, self._moves())
@@ -437,7 +444,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         visitor = self._visitor(executor)
         if posterior.n_steps == 0:
-            self._begin(posterior, counts, visitor)
+            self._begin(posterior, counts, visitor, keep_best=False)
         schedule = self._schedule(
             posterior,
             counts.shape[0],
@@ -445,6 +452,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             total_samples=self.total_samples,
             n_seen=posterior.n_seen,
         )
+        held = 0.0
         for round in schedule.one_pass(0):
             rows = counts[round.rows]
             advance_tree(
@@ -455,8 +463,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
                 monitor,
                 n_new=rows.shape[0],
             )
-        total = self.total_samples or posterior.n_seen
-        restructure(posterior, counts, visitor, self._moves(), monitor, total)
+            held = held_after(held, rows, round)
+        restructure(posterior, counts, visitor, self._moves(), monitor, held)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         topics, priors = posterior.state, posterior.model.priors

@@ -1,6 +1,6 @@
 """Which start of a topic tree is best: each learns for a while, a bound decides."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,13 +45,14 @@ def start_posterior(
     model: NestedModel, topics: TopicTree, entropy: int, max_nodes: float = np.inf
 ) -> Posterior:
     """Return a posterior that begins with some topics, its nodes named afresh."""
-    topics = _lightened(topics, max_nodes)
-    tree = Tree(np.arange(len(topics.tree)), topics.tree.depth)
-    topics = replace(topics, tree=tree)
+    stats = PathStats.held_by(topics, model.priors.n_levels)
+    old, kept = topics.tree, _lightened(topics, max_nodes)
+    tree = Tree(np.arange(len(kept)), kept.depth)
+    stats = stats.follow(old, kept)
     return Posterior(
         model,
-        topics,
-        PathStats.held_by(topics, model.priors.n_levels),
+        TopicTree(tree, stats.word_counts, stats.stub_masses),
+        stats,
         tree.ids,
         [Lineage(0, "init", (), tuple(tree.ids.tolist()))],
         entropy=entropy,
@@ -59,15 +60,14 @@ def start_posterior(
     )
 
 
-def _lightened(topics: TopicTree, max_nodes: float) -> TopicTree:
+def _lightened(topics: TopicTree, max_nodes: float) -> Tree:
     """Leave out the lightest leaves, where there are too many nodes."""
     tree, masses = topics.tree, topics.stub_masses
     while len(tree) > max_nodes:
         at = topics.tree.positions(tree.ids[tree.leaves])
         lightest = int(topics.tree.ids[at[np.argmin(masses[at])]])
         tree = tree.remove(lightest)
-    at = topics.tree.positions(tree.ids)
-    return TopicTree(tree, topics.word_counts[at], masses[at])
+    return tree
 
 
 def choose_start(
@@ -78,10 +78,11 @@ def choose_start(
     init: str | TopicTree,
     n_leaves: int | None,
     moves: TreeMoves | None,
+    keep_best: bool,
 ) -> None:
     """Let a posterior begin with the best topics that some documents suggest.
 
-    An interrupt leaves the best so far.
+    With `keep_best`, an interrupt leaves the best so far.
     """
     n_docs = X.shape[0]
     if n_docs == 0:
@@ -95,7 +96,7 @@ def choose_start(
     try:
         topics = _found(race, init, n_leaves, moves, rng)
     except BaseException:
-        if race.best is not None:
+        if keep_best and race.best is not None:
             _go_on_with(posterior, race.best, scale)
         raise
     _begin_with(posterior, topics, scale)

@@ -6,7 +6,7 @@ are visited under the edited tree, all others keep what they said, and the edit 
 if the collapsed bound of the corpus rises.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -53,8 +53,6 @@ class TreeLearner:
     memoized : bool
         Update the globals after each part of the corpus instead of after all.
     moves : TreeMoves or None
-    kinds : collection of str or None
-        Kinds of moves that are tried; None for all.
     tidy : bool
         End leaves that hardly any document visits, after passes without other moves.
     others : PathStats or None
@@ -69,12 +67,11 @@ class TreeLearner:
         *,
         memoized: bool,
         moves: TreeMoves | None,
-        kinds: Collection[str] | None = None,
         tidy: bool = False,
         others: PathStats | None = None,
     ):
         self.posterior, self.corpus, self.visitor = posterior, corpus, visitor
-        self.memoized, self.moves, self.kinds = memoized, moves, kinds
+        self.memoized, self.moves = memoized, moves
         self.tidy, self.others, self.n_passes = tidy, others, 0
         self.rests: dict[tuple, tuple[int, int]] = {}  # pass to wait for, and how long
 
@@ -179,8 +176,6 @@ class TreeLearner:
             self.rests.pop(("prune", leaf), None)
         n_accepted = 0
         for kind in kinds_of(moves):
-            if self.kinds is not None and kind.name not in self.kinds:
-                continue
             if kind.grows and n_accepted >= SHRINKING:
                 continue  # there are too many nodes as it is
             n_tries = 0

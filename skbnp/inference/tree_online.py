@@ -17,7 +17,7 @@ from skbnp.models.ncrp_topics import PathStats, settle
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["OnlineTree", "advance_tree", "restructure"]
+__all__ = ["OnlineTree", "advance_tree", "held_after", "restructure"]
 
 #: The tree changes by so many documents at least, in so many passes at the most.
 LEAST_DOCS, MOST_PASSES = 20, 3
@@ -61,14 +61,15 @@ class OnlineTree:
         The tree may change after passes 1, 2, 4, 8, ..
         """
         posterior = self.posterior
+        held = 0.0
         for round in self.schedule.one_pass(self.n_passes):
             rows = self.X[round.rows]
             advance_tree(posterior, rows, round, self.visitor, monitor)
+            held = held_after(held, rows, round)
         self.n_passes += 1
         before = len(posterior.lineage)
         if self.n_passes & (self.n_passes - 1) == 0:
-            n_docs = self.X.shape[0]
-            restructure(posterior, self.X, self.visitor, self.moves, monitor, n_docs)
+            restructure(posterior, self.X, self.visitor, self.moves, monitor, held)
         return len(posterior.lineage) == before
 
 
@@ -95,25 +96,30 @@ def advance_tree(
         posterior.record(monitor)
 
 
+def held_after(held: float, X: sp.csr_array, round: Round) -> float:
+    """Documents for which some stand in the totals, those of a minibatch added."""
+    return (1.0 - round.step) * held + round.step * round.scale * X.shape[0]
+
+
 def restructure(
     posterior: Posterior,
     X: sp.csr_array,
     visitor: PathVisitor,
     moves: TreeMoves | None,
     monitor: Monitor,
-    total: float,
+    held: float,
 ) -> None:
-    """Change the tree by some documents that stand for `total`.
+    """Change the tree by some documents, which have been learned from.
 
     Moves are judged by what these documents and all others say: they take the place of
-    as many that the topics know of. Others cannot be visited; they follow in proportion
-    once a move is made.
+    as many that the topics know of. Others cannot be visited. What a move changes is
+    changed in the totals for as many documents as stand there for these, `held`.
     """
     if moves is None or X.shape[0] < LEAST_DOCS:
         return
     before = len(posterior.lineage)
     rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
-    _learn(posterior, some_rows(X, MOST_DOCS, rng), visitor, moves, total)
+    _learn(posterior, some_rows(X, MOST_DOCS, rng), visitor, moves, held)
     _end_idle(posterior)
     if len(posterior.lineage) > before:
         with commit():
@@ -125,12 +131,14 @@ def _learn(
     X: sp.csr_array,
     visitor: PathVisitor,
     moves: TreeMoves,
-    total: float,
+    held: float,
 ) -> None:
     """Let moves change the tree."""
-    scale = max(total / X.shape[0], 1.0)
-    ahead = min(AHEAD, scale)
-    others = posterior.totals.times(1.0 - ahead / scale)
+    mass = float(posterior.totals.stub_masses.sum())
+    known = max(mass / X.shape[0], 1.0)
+    ahead, others = min(AHEAD, known), None
+    if known > ahead:
+        others = posterior.totals.times(1.0 - ahead / known)
     chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
     learner = TreeLearner(
         chunk, corpus, visitor, memoized=False, moves=None, others=others
@@ -153,7 +161,8 @@ def _learn(
     }
     change = corpus.sums(new, n_levels).plus(said.follow(old, new, heirs), -1.0)
     stats = posterior.totals.follow(posterior.state.tree, new, heirs)
-    stats = stats.plus(change, scale / ahead).clipped()
+    stats = stats.plus(change, held / (ahead * X.shape[0])).clipped()
+    stats = stats.times(mass / stats.stub_masses.sum())
     log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
     _adopt(posterior, new, stats, log)
 

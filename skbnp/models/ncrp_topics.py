@@ -382,6 +382,7 @@ def log_path_evidence(
     ratio = np.clip(variance / mean, 1e-300, 1.0 - 1e-12)
     some = -np.expm1(mean * np.log(ratio) / (1.0 - ratio))
     some[variance <= 0.0] = 1.0
+    some = np.minimum(some, mean)  # fractions of documents are none for certain
     branches = some * (np.log(gamma) + gammaln(mean / some))
     return float(nodes.sum() + branches.sum())
 

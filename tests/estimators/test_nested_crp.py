@@ -591,6 +591,33 @@ def test_stream_in_small_chunks_keeps_what_was_learned(size, corpus, sampler):
     assert found[0] > found[1] - 0.03
 
 
+@pytest.mark.parametrize("offset", [64.0, 500.0])
+def test_moves_of_a_stream_keep_its_mass_and_what_is_old(offset, corpus):
+    """A chunk of a new leaf weighs as much as its step says, whatever moves."""
+    X, leaf = sp.csr_array(corpus.data.astype(float)), corpus.target
+    new = np.flatnonzero(leaf == leaf[0])
+    old = np.flatnonzero(leaf != leaf[0])
+    settings = {"learning_offset": offset, "total_samples": 1000, **PRIORS}
+    crp = NestedCRP(init="sequential", **settings).fit(X[old[:150]])
+    still = copy_of(crp).set_params(structure_moves=False).partial_fit(X[new])
+    before = crp._posterior
+    rho = (offset + before.n_steps + 1) ** -0.6
+    lineage = list(crp.lineage_)
+    crp.partial_fit(X[new])
+    assert len(new) >= 20
+    assert len(crp.lineage_) > len(lineage)
+    mass = (1 - rho) * before.totals.stub_masses.sum() + rho * 1000
+    assert crp._posterior.totals.stub_masses.sum() == pytest.approx(mass, rel=1e-9)
+    assert crp.score(X[old[150:]]) > still.score(X[old[150:]]) - 0.05
+
+
+@pytest.mark.parametrize("limit", [1, 4])
+def test_start_that_may_not_be_larger_holds_all_documents(limit, docs):
+    settings = QUICK | {"structure_moves": False, "learning_offset": 1e9}
+    crp = NestedCRP(max_components=limit, **settings).partial_fit(docs)
+    assert crp._posterior.totals.stub_masses.sum() == pytest.approx(90.0, rel=1e-4)
+
+
 def test_documents_one_by_one_leave_the_tree_as_it_is(model, docs):
     crp = copy_of(model).set_params(learning_decay=0.5)
     for _ in range(40):

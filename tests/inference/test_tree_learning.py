@@ -303,7 +303,7 @@ def test_moves_of_the_paper_keep_the_bound_exact(memoized, factorised, seed):
     check_never_falls(one.trace)
 
 
-def test_pass_that_merges_by_rule_has_not_settled(seed):
+def test_pass_that_merges_by_rule_has_not_settled(seed, monkeypatch):
     """Two leaves that share their documents."""
     rng = np.random.default_rng(seed)
     X, _ = planted(rng)
@@ -311,7 +311,7 @@ def test_pass_that_merges_by_rule_has_not_settled(seed):
         PLANTED.add(1), {n: [n % 7] for n in range(7)} | {7: [2]}, X.shape[1]
     )
     one = learner_of(X, topics, moves=TreeMoves(merge="cosine"), factorised=True)
-    one.kinds = {"merge", "grow"}
+    only(monkeypatch, "merge", "grow")
     quiet = []
     while "merge" not in one.moved and len(quiet) < 10:
         quiet += passes(one, 1)
@@ -382,7 +382,7 @@ def test_rejected_moves_wait(seed):
     assert len(pairs) >= 3
 
 
-def test_leaves_that_documents_left_do_not_wait(seed):
+def test_leaves_that_documents_left_do_not_wait(seed, monkeypatch):
     """A rejected prune waits, unless hardly anything is there any more."""
     rng = np.random.default_rng(seed)
     X, _ = planted(rng)
@@ -394,19 +394,20 @@ def test_leaves_that_documents_left_do_not_wait(seed):
         one.rests = {("prune", leaf): (99, 99) for leaf in (2, 3, 5, 6, 7)}
         if wait:
             one.posterior.totals.stub_masses[place] = 1.0
-        one.kinds = {"prune"}
+        only(monkeypatch, "prune")
         one._move(TreeMoves(), Monitor(new_history()))
         assert (7 in one.posterior.state.tree) == wait
 
 
 @pytest.mark.parametrize("tidy", [True, False])
-def test_leaves_that_hardly_anybody_visits_end_at_last(tidy, seed):
+def test_leaves_that_hardly_anybody_visits_end_at_last(tidy, seed, monkeypatch):
     """They cost nothing, and may help a little."""
     rng = np.random.default_rng(seed)
     X, _ = planted(rng)
     tree, blocks = MENDS["prune"]
     one = settled(X, tree, blocks)
-    one.tidy, one.kinds = tidy, ()
+    one.tidy = tidy
+    only(monkeypatch)
     assert passes(one, 1) == [not tidy]
     assert (7 in one.posterior.state.tree) != tidy
     check_never_falls(*one.runs)

@@ -253,7 +253,15 @@ def root(X):
 
 def chosen(X, init, *, n_leaves=None, moves=None, limit=np.inf, model=MODEL):
     posterior = start_posterior(model, root(X), 0, limit)
-    choose_start(posterior, X, visitor(), init=init, n_leaves=n_leaves, moves=moves)
+    choose_start(
+        posterior,
+        X,
+        visitor(),
+        init=init,
+        n_leaves=n_leaves,
+        moves=moves,
+        keep_best=False,
+    )
     return posterior
 
 
@@ -327,8 +335,10 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
         assert same_partition(topics.tree.parent[ends], group)
 
 
-@pytest.mark.parametrize("n_entered", [0, 1, 4])
-def test_interrupt_leaves_the_best_so_far(n_entered, seed, monkeypatch):
+@pytest.mark.parametrize(
+    ("n_entered", "keep_best"), [(0, True), (1, True), (4, True), (4, False)]
+)
+def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng)
     enter, runs = Race.enter, []
@@ -342,8 +352,16 @@ def test_interrupt_leaves_the_best_so_far(n_entered, seed, monkeypatch):
     monkeypatch.setattr(Race, "enter", stop)
     posterior = start_posterior(MODEL, root(X), 0)
     with pytest.raises(KeyboardInterrupt):
-        choose_start(posterior, X, visitor(), init="auto", n_leaves=6, moves=None)
-    if n_entered == 0:
+        choose_start(
+            posterior,
+            X,
+            visitor(),
+            init="auto",
+            n_leaves=6,
+            moves=None,
+            keep_best=keep_best,
+        )
+    if n_entered == 0 or not keep_best:
         assert len(posterior.ids) == 1
         assert posterior.n_steps == 0
         return
@@ -389,8 +407,10 @@ def test_lightest_leaves_go_where_there_are_too_many_nodes(init, limit, seed):
     assert 1 <= len(posterior.ids) <= limit
     free = chosen(X, init)
     assert len(free.ids) > 4
+    topics, n_levels = posterior.state, MODEL.priors.n_levels
+    assert topics.stub_masses.sum() == pytest.approx(24, rel=1e-9)
     if limit == 4 and init != "agglomerative":
-        kept = posterior.state.stub_masses.max()
+        kept = topics.stub_masses[topics.tree.depth == n_levels - 1].max()
         assert kept == free.state.stub_masses.max()
 
 

@@ -273,6 +273,17 @@ def test_statistics_of_ended_nodes_go_to_heirs_or_leave_the_tree(seed):
     assert_allclose(stats.follow(TREE, new, {5: 6, 6: 4}).n_tokens, stats.n_tokens)
 
 
+def test_path_evidence_of_fractions_of_documents_vanishes_with_them():
+    masses = np.zeros(len(TREE))
+    masses[TREE.leaves[0]] = 50.0
+    certain, gaps = np.zeros(len(TREE)), []
+    without = log_path_evidence(TREE, masses, certain, PRIORS)
+    for mass in (1e-1, 1e-3, 1e-6, 1e-11):
+        masses[TREE.leaves[-1]] = mass
+        gaps.append(log_path_evidence(TREE, masses, certain, PRIORS) - without)
+        assert -20.0 * mass < gaps[-1] < 0.0
+
+
 def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
     """ELBO after each update of a part, documents first."""
     values, starts = [], None

@@ -221,7 +221,7 @@ def paths_term(through, spread, leaving, gamma):
     total += leaving * np.log(gamma)
     for mean, variance in zip(through, spread, strict=True):
         if mean > 0.0:
-            some = 1.0 - np.exp(log_none_of(mean, variance))
+            some = min(mean, 1.0 - np.exp(log_none_of(mean, variance)))
             total += some * (np.log(gamma) + gammaln(mean / some))
     return total
 
