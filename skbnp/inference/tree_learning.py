@@ -24,8 +24,8 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["LEAST_GAIN", "LEAST_MASS", "TreeLearner"]
 
-#: Nats by which a move must raise the bound that adds nodes, or that most documents
-#: cannot answer to.
+#: Nats by which a move must raise the bound that adds nodes, or that gives them other
+#: parents where most documents cannot answer.
 LEAST_GAIN = 1.0
 #: Relative rounding errors of a bound: one that removes nodes may lose so much.
 ROUNDING = 1e-10
@@ -230,7 +230,8 @@ class TreeLearner:
             if value - before < LEAST_RISE * (bound - value):
                 break
         if least is None:
-            is_safe = len(topics.tree) <= len(old) and self.others is None
+            more = len(topics.tree) - len(old)
+            is_safe = more < 0 or (more == 0 and self.others is None)
             least = -ROUNDING * abs(bound) if is_safe else LEAST_GAIN
         if not (proposal.by_rule or best > bound + least):
             return False
