@@ -16,12 +16,7 @@ from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.tree_choice import choose_start, start_posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
 from skbnp.inference.tree_learning import TreeLearner
-from skbnp.inference.tree_online import (
-    OnlineTree,
-    advance_tree,
-    held_after,
-    restructure,
-)
+from skbnp.inference.tree_online import OnlineTree, advance_tree, restructure
 from skbnp.inference.tree_starts import topics_of_paths
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.ncrp_collapsed import LevelPriors
@@ -452,18 +447,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             total_samples=self.total_samples,
             n_seen=posterior.n_seen,
         )
-        held = 0.0
-        for round in schedule.one_pass(0):
-            rows = counts[round.rows]
-            advance_tree(
-                posterior,
-                rows,
-                round,
-                visitor,
-                monitor,
-                n_new=rows.shape[0],
-            )
-            held = held_after(held, rows, round)
+        rounds = schedule.one_pass(0)
+        held = advance_tree(posterior, counts, rounds, visitor, monitor, are_new=True)
         restructure(posterior, counts, visitor, self._moves(), monitor, held)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):

@@ -51,7 +51,7 @@ def start_posterior(
     stats = stats.follow(old, kept)
     return Posterior(
         model,
-        TopicTree(tree, stats.word_counts, stats.stub_masses),
+        stats.held(tree),
         stats,
         tree.ids,
         [Lineage(0, "init", (), tuple(tree.ids.tolist()))],
@@ -116,9 +116,7 @@ def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
     totals = run.totals.times(scale)
     with commit():
         posterior.totals, posterior.n_steps = totals, run.n_steps
-        posterior.state = TopicTree(
-            run.topics.tree, totals.word_counts, totals.stub_masses
-        )
+        posterior.state = totals.held(run.topics.tree)
         posterior.ids, posterior.lineage = run.topics.tree.ids, run.lineage
 
 

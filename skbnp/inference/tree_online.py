@@ -1,5 +1,6 @@
 """Online learning of a topic tree: one update per minibatch, and moves."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from skbnp.models.ncrp_topics import PathStats, settle
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["OnlineTree", "advance_tree", "held_after", "restructure"]
+__all__ = ["OnlineTree", "advance_tree", "restructure"]
 
 #: The tree changes by so many documents at least, in so many passes at the most.
 LEAST_DOCS, MOST_PASSES = 20, 3
@@ -61,11 +62,10 @@ class OnlineTree:
         The tree may change after passes 1, 2, 4, 8, ..
         """
         posterior = self.posterior
-        held = 0.0
-        for round in self.schedule.one_pass(self.n_passes):
-            rows = self.X[round.rows]
-            advance_tree(posterior, rows, round, self.visitor, monitor)
-            held = held_after(held, rows, round)
+        rounds = self.schedule.one_pass(self.n_passes)
+        held = advance_tree(
+            posterior, self.X, rounds, self.visitor, monitor, are_new=False
+        )
         self.n_passes += 1
         before = len(posterior.lineage)
         if self.n_passes & (self.n_passes - 1) == 0:
@@ -76,29 +76,34 @@ class OnlineTree:
 def advance_tree(
     posterior: Posterior,
     X: sp.csr_array,
-    round: Round,
+    rounds: Iterable[Round],
     visitor: PathVisitor,
     monitor: Monitor,
-    n_new: int = 0,
-) -> None:
-    """Visit a minibatch, and absorb what it says."""
-    model, tree = posterior.model, posterior.state.tree
-    found = visitor.visit(posterior.state, model.priors, X)
-    fresh = sums_of(found, X, tree, model.priors.n_levels)
-    stats = posterior.totals.blended(fresh, 1.0 - round.step, round.step * round.scale)
-    with commit():
-        posterior.state, posterior.totals = settle(tree, stats)
-        posterior.ids = posterior.state.tree.ids
-        posterior.n_steps += 1
-        posterior.n_seen += n_new
-        if round.ends_pass:
-            posterior.model = model.learned(posterior.state.tree, posterior.totals)
-        posterior.record(monitor)
+    *,
+    are_new: bool,
+) -> float:
+    """Visit minibatches of a corpus, and absorb what they say.
 
-
-def held_after(held: float, X: sp.csr_array, round: Round) -> float:
-    """Documents for which some stand in the totals, those of a minibatch added."""
-    return (1.0 - round.step) * held + round.step * round.scale * X.shape[0]
+    Return the number of documents for which they stand in the totals then.
+    """
+    held = 0.0
+    for round in rounds:
+        rows, model = X[round.rows], posterior.model
+        found = visitor.visit(posterior.state, model.priors, rows)
+        tree = posterior.state.tree
+        fresh = sums_of(found, rows, tree, model.priors.n_levels)
+        keep, gain = 1.0 - round.step, round.step * round.scale
+        stats = posterior.totals.blended(fresh, keep, gain)
+        with commit():
+            posterior.state, posterior.totals = settle(tree, stats)
+            posterior.ids = posterior.state.tree.ids
+            posterior.n_steps += 1
+            posterior.n_seen += rows.shape[0] if are_new else 0
+            if round.ends_pass:
+                posterior.model = model.learned(posterior.state.tree, posterior.totals)
+            posterior.record(monitor)
+        held = keep * held + gain * rows.shape[0]
+    return held
 
 
 def restructure(

@@ -138,7 +138,7 @@ def _clamped(
             found = visit_paths(path, rows, visitor.stop, visitor.executor)
             found = found.renamed(np.full(len(found.stubs), at))
             total = found.add_to(total, rows, nodes)
-        topics = TopicTree(tree, total.word_counts, total.stub_masses)
+        topics = total.held(tree)
     return settle(tree, total)[0]
 
 

@@ -104,6 +104,10 @@ class PathStats:
         """Tokens of all documents."""
         return float(self.word_counts.sum() + self.off_tree_tokens.sum())
 
+    def held(self, tree: Tree) -> TopicTree:
+        """Topics that hold them."""
+        return TopicTree(tree, self.word_counts, self.stub_masses)
+
     def times(self, gain: float) -> "PathStats":
         """So many times as much."""
         return self.blended(self, 0.0, gain)
@@ -312,7 +316,7 @@ def settle(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
     through = tree.accumulate(stats.stub_masses)
     new = tree.sort_siblings(-through)
     stats = stats.follow(tree, new)
-    return TopicTree(new, stats.word_counts, stats.stub_masses), stats
+    return stats.held(new), stats
 
 
 def elbo_terms(

@@ -99,10 +99,8 @@ def afresh(learner):
     stats = PathStats.zero(len(tree), corpus.n_words, n_levels)
     if learner.others is not None:
         stats = copy.deepcopy(learner.others)
-    entropy, paths = (
-        stats.entropy,
-        {int(k): tree.positions(tree.path_to(k)) for k in tree.ids},
-    )
+    entropy = stats.entropy
+    paths = {int(k): tree.positions(tree.path_to(k)) for k in tree.ids}
     for X, memo in zip(corpus.parts, corpus.memos, strict=True):
         for doc in range(X.shape[0]):
             row = slice(*X.indptr[doc : doc + 2])
@@ -204,7 +202,6 @@ def learner_of(
     kind=Watched,
     entropy=0,
     limit=np.inf,
-    others=None,
 ):
     model = NestedModel(priors, learn_concentration=learn, learn_topic_prior=learn)
     visitor = PathVisitor(LocalStop(100, 1e-4), Executor(1), factorised)
@@ -214,7 +211,6 @@ def learner_of(
         visitor,
         memoized=memoized,
         moves=moves,
-        others=others,
     )
 
 

@@ -17,11 +17,7 @@ from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.tree_corpus import Rows, TreeCorpus
 from skbnp.inference.tree_starts import excess
 from skbnp.models.ncrp_births import births
-from skbnp.models.ncrp_topics import (
-    TopicTree,
-    log_topic_evidence,
-    path_globals,
-)
+from skbnp.models.ncrp_topics import TopicTree, log_topic_evidence, path_globals
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
 
@@ -83,8 +79,7 @@ class Scene:
 
     def edited(self, tree: Tree, heirs: Mapping[int, int] | None = None) -> TopicTree:
         """Return the same topics where nodes live on, nothing where they are new."""
-        stats = self.posterior.totals.follow(self.tree, tree, heirs)
-        return TopicTree(tree, stats.word_counts, stats.stub_masses)
+        return self.posterior.totals.follow(self.tree, tree, heirs).held(tree)
 
     def below(self, node: int) -> Rows:
         """Documents with a share of a node."""

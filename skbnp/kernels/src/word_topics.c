@@ -85,19 +85,22 @@ void skbnp_expected_growth(ptrdiff_t n_rows, ptrdiff_t n_words, const double *me
             n += !(mean[n] <= 1e-30); /* what is not a number is not lost */
             if (n < CHUNK && w < n_words - 1)
                 continue;
-            SKBNP_PRAGMA(omp simd)
-            for (ptrdiff_t i = 0; i < n; i++) {
-                double digamma, others, spread;
-                double some = where_some(mean[i], variance[i], &others, &spread);
-                double rise = log_gamma(eta[row] + others, &digamma) - nothing;
-                double bend = 0.5 * spread * trigamma(eta[row] + others);
-                growth[i] = some * (rise + bend);
-            }
-            for (ptrdiff_t i = 0; eta[row] >= 1e3 && i < n; i++) {
-                double others, spread; /* the difference above would be of rounding */
-                double some = where_some(mean[i], variance[i], &others, &spread);
-                double bend = 0.5 * spread * trigamma(eta[row] + others);
-                growth[i] = some * (log_rising(eta[row], others) + bend);
+            if (eta[row] < 1e3) {
+                SKBNP_PRAGMA(omp simd)
+                for (ptrdiff_t i = 0; i < n; i++) {
+                    double digamma, others, spread;
+                    double some = where_some(mean[i], variance[i], &others, &spread);
+                    double rise = log_gamma(eta[row] + others, &digamma) - nothing;
+                    double bend = 0.5 * spread * trigamma(eta[row] + others);
+                    growth[i] = some * (rise + bend);
+                }
+            } else { /* the difference would be of rounding */
+                for (ptrdiff_t i = 0; i < n; i++) {
+                    double others, spread;
+                    double some = where_some(mean[i], variance[i], &others, &spread);
+                    double bend = 0.5 * spread * trigamma(eta[row] + others);
+                    growth[i] = some * (log_rising(eta[row], others) + bend);
+                }
             }
             for (ptrdiff_t i = 0; i < n; i++)
                 total += growth[i];
