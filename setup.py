@@ -17,6 +17,7 @@ MSVC = sys.platform == "win32"
 
 #: Kernels, and the C files that hold their loops.
 KERNELS = {
+    "_collapsed": ["collapsed"],
     "_franchise": ["franchise"],
     "_hdp_local": ["document"],
     "_merge": ["arrays"],

@@ -74,17 +74,34 @@ def minibatches(counts, batch_size, seed):
             yield counts[rows]
 
 
-def watch(step, look, limit, goal=np.inf, spacing=1.05):
+def split_types(counts, observed=0.8, seed=0):
+    """Split the word types of each document: all tokens of a type are on one side."""
+    is_observed = np.random.default_rng(seed).random(len(counts.data)) < observed
+    parts = []
+    for chosen in (is_observed, ~is_observed):
+        part = counts.copy()
+        part.data = part.data * chosen
+        part.eliminate_zeros()
+        parts.append(part)
+    return tuple(parts)
+
+
+def watch(step, look, limit, goal=np.inf, spacing=1.05, times=()):
     """Learn for so many processor seconds, or up to a goal, and look on the way.
 
     `step` learns, `look` returns a score and a number of topics. Returns a list of
-    [seconds, score, topics]; looks are at least a factor `spacing` of time apart, and
-    their own time does not count.
+    [seconds, score, topics]; looks are at least a factor `spacing` of time apart, or
+    where `times` are given at these alone, and their own time does not count.
     """
-    points, seconds = [], 0.0
+    points, seconds, times = [], 0.0, list(times)
     while seconds < limit:
         seconds += cpu_seconds(step)[1]
-        if not points or seconds >= min(spacing * points[-1][0], limit):
+        last = points[-1][0] if points else 0.0
+        if times:
+            is_due = any(last < moment <= seconds for moment in times)
+        else:
+            is_due = seconds >= min(spacing * last, limit)
+        if is_due or not points:
             points.append([seconds, *look()])
             if points[-1][1] >= goal:
                 break
@@ -191,7 +208,8 @@ def medians(rows, by):
         row = {**dict(zip(by, key, strict=True)), "seed": "median"}
         for name, value in same[0].items():
             if name not in row and type(value) in (int, float):
-                row[name] = float(np.median([other[name] for other in same]))
+                known = [other[name] for other in same if name in other]
+                row[name] = float(np.median(known))
         table.append(row)
     return table
 
@@ -222,8 +240,11 @@ def environment(packages=()):
     }
 
 
-def save(name, rows, columns, reading, packages=()):
-    """Write rows and the environment as JSON, and some columns as a page to read."""
+def save(name, rows, columns, reading, packages=(), n_shown=None):
+    """Write rows and the environment as JSON, and some columns as a page to read.
+
+    The page shows the first `n_shown` rows, all by default.
+    """
     RESULTS.mkdir(exist_ok=True)
     versions = environment(packages)
     content = {"environment": versions, "rows": rows}
@@ -231,7 +252,7 @@ def save(name, rows, columns, reading, packages=()):
     listed = ", ".join(f"{key} {value}" for key, value in versions.items())
     lines = [f"# {name}", "", reading.strip(), "", f"({listed})", ""]
     lines += [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
-    for row in rows:
+    for row in rows[:n_shown]:
         cells = (row.get(column, "") for column in columns)
         texts = (
             f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells

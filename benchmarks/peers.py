@@ -1,54 +1,122 @@
 """Held-out score against processor time: `HDP` and the usual topic models of others.
 
-    SKBNP_DATA=... python benchmarks/peers.py [corpus ...] [--seconds S] [--runs N]
+    SKBNP_DATA=... python benchmarks/peers.py [corpus ...] [--models NAME ...]
+        [--seeds N ...] [--seconds S]
 
-Corpora: ap, nips. gensim and tomotopy must be installed.
+Rows of other corpora, models and seeds are kept in results/peers.json, so that the
+table can be made in several runs. gensim and tomotopy must be installed.
 """
 
 import argparse
+import json
 import logging
+import signal
 from itertools import cycle
 
 import common  # before NumPy: it pins the threads
 import numpy as np
+import scipy.sparse as sp
 import tomotopy
 from gensim.matutils import Sparse2Corpus
 from gensim.models import HdpModel, LdaModel
 from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
 
 from skbnp import HDP
+from skbnp.datasets import load_docstrings
+from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 logging.getLogger("gensim").setLevel(logging.ERROR)
 
-#: Corpus: share of test documents.
-CORPORA = {"ap": 0.1, "nips": 0.2}
-N_TOPICS = 100
+#: Corpus: share of it, share of test documents.
+CORPORA = {
+    "ap": (1.0, 0.1),
+    "kos": (1.0, 0.1),
+    "sotu": (1.0, 0.1),
+    "nips": (1.0, 0.2),
+    "arxiv_titles": (1.0, 0.1),
+    "arxiv_large_30": (0.3, 0.1),
+    "arxiv_large": (1.0, 0.1),
+    "docstrings": (1.0, 0.1),
+}
+SIZES = (100, 300)
+PRIORS = (0.01, 0.05)
+TIMES = (2.0, 5.0, 15.0, 30.0)
+#: Test documents at the most; documents of a minibatch of others.
+MOST_TEST, BATCH_SIZE = 2000, 256
 OURS = "skbnp HDP"
 
 
-class Ours:
-    """`HDP` with its defaults; one minibatch a step."""
+def load(name):
+    """Training documents, and some test documents."""
+    share, test_share = CORPORA[name]
+    if name == "docstrings":
+        counts = docstring_counts()
+    else:
+        counts = common.load_corpus(name.removesuffix("_30"))
+    if share < 1.0:
+        rows = np.random.default_rng(1).permutation(counts.shape[0])
+        counts = counts[np.sort(rows[: int(share * counts.shape[0])])]
+    train, test = common.standard_split(counts, test_share)
+    return train, test[:MOST_TEST]
 
-    def __init__(self, train, seed):
-        self.model = HDP(total_samples=train.shape[0], random_state=seed)
-        self.stream = common.minibatches(train, self.model.batch_size, seed)
 
-    def step(self):
-        self.model.partial_fit(next(self.stream))
+def docstring_counts():
+    """The corpus of the quick start, as it counts the terms."""
+    docs = load_docstrings(remove=("code", "references"))
+    vectorizer = CountVectorizer(
+        stop_words="english", min_df=5, max_df=0.3, token_pattern=r"\b[a-z]{3,}\b"
+    )
+    return sp.csr_array(vectorizer.fit_transform(docs.data).astype(np.float64))
 
-    def topics(self):
-        return self.model.topic_word_distr_, common.hdp_prior(self.model)
 
-    def n_topics(self):
-        return self.model.n_components_
+# -- ours -----------------------------------------------------------------------------
+
+
+class Interrupts:
+    """Ends a fit, as Ctrl-C does, after so many processor seconds."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __enter__(self):
+        signal.signal(signal.SIGPROF, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
+
+    def __exit__(self, kind, *error):
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        return kind is KeyboardInterrupt
+
+
+def fit_ours(train, look, seconds, seed, changes):
+    """Looks at a fit after passes; at earlier times, at fits that were interrupted."""
+    hdp = HDP(max_iter=10**6, tol=0.0, random_state=seed, **changes)
+    curve = common.Curve(look, seconds, spacing=1.1)
+    hdp.set_callbacks(curve).fit(train)
+    points = curve.points
+    for limit in TIMES:
+        if limit < points[0][0]:
+            part = HDP(max_iter=10**6, tol=0.0, random_state=seed, **changes)
+            with Interrupts(limit):
+                part.fit(train)
+            points.insert(0, [limit, *look(part)])
+    return sorted(points)
+
+
+def topics_of(hdp):
+    return hdp.topic_word_distr_, common.hdp_prior(hdp), hdp.n_components_
+
+
+# -- peers: `step` learns, `topics` returns topics, document prior and their number ----
 
 
 class ScikitLearnLDA:
     """Online LDA with the defaults of scikit-learn; one minibatch a step."""
 
-    def __init__(self, train, seed):
+    def __init__(self, train, seed, size, prior):
         self.model = LatentDirichletAllocation(
-            N_TOPICS,
+            size,
+            topic_word_prior=prior,
             learning_method="online",
             total_samples=train.shape[0],
             random_state=seed,
@@ -59,52 +127,55 @@ class ScikitLearnLDA:
         self.model.partial_fit(next(self.stream))
 
     def topics(self):
-        return self.model.components_, self.model.doc_topic_prior_
-
-    def n_topics(self):
-        return N_TOPICS
+        topics = self.model.components_
+        return topics, self.model.doc_topic_prior_, topics.shape[0]
 
 
 class GensimLDA:
-    """One pass a step, minibatches of 256: its default of 2000 is a corpus here."""
+    """Learns its document prior; its default of 2000 documents is a corpus here."""
 
-    def __init__(self, train, seed):
+    def __init__(self, train, seed, size, prior):
         self.docs = gensim_documents(train)
         self.model = LdaModel(
             id2word=gensim_names(train),
-            num_topics=N_TOPICS,
-            chunksize=256,
+            num_topics=size,
+            alpha="auto",
+            eta=prior,
+            chunksize=BATCH_SIZE,
             eval_every=None,
             random_state=seed,
         )
+        starts = range(0, len(self.docs), 20 * BATCH_SIZE)
+        self.parts = cycle(self.docs[at : at + 20 * BATCH_SIZE] for at in starts)
 
     def step(self):
-        self.model.state.numdocs = 0  # or the same documents would count as new ones
-        self.model.update(self.docs)
+        # Or the same documents would count as new ones.
+        self.model.state.numdocs = len(self.docs)
+        self.model.update(next(self.parts))
 
     def topics(self):
-        return self.model.get_topics(), self.model.alpha
-
-    def n_topics(self):
-        return N_TOPICS
+        return self.model.get_topics(), self.model.alpha, self.model.num_topics
 
 
 class GensimHDP:
     """`HdpModel` with its defaults; one minibatch a step."""
 
-    def __init__(self, train, seed):
+    def __init__(self, train, seed, size, prior):
         self.docs, self.names = gensim_documents(train), gensim_names(train)
-        self.seed, self.model = seed, None
-        size = 256
-        self.chunks = cycle(
-            self.docs[begin : begin + size] for begin in range(0, len(self.docs), size)
-        )
+        self.seed, self.size, self.prior, self.model = seed, size, prior, None
+        starts = range(0, len(self.docs), BATCH_SIZE)
+        self.chunks = cycle(self.docs[at : at + BATCH_SIZE] for at in starts)
 
     def step(self):
         chunk = next(self.chunks)
         if self.model is None:  # what it is made of is what it learns from first
             self.model = HdpModel(
-                self.docs, self.names, max_chunks=1, random_state=self.seed
+                self.docs,
+                self.names,
+                T=self.size,
+                eta=self.prior,
+                max_chunks=1,
+                random_state=self.seed,
             )
         else:
             self.model.update_chunk(chunk)
@@ -112,11 +183,9 @@ class GensimHDP:
     def topics(self):
         self.model.update_expectations()
         prior, topics = self.model.hdp_to_lda()
-        return np.maximum(topics, 1e-300), np.maximum(prior, 1e-12)
-
-    def n_topics(self):
         tokens = self.model.m_lambda_sum
-        return int((tokens >= 1e-4 * tokens.sum()).sum())
+        active = int((tokens >= 1e-4 * tokens.sum()).sum())
+        return np.maximum(topics, 1e-300), np.maximum(prior, 1e-12), active
 
 
 def gensim_documents(train):
@@ -129,10 +198,11 @@ def gensim_names(train):
 
 
 class Tomotopy:
-    """A model of tomotopy; five sweeps a step."""
+    """A model of tomotopy; a step is a few sweeps, or one of a large corpus."""
 
     def __init__(self, train, model):
         self.model, self.n_words = model, train.shape[1]
+        self.n_sweeps = 5 if train.sum() < 1e6 else 1
         names = np.array([str(word) for word in range(self.n_words)])
         for row in range(train.shape[0]):
             part = slice(train.indptr[row], train.indptr[row + 1])
@@ -140,38 +210,35 @@ class Tomotopy:
             model.add_doc(np.repeat(names[train.indices[part]], counts).tolist())
 
     def step(self):
-        self.model.train(5, workers=1)
+        self.model.train(self.n_sweeps, workers=1)
 
     def alive(self):
         return range(self.model.k)
 
-    def n_topics(self):
-        return len(self.alive())
-
     def topic_words(self):
         """Topics with words in the order of the columns."""
         columns = [int(name) for name in self.model.used_vocabs]
-        topics = np.zeros((self.n_topics(), self.n_words))
+        topics = np.zeros((len(self.alive()), self.n_words))
         for row, topic in enumerate(self.alive()):
             topics[row, columns] = self.model.get_topic_word_dist(topic)
         return topics
 
 
 class TomotopyLDA(Tomotopy):
-    """`LDAModel` with its defaults."""
+    """`LDAModel`, which learns its document prior."""
 
-    def __init__(self, train, seed):
-        super().__init__(train, tomotopy.LDAModel(k=N_TOPICS, seed=seed))
+    def __init__(self, train, seed, size, prior):
+        super().__init__(train, tomotopy.LDAModel(k=size, eta=prior, seed=seed))
 
     def topics(self):
-        return self.topic_words(), self.model.alpha
+        return self.topic_words(), self.model.alpha, self.model.k
 
 
 class TomotopyHDP(Tomotopy):
-    """`HDPModel` with its defaults, or from more topics than the two of its default."""
+    """`HDPModel` from a number of topics, which learns its concentrations."""
 
-    def __init__(self, train, seed, initial_k=2):
-        super().__init__(train, tomotopy.HDPModel(initial_k=initial_k, seed=seed))
+    def __init__(self, train, seed, size, prior):
+        super().__init__(train, tomotopy.HDPModel(initial_k=size, eta=prior, seed=seed))
 
     def alive(self):
         return [k for k in range(self.model.k) if self.model.is_live_topic(k)]
@@ -182,82 +249,140 @@ class TomotopyHDP(Tomotopy):
         users = np.zeros(self.model.k)
         for doc in self.model.docs:
             users[np.unique(doc.topics)] += 1
-        weights = np.append(users[self.alive()], self.model.gamma)
-        return self.topic_words(), self.model.alpha * weights / weights.sum()
+        alive = self.alive()
+        weights = np.append(users[alive], self.model.gamma)
+        return (
+            self.topic_words(),
+            self.model.alpha * weights / weights.sum(),
+            len(alive),
+        )
 
 
-MODELS = {
-    OURS: Ours,
+PEERS = {
+    "tomotopy LDAModel": TomotopyLDA,
+    "tomotopy HDPModel": TomotopyHDP,
     "scikit-learn LDA": ScikitLearnLDA,
     "gensim LdaModel": GensimLDA,
     "gensim HdpModel": GensimHDP,
-    "tomotopy LDAModel": TomotopyLDA,
-    "tomotopy HDPModel": TomotopyHDP,
-    "tomotopy HDPModel(initial_k=100)": lambda train, seed: TomotopyHDP(
-        train, seed, N_TOPICS
-    ),
 }
+FAMILIES = {OURS: {}, "skbnp HDP, mean field": {"variational_family": "mean_field"}}
 
 
-def watch(model, test, seconds):
-    """Scores of a model on the way."""
+def run(corpus, name, seed, seconds):
+    """Rows of a model on a corpus, one for each of its settings."""
+    train, test = load(corpus)
+    tokens = split_tokens(test, random_state=0)
+    types = common.split_types(test)
 
-    def look():
-        score = common.standard_score(*model.topics(), test)
-        return score, model.n_topics()
+    def look(topics, prior, n_topics):
+        by_token = held_out_log_likelihood(topics, prior, *tokens)
+        return by_token, held_out_log_likelihood(topics, prior, *types), n_topics
 
-    return common.watch(model.step, look, seconds, spacing=1.1)
+    if name in FAMILIES:
+        points = fit_ours(
+            train, lambda hdp: look(*topics_of(hdp)), seconds, seed, FAMILIES[name]
+        )
+        yield {"K": None, "eta": None}, points
+        return
+    for size in SIZES:
+        for prior in PRIORS:
+            model = PEERS[name](train, seed, size, prior)
+            points = common.watch(
+                model.step, lambda m=model: look(*m.topics()), seconds, times=TIMES
+            )
+            yield {"K": size, "eta": prior}, points
 
 
-def compare(corpus, seed, seconds):
-    """One row for each model, ours first."""
-    train, test = common.standard_split(common.load_corpus(corpus), CORPORA[corpus])
-    ours = None
-    for name, make in MODELS.items():
-        points = watch(make(train, seed), test, seconds)
-        ours = ours or points
-        end, score, n_topics = points[-1]
-        row = {"corpus": corpus, "model": name, "seed": seed, "CPU s": end}
-        row |= {"score": score, "topics": n_topics}
-        row |= {"s to score": common.time_to(score, points)}
-        row |= {"HDP s to score": common.time_to(score, ours)}
-        row["ratio"] = row["s to score"] / row["HDP s to score"]
-        print(row, flush=True)
-        yield row | {"looks": points}
+def at_times(points):
+    """The latest look at each time, a twentieth late at the most."""
+    found = {}
+    for limit in TIMES:
+        seen = [point for point in points if point[0] <= 1.05 * limit]
+        if seen:
+            _, score, by_type, n_topics = seen[-1]
+            found |= {f"{limit:g} s": score, f"types, {limit:g} s": by_type}
+            found["topics"] = n_topics
+    return found
+
+
+def fall(points):
+    """By how much the score falls below its best so far, at the most."""
+    scores = np.array([point[1] for point in points])
+    return float((np.maximum.accumulate(scores) - scores).max())
 
 
 READING = """
-Held-out score (nats per token, larger is better) by document completion after about the
-same processor time, one thread: the same test documents, the same 80/20 split of their
-tokens, the same fold-in of each model's topics under its own document prior. Where the
-number of topics is fixed it is 100; everything else is at the defaults of each library,
-but for gensim's LDA, whose minibatches are of 256 documents (its default of 2000 makes
-one of either corpus). Making documents from the counts and looks at the score do not
-count; models are looked at whenever their time has grown by a tenth, after steps of one
-minibatch, one pass (gensim's LDA) or five sweeps (tomotopy).
+Held-out score (nats per token, larger is better) by document completion after some
+processor time, one thread: the same test documents (2,000 at the most), the same 80/20
+split of their tokens, the same fold-in of each model's topics under its own document
+prior; one state each, no averages. "types" splits the word types of each test document
+in place of its tokens, so that no word is predicted from itself. Columns tell of the
+latest look at that time, a twentieth late at the most; making documents from the counts
+and looks do not count.
 
-"s to score" is the time at which a model first had the score that it ended with, "HDP s
-to score" that at which skbnp's HDP first had it (`inf`: it had not when it ended), and
-the ratio is the first to the second: above one, HDP was faster.
+`HDP` has its defaults, but for `max_iter` and `tol`: it shall go on. It is looked at
+after passes, and where the first pass takes longer, after a fit that was interrupted
+at that time. "mean field" is `variational_family="mean_field"`. "fall": by how much the
+score fell below its best so far, at the most. Peers start from K topics under a topic
+prior eta; tomotopy and gensim's LDA learn their document priors, and everything else is
+at the defaults of each library, but for gensim's minibatches of 256 documents (its
+default of 2000 makes one of some of these corpora). Topics: those of gensim's HDP are
+the ones with at least 1e-4 of the tokens; the weight of a topic of tomotopy's HDP is
+the share of documents that use it.
 
-Topics: those of gensim's HDP are the ones, of 150, with at least 1e-4 of the tokens.
-tomotopy's scores are those of the last sweep, not means over sweeps; the weight of a
-topic in its HDP is the share of documents that use it. tomotopy's HDP starts from two
-topics by default and ours from 100, so it is shown with 100, too.
+Medians of the seeds, all settings of the peers.
 """
+COLUMNS = ["corpus", "model", "K", "eta", "seeds"]
+COLUMNS += [f"{limit:g} s" for limit in TIMES]
+COLUMNS += [f"types, {limit:g} s" for limit in TIMES] + ["fall", "topics"]
+
+
+def saved_rows():
+    path = common.RESULTS / "peers.json"
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+def is_same(row, other):
+    names = ("corpus", "model", "K", "eta", "seed")
+    return all(row.get(name) == other.get(name) for name in names)
+
+
+def save(new):
+    """Put rows in the place of earlier ones, and write the table."""
+    rows = [row for row in saved_rows() if "looks" in row]
+    rows = [row for row in rows if not any(is_same(row, other) for other in new)] + new
+    order = {name: place for place, name in enumerate([*CORPORA, *FAMILIES, *PEERS])}
+    rows.sort(
+        key=lambda r: (
+            order[r["corpus"]],
+            order[r["model"]],
+            r["K"] or 0,
+            r["eta"] or 0,
+            r["seed"],
+        )
+    )
+    table = common.medians(rows, ("corpus", "model", "K", "eta"))
+    for row in table:
+        row["seeds"] = sum(
+            is_same(other, row | {"seed": other["seed"]}) for other in rows
+        )
+    common.save(
+        "peers", table + rows, COLUMNS, READING, ("gensim", "tomotopy"), len(table)
+    )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", nargs="*", help=", ".join(CORPORA))
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--models", nargs="*", default=[*FAMILIES, *PEERS])
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--seconds", type=float, default=TIMES[-1])
     options = parser.parse_args()
-    rows = []
-    for corpus in options.corpus or CORPORA:
-        for seed in range(options.runs):
-            rows += compare(corpus, seed, options.seconds)
-    columns = ["corpus", "model", "seed", "CPU s", "score", "topics", "s to score"]
-    columns += ["HDP s to score", "ratio"]
-    rows = common.medians(rows, ("corpus", "model")) + rows
-    common.save("peers", rows, columns, READING, packages=("gensim", "tomotopy"))
+    for seed in options.seeds:
+        for corpus in options.corpus or CORPORA:
+            for name in options.models:
+                for setting, points in run(corpus, name, seed, options.seconds):
+                    row = {"corpus": corpus, "model": name, **setting, "seed": seed}
+                    row |= at_times(points) | {"fall": fall(points), "looks": points}
+                    print({k: v for k, v in row.items() if k != "looks"}, flush=True)
+                    save([row])

@@ -4,17 +4,24 @@ from numbers import Integral
 
 import numpy as np
 
-from skbnp.estimators._variational import VariationalTopicModel
+from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
+from skbnp.inference.collapsed import CollapsedStep
+from skbnp.inference.documents import DocumentStep
+from skbnp.inference.incremental import Incremental
 from skbnp.inference.memoized import Memoized
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import Online
 from skbnp.inference.posterior import Visitor
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import Trials
+from skbnp.models.hdp_collapsed import CollapsedHDP
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.utils.validation import Interval, StrOptions
 
 __all__ = ["HDP", "SplitMerge"]
+
+#: Share of the corpus in a topic that starts from a document.
+CORPUS_SHARE = 0.8
 
 
 class HDP(VariationalTopicModel):
@@ -226,6 +233,7 @@ class HDP(VariationalTopicModel):
         **VariationalTopicModel._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "variational_family": [StrOptions({"collapsed", "mean_field"})],
         "learning_method": [StrOptions({"batch", "memoized", "online"})],
         "split_merge": ["boolean", SplitMerge],
     }
@@ -235,6 +243,7 @@ class HDP(VariationalTopicModel):
         n_components=100,
         *,
         max_components=None,
+        variational_family="collapsed",
         learning_method="online",
         doc_concentration=1.0,
         corpus_concentration=1.0,
@@ -260,6 +269,7 @@ class HDP(VariationalTopicModel):
     ):
         self.n_components = n_components
         self.max_components = max_components
+        self.variational_family = variational_family
         self.learning_method = learning_method
         self.doc_concentration = doc_concentration
         self.corpus_concentration = corpus_concentration
@@ -285,8 +295,42 @@ class HDP(VariationalTopicModel):
 
     # -- learning ---------------------------------------------------------------------
 
+    @property
+    def _is_collapsed(self) -> bool:
+        return self.variational_family == "collapsed"
+
     def _make_model(self) -> DirectHDP:
-        return DirectHDP(**self._learned())
+        model = CollapsedHDP if self._is_collapsed else DirectHDP
+        return model(**self._learned())
+
+    def _learning_step(self):
+        return CollapsedStep if self._is_collapsed else DocumentStep
+
+    def _start_topics(self, counts, n_components, rng):
+        """Mixtures of a document each, and of the corpus with noise, (V, K).
+
+        Collapsed learning needs no noise in words that neither holds.
+        """
+        whole = np.asarray(counts.sum(axis=0)).ravel()
+        if not (self._is_collapsed and self.init == "docs" and whole.sum() > 0.0):
+            return super()._start_topics(counts, n_components, rng)
+        topics = rng.standard_gamma(1.0, size=(len(whole), n_components))
+        topics *= whole[:, None]
+        topics *= CORPUS_SHARE / topics.sum(axis=0)
+        drawn = drawn_documents(counts, n_components, rng)
+        drawn *= (1.0 - CORPUS_SHARE) / drawn.sum(axis=0)
+        return topics + drawn
+
+    def _resumed(self, model, *, in_fit):
+        if type(model) is not type(self._posterior.model):
+            raise ValueError(
+                f"variational_family={self.variational_family!r}, but the fit to go on "
+                "from began with the other one."
+            )
+        return super()._resumed(model, in_fit=in_fit)
+
+    def _is_warming_up(self, posterior) -> bool:
+        return not self._is_collapsed and super()._is_warming_up(posterior)
 
     def _start_state(self, n_docs: float) -> HDPState:
         """Topics of equal weight."""
@@ -316,7 +360,7 @@ class HDP(VariationalTopicModel):
     def _make_learner(self, posterior, counts, executor, goes_on):
         moves, n_rows = self._moves(), counts.shape[0]
         visitor = Visitor(self._local_stop(), executor)
-        warm_up = 0 if goes_on else self.warm_up
+        warm_up = 0 if goes_on or self._is_collapsed else self.warm_up
         schedule = self._schedule(
             posterior, n_rows, reshuffle=self.learning_method == "online"
         )
@@ -324,15 +368,19 @@ class HDP(VariationalTopicModel):
             return Online(
                 posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
             )
+        if self.learning_method == "batch":
+            schedule = BatchSchedule(n_rows)
+        if self._is_collapsed:
+            return Incremental(posterior, counts, schedule, visitor, moves=moves)
         learner = Memoized(
-            posterior,
-            counts,
-            BatchSchedule(n_rows) if self.learning_method == "batch" else schedule,
-            visitor,
-            warm_up=warm_up,
-            moves=moves,
+            posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
         )
         return learner if moves is None else Trials(learner, moves, self.max_iter)
+
+    @property
+    def log_predictive_(self) -> float:
+        """Log probability of training tokens given all others, nats per token."""
+        return self._last("log_predictive")
 
     def elbo_terms(self, X):
         """Evidence lower bound by its terms, see `elbo`.

@@ -211,7 +211,7 @@ class StickBreakingHDP(VariationalTopicModel):
         "learning_method": [StrOptions({"batch", "online"})],
     }
 
-    _step = TableStep
+    _evaluation_step = TableStep
     _size_name = "max_components"
 
     def __init__(

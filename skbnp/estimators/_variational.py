@@ -41,7 +41,7 @@ from skbnp.utils.validation import (
     fit_context,
 )
 
-__all__ = ["VariationalModel", "VariationalTopicModel"]
+__all__ = ["VariationalModel", "VariationalTopicModel", "drawn_documents"]
 
 #: Minibatches of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 30
@@ -140,10 +140,12 @@ class VariationalModel(
         else:
             self.__dict__.pop("_posterior", None)  # its vocabulary is gone
             posterior = self._start(model, counts, entropy, counts.shape[0])
-            history = new_history()
+            history = new_history(model.criterion)
         posterior.n_seen = max(posterior.n_seen, counts.shape[0])
         posterior.is_warm = True  # once the first passes are made
-        monitor = Monitor(history, tol=self.tol, verbose=self.verbose)
+        monitor = Monitor(
+            history, tol=self.tol, verbose=self.verbose, criterion=model.criterion
+        )
         converged = False
         tasks = FitTasks(
             self,
@@ -212,11 +214,12 @@ class VariationalModel(
             total = self.total_samples or counts.shape[0]
             entropy = draw_entropy(self.random_state)
             posterior = self._start(model, counts, entropy, total)
-            history, n_iter = new_history(), 0
+            history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
+        monitor = Monitor(history, criterion=model.criterion)
         try:
             with executor:
-                self._learn_chunk(posterior, counts, executor, Monitor(history))
+                self._learn_chunk(posterior, counts, executor, monitor)
         except BaseException:
             if posterior.n_steps > n_steps:
                 self._publish(posterior, history, n_iter + 1, converged=False)
@@ -276,10 +279,19 @@ class VariationalModel(
     @property
     def elbo_(self) -> float:
         """Bound of the training data, nats per token."""
+        return self._last("elbo")
+
+    def _last(self, criterion: str) -> float:
+        """Return the latest value of what the fit was followed by."""
         check_is_fitted(self)
-        last = self.history_["elbo"][-1] if self.history_["elbo"] else np.nan
-        if np.isfinite(last):
-            return last
+        if self._posterior.model.criterion != criterion:
+            raise AttributeError(
+                f"This {type(self).__name__} has no {criterion}_: the fit was followed "
+                f"by {self._posterior.model.criterion}."
+            )
+        trace = self.history_[criterion]
+        if trace and np.isfinite(trace[-1]):
+            return trace[-1]
         return sum(self._posterior.objective().values())
 
     def elbo(self, X):
@@ -319,8 +331,12 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Return the moves of online learning, if any."""
         return None
 
-    #: The document step that learns.
-    _step: Any = DocumentStep
+    def _learning_step(self) -> Any:
+        """Return the document step that learns."""
+        return self._evaluation_step
+
+    #: The document step of evaluation.
+    _evaluation_step: Any = DocumentStep
     #: Parameter that says how many topics a fit starts from.
     _size_name = "n_components"
 
@@ -342,15 +358,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _start(self, model, counts, entropy, n_docs) -> Posterior:
         """Globals before the first update: topics of equal size, for `n_docs`."""
         n_components = getattr(self, self._size_name)
-        n_features = counts.shape[1]
         rng = stream(entropy, Purpose.START)
-        topics = rng.standard_gamma(1.0, size=(n_features, n_components))
-        if self.init == "docs" and counts.shape[0] > 0:
-            rows = rng.choice(
-                counts.shape[0], n_components, replace=counts.shape[0] < n_components
-            )
-            topics *= 0.1
-            topics += counts[rows].T.toarray()
+        topics = self._start_topics(counts, n_components, rng)
         # Without a token the topics keep the noise that tells them apart.
         n_tokens = counts.sum() / max(counts.shape[0], 1) * n_docs
         topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
@@ -363,8 +372,16 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             entropy=entropy,
             max_components=self._limit(),
-            step=self._step,
+            step=self._learning_step(),
         )
+
+    def _start_topics(self, counts, n_components: int, rng) -> np.ndarray:
+        """Topics of noise, or of a document each with noise, (V, K)."""
+        topics = rng.standard_gamma(1.0, size=(counts.shape[1], n_components))
+        if self.init == "docs" and counts.shape[0] > 0:
+            topics *= 0.1
+            topics += drawn_documents(counts, n_components, rng)
+        return topics
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         if in_fit:
@@ -455,8 +472,9 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         self._keep_order()
         # What moves remember is about other topics, and a trial would undo the edit.
         self._posterior.moving = None
-        if self.history_["elbo"]:
-            self.history_["elbo"][-1] = sum(self._posterior.objective().values())
+        trace = self.history_[self._posterior.model.criterion]
+        if trace:
+            trace[-1] = sum(self._posterior.objective().values())
             self.history_["n_components"][-1] = self._posterior.state.n_components
         self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
 
@@ -515,9 +533,16 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         counts, _ = check_documents(self, X, reset=False, method="elbo")
         with Executor(self.n_jobs) as executor:
             visitor = Visitor(self._local_stop(), executor)
-            fresh = visitor.visit(self._posterior, counts).stats
-        posterior = self._posterior
+            posterior = replace(self._posterior, step=self._evaluation_step)
+            fresh = visitor.visit(posterior, counts).stats
         terms = posterior.model.bound(
             posterior.state, posterior.totals.topic_words, fresh
         )
         return per_token(terms, fresh.n_tokens)
+
+
+def drawn_documents(counts, n_drawn: int, rng) -> np.ndarray:
+    """Counts of random documents, different ones if there are enough, (V, n_drawn)."""
+    n_docs = counts.shape[0]
+    rows = rng.choice(n_docs, n_drawn, replace=n_docs < n_drawn)
+    return counts[rows].T.toarray()

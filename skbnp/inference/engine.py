@@ -36,8 +36,8 @@ def learn(
         settling = learner.one_pass(monitor)
         if not monitor.history["step"]:  # no round to record
             learner.posterior.record(monitor)
-        elbo = sum(learner.posterior.objective().values())
-        converged = monitor.end_pass(elbo, settling=settling)
+        value = sum(learner.posterior.objective().values())
+        converged = monitor.end_pass(value, settling=settling)
         if end_pass() or converged:
             return converged
     return False

@@ -131,7 +131,8 @@ class Memoized:
     def _end_pass(self, memos: list[Memo]) -> None:
         """Sum the totals afresh, make the bound exact, merge what it says."""
         posterior, model = self.posterior, self.posterior.model
-        words = resummed(memos, *posterior.totals.topic_words.shape)
+        shape = posterior.totals.topic_words.shape
+        words = resummed((memo.stats for memo in memos), *shape)
         with commit():
             posterior.totals = replace(posterior.totals, topic_words=words)
             posterior.stale = 0.0  # nothing is left of the start

@@ -12,7 +12,7 @@ from skbnp.inference.documents import Collected
 from skbnp.inference.posterior import Posterior
 from skbnp.models.statistics import WordRows, WordTopics, remaining
 
-__all__ = ["Memo", "doc_topic", "refreshed", "resummed"]
+__all__ = ["Memo", "doc_topic", "dropped", "refreshed", "resummed"]
 
 Array = NDArray[np.float64]
 
@@ -47,25 +47,29 @@ class Memo:
         return self._mapped([], columns, self.stats.entropy)
 
     def _mapped(self, pairs: Any, gone: Any, entropy: Array) -> "Memo":
-        moved = sp.eye_array(len(entropy), format="lil")
-        for source, target in pairs:
-            moved[source, target] = 1.0
-        order = remaining(len(entropy), gone)
-        moved = sp.csr_array(moved.tocsc()[:, order])
-        rows = self.stats.topic_words
-        small = {
-            item.name: value[order]
-            for item in fields(self.stats)
-            if np.ndim(value := getattr(self.stats, item.name)) == 1
-        }
-        stats = replace(
-            self.stats,
-            topic_words=WordRows(rows.words, sp.csr_array(rows.values @ moved)),
-            **{**small, "entropy": entropy[order]},
-        )
+        moved = _moved(len(entropy), pairs, gone)
+        stats = dropped(replace(self.stats, entropy=entropy), gone, pairs)
         return replace(
             self, stats=stats, doc_topic=sp.csr_array(self.doc_topic @ moved)
         )
+
+
+def _moved(n_topics: int, pairs: Any, gone: Any) -> sp.csr_array:
+    """Matrix that adds sources to targets, and leaves out topics."""
+    moved = sp.eye_array(n_topics, format="lil")
+    for source, target in pairs:
+        moved[source, target] = 1.0
+    return sp.csr_array(moved.tocsc()[:, remaining(n_topics, gone)])
+
+
+def dropped(stats: Any, gone: Any, pairs: Any = ()) -> Any:
+    """Statistics of a visit without some topics, whose words may go to others."""
+    rows = stats.topic_words
+    n_topics = rows.values.shape[1]
+    order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
+    small = {name: getattr(stats, name)[order] for name in stats.columns}
+    words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
+    return replace(stats, topic_words=words, **small)
 
 
 def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
@@ -94,9 +98,9 @@ def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Me
     return replace(totals, **small), new
 
 
-def resummed(memos: Iterable[Memo], n_words: int, n_topics: int) -> WordTopics:
-    """Sum of the topics' words; rounding errors of earlier sums are gone."""
+def resummed(memos: Iterable[Any], n_words: int, n_topics: int) -> WordTopics:
+    """Sum of the topics' words of statistics; earlier rounding errors are gone."""
     words = WordTopics(np.zeros((n_words, n_topics)))
-    for memo in memos:
-        words.add(memo.stats.topic_words)
+    for stats in memos:
+        words.add(stats.topic_words)
     return words

@@ -14,9 +14,9 @@ logger = logging.getLogger(__name__)
 History = dict[str, list]
 
 
-def new_history() -> History:
-    """Return an empty trace."""
-    names = ("step", "seconds", "n_components", "elbo")
+def new_history(criterion: str = "elbo") -> History:
+    """Return an empty trace; `criterion` names what a fit is followed by."""
+    names = ("step", "seconds", "n_components", criterion)
     moves = ("n_births", "n_splits", "n_merges")
     return {name: [] for name in names + moves}
 
@@ -32,10 +32,20 @@ class Monitor:
         Relative change of the bound between passes that ends the fit.
     verbose : int
         Passes between messages; 0 for none.
+    criterion : str
+        Column of the trace for the bound, or for what stands in its place.
     """
 
-    def __init__(self, history: History, *, tol: float = 0.0, verbose: int = 0):
+    def __init__(
+        self,
+        history: History,
+        *,
+        tol: float = 0.0,
+        verbose: int = 0,
+        criterion: str = "elbo",
+    ):
         self.history = history
+        self.criterion = criterion
         self.tol = tol
         self.verbose = verbose
         self.change = nan
@@ -48,28 +58,29 @@ class Monitor:
         """Add an entry to the trace; its bound is not known yet."""
         seconds = time.perf_counter() - self._start
         entry = {"step": step, "seconds": seconds, "n_components": n_components}
-        for name, value in {**entry, "elbo": nan, **n_moves}.items():
+        for name, value in {**entry, self.criterion: nan, **n_moves}.items():
             self.history[name].append(value)
 
-    def end_pass(self, elbo: float, *, settling: bool) -> bool:
-        """Note the bound after the last update of a pass; whether it has converged.
+    def end_pass(self, value: float, *, settling: bool) -> bool:
+        """Note the criterion after the last update of a pass; whether it has converged.
 
         `settling` says that the pass was an exact one: one of a warm-up or a trial
         neither converges nor serves as the value to compare with.
         """
         self.n_passes += 1
-        if self.history["elbo"]:
-            self.history["elbo"][-1] = elbo
-        change = abs(elbo - self._last) / max(abs(elbo), 1e-300)
+        trace = self.history[self.criterion]
+        if trace:
+            trace[-1] = value
+        change = abs(value - self._last) / max(abs(value), 1e-300)
         self.change = change if settling else nan
         converged = isfinite(self.change) and self.change < self.tol
-        self._last = elbo if settling else nan
+        self._last = value if settling else nan
         if self.verbose and self.n_passes % self.verbose == 0:
             logger.info(
                 "pass %d: %d topics, %.5f nats per token, %.1f s",
                 self.n_passes,
                 self.history["n_components"][-1],
-                elbo,
+                value,
                 self.history["seconds"][-1],
             )
         return converged

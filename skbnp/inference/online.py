@@ -6,12 +6,13 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from skbnp.inference.collapsed import Holdings
 from skbnp.inference.documents import Collected
 from skbnp.inference.edits import Remove, apply
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.moves import minibatch, rival
-from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.moves.split_merge import SplitMerge, end_unused
 from skbnp.inference.posterior import Posterior, Visitor
 from skbnp.inference.schedules import Round, Schedule
 from skbnp.models.statistics import absorb
@@ -53,6 +54,8 @@ class Online:
         self.schedule, self.visitor = schedule, visitor
         self.warm_up, self.moves = warm_up, moves
         self.n_passes = 0
+        # A collapsed document step takes out what the totals hold of a document.
+        self.holdings = None if posterior.model.has_bound else Holdings(X.shape[0])
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether it was exact, so that the bound can settle."""
@@ -66,6 +69,7 @@ class Online:
                 monitor,
                 mean=mean,
                 moves=self.moves,
+                holdings=self.holdings,
             )
         self.n_passes += 1
         return not mean
@@ -81,37 +85,45 @@ def advance(
     mean: bool,
     moves: SplitMerge | None = None,
     n_new: int = 0,
+    holdings: Holdings | None = None,
 ) -> None:
     """One online round: visit the documents, absorb them, move the globals.
 
     Nothing is written before all documents have been visited, and then everything, but
     for moves: each is written by itself. There are none during the warm-up. `n_new` of
-    the documents are seen for the first time.
+    the documents are seen for the first time. `holdings` are those of the corpus.
     """
     look, trial, moves = None, None, None if mean else moves
+    judged = moves is not None and posterior.model.has_bound
     if moves is not None:
         if posterior.moving is None:
             posterior.moving = minibatch.Moving(posterior.n_steps)
         trial = posterior.moving.rival
     is_clear = trial is None and posterior.stale < STALE
-    if moves is not None and is_clear:
+    if judged and is_clear:
         look = minibatch.comparison(posterior)
-    found = visitor.visit(posterior, X, mean=mean, look=look)
+    held = None if holdings is None else holdings.of(round.rows)
+    found = visitor.visit(posterior, X, mean=mean, remembered=held, look=look)
     optimum = posterior.model.update(posterior.state, found.stats, round.scale)
     lesson = None
     if trial is not None:
         lesson = _lesson(trial, posterior, X, found, round, visitor)
     with commit():
         _absorb(posterior, found, optimum, round, mean)
+        if holdings is not None:
+            keep, gain = 1.0 - round.step, round.step * round.scale
+            holdings.absorb(round.rows, keep=keep, gain=gain)
         posterior.n_seen += n_new
         posterior.record(monitor)
         if trial is not None and lesson is not None:
             _learn(trial, lesson)
-    if moves is not None:
+    if moves is not None and judged:
         if trial is not None:
             _prune_after_warm_up(moves, trial)
         n_docs = round.scale * X.shape[0]
         _move(moves, posterior, X, found, n_docs, round.step, visitor, is_clear)
+    elif moves is not None:
+        end_unused(moves, posterior)
 
 
 def _absorb(

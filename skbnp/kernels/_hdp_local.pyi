@@ -46,4 +46,5 @@ def word_weights(
     eta: float,
     mean: bool,
     table: NDArray[float32],
+    tops: NDArray[float64] | None = None,
 ) -> None: ...

@@ -33,7 +33,7 @@ cdef extern from "src/document.h" nogil:
         ptrdiff_t n_words, const Py_ssize_t *words, ptrdiff_t n_topics,
         ptrdiff_t stride, const double *held, ptrdiff_t held_stride, double scale,
         const double *norm, double eta, float smallest, double *work, int mean,
-        float *table,
+        float *table, double *tops,
     )
 
 #: Columns of a table of word weights are a multiple of this.
@@ -329,11 +329,13 @@ def word_weights(
     double eta,
     bint mean,
     float[:, ::1] table,            # OUT   (n_words, stride)
+    double[::1] tops=None,          # OUT   (n_words,) largest means, or None
 ):
     """Weights of some words, relative to the largest of each.
 
     exp(psi(eta + S) - norm), or (eta + S) / norm for the mean; at least 1e-20. Columns
-    behind the topics are zero. Single precision: relative error 1e-6.
+    behind the topics are zero. Single precision: relative error 1e-6. `tops` are the
+    largest means of the words, times the largest norm; not for the former weights.
     """
     cdef Py_ssize_t n_topics = norm.shape[0], stride = table.shape[1], i
     if not n_topics <= held.shape[1] or not n_topics <= stride:
@@ -345,10 +347,15 @@ def word_weights(
             raise ValueError("words must be rows of held")
     if words.shape[0] == 0 or n_topics == 0:
         return
+    if tops is not None and (tops.shape[0] != words.shape[0] or not mean):
+        raise ValueError("tops must have an entry per word, and are those of means")
     cdef double[::1] work = np.empty(2 * stride)
     cdef float smallest = SMALLEST_WORD_WEIGHT
+    cdef double *largest = NULL
+    if tops is not None:
+        largest = &tops[0]
     with nogil:
         skbnp_word_weights(
             words.shape[0], &words[0], n_topics, stride, &held[0, 0], held.shape[1],
-            scale, &norm[0], eta, smallest, &work[0], mean, &table[0, 0],
+            scale, &norm[0], eta, smallest, &work[0], mean, &table[0, 0], largest,
         )

@@ -43,14 +43,12 @@ from skbnp.models import topics
 from skbnp.models.statistics import WordTopics, remaining
 from skbnp.models.topics import HIGHEST, LOWEST
 
-__all__ = ["DirectHDP", "HDPState", "HDPStats"]
+__all__ = ["DirectHDP", "HDPState", "HDPStats", "take_columns"]
 
 Array = NDArray[np.float64]
 
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
 SMALLEST_WEIGHT = 1e-8
-#: Statistics with an entry per topic.
-COLUMNS = ("entropy", "n_docs_using", "weight_slope", "weight_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +96,14 @@ class HDPStats:
     length_offset: float  # sum_j -f(alpha0, N_j) + alpha0 (its length_slope)
     n_tokens: float
 
+    #: Those with an entry per topic, but for the words.
+    columns: ClassVar[tuple[str, ...]] = (
+        "entropy",
+        "n_docs_using",
+        "weight_slope",
+        "weight_offset",
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class DirectHDP:
@@ -107,6 +113,10 @@ class DirectHDP:
     learn_topic_prior: bool
     corpus_prior: tuple[float, float] = (1.0, 1.0)
     doc_prior: tuple[float, float] = (1.0, 1.0)
+
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
 
     # -- local ------------------------------------------------------------------------
 
@@ -255,7 +265,7 @@ class DirectHDP:
         totals.topic_words.merge(pairs)
         order = remaining(state.n_components, sources)
         merged = replace(totals, **columns)
-        return _columns(replace(state, weights=weights), merged, order)
+        return take_columns(replace(state, weights=weights), merged, order)
 
     def split(
         self,
@@ -275,7 +285,7 @@ class DirectHDP:
         )
         weights[column] *= shares[0]
         columns: dict[str, Any] = {
-            name: np.append(getattr(totals, name), 0.0) for name in COLUMNS
+            name: np.append(getattr(totals, name), 0.0) for name in totals.columns
         }
         totals.topic_words.part(column, *halves)
         return replace(state, weights=weights), replace(totals, **columns)
@@ -288,14 +298,14 @@ class DirectHDP:
         weights[-1] += weights[list(gone)].sum()
         order = remaining(state.n_components, gone)
         totals.topic_words.drop(gone)
-        return _columns(replace(state, weights=weights), totals, order)
+        return take_columns(replace(state, weights=weights), totals, order)
 
     def reorder(
         self, state: HDPState, totals: HDPStats, order: NDArray[np.intp]
     ) -> tuple[HDPState, HDPStats]:
         """Put the topics in another order; visits all words."""
         totals.topic_words.reorder(order)
-        return _columns(state, totals, order)
+        return take_columns(state, totals, order)
 
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
         """Named terms of the bound, in nats; tight where the tangents are fresh."""
@@ -350,11 +360,13 @@ class DirectHDP:
         return {name: float(value) for name, value in terms.items()}
 
 
-def _columns(
+def take_columns(
     state: HDPState, totals: HDPStats, order: NDArray[np.intp]
 ) -> tuple[HDPState, HDPStats]:
     """Take some topics of everything but the words."""
-    columns: dict[str, Any] = {name: getattr(totals, name)[order] for name in COLUMNS}
+    columns: dict[str, Any] = {
+        name: getattr(totals, name)[order] for name in totals.columns
+    }
     return replace(state, weights=state.weights[[*order, -1]]), replace(
         totals, **columns
     )

@@ -29,7 +29,7 @@ References
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,10 @@ class StickHDP:
     learn_topic_prior: bool
     corpus_prior: tuple[float, float] = (1.0, 1.0)
     doc_prior: tuple[float, float] = (1.0, 1.0)
+
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
 
     # -- local ------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ posterior costs the bound. Trees of different size are therefore compared by
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -425,6 +425,10 @@ class NestedModel:
     learn_topic_prior: bool = False
     concentration: GammaPrior = (1.0, 1.0)
     topic: GammaPrior = (1.0, 1.0)  # of each level
+
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
 
     def collapsed_bound(self, tree: Tree, stats: PathStats) -> float:
         """Collapsed bound, log priors of what is learned included: trees' measure."""

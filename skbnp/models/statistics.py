@@ -118,12 +118,14 @@ class WordTopics:
         *,
         mean: bool,
         run: Callable[..., Iterable[None]] = map,
+        tops: Array | None = None,
     ) -> NDArray[np.float32]:
         """Table of the topics' weights for some words, as `word_weights` says.
 
-        `run` maps over parts of them, where there are many.
+        `run` maps over parts of them, where there are many. The largest means of the
+        words go to `tops`, (n_words,).
         """
-        return self._table(word_weights, words, norm, eta, mean, run)
+        return self._table(word_weights, words, norm, eta, mean, run, tops)
 
     def log_weights(
         self,
@@ -145,12 +147,21 @@ class WordTopics:
         eta: float,
         mean: bool,
         run: Callable[..., Iterable[None]],
+        tops: Array | None = None,
     ) -> NDArray[np.float32]:
         table = weight_table(len(words), len(self.total))
 
         def fill(part: slice) -> None:
+            more = () if tops is None else (tops[part],)
             fill_rows(
-                self._values, self._scale, words[part], norm, eta, mean, table[part]
+                self._values,
+                self._scale,
+                words[part],
+                norm,
+                eta,
+                mean,
+                table[part],
+                *more,
             )
 
         step = max(1, ENTRIES_PER_PART // table.shape[1])

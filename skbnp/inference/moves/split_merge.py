@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import sparing
+from skbnp.inference.edits import Remove, apply, sparing
 
-__all__ = ["SplitMerge"]
+__all__ = ["SplitMerge", "end_unused"]
 
 #: Of what must not be zero.
 LEAST = {"prune_patience": 1, "trial_passes": 1}
@@ -100,3 +100,12 @@ class SplitMerge:
                 raise ValueError(
                     f"{item.name} must be an integer >= {least}, got {value!r}."
                 )
+
+
+def end_unused(moves: SplitMerge, posterior: Any) -> list[int]:
+    """End topics that hold hardly a token of the corpus; return their columns."""
+    mass = posterior.totals.topic_words.total
+    gone = np.flatnonzero(sparing(mass < moves.prune_tokens, mass))
+    if len(gone):
+        apply(Remove(posterior.ids[gone].tolist()), posterior)
+    return gone.tolist()

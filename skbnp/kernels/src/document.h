@@ -54,10 +54,11 @@ ptrdiff_t skbnp_word_sums(ptrdiff_t begin, ptrdiff_t end, const int32_t *columns
 /* Weights of some words of a table of counts S (`held`, (all words, held_stride), to be
    multiplied by `scale`): exp(psi(eta + S) - norm_k), or means (eta + S) / norm_k,
    relative to the largest of each word, at least `smallest`. `work` holds 2 stride
-   doubles. */
+   doubles. Largest means, (n_words,), times the heaviest norm, go to `tops` where that
+   is given. */
 void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_topics,
                         ptrdiff_t stride, const double *held, ptrdiff_t held_stride,
                         double scale, const double *norm, double eta, float smallest,
-                        double *work, int mean, float *table);
+                        double *work, int mean, float *table, double *tops);
 
 #endif

@@ -1,0 +1,137 @@
+/* Passes over the words of a document that document steps share. */
+
+#ifndef SKBNP_PASSES_H
+#define SKBNP_PASSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clones.h"
+#include "lanes.h"
+
+/* Topic weights are not smaller. Word weights are at least 1e-20, so that products of
+   the two stay normal, and no division is 0/0. */
+#define SMALLEST_FLOAT_WEIGHT 1e-17f
+
+SKBNP_INLINE ptrdiff_t padded(ptrdiff_t n)
+{
+    return (n + LANES - 1) / LANES * LANES;
+}
+
+/* e_k = prior_k + N_k up to a factor that cancels. */
+SKBNP_INLINE void weigh_mean(ptrdiff_t stride, const float *restrict prior,
+                             const float *restrict doc_topic, float *restrict e)
+{
+    float most = 0.0f;
+    SKBNP_PRAGMA(omp simd reduction(max : most))
+    for (ptrdiff_t k = 0; k < stride; k++) {
+        e[k] = prior[k] + doc_topic[k];
+        most = e[k] > most ? e[k] : most;
+    }
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < stride; k++) {
+        float weight = e[k] / most;
+        e[k] = weight < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : weight;
+    }
+}
+
+/* N_k = e_k total_k; the sum of its changes. */
+SKBNP_INLINE float settle(ptrdiff_t stride, const float *e, const float *total,
+                          float *doc_topic)
+{
+    Lanes change = lanes_of(0.0f);
+    for (ptrdiff_t k = 0; k < stride; k += LANES) {
+        Lanes mass = lanes_mul(lanes_load(e + k), lanes_load(total + k));
+        Lanes moved = lanes_sub(mass, lanes_load(doc_topic + k));
+        change = lanes_add(change, lanes_abs(moved));
+        lanes_store(doc_topic + k, mass);
+    }
+    return lanes_sum(change);
+}
+
+/* total_k = sum_w n_w b_wk / s_w, eight words at a time; s_w = sum_k e_k b_wk. */
+SKBNP_INLINE void sum_words(ptrdiff_t n, const int32_t *words, const float *counts,
+                            ptrdiff_t stride, const float *weights, const float *e,
+                            float *total)
+{
+    for (ptrdiff_t k = 0; k < stride; k += LANES)
+        lanes_store(total + k, lanes_of(0.0f));
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        const float *r[8];
+        for (ptrdiff_t j = 0; j < 8; j++) {
+            ptrdiff_t at = i + j < n ? i + j : i; /* its count is zero */
+            r[j] = weights + words[at] * stride;
+        }
+        const float *r0 = r[0], *r1 = r[1], *r2 = r[2], *r3 = r[3];
+        const float *r4 = r[4], *r5 = r[5], *r6 = r[6], *r7 = r[7];
+        Lanes s0 = lanes_of(0.0f), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0;
+        Lanes s7 = s0, f;
+        for (ptrdiff_t k = 0; k < stride; k += LANES) {
+            Lanes w = lanes_load(e + k);
+            s0 = lanes_add(s0, lanes_mul(w, lanes_load(r0 + k)));
+            s1 = lanes_add(s1, lanes_mul(w, lanes_load(r1 + k)));
+            s2 = lanes_add(s2, lanes_mul(w, lanes_load(r2 + k)));
+            s3 = lanes_add(s3, lanes_mul(w, lanes_load(r3 + k)));
+            s4 = lanes_add(s4, lanes_mul(w, lanes_load(r4 + k)));
+            s5 = lanes_add(s5, lanes_mul(w, lanes_load(r5 + k)));
+            s6 = lanes_add(s6, lanes_mul(w, lanes_load(r6 + k)));
+            s7 = lanes_add(s7, lanes_mul(w, lanes_load(r7 + k)));
+        }
+        f = lanes_div(lanes_load(counts + i), lanes_fold(s0, s1, s2, s3, s4, s5, s6, s7));
+        Lanes f0 = lanes_of(lanes_get(f, 0)), f1 = lanes_of(lanes_get(f, 1));
+        Lanes f2 = lanes_of(lanes_get(f, 2)), f3 = lanes_of(lanes_get(f, 3));
+        Lanes f4 = lanes_of(lanes_get(f, 4)), f5 = lanes_of(lanes_get(f, 5));
+        Lanes f6 = lanes_of(lanes_get(f, 6)), f7 = lanes_of(lanes_get(f, 7));
+        for (ptrdiff_t k = 0; k < stride; k += LANES) {
+            Lanes t01 = lanes_add(lanes_mul(f0, lanes_load(r0 + k)),
+                                  lanes_mul(f1, lanes_load(r1 + k)));
+            Lanes t23 = lanes_add(lanes_mul(f2, lanes_load(r2 + k)),
+                                  lanes_mul(f3, lanes_load(r3 + k)));
+            Lanes t45 = lanes_add(lanes_mul(f4, lanes_load(r4 + k)),
+                                  lanes_mul(f5, lanes_load(r5 + k)));
+            Lanes t67 = lanes_add(lanes_mul(f6, lanes_load(r6 + k)),
+                                  lanes_mul(f7, lanes_load(r7 + k)));
+            Lanes sum = lanes_add(lanes_add(t01, t23), lanes_add(t45, t67));
+            lanes_store(total + k, lanes_add(lanes_load(total + k), sum));
+        }
+    }
+}
+
+/* Those of n entries that are at least `active`: their positions; how many. */
+SKBNP_INLINE ptrdiff_t choose(ptrdiff_t n, const float *doc_topic, float active,
+                              int32_t *chosen)
+{
+    ptrdiff_t a = 0;
+    for (ptrdiff_t k = 0; k < n; k++) {
+        chosen[a] = (int32_t)k;
+        a += doc_topic[k] >= active;
+    }
+    return a;
+}
+
+SKBNP_INLINE ptrdiff_t count_active(ptrdiff_t n, const float *doc_topic, float active)
+{
+    int32_t a = 0;
+    SKBNP_PRAGMA(omp simd reduction(+ : a))
+    for (ptrdiff_t k = 0; k < n; k++)
+        a += doc_topic[k] >= active;
+    return a;
+}
+
+/* Copy the weights of some topics to a tile, topic by topic, words contiguous. */
+SKBNP_INLINE void narrow(ptrdiff_t n, const int32_t *words, ptrdiff_t stride,
+                         const float *weights, ptrdiff_t n_used, const int32_t *topics,
+                         float *tile)
+{
+    ptrdiff_t wide = padded(n);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float *row = weights + words[i] * stride;
+        for (ptrdiff_t a = 0; a < n_used; a++)
+            tile[a * wide + i] = row[topics[a]];
+    }
+    for (ptrdiff_t a = 0; a < n_used; a++)
+        for (ptrdiff_t i = n; i < wide; i++)
+            tile[a * wide + i] = 1.0f;
+}
+
+#endif
