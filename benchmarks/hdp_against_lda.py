@@ -1,4 +1,4 @@
-"""Is HDP's held-out score below scikit-learn's LDA, all else equal?
+"""Is the mean-field HDP's held-out score below scikit-learn's LDA, all else equal?
 
 Same corpus, split, number of topics, topic prior, passes and step sizes, in the same
 run, on one thread; both libraries' topics are scored by the same fold-in.
@@ -27,6 +27,7 @@ TOPIC_PRIOR, BATCH_SIZE, OFFSET, DECAY = 0.05, 256, 1.0, 0.6
 def fit_hdp(train, n_topics, n_passes, method, warm_up):
     model = HDP(
         n_topics,
+        variational_family="mean_field",
         learning_method=method,
         topic_word_prior=TOPIC_PRIOR,
         batch_size=BATCH_SIZE,

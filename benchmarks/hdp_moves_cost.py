@@ -66,13 +66,21 @@ def run(name, train, method, start):
             for owner, attribute in places:
                 wrapped = clock.wrap(getattr(owner, attribute))
                 stack.enter_context(patch.object(owner, attribute, wrapped))
-        hdp = HDP(start, learning_method=method, max_iter=25, tol=0, random_state=0)
+        hdp = HDP(
+            start,
+            variational_family="mean_field",
+            learning_method=method,
+            max_iter=25,
+            tol=0,
+            random_state=0,
+        )
         warm_up = hdp.warm_up
         before = time.process_time()
         hdp.fit(train)
         total = time.process_time() - before
     warm = HDP(
         start,
+        variational_family="mean_field",
         learning_method=method,
         max_iter=warm_up,
         tol=0,

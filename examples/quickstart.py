@@ -1,9 +1,9 @@
-"""Find the topics of a documentation corpus, without choosing their number.
+"""Find the topics of a documentation corpus.
 
 The corpus is on every machine that runs this: the docstrings of NumPy, SciPy and
-scikit-learn. A hierarchical Dirichlet process (HDP) starts with 100 topics, keeps those
-it can use, and is compared with scikit-learn's latent Dirichlet allocation (LDA) on
-documents that neither has seen. Run it with
+scikit-learn. A hierarchical Dirichlet process (HDP) starts with 100 topics, learns how
+much weight each deserves, and is compared with scikit-learn's latent Dirichlet
+allocation (LDA) on documents that neither has seen. Run it with
 
     python examples/quickstart.py [figure.png]
 """
@@ -57,8 +57,6 @@ def main(figure_path="quickstart.png"):
         topic_word_prior=TOPIC_PRIOR,
         learning_method="online",
         batch_size=hdp.batch_size,
-        learning_offset=hdp.learning_offset,
-        learning_decay=hdp.learning_decay,
         max_iter=N_PASSES,
         random_state=0,
     ).fit(X_train)

@@ -225,7 +225,8 @@ def test_terms_of_a_vocabulary_smaller_than_asked_are_all_of_them(bars):
 
 def test_ids_are_recorded_as_topics_come_and_go(bars):
     monitor = TopicTermsMonitor()
-    hdp = fit_with(monitor, bars, split_merge=True, warm_up=0, batch_size=10)
+    moving = {"variational_family": "mean_field", "warm_up": 0, "batch_size": 10}
+    hdp = fit_with(monitor, bars, **moving)
     ids = monitor.history_["component_ids"]
     assert len({len(names) for names in ids}) > 1
     np.testing.assert_array_equal(ids[-1], hdp.component_ids_)

@@ -29,6 +29,7 @@ def run(bars, method, n_components, seed, split_merge):
     begin = time.perf_counter()
     hdp = HDP(
         n_components,
+        variational_family="mean_field",
         learning_method=method,
         batch_size=200,
         max_iter=PASSES[method],

@@ -30,6 +30,7 @@ def run(train, test, method, start, moves, limit):
     curve = Curve(lambda model: [model.score(test), model.n_components_], limit)
     hdp = HDP(
         start,
+        variational_family="mean_field",
         learning_method=method,
         split_merge=moves,
         max_iter=1000,

@@ -25,7 +25,7 @@ CORPUS_SHARE = 0.8
 
 
 class HDP(VariationalTopicModel):
-    """Hierarchical Dirichlet process topic model, direct-assignment variational.
+    """Hierarchical Dirichlet process topic model, by variational inference.
 
     A topic model with infinitely many topics of which `n_components` are represented.
     Each document mixes topics, all documents share them, and their corpus-level weights
@@ -36,24 +36,34 @@ class HDP(VariationalTopicModel):
     - each document: proportions pi_j ~ DP(alpha, beta);
     - each token: topic z ~ pi_j, word w ~ phi_z.
 
-    `fit` maximises the evidence lower bound of section 2.2 of [1]_ over
-    q(phi) q(pi) q(z) and a point estimate of beta.
+    There are two families of posteriors. "collapsed" integrates topics and proportions
+    out and keeps q(z) alone: on text it predicts unseen words better. The other,
+    "mean_field", is that of [1]_: `fit` maximises the evidence lower bound of its
+    section 2.2 over q(phi) q(pi) q(z) and a point estimate of beta, and moves change
+    the number of topics where that raises the bound.
 
     Parameters
     ----------
-    n_components : int, default=100
-        Number of represented topics (K) to start from, at least 1; with `split_merge`
-        any start will do, and `n_components_` says what was found. All other topics
+    n_components : int, default=300
+        Number of represented topics (K) to start from, at least 1. `n_components_` says
+        how many are left: collapsed learning ends those that nobody uses, and begins no
+        new ones; mean-field learning with `split_merge` does both. All other topics
         together keep the rest of the corpus weights.
     max_components : int or None, default=None
         Bound of the number of topics that moves may reach, at least `n_components`.
+    variational_family : {"collapsed", "mean_field"}, default="collapsed"
+        "collapsed": each token is assigned given the expected assignments of all
+        others, see Notes; the better predictor. There is no bound of the evidence to
+        follow: `log_predictive_` stands in its place. "mean_field": the algorithm of
+        [1]_, with its bound, and moves judged by it.
     learning_method : {"online", "memoized", "batch"}, default="online"
         "online": one update per minibatch, with decreasing steps; for streams and large
         corpora. "memoized": one update per minibatch, which remembers what it said when
-        it was visited before, so that the bound is that of the whole corpus, does not
-        fall after the warm-up and can judge moves exactly; memory is about twice that
-        of the data. "batch": the same with the corpus as one minibatch. (Changes of
-        `corpus_concentration_` may lower the bound: each value has one of its own.)
+        it was visited before, so that totals are those of the whole corpus; memory is
+        about twice that of the data. In the mean-field family the bound is then exact,
+        does not fall after the warm-up and judges moves. "batch": the same with the
+        corpus as one minibatch. (Changes of `corpus_concentration_` may lower the
+        bound: each value has one of its own.)
     doc_concentration : float, default=1.0
         Concentration of a document's topics (alpha), in [1e-100, 1e10]; larger values
         mix more topics in a document. The value that the first fit starts from; what
@@ -71,36 +81,40 @@ class HDP(VariationalTopicModel):
         Shape and rate of the Gamma priors under which concentrations are learned,
         both > 0.
     split_merge : bool or SplitMerge, default=True
-        Whether topics are born, split, merged and pruned after the warm-up, so that
-        their number is found from any start (Algorithm 2 of [1]_ and Notes); a
-        `SplitMerge` sets the details. Online learning judges moves by minibatches, the
-        other methods by the exact bound.
-    batch_size : int, default=256
+        Whether the number of topics changes; a `SplitMerge` sets the details.
+        Mean-field learning lets topics be born, split, merged and pruned after the
+        warm-up (Algorithm 2 of [1]_ and Notes); online it judges moves by minibatches,
+        otherwise by the exact bound. Collapsed learning ends topics that hold less than
+        a token of the corpus (`prune_tokens`), and makes no other moves.
+    batch_size : int, default=128
         Documents of a minibatch at the most; minibatches of a pass are of equal size.
     learning_offset : float, default=1.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay (tau),
         >= 0; larger values give early minibatches less weight.
-    learning_decay : float, default=0.6
+    learning_decay : float, default=0.5
         Decay of the step sizes (kappa), in [0.5, 1]. Convergence theory asks for more
-        than 0.5.
+        than 0.5; the noise of larger steps leads to better topics.
     total_samples : float or None, default=None
         Documents of the stream that `partial_fit` learns from (D), > 0. None means
         those seen so far. `fit` uses the number of documents of `X`.
     max_iter : int, default=20
         Passes over the data in `fit`, warm-up included.
     tol : float, default=1e-4
-        `fit` ends when the bound changes by less than `tol`, relatively, between two
-        passes after the warm-up. 0 always makes `max_iter` passes.
+        `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
+        relatively, between two passes after the warm-up. 0 always makes `max_iter`
+        passes.
     max_doc_update_iter : int, default=100
-        Iterations for one document at the most.
+        Iterations for one document at the most; collapsed learning makes no more than
+        10.
     mean_change_tol : float, default=1e-3
         The iteration of a document ends when its expected topic counts change by less
-        than this per token.
+        than this per token; in collapsed learning by less than 0.01, whatever is asked
+        for below.
     warm_up : int, default=5
-        First passes in which the document step uses mean topics E[phi] in place of
-        exp(E[log phi]), see Notes; 0 for none. In `partial_fit` the warm-up lasts
-        until ``warm_up * total_samples`` documents are seen, or 30 minibatches where
-        `total_samples` is None.
+        First passes in which the mean-field document step uses mean topics E[phi] in
+        place of exp(E[log phi]), see Notes; 0 for none. In `partial_fit` the warm-up
+        lasts until ``warm_up * total_samples`` documents are seen, or 30 minibatches
+        where `total_samples` is None. Collapsed learning has none.
     init : {"docs", "random"}, default="docs"
         Start each topic from a random document with noise, or from noise.
     n_jobs : int or None, default=None
@@ -136,16 +150,22 @@ class HDP(VariationalTopicModel):
     doc_concentration_, corpus_concentration_, topic_word_prior_ : float
         Values in force after learning.
     elbo_ : float
-        Bound of the training data in nats per token; after online learning that of the
-        recent documents, weighted as the step sizes weigh them; during the first
-        updates the random start still weighs in it and lowers it.
+        Mean-field family only: bound of the training data in nats per token; after
+        online learning that of the recent documents, weighted as the step sizes weigh
+        them; during the first updates the random start still weighs in it and lowers
+        it.
+    log_predictive_ : float
+        Collapsed family only: log probability of the training tokens, each given the
+        expected assignments of all others, in nats per token; of the recent documents,
+        likewise. It tells whether a fit has settled. It is no held-out score: the
+        others have shaped the topics, so it is higher.
     converged_ : bool
         Whether `tol` ended the last `fit`.
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
         time), `n_components`, `n_births`, `n_splits` and `n_merges` accepted so far,
-        `elbo` (nats per token; evaluated once per pass of `fit`, nan in between and in
-        `partial_fit`).
+        and `elbo` or `log_predictive` (nats per token; evaluated once per pass of
+        `fit`, nan in between and in `partial_fit`).
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
@@ -160,8 +180,34 @@ class HDP(VariationalTopicModel):
 
     Notes
     -----
-    Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in full, all constants
-    included.
+    **Collapsed family.** With n_jw tokens of word w in document j, expected counts
+    N_jk, S_kw and S_k, and a_k = alpha beta_k, the responsibilities of a document are
+    iterated, all words at once,
+
+        r_jwk ~ (a_k + c_jk [N_jk - n_jw r_jwk]_+)
+                max((eta + S_kw - h_j n_jw r_jwk) / (V eta + S_k), eta / (V eta + S_k)),
+
+    the zero-order step of [2]_ with two changes:
+
+    - The factor of the document is that of [3]_, the geometric mean
+      exp(E[log(a_k + n)]) = a_k + c_jk N_jk of a Poisson count n of mean N_jk, its zero
+      taken apart. The arithmetic mean (c_jk = 1) lets many topics share a short
+      document, and predicts worse there. Topics keep the arithmetic mean: with the
+      geometric one they predict worse.
+    - h_j says how often the totals S count document j: 1 in batches; online each update
+      multiplies it by 1 - rho and a visit adds rho times the documents of the corpus
+      over those of the minibatch; 0 in `partial_fit`, whose documents are new. Without
+      it the score of later passes falls.
+
+    A document iterates over the topics that have half a token in it (or 2 % of its
+    tokens) after three plain steps over all. Topic weights are in proportion to the
+    tables of the Chinese restaurant franchise that are expected under the same Poisson
+    counts, and concentrations follow from these [4]_. Topics start as mixtures of a
+    document (20 %) and the corpus. `transform`, `score` and `elbo` do not depend on the
+    family but by the topics: they fold documents in by the mean-field step.
+
+    **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
+    full, all constants included.
 
     **Departures from the paper**
 
@@ -188,8 +234,6 @@ class HDP(VariationalTopicModel):
       responsibilities give a bound; the warm-up leads to a higher one.
     - Minibatches of a pass have equal sizes: a small last one would stand for as much
       of the corpus as the others.
-    - Default step sizes decay with kappa = 0.6; the paper's 0.5 violates the condition
-      that it quotes.
     - Documents without tokens are left out of learning.
 
     **Moves** (`split_merge`), after the warm-up:
@@ -218,13 +262,22 @@ class HDP(VariationalTopicModel):
     .. [1] Michael Bryant and Erik B. Sudderth, "Truly Nonparametric Online Variational
        Inference for Hierarchical Dirichlet Processes", Advances in Neural Information
        Processing Systems 25, 2012.
+    .. [2] Arthur Asuncion, Max Welling, Padhraic Smyth and Yee Whye Teh, "On Smoothing
+       and Inference for Topic Models", Uncertainty in Artificial Intelligence, 2009;
+       online: James Foulds, Levi Boyles, Christopher DuBois, Padhraic Smyth and Max
+       Welling, "Stochastic Collapsed Variational Bayesian Inference for Latent
+       Dirichlet Allocation", KDD 2013.
+    .. [3] Yee Whye Teh, Kenichi Kurihara and Max Welling, "Collapsed Variational
+       Inference for HDP", Advances in Neural Information Processing Systems 20, 2007.
+    .. [4] Issei Sato, Kenichi Kurihara and Hiroshi Nakagawa, "Practical Collapsed
+       Variational Bayes Inference for Hierarchical Dirichlet Process", KDD 2012.
 
     Examples
     --------
     >>> from skbnp import HDP
     >>> from skbnp.datasets import make_bars
     >>> X = make_bars(300, random_state=0).data
-    >>> hdp = HDP(learning_method="memoized", random_state=0).fit(X)
+    >>> hdp = HDP(n_components=40, random_state=0).fit(X)
     >>> hdp.transform(X).shape == (300, hdp.n_components_)
     True
     """
@@ -240,7 +293,7 @@ class HDP(VariationalTopicModel):
 
     def __init__(
         self,
-        n_components=100,
+        n_components=300,
         *,
         max_components=None,
         variational_family="collapsed",
@@ -252,9 +305,9 @@ class HDP(VariationalTopicModel):
         corpus_concentration_prior=(1.0, 1.0),
         doc_concentration_prior=(1.0, 1.0),
         split_merge=True,
-        batch_size=256,
+        batch_size=128,
         learning_offset=1.0,
-        learning_decay=0.6,
+        learning_decay=0.5,
         total_samples=None,
         max_iter=20,
         tol=1e-4,
@@ -366,12 +419,20 @@ class HDP(VariationalTopicModel):
         )
         if self.learning_method == "online":
             return Online(
-                posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
+                posterior,
+                counts,
+                schedule,
+                visitor,
+                warm_up=warm_up,
+                moves=moves,
+                goes_on=goes_on,
             )
         if self.learning_method == "batch":
             schedule = BatchSchedule(n_rows)
         if self._is_collapsed:
-            return Incremental(posterior, counts, schedule, visitor, moves=moves)
+            return Incremental(
+                posterior, counts, schedule, visitor, moves=moves, goes_on=goes_on
+            )
         learner = Memoized(
             posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
         )

@@ -40,8 +40,8 @@ class Holdings:
     multiplies all by 1 - rho and adds rho * scale to its own.
     """
 
-    def __init__(self, n_docs: int):
-        self._values, self._scale = np.zeros(n_docs), 1.0
+    def __init__(self, n_docs: int, start: float = 0.0):
+        self._values, self._scale = np.full(n_docs, start), 1.0
 
     def of(self, rows: NDArray[np.intp]) -> Array:
         """Holdings of some documents, (n_docs,)."""

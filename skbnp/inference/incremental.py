@@ -35,6 +35,8 @@ class Incremental:
         The same batches in every pass; its steps are those of the first pass.
     visitor : Visitor
     moves : SplitMerge or None
+    goes_on : bool
+        Whether the totals hold these documents from an earlier fit.
 
     Attributes
     ----------
@@ -51,10 +53,11 @@ class Incremental:
         visitor: Visitor,
         *,
         moves: SplitMerge | None,
+        goes_on: bool = False,
     ):
         self.posterior, self.X = posterior, X
         self.schedule, self.visitor, self.moves = schedule, visitor, moves
-        self.n_passes = 0
+        self.n_passes, self.goes_on = 0, goes_on
         self.memos: list[Any] = []
 
     def one_pass(self, monitor: Monitor) -> bool:
@@ -63,7 +66,7 @@ class Incremental:
         remembers, memos = len(self.memos) > 0, list(self.memos)
         for index, round in enumerate(self.schedule.one_pass(self.n_passes)):
             rows = self.X[round.rows]
-            held = np.ones(rows.shape[0]) if remembers else None
+            held = np.ones(rows.shape[0]) if remembers or self.goes_on else None
             found = self.visitor.visit(posterior, rows, remembered=held)
             with commit():
                 if remembers:
@@ -81,6 +84,7 @@ class Incremental:
         self.n_passes += 1
         if memos:
             self._end_pass(memos)
+            monitor.recount(posterior.state.n_components)
         return remembers
 
     def _end_pass(self, memos: list[Any]) -> None:

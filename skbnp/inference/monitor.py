@@ -61,6 +61,10 @@ class Monitor:
         for name, value in {**entry, self.criterion: nan, **n_moves}.items():
             self.history[name].append(value)
 
+    def recount(self, n_components: int) -> None:
+        """Correct the last entry after topics have ended."""
+        self.history["n_components"][-1] = n_components
+
     def end_pass(self, value: float, *, settling: bool) -> bool:
         """Note the criterion after the last update of a pass; whether it has converged.
 

@@ -38,6 +38,8 @@ class Online:
     warm_up : int
         First passes, with mean weights.
     moves : SplitMerge or None
+    goes_on : bool
+        Whether the totals hold these documents from an earlier fit.
     """
 
     def __init__(
@@ -49,13 +51,16 @@ class Online:
         *,
         warm_up: int,
         moves: SplitMerge | None,
+        goes_on: bool = False,
     ):
         self.posterior, self.X = posterior, X
         self.schedule, self.visitor = schedule, visitor
         self.warm_up, self.moves = warm_up, moves
         self.n_passes = 0
         # A collapsed document step takes out what the totals hold of a document.
-        self.holdings = None if posterior.model.has_bound else Holdings(X.shape[0])
+        self.holdings = None
+        if not posterior.model.has_bound:
+            self.holdings = Holdings(X.shape[0], float(goes_on))
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether it was exact, so that the bound can settle."""
@@ -124,6 +129,7 @@ def advance(
         _move(moves, posterior, X, found, n_docs, round.step, visitor, is_clear)
     elif moves is not None:
         end_unused(moves, posterior)
+        monitor.recount(posterior.state.n_components)
 
 
 def _absorb(

@@ -239,7 +239,8 @@ class HistoryDisplay:
     Best made with :meth:`from_estimator`. Both share one plot, or have one each, in
     which several fits can be compared, as in Figure 2 of [1]_. A sampler has no bound
     but a log joint probability, and a line for each chain: the first in full colour,
-    the others paler.
+    the others paler. In the place of the bound of a collapsed :class:`skbnp.HDP` stands
+    the log probability of training tokens, each given all others.
 
     Parameters
     ----------
@@ -248,8 +249,8 @@ class HistoryDisplay:
     seconds : array-like of shape (n_records,)
         Wall clock.
     bound : array-like of shape (n_records,)
-        Evidence lower bound, or log joint, in nats per token; nan where it was not
-        evaluated.
+        Evidence lower bound, log probability of training tokens, or log joint, in nats
+        per token; nan where it was not evaluated.
     n_components : array-like of shape (n_records,)
         Number of topics.
     label : str, default="bound (nats per token)"
@@ -358,6 +359,9 @@ class HistoryDisplay:
         if monitor is not None:
             history, bound = monitor.history_, "score"
             more = {"label": "held-out score (nats per token)"}
+        elif "log_predictive" in history:
+            bound = "log_predictive"
+            more = {"label": "log probability of training tokens (nats per token)"}
         elif "log_joint" in history:
             bound = "log_joint"
             more = {"label": "log joint (nats per token)", "chain": history["chain"]}

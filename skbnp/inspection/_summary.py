@@ -21,6 +21,14 @@ from skbnp.utils.validation import check_counts, validate_params
 WIDTH = 80
 #: Topics printed unless asked otherwise: about one screen.
 MAX_TOPICS = 20
+#: What a variational fit is followed by: its attribute, name and unit.
+CRITERIA = {
+    "elbo_": ("bound", "nats per token"),
+    "log_predictive_": (
+        "log probability",
+        "nats per training token, each given all others",
+    ),
+}
 
 
 @validate_params(
@@ -34,7 +42,8 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     ----------
     estimator : fitted topic model or Pipeline that ends in one
         Anything with non-negative `components_`. What else it has is told: weights,
-        concentrations, history, convergence, bound.
+        concentrations, history, convergence, bound, or, where there is no bound, the
+        log probability of training tokens, each given all others.
     feature_names : array-like of str of shape (n_features,), default=None
         As in :func:`top_terms`.
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
@@ -91,14 +100,14 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     vocabulary            3 terms
     topics                2
     fit                   20 passes, not converged, ... seconds
-    bound                 -0.63... nats per token
-    corpus_concentration  0.31...
-    doc_concentration     0.38...
+    log probability       -0.78... nats per training token, each given all others
+    corpus_concentration  0.40...
+    doc_concentration     0.22...
     topic_word_prior      0.05
     <BLANKLINE>
       row   weight  terms
-        1   60.4 %  rain, snow, sun
-        0   39.1 %  sun, rain, snow
+        1   52.8 %  rain, snow, sun
+        0   46.4 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)
@@ -177,9 +186,10 @@ def _course(model):
     if any(moves.values()):
         counts = (_count(number, kind) for kind, number in moves.items())
         facts["moves"] = ", ".join(counts) + " accepted"
-    bound = getattr(model, "elbo_", math.nan)
-    if math.isfinite(bound):
-        facts["bound"] = f"{bound:.4f} nats per token"
+    for attribute, (name, unit) in CRITERIA.items():
+        value = getattr(model, attribute, math.nan)
+        if math.isfinite(value):
+            facts[name] = f"{value:.4f} {unit}"
     return facts
 
 

@@ -161,7 +161,7 @@ def infer_collapsed(
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
     cdef Py_ssize_t doc, i, k, begin, n, n_used, put, longest = 0
-    cdef double n_tokens, scale, heaviest = 0.0, whole = rest, logs = 0.0, found
+    cdef double n_tokens, scale, seen, heaviest = 0.0, whole = rest, logs = 0.0, found
     cdef float least
     cdef bint failed = False
     cdef Room room
@@ -226,6 +226,9 @@ def infer_collapsed(
                 scale = 1.0
                 if n_tokens < 1e-20 or n_tokens > 1e9:
                     scale = (1e-20 if n_tokens < 1e-20 else 1e9) / n_tokens
+                seen = fmin(scale, 1.0)  # priors go with the counts of large documents
+                for k in range(n_topics):
+                    lanes[k] = _lane(fmin(prior[k], 1e10) * seen)
                 for i in range(n):
                     scaled[i] = <float>(counts[begin + i] * scale)
                     found = tops[words[begin + i]]
@@ -258,20 +261,20 @@ def infer_collapsed(
                 n_used = skbnp_collapsed_iterate(
                     &document, stride, &weights[0, 0], lanes, inverse, doc_topic, n_used,
                     &chosen[0], tile, shares, space_left, max_iter,
-                    <float>(tol * n_tokens * scale), IDLE_SHARE * least, <float>scale,
+                    <float>(tol * n_tokens * scale), IDLE_SHARE * least, <float>seen,
                 )
                 found = 0.0
                 put = skbnp_collapsed_finish(
                     &document, &counts[begin], lanes, inverse, n_used, &chosen[0], tile,
-                    shares, space_left, SMALLEST_SHARE, <float>scale, &lengths[0],
+                    shares, space_left, SMALLEST_SHARE, <float>seen, &lengths[0],
                     room.places + room.n_put, room.sums + room.n_put, &tokens[0], &found,
                 )
                 logs += found
                 for i in range(n):
                     word_ends[begin + i + 1] = word_ends[begin + i] + lengths[i]
                     logs += counts[begin + i] * (
-                        log(tops[words[begin + i]] / heaviest / scale)
-                        - log(whole + n_tokens - counts[begin + i])
+                        log(tops[words[begin + i]] / heaviest / seen)
+                        - log(whole + (n_tokens - counts[begin + i]))
                     )
                 room.n_put += put
                 for k in range(n_used):

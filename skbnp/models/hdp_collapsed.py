@@ -157,7 +157,7 @@ class CollapsedHDP(DirectHDP):
     def merge(
         self, state: HDPState, totals: Any, pairs: Sequence[tuple[int, int]]
     ) -> tuple[HDPState, Any]:
-        """Add weights, tables and words of disjoint pairs of topics (source, target)."""
+        """Add weights, tables and words of disjoint pairs (source, target)."""
         sources, targets = np.transpose(pairs)
         weights, tables = state.weights.copy(), totals.tables.copy()
         weights[targets] += weights[sources]

@@ -10,6 +10,8 @@ from skbnp.estimators import TreeMoves
 __all__ = [
     "EVALUATIONS",
     "INSTANCES",
+    "criterion",
+    "each_family",
     "evaluate",
     "every_count_model",
     "every_estimator",
@@ -17,10 +19,17 @@ __all__ = [
     "fresh",
     "is_tree",
     "is_variational",
+    "mean_field_hdp",
     "size_name",
     "still",
     "takes_counts_only",
 ]
+
+
+def mean_field_hdp(*args, **changes):
+    """HDP of the variational family that has a bound, moves and a warm-up."""
+    return HDP(*args, variational_family="mean_field", **changes)
+
 
 _SMALL = {
     "batch_size": 16,
@@ -50,8 +59,12 @@ _TREE = {
 #: A new estimator joins the checks here.
 INSTANCES = {
     "HDP-online": HDP(4, learning_method="online", **_SMALL),
-    "HDP-memoized": HDP(4, learning_method="memoized", **_SMALL),
-    "HDP-batch": HDP(4, learning_method="batch", split_merge=False, **_SMALL),
+    "HDP-collapsed-memoized": HDP(4, learning_method="memoized", **_SMALL),
+    "HDP-mean-field-online": mean_field_hdp(4, **_SMALL),
+    "HDP-memoized": mean_field_hdp(4, learning_method="memoized", **_SMALL),
+    "HDP-batch": mean_field_hdp(
+        4, learning_method="batch", split_merge=False, **_SMALL
+    ),
     "StickBreakingHDP-online": StickBreakingHDP(4, 3, **_SMALL),
     "StickBreakingHDP-batch": StickBreakingHDP(4, 3, learning_method="batch", **_SMALL),
     "GibbsHDP": GibbsHDP(4, thin=1, **_SAMPLER),
@@ -94,8 +107,16 @@ def is_tree(estimator):
 
 
 def is_variational(estimator):
-    """Whether it learns by updates of a bound; the others are samplers."""
+    """Whether it has a variational posterior; the others are samplers."""
     return hasattr(estimator, "elbo")
+
+
+def criterion(estimator):
+    """Name of what its trace follows; with an underscore, of the attribute."""
+    if not is_variational(estimator):
+        return "log_joint"
+    family = estimator.get_params().get("variational_family")
+    return "log_predictive" if family == "collapsed" else "elbo"
 
 
 def evaluate(estimator, X):
@@ -131,6 +152,10 @@ def still(estimator):
         if name in estimator.get_params():
             estimator.set_params(**{name: False})
     return estimator
+
+
+#: Parametrise a test over the variational families of an HDP.
+each_family = pytest.mark.parametrize("family", ["collapsed", "mean_field"])
 
 
 def every_estimator(wanted=lambda estimator: True):

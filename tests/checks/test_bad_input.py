@@ -100,7 +100,14 @@ def test_estimator_must_be_fitted_first(estimator, method, counts):
 
 @every_estimator()
 @pytest.mark.parametrize(
-    "name", ["components_", "topic_word_distr_", "n_active_components_", "elbo_"]
+    "name",
+    [
+        "components_",
+        "topic_word_distr_",
+        "n_active_components_",
+        "elbo_",
+        "log_predictive_",
+    ],
 )
 def test_fitted_attributes_do_not_exist_before_fit(estimator, name):
     with pytest.raises(AttributeError):

@@ -18,6 +18,9 @@ RUNNER = Path(__file__).with_name("interrupt_runner.py")
 #: Seconds within which KeyboardInterrupt must come out.
 SOON = 2.0
 
+#: Whose states are those after a number of updates.
+ONLINE = ("HDP-online", "HDP-mean-field-online")
+
 each_instance = pytest.mark.parametrize("name", list(INSTANCES))
 each_n_jobs = pytest.mark.parametrize("n_jobs", [1, 2])
 
@@ -48,7 +51,7 @@ def check_interrupt(seen):
 @each_n_jobs
 def test_interrupt_leaves_the_last_complete_update(name, n_jobs):
     seen = run("late", name, n_jobs)
-    if is_variational(INSTANCES[name]) and name != "HDP-online":
+    if is_variational(INSTANCES[name]) and name not in ONLINE:
         # The end of a pass with memory is several steps, each complete by itself, that
         # no number of updates names: there is no twin to compare with.
         seen["differences"] = []
@@ -64,7 +67,7 @@ def test_interrupt_before_the_first_complete_pass_leaves_the_start(name, n_jobs)
     assert seen["n_updates"] == 0
 
 
-LINES = [("fit", "HDP-online"), ("partial_fit", "HDP-online")]
+LINES = [(method, name) for method in ("fit", "partial_fit") for name in ONLINE]
 
 
 @pytest.mark.parametrize(("method", "name"), LINES)
@@ -74,7 +77,16 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
     assert not seen["found"], seen["found"][:10]
 
 
-@pytest.mark.parametrize("name", ["HDP-online", "HDP-memoized", "NestedCRP-memoized"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HDP-online",
+        "HDP-collapsed-memoized",
+        "HDP-mean-field-online",
+        "HDP-memoized",
+        "NestedCRP-memoized",
+    ],
+)
 def test_interrupt_in_a_move_leaves_a_consistent_estimator(name):
     seen = run("moves", name, 1)
     assert seen["n_places"] > 20

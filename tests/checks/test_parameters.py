@@ -42,6 +42,7 @@ BAD = {
     "n_chains": _COUNT,
     "max_components": [c for c in _COUNT if c is not None],
     "max_doc_components": _COUNT,
+    "variational_family": ["Collapsed", "mean-field", "", 1, None, True],
     "learning_method": ["Batch", "svi", "", 1, None, True],
     "doc_concentration": _POSITIVE,
     "corpus_concentration": _POSITIVE,

@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from checks.estimators import criterion, each_family, mean_field_hdp
 from skbnp import HDP
 from skbnp.datasets import make_hdp
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 METHODS = pytest.mark.parametrize("method", ["batch", "memoized", "online"])
+
+
+def last(hdp):
+    """Bound of a fit, or what stands in its place."""
+    return getattr(hdp, f"{criterion(hdp)}_")
 
 
 def quiet_fit(model, X):
@@ -24,28 +31,36 @@ def quiet_fit(model, X):
 # Mass, weights, terms ---------------------------------------------------------------
 
 
-def test_batch_topics_hold_every_token_once(X, seed):
-    hdp = quiet_fit(HDP(15, learning_method="batch", max_iter=4, random_state=seed), X)
+@each_family
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+def test_topics_hold_every_token_once(X, method, family, seed):
+    hdp = HDP(15, variational_family=family, learning_method=method, max_iter=4)
+    quiet_fit(hdp.set_params(random_state=seed), X)
     held = (hdp.components_ - hdp.topic_word_prior_).sum()
     assert_allclose(held, X.sum(), rtol=1e-10)
 
 
-def test_online_topics_hold_about_as_many_tokens_as_the_corpus(X, seed):
+@each_family
+def test_online_topics_hold_about_as_many_tokens_as_the_corpus(X, family, seed):
     """Exactly in expectation: minibatches scale by documents, not by tokens."""
-    hdp = HDP(15, batch_size=100, max_iter=4, random_state=seed).fit(X)
+    hdp = HDP(15, variational_family=family, batch_size=100, max_iter=4)
+    hdp.set_params(random_state=seed).fit(X)
     held = (hdp.components_ - hdp.topic_word_prior_).sum()
     assert_allclose(held, X.sum(), rtol=1e-3)  # all bars documents have 250 words
 
 
+@each_family
 @METHODS
-def test_topic_weights_leave_room_for_new_topics(X, method):
-    hdp = quiet_fit(HDP(15, learning_method=method, max_iter=4, random_state=0), X)
+def test_topic_weights_leave_room_for_new_topics(X, method, family):
+    hdp = HDP(15, variational_family=family, learning_method=method, max_iter=4)
+    quiet_fit(hdp.set_params(random_state=0), X)
     assert (hdp.topic_weights_ > 0).all()
     assert 0 < 1 - hdp.topic_weights_.sum() < 0.5
 
 
-def test_terms_sum_to_the_bound(X, X_test):
-    hdp = HDP(10, max_iter=2, random_state=0).fit(X)
+@each_family
+def test_terms_sum_to_the_bound(X, X_test, family):
+    hdp = HDP(10, variational_family=family, max_iter=2, random_state=0).fit(X)
     terms = hdp.elbo_terms(X_test)
     assert set(terms) == {
         "words",
@@ -59,8 +74,8 @@ def test_terms_sum_to_the_bound(X, X_test):
 
 def test_bound_of_the_training_data_agrees_with_the_trace(X):
     """After a fit that has settled, up to the last update and to tol."""
-    hdp = HDP(10, learning_method="batch", max_iter=200, tol=1e-7, random_state=0)
-    hdp.set_params(mean_change_tol=1e-5)
+    hdp = mean_field_hdp(10, learning_method="batch", max_iter=200, tol=1e-7)
+    hdp.set_params(mean_change_tol=1e-5, random_state=0)
     hdp.fit(X)
     assert_allclose(hdp.elbo(X), hdp.elbo_, atol=1e-3)
 
@@ -69,7 +84,7 @@ def test_bound_is_below_the_likelihood_of_the_truth(X, bars):
     """A lower bound per token against the entropy of the generating process."""
     truth = np.log(np.maximum(bars.doc_topic_distr[:500] @ bars.topic_word_distr, 1e-9))
     likelihood = X.multiply(truth).sum() / X.sum()
-    hdp = quiet_fit(HDP(20, learning_method="batch", random_state=0), X)
+    hdp = quiet_fit(mean_field_hdp(20, learning_method="batch", random_state=0), X)
     assert hdp.elbo_ < likelihood
 
 
@@ -78,7 +93,7 @@ def test_bound_is_below_the_likelihood_of_the_truth(X, bars):
 
 @pytest.mark.parametrize("learn_priors", [False, True, "concentrations"])
 def test_batch_bound_never_falls_after_the_warm_up(X, learn_priors, seed):
-    hdp = HDP(
+    hdp = mean_field_hdp(
         12,
         learning_method="batch",
         learn_priors=learn_priors,
@@ -92,17 +107,21 @@ def test_batch_bound_never_falls_after_the_warm_up(X, learn_priors, seed):
     assert np.diff(trace).min() > -1e-9
 
 
+@each_family
 @METHODS
-def test_prediction_comes_close_to_that_of_the_true_topics(X, X_test, bars, method):
+def test_prediction_comes_close_to_that_of_the_true_topics(
+    X, X_test, bars, method, family
+):
     truth = held_out_log_likelihood(bars.topic_word_distr, 0.1, *split_tokens(X_test))
-    hdp = quiet_fit(
-        HDP(40, learning_method=method, topic_word_prior=0.1, random_state=0), X
-    )
+    hdp = HDP(40, variational_family=family, learning_method=method)
+    quiet_fit(hdp.set_params(topic_word_prior=0.1, random_state=0), X)
     assert truth - 0.1 < hdp.score(X_test) < truth + 0.02
 
 
-def test_most_bars_are_found(X, bars):
-    hdp = HDP(40, topic_word_prior=0.1, batch_size=100, random_state=0).fit(X)
+@each_family
+def test_most_bars_are_found(X, bars, family):
+    hdp = HDP(40, variational_family=family, topic_word_prior=0.1, batch_size=100)
+    hdp.set_params(random_state=0).fit(X)
     distance = (
         np.abs(bars.topic_word_distr[:, None] - hdp.topic_word_distr_[None]).sum(axis=2)
         / 2
@@ -111,10 +130,11 @@ def test_most_bars_are_found(X, bars):
     assert (distance[pairs] < 0.3).sum() >= 15
 
 
-def test_superfluous_topics_fade():
+@each_family
+def test_superfluous_topics_fade(family):
     data = make_hdp(400, n_features=200, n_components=5, random_state=0).data
     hdp = HDP(30, learning_method="batch", max_iter=60, split_merge=False)
-    hdp.set_params(random_state=0)
+    hdp.set_params(variational_family=family, random_state=0)
     assert quiet_fit(hdp, data).n_active_components_ < 20
     assert hdp.n_components_ == 30
 
@@ -122,7 +142,7 @@ def test_superfluous_topics_fade():
 def test_warm_up_leads_to_a_higher_bound_where_the_vocabulary_is_large(corpus):
     X = corpus("ap")
     warm, cold = (
-        HDP(50, warm_up=passes, max_iter=8, random_state=0).fit(X).elbo_
+        mean_field_hdp(50, warm_up=passes, max_iter=8, random_state=0).fit(X).elbo_
         for passes in (5, 0)
     )
     assert warm > cold + 0.1
@@ -132,11 +152,13 @@ def test_held_out_score_on_news_is_above_that_of_frozen_topics(corpus):
     X = corpus("ap")
     order = np.random.default_rng(0).permutation(X.shape[0])
     train, test = X[order[200:]], X[order[:200]]
-    assert HDP(100, max_iter=10, random_state=0).fit(train).score(test) > -7.85
+    hdp = mean_field_hdp(100, max_iter=10, random_state=0)
+    assert hdp.fit(train).score(test) > -7.85
 
 
+@each_family
 @METHODS
-def test_priors_stay_unless_they_are_learned(X, method):
+def test_priors_stay_unless_they_are_learned(X, method, family):
     given = {
         "doc_concentration": 0.7,
         "corpus_concentration": 2.5,
@@ -146,7 +168,7 @@ def test_priors_stay_unless_they_are_learned(X, method):
     learned["concentrations"] = learned["concentrations"] - {"topic_word_prior"}
     for learn_priors, names in learned.items():
         model = HDP(8, learning_method=method, learn_priors=learn_priors, max_iter=2)
-        model.set_params(warm_up=1, split_merge=False)
+        model.set_params(variational_family=family, warm_up=1, split_merge=False)
         quiet_fit(model.set_params(**given, random_state=0), X)
         moved = {n for n in given if getattr(model, n + "_") != given[n]}
         assert moved == names, learn_priors
@@ -156,45 +178,50 @@ def test_first_online_step_of_rate_one_is_the_batch_step(X, monkeypatch):
     """tau = 0 and one minibatch: rho_1 = 1. Batch learning alone moves its tangents."""
     monkeypatch.setattr("skbnp.inference.memoized.N_REFRESHES", 0)
     options = {"max_iter": 1, "random_state": 0, "warm_up": 0, "split_merge": False}
-    batch = quiet_fit(HDP(8, learning_method="batch", **options), X)
-    online = HDP(8, learning_offset=0.0, batch_size=500, **options).fit(X)
+    batch = quiet_fit(mean_field_hdp(8, learning_method="batch", **options), X)
+    online = mean_field_hdp(8, learning_offset=0.0, batch_size=500, **options).fit(X)
     # Rows stand in another order, so sums differ in their last bits.
     assert_allclose(online.components_, batch.components_, rtol=1e-9, atol=1e-9)
     assert_allclose(online.topic_weights_, batch.topic_weights_, rtol=1e-9)
     assert_allclose(online.doc_concentration_, batch.doc_concentration_, rtol=1e-9)
 
 
-def test_random_start_learns_too(X, X_test):
-    hdp = HDP(20, init="random", random_state=0).fit(X)
+@each_family
+def test_random_start_learns_too(X, X_test, family):
+    hdp = HDP(20, variational_family=family, init="random", random_state=0).fit(X)
     assert hdp.score(X_test) > -3.9
 
 
 # Trace ------------------------------------------------------------------------------
 
 
-def test_online_history_has_an_entry_per_minibatch(X):
-    hdp = HDP(5, batch_size=200, max_iter=2, tol=0, random_state=0).fit(X)
-    history = hdp.history_
+@each_family
+def test_online_history_has_an_entry_per_minibatch(X, family):
+    hdp = HDP(5, variational_family=family, batch_size=200, max_iter=2, tol=0)
+    history = hdp.set_params(random_state=0).fit(X).history_
     assert history["step"] == [1, 2, 3, 4, 5, 6]
-    assert_array_equal(np.isfinite(history["elbo"]), [0, 0, 1, 0, 0, 1])
+    assert_array_equal(np.isfinite(history[criterion(hdp)]), [0, 0, 1, 0, 0, 1])
     assert history["n_components"] == [5] * 6
     assert (np.diff(history["seconds"]) > 0).all()
     assert hdp.n_iter_ == 2
-    assert hdp.elbo_ == history["elbo"][-1]
+    assert last(hdp) == history[criterion(hdp)][-1]
 
 
-def test_fit_ends_when_the_bound_has_settled(X):
-    hdp = HDP(5, learning_method="batch", max_iter=300, tol=1e-4, random_state=0).fit(X)
+@each_family
+def test_fit_ends_when_the_bound_has_settled(X, family):
+    hdp = HDP(5, variational_family=family, learning_method="batch", max_iter=300)
+    hdp.set_params(tol=1e-4, random_state=0).fit(X)
+    trace = hdp.history_[criterion(hdp)]
     assert hdp.converged_
-    assert len(hdp.history_["elbo"]) <= hdp.n_iter_ < 300  # no entries of trials
+    assert len(trace) <= hdp.n_iter_ < 300  # no entries of trials
     assert np.all(np.diff(hdp.history_["step"]) > 0)
-    last, before = hdp.history_["elbo"][-1], hdp.history_["elbo"][-2]
-    assert abs(last - before) < 1e-4 * abs(last)
+    assert abs(trace[-1] - trace[-2]) < 1e-4 * abs(trace[-1])
 
 
-def test_a_batch_fit_that_has_not_settled_says_so(X):
+@each_family
+def test_a_batch_fit_that_has_not_settled_says_so(X, family):
     hdp = HDP(20, learning_method="batch", max_iter=3, warm_up=0, tol=1e-9)
-    hdp.set_params(split_merge=False)
+    hdp.set_params(variational_family=family, split_merge=False)
     with pytest.warns(ConvergenceWarning, match=r"tol=1e-09\. Increase max_iter"):
         hdp.set_params(random_state=0).fit(X)
     assert not hdp.converged_
@@ -202,20 +229,29 @@ def test_a_batch_fit_that_has_not_settled_says_so(X):
 
 def test_a_batch_fit_that_ends_with_the_warm_up_says_so(X):
     with pytest.warns(ConvergenceWarning, match="no two passes to compare"):
-        HDP(5, learning_method="batch", max_iter=3, random_state=0).fit(X)
+        mean_field_hdp(5, learning_method="batch", max_iter=3, random_state=0).fit(X)
 
 
-def test_a_fixed_number_of_passes_is_not_an_accident(X):
+def test_a_collapsed_batch_fit_of_too_few_passes_says_so(X):
+    with pytest.warns(ConvergenceWarning, match="no two passes to compare"):
+        HDP(5, learning_method="batch", max_iter=2, random_state=0).fit(X)
+
+
+@each_family
+def test_a_fixed_number_of_passes_is_not_an_accident(X, family):
+    hdp = HDP(5, variational_family=family, learning_method="batch", max_iter=2, tol=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        HDP(5, learning_method="batch", max_iter=2, tol=0, random_state=0).fit(X)
+        hdp.set_params(random_state=0).fit(X)
 
 
 # Streams ----------------------------------------------------------------------------
 
 
-def test_chunks_of_whole_minibatches_make_the_same_stream(X):
+@each_family
+def test_chunks_of_whole_minibatches_make_the_same_stream(X, family):
     options = {"batch_size": 100, "random_state": 0, "total_samples": 500}
+    options["variational_family"] = family
     one, many = HDP(6, **options), HDP(6, **options)
     one.partial_fit(X[:100]).partial_fit(X[100:])
     many.partial_fit(X[:100])
@@ -225,67 +261,90 @@ def test_chunks_of_whole_minibatches_make_the_same_stream(X):
     assert one.history_["step"] == many.history_["step"]
 
 
-def test_a_stream_of_unknown_length_counts_for_the_documents_seen(X):
-    hdp = HDP(6, batch_size=100, random_state=0)
+@each_family
+def test_a_stream_of_unknown_length_counts_for_the_documents_seen(X, family):
+    hdp = HDP(6, variational_family=family, batch_size=100, random_state=0)
     for begin in range(0, 500, 100):
         hdp.partial_fit(X[begin : begin + 100])
     held = (hdp.components_ - hdp.topic_word_prior_).sum()
     assert 0.6 * X.sum() < held <= X.sum() * (1 + 1e-9)
 
 
-def test_stream_learns_what_a_fit_learns(X, X_test):
-    hdp = HDP(20, batch_size=100, total_samples=500, warm_up=2, random_state=0)
+@each_family
+def test_stream_learns_what_a_fit_learns(X, X_test, family):
+    hdp = HDP(20, variational_family=family, warm_up=2, random_state=0)
+    short = clone(hdp).set_params(warm_up=5, max_iter=2).fit(X)
+    hdp.set_params(batch_size=100, total_samples=500)
     for _ in range(8):
         hdp.partial_fit(X)
-    assert hdp.score(X_test) > HDP(20, max_iter=2, random_state=0).fit(X).score(X_test)
+    assert hdp.score(X_test) > short.score(X_test)
 
 
 def test_warm_up_of_a_stream_ends(X):
     """30 minibatches, or warm_up * total_samples documents."""
-    hdp = HDP(5, batch_size=10, random_state=0).partial_fit(X[:290])
+    hdp = mean_field_hdp(5, batch_size=10, random_state=0).partial_fit(X[:290])
     assert hdp._is_warming_up(hdp._posterior)
     hdp.partial_fit(X[290:300])
     assert not hdp._is_warming_up(hdp._posterior)
-    hdp = HDP(5, total_samples=100, warm_up=2, random_state=0).partial_fit(X[:199])
+    hdp = mean_field_hdp(5, total_samples=100, warm_up=2, random_state=0)
+    hdp.partial_fit(X[:199])
     assert hdp._is_warming_up(hdp._posterior)
     hdp.partial_fit(X[199:200])
     assert not hdp._is_warming_up(hdp._posterior)
 
 
-def test_fit_then_partial_fit_goes_on(X):
-    hdp = HDP(6, batch_size=250, max_iter=2, tol=0, random_state=0).fit(X)
+@each_family
+def test_fit_then_partial_fit_goes_on(X, family):
+    hdp = HDP(6, variational_family=family, batch_size=250, max_iter=2, tol=0)
+    hdp.set_params(random_state=0).fit(X)
     steps = hdp.history_["step"][-1]
     hdp.partial_fit(X[:10])
     assert hdp.history_["step"][-1] == steps + 1
-    assert np.isfinite(hdp.elbo_)
+    assert np.isfinite(last(hdp))
 
 
-def test_warm_start_goes_on_where_the_fit_ended(X):
-    hdp = HDP(12, learning_method="batch", max_iter=6, tol=0, random_state=0)
-    first = hdp.set_params(split_merge=False).fit(X).elbo_
+@each_family
+def test_warm_start_goes_on_where_the_fit_ended(X, family):
+    hdp = HDP(12, variational_family=family, learning_method="batch", max_iter=6)
+    hdp.set_params(tol=0, random_state=0)
+    first = last(hdp.set_params(split_merge=False).fit(X))
     hdp.set_params(warm_start=True, max_iter=3).fit(X)
-    assert hdp.elbo_ >= first - 1e-9
+    assert last(hdp) >= first - 1e-9
     assert hdp.n_iter_ == 3
     assert hdp.history_["step"] == list(range(1, 10))
 
 
-def test_minibatches_of_a_pass_are_of_equal_size(X):
+@each_family
+def test_minibatches_of_a_pass_are_of_equal_size(X, family):
     """A last minibatch of one document would stand for the whole corpus."""
-    hdp = HDP(5, batch_size=100, max_iter=1, random_state=0).fit(X[:401])
+    hdp = HDP(5, variational_family=family, batch_size=100, max_iter=1)
+    hdp.set_params(random_state=0).fit(X[:401])
     assert hdp.history_["step"] == [1, 2, 3, 4, 5]
     held = (hdp.components_ - hdp.topic_word_prior_).sum()
     assert_allclose(held, X[:401].sum(), rtol=1e-2)
 
 
-def test_a_stream_that_begins_without_tokens_can_tell_topics_apart(X):
-    hdp = HDP(5, batch_size=100, random_state=0).partial_fit(np.zeros((3, X.shape[1])))
+@each_family
+def test_a_stream_that_begins_without_tokens_can_tell_topics_apart(X, family):
+    hdp = HDP(5, variational_family=family, batch_size=100, random_state=0)
+    hdp.partial_fit(np.zeros((3, X.shape[1])))
     for _ in range(5):
         hdp.partial_fit(X)
     assert np.ptp(hdp.topic_word_distr_, axis=0).max() > 0.02
 
 
+def test_collapsed_learning_has_no_warm_up(X):
+    one, two = (
+        HDP(5, warm_up=passes, max_iter=3, random_state=0).fit(X) for passes in (0, 5)
+    )
+    assert_array_equal(one.components_, two.components_)
+    chunk = HDP(5, random_state=0).partial_fit(X[:10])
+    assert not chunk._is_warming_up(chunk._posterior)
+
+
 def test_a_stream_after_a_fit_is_past_its_warm_up(X):
-    hdp = quiet_fit(HDP(5, learning_method="batch", max_iter=3, random_state=0), X)
+    hdp = mean_field_hdp(5, learning_method="batch", max_iter=3, random_state=0)
+    quiet_fit(hdp, X)
     assert not hdp._is_warming_up(hdp._posterior)
     assert not hdp.set_params(total_samples=1e9)._is_warming_up(hdp._posterior)
 
@@ -334,7 +393,14 @@ def test_perplexity_is_that_of_the_score(X, X_test):
 
 
 @pytest.mark.parametrize(
-    "name", ["components_", "topic_word_distr_", "elbo_", "n_active_components_"]
+    "name",
+    [
+        "components_",
+        "topic_word_distr_",
+        "elbo_",
+        "log_predictive_",
+        "n_active_components_",
+    ],
 )
 def test_attributes_wait_for_the_fit(name):
     assert not hasattr(HDP(), name)

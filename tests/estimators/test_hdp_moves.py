@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linear_sum_assignment
 
+from checks.estimators import each_family, mean_field_hdp
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
@@ -52,7 +53,7 @@ each_method = pytest.mark.parametrize("method", METHODS)
 
 def bars_model(n_components, method, **settings):
     options = OPTIONS | METHODS[method] | {"learning_method": method} | settings
-    return HDP(n_components, **options)
+    return mean_field_hdp(n_components, **options)
 
 
 @each_method
@@ -66,16 +67,18 @@ def test_all_bars_are_found_from_any_start(n_components, method, bars, X):
     assert abs(hdp.score(test) - truth) < 0.03
 
 
+@each_family
 @each_method
-def test_without_moves_two_topics_stay_two(method, bars, X):
-    hdp = bars_model(2, method, split_merge=False, max_iter=8).fit(X)
+def test_without_moves_two_topics_stay_two(method, family, bars, X):
+    hdp = bars_model(2, method, split_merge=False, max_iter=8)
+    hdp.set_params(variational_family=family).fit(X)
     assert hdp.n_components_ == 2
     assert n_found(hdp, bars) == 0
 
 
 @pytest.fixture(scope="module")
 def grown(X):
-    return HDP(3, max_iter=3, **OPTIONS).fit(X)
+    return mean_field_hdp(3, max_iter=3, **OPTIONS).fit(X)
 
 
 def test_lineage_tells_where_every_topic_came_from(grown):
@@ -125,13 +128,13 @@ def test_moves_do_not_depend_on_the_number_of_threads(method, X):
 
 
 def test_another_seed_takes_another_way(grown, X):
-    other = HDP(3, max_iter=3, **{**OPTIONS, "random_state": 1}).fit(X)
+    other = mean_field_hdp(3, max_iter=3, **{**OPTIONS, "random_state": 1}).fit(X)
     assert other.lineage_ != grown.lineage_
 
 
 def test_pickling_between_chunks_changes_nothing(X):
-    one = HDP(3, total_samples=2000, **OPTIONS)
-    two = HDP(3, total_samples=2000, **OPTIONS)
+    one = mean_field_hdp(3, total_samples=2000, **OPTIONS)
+    two = mean_field_hdp(3, total_samples=2000, **OPTIONS)
     for begin in range(0, 2000, 400):
         one.partial_fit(X[begin : begin + 400])
         two = pickle.loads(pickle.dumps(two)).partial_fit(X[begin : begin + 400])
@@ -140,7 +143,7 @@ def test_pickling_between_chunks_changes_nothing(X):
 
 
 def test_there_are_no_moves_during_the_warm_up(X):
-    hdp = HDP(3, max_iter=2, **{**OPTIONS, "warm_up": 2}).fit(X)
+    hdp = mean_field_hdp(3, max_iter=2, **{**OPTIONS, "warm_up": 2}).fit(X)
     assert len(hdp.lineage_) == 1
 
 
@@ -170,10 +173,12 @@ def test_a_corpus_without_tokens_can_be_learned_with_moves(method):
     assert np.isfinite(hdp.elbo_)
 
 
-def test_what_users_change_does_not_reach_the_posterior(X):
+@each_family
+def test_what_users_change_does_not_reach_the_posterior(family, X):
     """Neither the counts that were learned from, nor any attribute."""
     data = X[:300].copy()
-    hdp = bars_model(3, "memoized", max_iter=4).fit(data)
+    hdp = bars_model(3, "memoized", max_iter=4)
+    hdp.set_params(variational_family=family).fit(data)
     before = pickle.dumps(hdp._posterior)
     data.data[:] = 7.0
     for name in ("topic_weights_", "component_ids_", "components_"):
@@ -185,7 +190,7 @@ def test_what_users_change_does_not_reach_the_posterior(X):
 def test_a_stream_keeps_learning_topics(X):
     """Half of the bars first, then all of them."""
     half = X[np.asarray(X[:, :50].sum(axis=1) > 0.9 * X.sum(axis=1)).ravel()]
-    hdp = HDP(2, total_samples=2000, **{**OPTIONS, "batch_size": 50})
+    hdp = mean_field_hdp(2, total_samples=2000, **{**OPTIONS, "batch_size": 50})
     hdp.partial_fit(half)
     few = hdp.n_components_
     for _ in range(3):
@@ -193,9 +198,11 @@ def test_a_stream_keeps_learning_topics(X):
     assert hdp.n_components_ > few
 
 
-def test_documents_one_by_one_do_not_end_good_topics(bars, X):
+@each_family
+def test_documents_one_by_one_do_not_end_good_topics(family, bars, X):
     """A topic is absent from most single documents."""
-    hdp = HDP(20, batch_size=40, max_iter=25, random_state=0).fit(X[:400])
+    hdp = HDP(20, batch_size=40, max_iter=25, random_state=0)
+    hdp.set_params(variational_family=family).fit(X[:400])
     n_logged, score = len(hdp.lineage_), hdp.score(bars.data[2000:])
     for row in range(60):
         hdp.partial_fit(X[row : row + 1])
@@ -204,7 +211,7 @@ def test_documents_one_by_one_do_not_end_good_topics(bars, X):
 
 
 def test_an_edit_is_seen_in_the_bound(X):
-    hdp = HDP(20, max_iter=8, random_state=0).fit(X[:400])
+    hdp = mean_field_hdp(20, max_iter=8, random_state=0).fit(X[:400])
     before = hdp.elbo_
     hdp.drop_components(hdp.component_ids_[1:])
     assert hdp.elbo_ < before
@@ -222,5 +229,21 @@ def test_counts_of_moves_are_whole_and_large_enough(name, value):
 
 def test_no_splits_means_none(X):
     moves = SplitMerge(max_splits=0, births=False)
-    hdp = HDP(2, split_merge=moves, warm_up=1, max_iter=8, random_state=0).fit(X[:400])
+    hdp = mean_field_hdp(
+        2, split_merge=moves, warm_up=1, max_iter=8, random_state=0
+    ).fit(X[:400])
     assert hdp.n_components_ == 2
+
+
+@each_method
+def test_the_only_move_of_collapsed_learning_ends_unused_topics(method, X):
+    """Fewer tokens of the corpus than `prune_tokens`."""
+    moves = SplitMerge(prune_tokens=200.0)
+    hdp = HDP(60, learning_method=method, split_merge=moves, max_iter=8, tol=0)
+    hdp.set_params(random_state=0).fit(X[:400])
+    kinds = {entry.kind for entry in hdp.lineage_[1:]}
+    assert kinds == {"prune"}
+    assert hdp.n_components_ == 60 - len(hdp.lineage_[1:])
+    tokens = hdp.components_ - hdp.topic_word_prior_
+    assert (tokens.sum(axis=1) >= 200.0).all()
+    assert set(hdp.history_["n_births"] + hdp.history_["n_splits"]) == {0}

@@ -8,9 +8,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from checks.estimators import mean_field_hdp
 from checks.states import assert_same, differences
 from reference import hdp_direct as reference
-from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.edits import Lineage
@@ -181,7 +181,7 @@ def check_totals(learner):
             assert_allclose(
                 getattr(totals, item.name), sum(parts), rtol=1e-9, atol=1e-9
             )
-    dense = resummed(memos, *totals.topic_words.shape)
+    dense = resummed((memo.stats for memo in memos), *totals.topic_words.shape)
     assert_allclose(totals.topic_words.dense(), dense.dense(), rtol=1e-9, atol=1e-9)
     assert_allclose(totals.topic_words.total, dense.total, rtol=1e-9, atol=1e-9)
     assert_allclose(doc_topic(memos).sum(axis=0), dense.total, rtol=1e-9, atol=1e-9)
@@ -378,7 +378,7 @@ def test_one_batch_of_the_estimator_is_batch_learning():
     settings |= {"split_merge": False, "learning_offset": 0.0, "batch_size": 150}
     # Rows are summed in another order. The first step, (0 + 1)^-decay, is one.
     memoized, batch = (
-        HDP(8, learning_method=method, **{**settings, "warm_up": 0}).fit(X)
+        mean_field_hdp(8, learning_method=method, **{**settings, "warm_up": 0}).fit(X)
         for method in ("memoized", "batch")
     )
     assert_allclose(memoized.components_, batch.components_, rtol=1e-6)

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from checks.estimators import criterion, each_family
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference import monitor as module
@@ -165,9 +166,10 @@ def hide_logging(monkeypatch):
     return hide
 
 
-def fit(verbose):
+def fit(verbose, **changes):
     X = make_bars(30, side=3, n_words=20, random_state=0).data
-    return HDP(3, max_iter=4, tol=0, verbose=verbose, random_state=0).fit(X)
+    settings = {"max_iter": 4, "tol": 0, "verbose": verbose, "random_state": 0}
+    return HDP(3, **(settings | changes)).fit(X)
 
 
 def passes_shown(text):
@@ -188,10 +190,12 @@ def test_every_so_many_passes_are_shown_without_configured_logging(
     assert captured.err == ""
 
 
-def test_message_tells_topics_and_bound(hide_logging, capsys):
+@each_family
+def test_message_tells_topics_and_bound(family, hide_logging, capsys):
     hide_logging()
-    hdp = fit(4)
-    assert f"3 topics, {hdp.elbo_:.5f} nats per token" in capsys.readouterr().out
+    hdp = fit(4, variational_family=family)
+    value = getattr(hdp, f"{criterion(hdp)}_")
+    assert f"3 topics, {value:.5f} nats per token" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [None, "skbnp", "skbnp.inference"])

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
+from checks.estimators import mean_field_hdp
 from checks.states import assert_same, differences
-from skbnp import HDP
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
@@ -49,7 +49,7 @@ def X():
 
 def stream(X, n_components=3, **settings):
     """A posterior amid a stream, past its warm-up, before any move."""
-    hdp = HDP(n_components, warm_up=0, split_merge=False, batch_size=30)
+    hdp = mean_field_hdp(n_components, warm_up=0, split_merge=False, batch_size=30)
     hdp.set_params(total_samples=N_DOCS, random_state=0, **settings)
     posterior = hdp.partial_fit(X[:150])._posterior
     posterior.moving = None
@@ -395,7 +395,7 @@ def test_rivals_stay_within_the_limit(limit, X):
 
 def streaming(**settings):
     options = {"warm_up": 0, "batch_size": 30, "total_samples": N_DOCS}
-    return HDP(3, split_merge=QUICK, random_state=0, **options, **settings)
+    return mean_field_hdp(3, split_merge=QUICK, random_state=0, **options, **settings)
 
 
 def has_rival(hdp):

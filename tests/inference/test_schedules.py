@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from checks.estimators import each_family
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
@@ -171,13 +172,16 @@ def fit_both(**settings):
 every_kind_of_start = pytest.mark.parametrize("warm_up", [0, 1])
 
 
+@each_family
 @every_kind_of_start
 @pytest.mark.parametrize("learn_priors", [True, False, "concentrations"])
 def test_one_online_step_on_the_corpus_has_the_topics_of_a_batch_update(
-    warm_up, learn_priors
+    warm_up, learn_priors, family
 ):
     """rho = 1 and D/|S| = 1. Rows are summed in another order: 1e-12, not bits."""
-    online, batch = fit_both(warm_up=warm_up, learn_priors=learn_priors)
+    online, batch = fit_both(
+        warm_up=warm_up, learn_priors=learn_priors, variational_family=family
+    )
     np.testing.assert_allclose(online.components_, batch.components_, rtol=1e-12)
 
 
@@ -186,7 +190,7 @@ def test_one_online_step_on_the_corpus_is_a_batch_update_without_refreshed_tange
     warm_up, monkeypatch
 ):
     monkeypatch.setattr("skbnp.inference.memoized.N_REFRESHES", 0)
-    online, batch = fit_both(warm_up=warm_up)
+    online, batch = fit_both(warm_up=warm_up, variational_family="mean_field")
     for name in ("topic_weights_", "doc_concentration_", "corpus_concentration_"):
         np.testing.assert_allclose(
             getattr(online, name), getattr(batch, name), rtol=1e-10
@@ -196,15 +200,18 @@ def test_one_online_step_on_the_corpus_is_a_batch_update_without_refreshed_tange
 @every_kind_of_start
 def test_batch_update_raises_the_bound_by_its_refreshed_tangents(warm_up):
     """The topics are the same; batch learning then moves the weights further up."""
-    online, batch = fit_both(warm_up=warm_up, learn_priors=False)
+    online, batch = fit_both(
+        warm_up=warm_up, learn_priors=False, variational_family="mean_field"
+    )
     assert batch.elbo_ > online.elbo_
     assert np.abs(online.topic_weights_ - batch.topic_weights_).max() < 0.2
 
 
-def test_smaller_first_step_has_other_topics():
+@each_family
+def test_smaller_first_step_has_other_topics(family):
     """The control of the comparisons above: rho < 1."""
     X = make_bars(200, side=4, n_words=40, random_state=0).data
     settings = {"max_iter": 1, "batch_size": 200, "random_state": 0}
-    settings["split_merge"] = False
+    settings |= {"split_merge": False, "variational_family": family}
     full, part = (HDP(8, learning_offset=tau, **settings).fit(X) for tau in (0, 1))
     assert np.abs(full.components_ / part.components_ - 1).max() > 1e-3

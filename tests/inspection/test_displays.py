@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
+from checks.estimators import mean_field_hdp
 from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
@@ -181,6 +182,14 @@ def test_line_takes_keywords_of_matplotlib(model, keywords):
     assert line.get_color() == "k"
 
 
+def test_log_probability_is_drawn_where_there_is_no_bound(model):
+    model.history_["log_predictive"] = model.history_.pop("elbo")
+    display = HistoryDisplay.from_estimator(model)
+    assert_array_equal(display.line_.get_xydata(), [[2, -2.5], [4, -2.0]])
+    label = "log probability of training tokens (nats per token)"
+    assert display.ax_.get_ylabel() == label
+
+
 def test_a_bound_never_evaluated_leaves_the_topics(model):
     model.history_["elbo"] = [np.nan] * 4
     display = HistoryDisplay.from_estimator(model)
@@ -303,7 +312,7 @@ def test_plotting_again_makes_another_figure(display, model):
     assert drawn.figure_ is not first
 
 
-@pytest.mark.parametrize("model", [HDP, GibbsHDP])
+@pytest.mark.parametrize("model", [HDP, mean_field_hdp, GibbsHDP])
 @pytest.mark.parametrize("display", DISPLAYS)
 def test_displays_show_a_fitted_model(display, model):
     X = make_bars(60, random_state=0).data

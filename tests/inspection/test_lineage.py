@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
+from checks.estimators import mean_field_hdp
 from inspection.test_displays import overlaps
 from skbnp import HDP, GibbsHDP
 from skbnp.callbacks import TopicTermsMonitor
@@ -339,7 +340,7 @@ def bars():
 def split(bars):
     """A fit that splits, with the terms of its passes."""
     monitor = TopicTermsMonitor(n_terms=4)
-    hdp = HDP(2, split_merge=True, batch_size=60, warm_up=0, max_iter=6, random_state=0)
+    hdp = mean_field_hdp(2, batch_size=60, warm_up=0, max_iter=6, random_state=0)
     return hdp.set_callbacks(monitor).fit(bars), monitor
 
 

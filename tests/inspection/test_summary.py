@@ -6,6 +6,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
+from checks.estimators import criterion, each_family
 from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import summary
@@ -65,6 +66,26 @@ def test_missing_facts_are_left_out(model):
 def test_bound_that_is_not_known_is_left_out(model):
     model.elbo_ = np.nan
     assert "bound" not in summary(model)
+
+
+def test_log_probability_is_told_where_there_is_no_bound(model):
+    del model.elbo_
+    model.log_predictive_ = -1.75
+    text = summary(model)
+    assert "bound" not in text
+    line = "-1.7500 nats per training token, each given all others"
+    assert f"log probability       {line}\n" in text
+
+
+@each_family
+def test_the_account_of_an_hdp_tells_what_its_fit_was_followed_by(family):
+    X = make_bars(60, random_state=0).data
+    hdp = HDP(5, variational_family=family, max_iter=3, random_state=0).fit(X)
+    name = {"collapsed": "log probability", "mean_field": "bound"}[family]
+    value = getattr(hdp, f"{criterion(hdp)}_")
+    (line,) = (line for line in summary(hdp).splitlines() if line.startswith(name))
+    assert f"  {value:.4f} nats per " in line
+    assert max(map(len, summary(hdp).splitlines())) <= 80
 
 
 def test_moves_are_told_where_the_history_has_them(model):

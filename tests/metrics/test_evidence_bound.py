@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from checks.estimators import mean_field_hdp
 from checks.states import assert_same, snapshot
 from models.test_hdp_surrogate import (
     without_divergence_of_sticks,
@@ -56,7 +57,7 @@ def fit(X, n_components, settings=(1.0, 1.0, 0.5), **more):
         "tol": 0.0,
         "random_state": 0,
     }
-    return HDP(n_components, **(options | more)).fit(X)
+    return mean_field_hdp(n_components, **(options | more)).fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -236,13 +237,14 @@ def test_bound_is_below_that_of_a_point_estimate(hdp, bars):
 def forty():
     """Twenty bars in forty topics, half of them idle."""
     X = make_bars(500, random_state=0).data
-    return X, HDP(40, split_merge=False, random_state=0).fit(X)
+    return X, mean_field_hdp(40, split_merge=False, random_state=0).fit(X)
 
 
 def test_bound_is_highest_near_the_true_number_of_topics(forty):
     X, hdp = forty
     models = {
-        k: HDP(k, split_merge=False, random_state=0).fit(X) for k in (2, 10, 20)
+        k: mean_field_hdp(k, split_merge=False, random_state=0).fit(X)
+        for k in (2, 10, 20)
     } | {40: hdp}
     bounds = {k: evidence_bound(model, X) for k, model in models.items()}
     assert models[max(bounds, key=bounds.get)].n_active_components_ == 20

@@ -9,6 +9,8 @@
 
 /* Of the two factors of a responsibility, so that their product stays normal. */
 #define SMALLEST_WORD_WEIGHT 1e-20f
+/* Tokens of a topic less rounding: where one word holds them all, none must be left. */
+#define CERTAIN (1.0f - 4e-7f)
 /* Topics leave a document once one in so many has become idle. */
 #define DROP 5
 /* Words at a time in a tile. */
@@ -72,7 +74,7 @@ SKBNP_INLINE void set_rates(ptrdiff_t n_used, const float *prior, const float *t
         float mean = tokens[a] / scale, rate;
         mean = mean < 1e-20f ? 1e-20f : mean;
         mean = mean > 1e20f ? 1e20f : mean;
-        rate = growth_rate(prior[a], mean);
+        rate = growth_rate(prior[a] / scale, mean);
         rates[a] = rate < 1.0f ? rate : 1.0f;
     }
 }
@@ -186,14 +188,14 @@ ptrdiff_t skbnp_collapsed_iterate(const Document *document, ptrdiff_t stride,
         space.prior[a] = prior[topics[a]];
         space.inverse[a] = inverse[topics[a]];
     }
-    for (i = 0; i < n; i++) {
-        const float *row = weights + document->words[i] * stride;
+    for (i = 0; i < wide; i += CHUNK) {
+        const float *rows[CHUNK];
+        for (ptrdiff_t j = 0; j < CHUNK; j++) /* behind the end: any, not counted */
+            rows[j] = weights + document->words[i + j < n ? i + j : i] * stride;
         for (a = 0; a < n_used; a++)
-            tile[a * wide + i] = row[topics[a]];
+            for (ptrdiff_t j = 0; j < CHUNK; j++)
+                tile[a * wide + i + j] = rows[j][topics[a]];
     }
-    for (a = 0; a < n_used; a++)
-        for (i = n; i < wide; i++)
-            tile[a * wide + i] = 1.0f;
 
     for (a = 0; a < n_used; a++)
         lanes_store(space.lanes + a * LANES, lanes_of(0.0f));
@@ -231,7 +233,8 @@ ptrdiff_t skbnp_collapsed_iterate(const Document *document, ptrdiff_t stride,
                 least[j] = lanes_load(low + j * LANES);
             }
             for (a = 0; a < n_used; a++) {
-                Lanes tokens = lanes_of(space.tokens[a]), rate = lanes_of(space.rates[a]);
+                Lanes tokens = lanes_of(CERTAIN * space.tokens[a]);
+                Lanes rate = lanes_of(space.rates[a]);
                 Lanes start = lanes_of(space.prior[a]);
                 Lanes factor = lanes_of(space.inverse[a]);
                 for (int j = 0; j < 4; j++) {
@@ -309,14 +312,14 @@ ptrdiff_t skbnp_collapsed_finish(const Document *document, const double *counts,
         for (a = 0; a < n_used; a++) {
             ptrdiff_t at = a * wide + i;
             Lanes share = lanes_load(shares + at);
-            Lanes others = lanes_sub(lanes_of(held[a]), lanes_mul(n_here, share));
+            Lanes others = lanes_of(CERTAIN * held[a]), weight;
+            others = lanes_sub(others, lanes_mul(n_here, share));
             others = lanes_max(others, lanes_of(0.0f));
             others = lanes_add(others, lanes_of(prior[topics[a]]));
             others = lanes_max(others, lanes_of(SMALLEST_FLOAT_WEIGHT));
-            sum = lanes_add(sum, lanes_mul(others, word_weight(lanes_load(tile + at), mine,
-                                                               low,
-                                                               lanes_of(inverse[topics[a]]),
-                                                               share)));
+            weight = word_weight(lanes_load(tile + at), mine, low,
+                                 lanes_of(inverse[topics[a]]), share);
+            sum = lanes_add(sum, lanes_mul(others, weight));
         }
         lanes_store(most, sum);
         for (ptrdiff_t j = 0; j < LANES && i + j < n; j++)

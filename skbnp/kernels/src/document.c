@@ -343,9 +343,10 @@ void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_t
                 largest = means[k] > largest ? means[k] : largest;
             }
             SKBNP_PRAGMA(omp simd)
-            for (k = 0; k < n_topics; k++)
-                row[k] = (float)(means[k] / largest);
-            most = 1.0f;
+            for (k = 0; k < n_topics; k++) {
+                float weight = (float)(means[k] / largest);
+                row[k] = weight < smallest ? smallest : weight;
+            }
             if (tops)
                 tops[w] = largest;
         } else {
@@ -370,11 +371,11 @@ void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_t
                 row[k] = digamma_factorf(x[k]) * fast_expf(exponent[k] - top);
                 most = row[k] > most ? row[k] : most;
             }
-        }
-        SKBNP_PRAGMA(omp simd)
-        for (k = 0; k < n_topics; k++) {
-            float weight = row[k] / most; /* exactly one for the largest */
-            row[k] = weight < smallest ? smallest : weight;
+            SKBNP_PRAGMA(omp simd)
+            for (k = 0; k < n_topics; k++) {
+                float weight = row[k] / most; /* exactly one for the largest */
+                row[k] = weight < smallest ? smallest : weight;
+            }
         }
         for (k = n_topics; k < stride; k++)
             row[k] = 0.0f;

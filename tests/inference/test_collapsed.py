@@ -1,0 +1,413 @@
+"""The collapsed document step in learning: what the totals hold, whoever visits."""
+
+import copy
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from checks.corpora import topic_counts
+from checks.states import assert_same, differences
+from skbnp import HDP
+from skbnp.inference import collapsed
+from skbnp.inference.collapsed import CollapsedStep, Holdings
+from skbnp.inference.documents import LocalStop
+from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import Executor
+from skbnp.inference.incremental import Incremental
+from skbnp.inference.memory import resummed
+from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.online import Online
+from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.models.hdp_collapsed import CollapsedHDP
+from skbnp.models.hdp_direct import HDPState
+from skbnp.models.statistics import WordTopics
+
+STOP = LocalStop(100, 1e-3)
+N_DOCS, N_WORDS = 90, 40
+#: Sums in double precision of some thousand terms, in another order.
+ROUNDING = 1e-9
+
+
+@pytest.fixture(scope="module")
+def X():
+    return topic_counts(N_DOCS, N_WORDS, n_topics=5)
+
+
+def start(X, n_topics=6, *, seed=0, mass=1.0):
+    """A posterior before its first update; `mass` times the tokens in its topics."""
+    rng = np.random.default_rng(seed)
+    model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
+    state = HDPState(np.full(n_topics + 1, 1.0 / (n_topics + 1)), 1.0, 1.0, 0.05)
+    topics = rng.gamma(1.0, size=(X.shape[1], n_topics))
+    topics *= mass * X.sum() / topics.sum()
+    totals = model.start(state, WordTopics(topics))
+    ids = np.arange(n_topics)
+    log = [Lineage(0, "init", (), tuple(ids.tolist()))]
+    return Posterior(model, state, totals, ids, log, step=CollapsedStep)
+
+
+def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):
+    return OnlineSchedule(
+        n_docs, batch_size, offset, 0.6, 5, total_samples=n_docs, reshuffle=reshuffle
+    )
+
+
+def online(X, *, executor=None, mass=1.0, moves=None):
+    visitor = Visitor(STOP, executor or Executor(1))
+    one = start(X, mass=mass)
+    return Online(one, X, schedule(reshuffle=True), visitor, warm_up=0, moves=moves)
+
+
+def incremental(X, rounds=None, *, moves=None, n_topics=6):
+    visitor, rounds = Visitor(STOP, Executor(1)), rounds or schedule()
+    return Incremental(start(X, n_topics), X, rounds, visitor, moves=moves)
+
+
+def passes(learner, n_passes):
+    monitor = Monitor(new_history("log_predictive"), criterion="log_predictive")
+    for _ in range(n_passes):
+        learner.one_pass(monitor)
+    return learner
+
+
+# Holdings -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smallest", [1e-9, 0.1, 0.99])
+def test_holdings_follow_the_plain_formula(smallest, seed):
+    """keep * all + gain of some; for so long that the scale must be written out."""
+    rng = np.random.default_rng(seed)
+    holdings, plain, scales = Holdings(30), np.zeros(30), []
+    for _ in range(400):
+        rows = rng.choice(30, rng.integers(0, 9), replace=False)
+        keep, gain = rng.uniform(smallest, 1.0), rng.gamma(1.0)
+        holdings.absorb(rows, keep=keep, gain=gain)
+        plain *= keep
+        plain[rows] += gain
+        scales.append(holdings._scale)
+        # Some hundred roundings; what has faded below 1e-100 of the rest is nothing.
+        assert_allclose(holdings.of(np.arange(30)), plain, rtol=1e-12, atol=1e-90)
+    assert (np.diff(scales) > 0).any() == (smallest < 0.9)
+
+
+def test_a_first_step_of_one_forgets_all_before():
+    holdings = Holdings(4)
+    holdings.absorb(np.arange(2), keep=1.0, gain=3.0)
+    holdings.absorb(np.array([2]), keep=0.0, gain=2.0)
+    assert holdings.of(np.arange(4)).tolist() == [0.0, 0.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("mass", [0.0, 1.0])
+def test_totals_hold_the_start_and_what_holdings_say(mass, X):
+    """Each visit sums to the tokens: mass = start prod(1 - rho) + holdings tokens."""
+    learner = online(X, mass=mass)
+    decayed = mass * X.sum()
+    for _ in range(3):
+        rounds = learner.schedule.one_pass(learner.n_passes)
+        decayed *= np.prod([1.0 - round.step for round in rounds])
+        passes(learner, 1)
+        held = learner.holdings.of(np.arange(N_DOCS)) @ X.sum(axis=1)
+        total = learner.posterior.totals.topic_words.total.sum()
+        assert_allclose(total, decayed + held, rtol=ROUNDING)
+        words = learner.posterior.totals.topic_words.dense()
+        assert_allclose(words.sum(), total, rtol=ROUNDING)
+    assert learner.posterior.n_steps == 5 * 3
+
+
+def test_totals_hold_the_words_of_documents_as_holdings_say(X):
+    learner = passes(online(X, mass=0.0), 3)
+    held = X.T @ learner.holdings.of(np.arange(N_DOCS))
+    words = learner.posterior.totals.topic_words.dense().sum(axis=1)
+    assert_allclose(words, held, rtol=ROUNDING, atol=1e-12)
+
+
+def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
+    seen, prepare = [], CollapsedStep.prepare.__func__
+
+    def note(cls, *args, remembered=None, **options):
+        step = prepare(cls, *args, remembered=remembered, **options)
+        seen.append(step.held)
+        return step
+
+    monkeypatch.setattr(CollapsedStep, "prepare", classmethod(note))
+    HDP(5, batch_size=30, random_state=0).partial_fit(X).partial_fit(X)
+    assert len(seen) == 6
+    assert not np.concatenate(seen).any()
+    seen.clear()
+    HDP(5, batch_size=30, random_state=0, max_iter=2).fit(X)
+    held = [(part > 0.0).all() for part in seen]
+    assert held == [False] * 3 + [True] * 3
+
+
+# Batches with memory ------------------------------------------------------------------
+
+
+def check_totals(learner):
+    """Totals are the sums of what all batches say."""
+    totals, near = learner.posterior.totals, {"rtol": ROUNDING, "atol": ROUNDING}
+    words = resummed(learner.memos, *totals.topic_words.shape)
+    assert_allclose(totals.topic_words.dense(), words.dense(), **near)
+    assert_allclose(totals.topic_words.total, words.total, **near)
+    for item in fields(totals):
+        if item.name != "topic_words":
+            parts = sum(getattr(memo, item.name) for memo in learner.memos)
+            assert_allclose(getattr(totals, item.name), parts, **near)
+
+
+def check_counts_once(learner):
+    """Each token of the corpus counts once."""
+    totals, X = learner.posterior.totals, learner.X
+    words = totals.topic_words.dense().sum(axis=1)
+    assert_allclose(words, X.sum(axis=0), rtol=ROUNDING)
+    assert_allclose(totals.n_tokens, X.sum(), rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("n_passes", [1, 2, 7])
+def test_totals_are_the_sums_of_all_batches(n_passes, X):
+    learner = passes(incremental(X), n_passes)
+    check_totals(learner)
+    check_counts_once(learner)
+
+
+def test_totals_are_the_sums_of_all_batches_when_topics_have_ended(X):
+    """The tokens of a topic that ends are missing until the next pass."""
+    moves = SplitMerge(prune_tokens=20.0)
+    learner, n_ended = incremental(X, moves=moves, n_topics=12), []
+    for _ in range(8):
+        before = learner.posterior.state.n_components
+        passes(learner, 1)
+        check_totals(learner)
+        n_ended.append(before - learner.posterior.state.n_components)
+        lack = X.sum() - learner.posterior.totals.topic_words.total.sum()
+        assert -ROUNDING * X.sum() <= lack <= 20.0 * n_ended[-1] + ROUNDING * X.sum()
+    assert sum(n_ended) > 0
+    assert n_ended[-1] == 0
+    check_counts_once(learner)
+
+
+def test_totals_amid_a_pass_are_the_sums_of_all_batches(X, monkeypatch):
+    """Exchanges alone, before the totals are summed afresh."""
+    learner, found = passes(incremental(X), 3), []
+
+    def end(self, memos):
+        found.extend(memos)
+
+    monkeypatch.setattr(Incremental, "_end_pass", end)
+    old = learner.memos
+    passes(learner, 1)
+    learner.memos = found
+    assert all(one is not other for one, other in zip(old, found, strict=True))
+    check_totals(learner)
+    check_counts_once(learner)
+
+
+@pytest.mark.parametrize("spoil", ["topic_words", "tables", "length_slope"])
+def test_the_check_of_totals_tells_a_wrong_batch(spoil, X):
+    learner = passes(incremental(X), 2)
+    wrong = copy.deepcopy(learner.memos[1])
+    if spoil == "topic_words":
+        wrong.topic_words.values.data[3] *= 1.001
+    else:
+        setattr(wrong, spoil, 1.001 * getattr(wrong, spoil))
+    learner.memos[1] = wrong
+    with pytest.raises(AssertionError):
+        check_totals(learner)
+
+
+def test_one_batch_is_batch_learning(X):
+    """The same bits: the same rows in the same order, step and scale one."""
+    whole = OnlineSchedule(
+        N_DOCS, N_DOCS, 0.0, 0.6, None, total_samples=N_DOCS, reshuffle=False
+    )
+    one, other = (
+        passes(incremental(X, rounds), 5) for rounds in (BatchSchedule(N_DOCS), whole)
+    )
+    assert_same(one.posterior, other.posterior)
+    assert_same(one.memos, other.memos)
+    parts = passes(incremental(X), 5)
+    assert list(differences(one.posterior.totals, parts.posterior.totals))
+
+
+def test_one_batch_of_the_estimator_is_batch_learning(X):
+    """Up to the order of the rows."""
+    settings = {"max_iter": 6, "tol": 0, "random_state": 0, "batch_size": N_DOCS}
+    settings |= {"learning_offset": 0.0, "split_merge": False}  # the first step is one
+    memoized, batch = (
+        HDP(6, learning_method=method, **settings).fit(X)
+        for method in ("memoized", "batch")
+    )
+    # Sums in another order, table weights are rounded to single precision.
+    assert_allclose(memoized.components_, batch.components_, rtol=1e-4, atol=1e-4)
+    assert_allclose(memoized.log_predictive_, batch.log_predictive_, rtol=1e-6)
+
+
+def test_batch_learning_predicts_better_from_pass_to_pass(X):
+    """No bound: but from a random start it rises by far."""
+    learner = passes(incremental(X, BatchSchedule(N_DOCS)), 1)
+    before = learner.posterior.totals.log_predictive
+    passes(learner, 10)
+    assert learner.posterior.totals.log_predictive > before + 0.1 * X.sum()
+
+
+@pytest.mark.parametrize("method", ["memoized", "batch", "online"])
+def test_topics_without_tokens_end(method, X):
+    """Those that no document uses; those that stay have tokens, and the log knows."""
+    settings = {"max_iter": 12, "tol": 0, "random_state": 0, "batch_size": 30}
+    hdp = HDP(60, learning_method=method, learning_offset=0.0, **settings).fit(X)
+    held = hdp._posterior.totals.topic_words.total
+    assert hdp.n_components_ < 60
+    assert (held >= SplitMerge().prune_tokens).all()
+    ended = [entry.parents[0] for entry in hdp.lineage_ if entry.kind == "prune"]
+    assert sorted([*ended, *hdp.component_ids_]) == list(range(60))
+    still = HDP(60, learning_method=method, split_merge=False, **settings).fit(X)
+    assert still.n_components_ == 60
+
+
+def test_the_last_topic_never_ends(X):
+    moves = SplitMerge(prune_tokens=1e9)
+    learner = passes(incremental(X, moves=moves), 3)
+    assert learner.posterior.state.n_components == 1
+    check_counts_once(learner)
+
+
+# Whoever visits -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["online", "memoized", "batch"])
+def test_bits_do_not_depend_on_the_number_of_threads(method, X):
+    settings = {"max_iter": 4, "tol": 0, "random_state": 0, "batch_size": 25}
+    one, *others = (
+        HDP(8, learning_method=method, n_jobs=n_jobs, **settings).fit(X)
+        for n_jobs in (1, 2, 3)
+    )
+    for other in others:
+        assert_same(one._posterior, other._posterior)
+        assert_same(one.history_, other.history_)
+
+
+def small(stats):
+    """All that is not about words, as one vector."""
+    return np.hstack(
+        [
+            getattr(stats, item.name)
+            for item in fields(stats)
+            if item.name != "topic_words"
+        ]
+    )
+
+
+def check_close(one, other, n_words=N_WORDS):
+    """Two visits found the same up to the order of sums."""
+    near = {"rtol": ROUNDING, "atol": ROUNDING}
+    assert_allclose(small(one.stats), small(other.stats), **near)
+    dense = []
+    for found in (one, other):
+        rows = found.stats.topic_words
+        dense.append(np.zeros((n_words, rows.values.shape[1])))
+        dense[-1][rows.words] = rows.values.toarray()
+    assert_allclose(*dense, **near)
+
+
+@pytest.mark.parametrize("held", [None, 1.0, "each"])
+def test_order_of_rows_does_not_matter(held, X, seed):
+    rng = np.random.default_rng(seed)
+    posterior, visitor = start(X), Visitor(STOP, Executor(1))
+    order = rng.permutation(N_DOCS)
+    if held is not None:
+        held = rng.random(N_DOCS) if held == "each" else np.full(N_DOCS, held)
+    moved = None if held is None else held[order]
+    one = visitor.visit(posterior, X, remembered=held)
+    other = visitor.visit(posterior, X[order], remembered=moved)
+    check_close(one, other)
+    shuffled = other.doc_topic.toarray()
+    assert (one.doc_topic.toarray()[order] == shuffled).all()
+    if moved is not None and np.ptp(held) > 0.0:
+        wrong = visitor.visit(posterior, X[order], remembered=held)
+        with pytest.raises(AssertionError):
+            check_close(one, wrong)
+
+
+@pytest.mark.parametrize("size", [1, 100, 300])
+def test_large_minibatches_are_visited_in_parts(size, X, monkeypatch):
+    posterior, visitor = start(X), Visitor(STOP, Executor(1))
+    held = np.random.default_rng(0).random(N_DOCS)
+    whole = visitor.visit(posterior, X, remembered=held)
+    calls, sum_words = [], collapsed._sum_words
+
+    def note(part, *rest):
+        calls.append(part.n_docs)
+        return sum_words(part, *rest)
+
+    monkeypatch.setattr(collapsed, "_sum_words", note)
+    monkeypatch.setattr(collapsed, "PART_SIZE", size)
+    parts = visitor.visit(posterior, X, remembered=held)
+    assert len(calls) > 1
+    assert sum(calls) == N_DOCS
+    check_close(whole, parts)
+    assert_same(whole.doc_topic.toarray(), parts.doc_topic.toarray())
+
+
+@pytest.mark.parametrize("n_docs", [0, 3])
+def test_documents_without_tokens_are_visited(n_docs, X):
+    posterior, visitor = start(X), Visitor(STOP, Executor(1))
+    found = visitor.visit(posterior, sp.csr_array((n_docs, N_WORDS)))
+    assert found.doc_topic.shape == (n_docs, 6)
+    assert not small(found.stats).any()
+    assert found.stats.topic_words.total.tolist() == [0.0] * 6
+
+
+# Failures -----------------------------------------------------------------------------
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.mark.parametrize("where", ["infer_collapsed", "collapsed_sums"])
+@pytest.mark.parametrize("kind", [online, incremental])
+@pytest.mark.parametrize("after", [0, 1])
+def test_an_exception_in_a_visit_changes_nothing(after, kind, where, X, monkeypatch):
+    learner = passes(kind(X), after)
+    before, memos = copy.deepcopy(learner.posterior), None
+    if kind is incremental:
+        memos = copy.deepcopy(learner.memos)
+    else:
+        held = copy.deepcopy(learner.holdings)
+
+    def fail(*args):
+        raise Broken
+
+    monkeypatch.setattr(collapsed, where, fail)
+    with pytest.raises(Broken):
+        passes(learner, 1)
+    assert_same(learner.posterior, before)
+    if kind is incremental:
+        assert_same(learner.memos, memos)
+    else:
+        assert_same(learner.holdings, held)
+
+
+def test_an_exception_amid_a_pass_leaves_the_last_complete_update(X, monkeypatch):
+    learner, found, n_visits = passes(incremental(X), 2), [], []
+    visit = Visitor.visit
+
+    def third(self, posterior, rows, **options):
+        n_visits.append(1)
+        if len(n_visits) == 3:
+            raise Broken
+        found.append(visit(self, posterior, rows, **options))
+        return found[-1]
+
+    memos, n_steps = list(learner.memos), learner.posterior.n_steps
+    monkeypatch.setattr(Visitor, "visit", third)
+    with pytest.raises(Broken):
+        passes(learner, 1)
+    assert learner.posterior.n_steps == n_steps + 2
+    learner.memos = [found[0].stats, found[1].stats, *memos[2:]]
+    check_totals(learner)
+    check_counts_once(learner)

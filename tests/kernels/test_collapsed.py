@@ -1,0 +1,446 @@
+"""The collapsed document step against its slow twin, on random and on nasty input."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from reference import hdp_collapsed as reference
+from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
+from skbnp.models.statistics import WordTopics
+
+#: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the
+#: logarithm and exponential of a rate make that 1e-6; ten iterations pass it on, and
+#: what is taken out of a topic's tokens may leave a hundredth of them.
+SINGLE = 1e-4
+#: Decisions closer than this may fall otherwise in single precision; the relative error
+#: of a small responsibility, too, is below.
+CLEAR = 2e-4
+#: Sums in double precision of at most some thousand terms.
+EXACT = 1e-12
+
+
+def inputs(counts, topic_words, eta, prior, held):
+    """Arguments of the kernel but for the last four, from dense arrays."""
+    counts = np.atleast_2d(np.asarray(counts, dtype=float))
+    rows, words = np.nonzero(counts)
+    indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int32)
+    norm = len(topic_words) * eta + topic_words.sum(axis=0)
+    tops = np.empty(len(topic_words))
+    table = WordTopics(topic_words).weights(
+        np.arange(len(topic_words)), norm, eta, mean=True, tops=tops
+    )
+    return {
+        "indptr": indptr,
+        "words": words.astype(np.int32),
+        "counts": counts[rows, words],
+        "weights": table,
+        "tops": tops,
+        "norm": norm,
+        "eta": eta,
+        "prior": np.ascontiguousarray(prior, dtype=float),
+        "held": np.full(len(counts), float(held)) if np.isscalar(held) else held,
+    }
+
+
+def run(
+    counts, topic_words, eta, prior, *, rest=0.2, share=None, held=1.0, max_iter=10, tol
+):
+    """Call the kernel on a dense corpus: N (D, K), n r (nnz, K), log predictive."""
+    counts = np.atleast_2d(np.asarray(counts, dtype=float))
+    given = inputs(counts, topic_words, eta, prior, held)
+    share = prior / prior.sum() if share is None else share
+    limits, topics, tokens, ends, used, sums, logs = infer_collapsed(
+        **given, rest=rest, share=share, max_iter=max_iter, tol=tol
+    )
+    doc = np.repeat(np.arange(len(counts)), np.diff(limits))
+    stored = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    doc_topic = np.zeros((len(counts), len(prior)))
+    of_counts = np.zeros((len(ends) - 1, len(prior)))
+    doc_topic[doc, topics], of_counts[stored, used] = tokens, sums
+    return doc_topic, of_counts, logs
+
+
+def corpus(seed, n_docs, n_words, n_topics, eta, *, length=40.0):
+    """Documents of a few topics, counts of topics that hold them, and a prior."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.2), size=n_topics)
+    shares = rng.dirichlet(np.full(n_topics, 2.0 / n_topics), size=n_docs)
+    counts = rng.poisson(length * shares @ topics).astype(float)
+    topic_words = 20.0 * length * topics.T + rng.gamma(0.3, 3.0, (n_words, n_topics))
+    prior = 1.5 * rng.dirichlet(np.full(n_topics, 2.0)) + 0.01
+    return counts, topic_words, prior
+
+
+def check_equals_twin(
+    counts, topic_words, eta, prior, *, near=SINGLE, tol=1e-3, mixed=None, **options
+):
+    """N, sums and log predictive are those of the transcription.
+
+    Documents whose topics hang on a rounding error have no part; most do not.
+    `mixed` are changes of the twin.
+    """
+    counts = np.atleast_2d(np.asarray(counts, dtype=float))
+    given = {"rest": 0.2, "share": prior / prior.sum(), "held": 1.0, "max_iter": 10}
+    given |= {"tol": tol} | options
+    n_clear = 0
+    for row in counts:
+        want = reference.document_step(
+            row, topic_words, eta, prior, **given, **(mixed or {})
+        )
+        if want.margin < CLEAR:
+            continue
+        n_clear += 1
+        doc_topic, sums, logs = run(row, topic_words, eta, prior, **given)
+        assert_allclose(doc_topic[0], want.tokens, rtol=0, atol=near * row.sum())
+        words = np.flatnonzero(row)
+        each = row[words, None]
+        assert_allclose(sums / each, want.sums[words] / each, rtol=0, atol=near)
+        # The log of a probability, as exact as that relatively.
+        assert_allclose(logs, want.log_predictive, rtol=0, atol=near * row.sum())
+    assert 2 * n_clear > len(counts), "most documents should be clear"
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 3, 7, 8, 9, 17, 70])
+@pytest.mark.parametrize("eta", [0.01, 0.5])
+def test_kernel_equals_its_twin(n_topics, eta, seed):
+    given = corpus([seed, n_topics], 6, 30, n_topics, eta)
+    given[0][2] = 0.0
+    check_equals_twin(given[0], given[1], eta, given[2])
+
+
+@pytest.mark.parametrize("held", [0.0, 0.3, 1.0, 1.4])
+@pytest.mark.parametrize("max_iter", [0, 1, 2, 10, 100])
+def test_kernel_takes_out_what_totals_hold(held, max_iter, seed):
+    counts, topic_words, prior = corpus([seed, 1], 6, 30, 9, 0.05)
+    options = {"held": held, "max_iter": max_iter}
+    check_equals_twin(counts, topic_words, 0.05, prior, **options)
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 8, 9, 31, 32, 33, 63, 64, 65, 96, 150])
+def test_kernel_equals_its_twin_on_documents_of_any_length(n_words, seed):
+    counts, topic_words, prior = corpus([seed, 2], 4, n_words, 5, 0.05, length=90.0)
+    counts += 1.0  # all words in use
+    check_equals_twin(counts, topic_words, 0.05, prior)
+
+
+@pytest.mark.parametrize("n_topics", [40, 70, 100])
+def test_kernel_equals_its_twin_on_documents_of_many_topics(n_topics, seed):
+    rng = np.random.default_rng([seed, 3])
+    _, topic_words, _ = corpus([seed, 3], 1, 40, n_topics, 0.05)
+    counts = rng.poisson(36.0, size=(5, 40)).astype(float)
+    prior = rng.gamma(9.0, 0.2, size=n_topics)
+    check_equals_twin(counts, topic_words, 0.05, prior)
+    want = reference.document_step(
+        counts[0], topic_words, 0.05, prior, 0.2, prior / prior.sum(), 1.0, 10, 1e-3
+    )
+    assert len(want.topics) > 20
+
+
+def test_kernel_equals_its_twin_on_fractional_counts(seed):
+    counts, topic_words, prior = corpus([seed, 4], 8, 30, 9, 0.05)
+    counts *= np.random.default_rng(seed).gamma(2.0, 0.3, size=counts.shape)
+    check_equals_twin(counts, topic_words, 0.05, prior)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-15, 1e-3, 1e6, 1e12])
+def test_kernel_equals_its_twin_on_counts_of_any_size(size, seed):
+    counts, topic_words, prior = corpus([seed, 5], 8, 30, 9, 0.05)
+    check_equals_twin(size * counts, size * topic_words, 0.05, prior)
+
+
+@pytest.mark.parametrize("eta", [1e-18, 1e-6, 1e3, 1e10])
+def test_kernel_equals_its_twin_under_any_topic_prior(eta, seed):
+    counts, topic_words, prior = corpus([seed, 6], 8, 30, 9, eta)
+    check_equals_twin(counts, topic_words, eta, prior)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-3, 1e3, 1e8])
+def test_kernel_equals_its_twin_under_any_prior(size, seed):
+    counts, topic_words, prior = corpus([seed, 7], 8, 30, 9, 0.05)
+    check_equals_twin(counts, topic_words, 0.05, size * prior)
+
+
+@pytest.mark.parametrize("count", [1e-15, 0.5, 1.0, 7.0, 1e3, 1e6, 1e9])
+def test_kernel_equals_its_twin_on_documents_of_one_word(count, seed):
+    """Nothing but the prior is left, however much was taken out."""
+    _, topic_words, prior = corpus([seed, 8], 1, 12, 9, 0.05)
+    check_equals_twin(count * np.eye(12)[:5], topic_words, 0.05, prior)
+
+
+def test_topics_of_equal_words_share_a_word_as_their_priors_do():
+    """Another word has a topic of its own: all tokens of two topics are this word's."""
+    topic_words = np.array([[50.0, 50.0, 0.0], [0.0, 0.0, 50.0]])
+    prior = np.array([0.5, 0.25, 0.25])
+    for count in (10.0, 1e4, 1e7):
+        args = ([[count, 3.0]], topic_words, 1e-6, prior)
+        _, sums, _ = run(*args, held=0.0, max_iter=100, tol=0.0)
+        assert_allclose(sums[0, :2] / count, [2 / 3, 1 / 3], rtol=SINGLE)
+
+
+@pytest.mark.parametrize("held", [0.0, 1.0])
+@pytest.mark.parametrize("wrong", [{"takes_out": False}, {"grows": False}])
+def test_the_twin_tells_what_was_left_out(wrong, held, seed):
+    given = corpus([seed, 9], 6, 30, 9, 0.05)
+    counts, topic_words, prior = given
+    check_equals_twin(counts, topic_words, 0.05, prior, held=held)
+    with pytest.raises(AssertionError, match="Not equal"):
+        check_equals_twin(counts, topic_words, 0.05, prior, held=held, mixed=wrong)
+
+
+@pytest.mark.parametrize(
+    "other", [{"ACTIVE_SHARE": 0.1}, {"IDLE": 0.9}, {"LEAST": 0.01}]
+)
+def test_the_twin_tells_another_choice_of_topics(other, seed, monkeypatch):
+    counts, topic_words, prior = corpus([seed, 10], 9, 60, 40, 0.05, length=15.0)
+    check_equals_twin(counts, topic_words, 0.05, prior)
+    for name, value in other.items():
+        monkeypatch.setattr(reference, name, value)
+    with pytest.raises(AssertionError, match="Not equal"):
+        check_equals_twin(counts, topic_words, 0.05, prior)
+
+
+# Growth -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", [1e-4, 0.02, 0.7, 5.0, 300.0])
+@pytest.mark.parametrize("mean", [1e-3, 0.1, 0.9, 6.0, 80.0, 3e3, 1e5])
+def test_growth_is_the_geometric_mean_of_zero_and_its_alternative(prior, mean):
+    """Of 64 equal words, all but one push a word to a topic, in one iteration.
+
+    Whose odds are (a + rate N 63 / 64) phi_1 against (b + M 63 / 64) phi_2, where the
+    other topic has M tokens and a prior b so heavy that its rate is one.
+    """
+    n_words, priors = 64, np.array([prior, 1e9])
+    # Weights of which the tokens begin about evenly; the last word, which the document
+    # lacks, makes the topics equally large.
+    topic_words = np.full((n_words + 1, 2), 1e6)
+    topic_words[:, 1] *= (prior + mean) / priors[1]
+    topic_words[-1] = 1e9 - topic_words[:-1].sum(axis=0)
+    counts = np.append(np.full(n_words, 2.0 * mean / n_words), 0.0)
+    args, eta = (counts, topic_words), 1e-9
+    options = {"share": np.full(2, 0.5), "held": 0.0, "tol": 0.0}
+    (start,), _, _ = run(*args, eta, priors, **options, max_iter=0)
+    (end,), _, _ = run(*args, eta, priors, **options, max_iter=1)
+    assert 0.05 < start[0] / start.sum() < 0.95
+    some = stats.poisson.sf(0, start[0])
+    log_growth = (1.0 - some) * np.log(prior) + some * np.log(prior + start[0] / some)
+    rates = np.array([min((np.exp(log_growth) - prior) / start[0], 1.0), 1.0])
+    others = start * (n_words - 1) / n_words
+    odds = (priors + rates * others) * (eta + topic_words[0])
+    # An exponential of up to ten in single precision, and a sum of 64 products.
+    assert_allclose(end / end.sum(), odds / odds.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("prior", [1e-4, 0.02, 0.7, 5.0])
+@pytest.mark.parametrize("mean", [1e-3, 0.1, 0.9, 6.0, 80.0])
+def test_growth_lies_between_the_geometric_mean_and_the_mean(prior, mean):
+    """Jensen: of the exact expectation, and of n != 0 taken for its mean."""
+    n = np.arange(int(mean + 20.0 * np.sqrt(mean) + 60.0))
+    exact = np.exp((stats.poisson.pmf(n, mean) * np.log(prior + n)).sum())
+    rate = reference.growth_rate(np.array([prior]), np.array([mean]))[0]
+    growth = prior + rate * mean
+    assert exact * (1.0 - EXACT) <= growth <= prior + mean
+
+
+# Laws ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held", [0.0, 1.0, 1.4])
+@pytest.mark.parametrize("n_topics", [1, 5, 8, 70])
+def test_sums_are_the_counts_exactly(n_topics, held, seed):
+    given = corpus([seed, 11], 20, 50, n_topics, 0.05)
+    counts, topic_words, prior = given
+    counts *= np.random.default_rng(seed).gamma(2.0, 0.7, size=counts.shape)
+    doc_topic, sums, _ = run(counts, topic_words, 0.05, prior, held=held, tol=1e-2)
+    rows, words = np.nonzero(counts)
+    assert_allclose(sums.sum(axis=1), counts[rows, words], rtol=EXACT)
+    by_doc = np.zeros_like(doc_topic)
+    np.add.at(by_doc, rows, sums)
+    assert_allclose(doc_topic, by_doc, rtol=EXACT)
+    assert ((sums == 0.0) | (sums >= 0.99e-3 * counts[rows, words][:, None])).all()
+
+
+def test_topics_of_documents_and_counts_increase(seed):
+    counts, topic_words, prior = corpus([seed, 12], 20, 50, 70, 0.05)
+    given = inputs(counts, topic_words, 0.05, prior, 1.0)
+    limits, topics, _, ends, used, _, _ = infer_collapsed(
+        **given, rest=0.1, share=prior / prior.sum(), max_iter=10, tol=1e-2
+    )
+    for edges, numbers in ((limits, topics), (ends, used)):
+        assert edges[0] == 0
+        assert edges[-1] == len(numbers)
+        for begin, end in pairwise(edges):
+            assert (np.diff(numbers[begin:end]) > 0).all()
+
+
+def test_result_of_a_document_does_not_depend_on_the_others(seed):
+    counts, topic_words, prior = corpus([seed, 13], 12, 50, 9, 0.05)
+    counts[[0, 5, 11]] = 0.0
+    counts[3] *= 1e12
+    args = (topic_words, 0.05, prior)
+    doc_topic, sums, logs = run(counts, *args, tol=1e-2)
+    alone = [run(row, *args, tol=1e-2) for row in counts]
+    assert_array_equal(doc_topic, np.vstack([one[0] for one in alone]))
+    assert_array_equal(sums, np.vstack([one[1] for one in alone]))
+    assert_allclose(logs, sum(one[2] for one in alone), rtol=EXACT)
+    again = run(counts[::-1], *args, tol=1e-2)
+    assert_array_equal(again[0][::-1], doc_topic)
+
+
+@pytest.mark.parametrize("n_docs", [0, 1, 4])
+def test_documents_without_words_say_nothing(n_docs):
+    _, topic_words, prior = corpus(0, 1, 12, 5, 0.05)
+    doc_topic, sums, logs = run(
+        np.zeros((n_docs, 12)), topic_words, 0.05, prior, tol=1e-2
+    )
+    assert doc_topic.shape == (n_docs, 5)
+    assert sums.shape == (0, 5)
+    assert not doc_topic.any()
+    assert logs == 0.0
+
+
+@pytest.mark.parametrize("held", [0.0, 1.0, 1.4, 1e6])
+@pytest.mark.parametrize("eta", [1e-18, 1e-5, 1e10])
+@pytest.mark.parametrize("size", [1e-300, 1e-30, 1e-12, 1.0, 1e12, 1e40, 1e200])
+@pytest.mark.parametrize("concentration", [1e-100, 1e-8, 1e4, 1e20])
+def test_results_are_finite_whatever_is_given(concentration, size, eta, held):
+    counts, topic_words, prior = corpus(0, 9, 40, 12, 0.05)
+    counts[1] = np.eye(40)[0]
+    counts[2, ::2] *= 1e-9
+    topic_words[:, 3] = topic_words[4] = 0.0
+    counts, prior = size * counts, concentration * prior
+    doc_topic, sums, logs = run(
+        counts, topic_words, eta, prior, held=held, share=prior / prior.sum(), tol=1e-2
+    )
+    assert np.isfinite(logs)
+    assert np.isfinite(doc_topic).all()
+    assert (sums >= 0.0).all()
+    assert_allclose(sums.sum(axis=1), counts[np.nonzero(counts)], rtol=EXACT)
+    assert_allclose(doc_topic.sum(axis=1), counts.sum(axis=1), rtol=EXACT)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-3, 1.0, 1e12])
+@pytest.mark.parametrize("n_words", [1, 5])
+def test_no_token_is_predicted_with_more_than_certainty(n_words, size, seed):
+    _, topic_words, prior = corpus([seed, 14], 1, 12, 5, 0.05)
+    counts = np.zeros(12)
+    counts[:n_words] = size
+    _, _, logs = run(counts, topic_words, 0.05, prior, tol=1e-2)
+    # Rounding of a probability in single precision.
+    assert logs <= SINGLE * counts.sum()
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-25, 1e-10])
+def test_a_token_of_a_tiny_document_is_predicted_by_the_prior(size, seed):
+    """Its other tokens weigh nothing, however many there are."""
+    _, topic_words, prior = corpus([seed, 15], 1, 12, 5, 0.05)
+    counts = np.zeros(12)
+    counts[[2, 7, 8]] = size
+    _, _, logs = run(counts, topic_words, 0.05, prior, held=0.0, tol=1e-2)
+    want = reference.document_step(
+        counts, topic_words, 0.05, prior, 0.2, prior / prior.sum(), 0.0, 10, 1e-2
+    )
+    phi = (0.05 + topic_words) / (12 * 0.05 + topic_words.sum(axis=0))
+    used = want.topics
+    chance = phi[:, used] @ prior[used] / (prior.sum() + 0.2)
+    assert_allclose(logs / size, np.log(chance[[2, 7, 8]]).sum(), rtol=SINGLE)
+
+
+# Sums by word -------------------------------------------------------------------------
+
+
+def by_word(sums, words, n_words):
+    """Arguments of `collapsed_sums` for dense sums (nnz, K) of stored counts."""
+    stored = np.argsort(words, kind="stable")
+    columns = np.searchsorted(words[stored], np.arange(n_words + 1)).astype(np.int32)
+    rows, topics = np.nonzero(sums)
+    limits = np.searchsorted(rows, np.arange(len(sums) + 1))
+    values = sums[rows, topics]
+    return columns, stored, limits, topics.astype(np.int32), values, sums.shape[1]
+
+
+@pytest.mark.parametrize("n_topics", [1, 3, 63, 64, 65, 130])
+@pytest.mark.parametrize("span", [(0, 40), (0, 17), (17, 40), (9, 9), (40, 40)])
+def test_sums_by_word_are_dense_sums(span, n_topics, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    words = rng.integers(35, size=400)  # some words have no counts
+    sums = rng.gamma(1.0, size=(400, n_topics))
+    sums *= rng.random(sums.shape) < 0.2
+    n_used, used, totals = collapsed_sums(*span, *by_word(sums, words, 40))
+    want = np.zeros((40, n_topics))
+    np.add.at(want, words, sums)
+    got = np.zeros((span[1] - span[0], n_topics))
+    got[np.repeat(np.arange(len(got)), n_used), used] = totals
+    assert_allclose(got, want[slice(*span)], rtol=EXACT)
+    assert len(used) == (want[slice(*span)] > 0.0).sum()
+    for part in np.split(used, np.cumsum(n_used))[:-1]:
+        assert (np.diff(part) > 0).all()
+
+
+def test_sums_by_word_of_documents_are_those_of_the_twin(seed):
+    counts, topic_words, prior = corpus([seed, 16], 8, 30, 9, 0.05)
+    share = prior / prior.sum()
+    settings = {"rest": 0.2, "share": share, "held": 1.0, "max_iter": 10, "tol": 1e-3}
+    found = [
+        reference.document_step(row, topic_words, 0.05, prior, **settings)
+        for row in counts
+    ]
+    kept = [number for number, one in enumerate(found) if one.margin >= CLEAR]
+    assert len(kept) > 4
+    _, sums, _ = run(counts[kept], topic_words, 0.05, prior, **settings)
+    _, words = np.nonzero(counts[kept])
+    n_used, used, totals = collapsed_sums(0, 30, *by_word(sums, words, 30))
+    got = np.zeros((30, 9))
+    got[np.repeat(np.arange(30), n_used), used] = totals
+    want = reference.sums_by_word([found[number] for number in kept])
+    assert_allclose(got, want, rtol=0, atol=SINGLE * counts.max() * len(kept))
+
+
+# Shapes -------------------------------------------------------------------------------
+
+
+def good():
+    counts, topic_words, prior = corpus(0, 4, 12, 5, 0.05)
+    rest = {"rest": 0.1, "share": prior / prior.sum(), "max_iter": 3, "tol": 1e-2}
+    return inputs(counts, topic_words, 0.05, prior, 1.0) | rest
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("words", lambda a: a[:-1]),
+        ("counts", lambda a: a[:-1]),
+        ("counts", lambda a: np.append(a, 1.0)),
+        ("indptr", lambda a: a[:-1]),
+        ("held", lambda a: a[:-1]),
+        ("tops", lambda a: a[:-1]),
+        ("norm", lambda a: a[:-1]),
+        ("share", lambda a: np.append(a, 0.0)),
+        ("prior", lambda a: a[:-1]),
+        ("weights", lambda a: np.ascontiguousarray(a[:, :5])),
+        ("weights", lambda a: np.hstack([a, a])),
+    ],
+)
+def test_shapes_that_disagree_are_refused(name, spoil):
+    given = good()
+    infer_collapsed(**given)
+    given[name] = spoil(given[name])
+    with pytest.raises(ValueError, match=r"disagree|must have"):
+        infer_collapsed(**given)
+
+
+def test_sums_by_word_refuse_what_disagrees():
+    sums, words = np.ones((6, 3)), np.array([0, 0, 1, 2, 2, 4])
+    columns, stored, limits, topics, values, n_topics = by_word(sums, words, 5)
+    arrays = (columns, stored, limits, topics, values)
+    collapsed_sums(0, 5, *arrays, n_topics)
+    for begin, end in ((-1, 2), (3, 2), (0, 6)):
+        with pytest.raises(ValueError, match="between 0"):
+            collapsed_sums(begin, end, *arrays, n_topics)
+    for place in (1, 2, 3, 4):
+        spoiled = [a[:-1] if i == place else a for i, a in enumerate(arrays)]
+        with pytest.raises(ValueError, match="disagree"):
+            collapsed_sums(0, 5, *spoiled, n_topics)

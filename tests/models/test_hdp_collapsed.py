@@ -1,0 +1,319 @@
+"""Tables, weights and concentrations of the collapsed HDP, and its accuracy."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import psi
+
+from checks.states import assert_same
+from reference import hdp_collapsed as reference
+from skbnp.inference.collapsed import CollapsedStep
+from skbnp.inference.documents import DocumentStep, LocalStop
+from skbnp.inference.executor import Executor
+from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.models.hdp_collapsed import CollapsedHDP, CollapsedStats
+from skbnp.models.hdp_direct import DirectHDP, HDPState
+from skbnp.models.statistics import WordRows, WordTopics
+
+#: Digammas are exact to a few 1e-16 of the larger of their value and 8, and enter as
+#: differences times a prior of at least 0.01.
+NEAR = {"rtol": 1e-12}
+
+
+def model(*, learn=True, **priors):
+    return CollapsedHDP(learn_concentrations=learn, learn_topic_prior=False, **priors)
+
+
+def random_state(rng, n_topics):
+    return HDPState(
+        weights=rng.dirichlet(np.full(n_topics + 1, 2.0)),
+        doc_concentration=rng.gamma(2.0, 1.0) + 0.1,
+        corpus_concentration=rng.gamma(2.0, 1.0) + 0.1,
+        topic_word_prior=0.05,
+    )
+
+
+def random_counts(rng, n_docs, n_topics):
+    """Expected counts, from far below a token to hundreds, many of them zero."""
+    n = 10.0 ** rng.uniform(-8.0, 2.5, size=(n_docs, n_topics))
+    return n * (rng.random(n.shape) < 0.6)
+
+
+def statistics(state, doc_topic, log_predictive=-7.0):
+    words = WordRows(np.arange(1), sp.csr_array(doc_topic.sum(axis=0)[None]))
+    return model().collapsed_statistics(
+        state, words, sp.csr_array(doc_topic), doc_topic.sum(axis=1), log_predictive
+    )
+
+
+def totals_of(rng, n_words, n_topics):
+    words = WordTopics(rng.gamma(0.5, 4.0, size=(n_words, n_topics)))
+    tables = rng.gamma(1.0, 5.0, size=n_topics)
+    return CollapsedStats(words, tables, 7.0, -31.0, words.total.sum())
+
+
+# Statistics ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 9])
+def test_statistics_are_those_of_the_twin(n_topics, seed):
+    rng = np.random.default_rng([seed, n_topics])
+    state, n = random_state(rng, n_topics), random_counts(rng, 25, n_topics)
+    stats = statistics(state, n)
+    want = reference.expected_tables(n, state.doc_prior)
+    # The twin's digammas cancel to the table there is for sure.
+    assert_allclose(stats.tables, want, rtol=1e-11)
+    slope = reference.length_slope(n.sum(axis=1), state.doc_concentration)
+    assert_allclose(stats.length_slope, slope, **NEAR)
+    assert_allclose(stats.n_tokens, n.sum(), **NEAR)
+    assert stats.log_predictive == -7.0
+
+
+def test_the_twin_tells_tables_without_the_chance_of_none(seed):
+    """The control: a [psi(a + N) - psi(a)], as for counts that are certain."""
+    rng = np.random.default_rng(seed)
+    state, n = random_state(rng, 5), random_counts(rng, 25, 5)
+    certain = (state.doc_prior * (psi(state.doc_prior + n) - psi(state.doc_prior))).sum(
+        0
+    )
+    with pytest.raises(AssertionError):
+        assert_allclose(statistics(state, n).tables, certain, rtol=1e-3)
+
+
+def test_a_topic_of_hardly_a_token_has_as_many_tables(seed):
+    """One token in expectation of N << 1 sits at one table: M = N."""
+    state = random_state(np.random.default_rng(seed), 3)
+    n = np.diag([1e-9, 1e-6, 1e-300])
+    assert_allclose(statistics(state, n).tables, np.diag(n), rtol=1e-5)
+
+
+@pytest.mark.parametrize("weight", [1e-8, 1e-3, 0.5])
+@pytest.mark.parametrize("alpha", [1e-100, 1e-4, 1.0, 1e10])
+def test_tables_lie_between_the_chance_of_a_token_and_the_tokens(alpha, weight):
+    state = HDPState(np.array([weight, 1.0 - weight]), alpha, 1.0, 0.05)
+    for n in 10.0 ** np.arange(-12.0, 13.0):
+        (tables,) = statistics(state, np.array([[n]])).tables
+        some = -np.expm1(-n)
+        # 1e-9: of huge priors the digammas' difference loses digits.
+        assert some * (1.0 - 1e-9) <= tables <= max(n, some) * (1.0 + 1e-5)
+
+
+def test_documents_without_tokens_add_nothing(seed):
+    rng = np.random.default_rng(seed)
+    state, n = random_state(rng, 4), random_counts(rng, 10, 4)
+    with_empty = np.vstack([np.zeros((2, 4)), n, np.zeros((3, 4))])
+    one, other = statistics(state, n), statistics(state, with_empty)
+    assert_allclose(other.tables, one.tables, **NEAR)
+    assert_allclose(other.length_slope, one.length_slope, **NEAR)
+
+
+# Update -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 17.5])
+def test_update_is_that_of_the_twin(scale, learn, seed):
+    rng = np.random.default_rng(seed)
+    state, n = random_state(rng, 6), random_counts(rng, 25, 6)
+    stats, priors = statistics(state, n), ((2.0, 0.7), (1.5, 3.0))
+    made = model(learn=learn, corpus_prior=priors[0], doc_prior=priors[1])
+    new = made.update(state, stats, scale)
+    weights, alpha, gamma = reference.update(
+        scale * stats.tables,
+        scale * stats.length_slope,
+        state.doc_concentration,
+        state.corpus_concentration,
+        priors[1],
+        priors[0],
+        learns=learn,
+    )
+    assert_allclose(new.weights, weights, **NEAR)
+    assert_allclose(new.doc_concentration, alpha, **NEAR)
+    assert_allclose(new.corpus_concentration, gamma, **NEAR)
+    assert new.topic_word_prior == state.topic_word_prior
+
+
+def test_concentrations_are_held_where_nothing_is_learned(seed):
+    rng = np.random.default_rng(seed)
+    state, n = random_state(rng, 6), random_counts(rng, 25, 6)
+    held = model(learn=False).update(state, statistics(state, n))
+    learned = model(learn=True).update(state, statistics(state, n))
+    assert held.doc_concentration == state.doc_concentration
+    assert held.corpus_concentration == state.corpus_concentration
+    assert learned.doc_concentration != state.doc_concentration
+    assert learned.corpus_concentration != state.corpus_concentration
+    assert not np.allclose(held.weights, state.weights)
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_scale_is_as_many_documents(learn, seed):
+    rng = np.random.default_rng(seed)
+    state, n = random_state(rng, 6), random_counts(rng, 25, 6)
+    one = model(learn=learn).update(state, statistics(state, n), 4.0)
+    many = model(learn=learn).update(state, statistics(state, np.vstack([n] * 4)))
+    assert_allclose(one.weights, many.weights, **NEAR)
+    assert_allclose(one.doc_concentration, many.doc_concentration, **NEAR)
+    assert_allclose(one.corpus_concentration, many.corpus_concentration, **NEAR)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-8, 1.0, 1e12])
+def test_weights_sum_to_one_and_none_is_zero(size, seed):
+    rng = np.random.default_rng(seed)
+    state = random_state(rng, 50)
+    n = size * random_counts(rng, 25, 50)
+    n[:, 7] = 0.0
+    new = model().update(state, statistics(state, n))
+    assert_allclose(new.weights.sum(), 1.0, rtol=1e-14)
+    assert (new.weights > 0.0).all()
+    assert np.isfinite([new.doc_concentration, new.corpus_concentration]).all()
+
+
+def test_without_documents_nothing_is_learned(seed):
+    state = random_state(np.random.default_rng(seed), 4)
+    stats = model().start(state, WordTopics(np.ones((9, 4))))
+    assert_same(model().update(state, stats), state)
+
+
+def test_the_criterion_is_what_documents_said(seed):
+    stats = totals_of(np.random.default_rng(seed), 9, 4)
+    state = random_state(np.random.default_rng(seed), 4)
+    assert model().objective(state, stats) == {"log_predictive": -31.0}
+
+
+# Changes of topics --------------------------------------------------------------------
+
+
+def whole(state, totals):
+    """What no change of topics alters: sums over topics."""
+    words = totals.topic_words
+    return (
+        state.weights.sum(),
+        totals.tables.sum(),
+        words.dense().sum(axis=1),
+        words.total.sum(),
+        totals.length_slope,
+        totals.log_predictive,
+        totals.n_tokens,
+    )
+
+
+def check_keeps_sums(before, after):
+    for one, other in zip(before, after, strict=True):
+        assert_allclose(other, one, rtol=1e-13)
+
+
+def test_merge_keeps_sums(seed):
+    rng = np.random.default_rng(seed)
+    state, totals = random_state(rng, 6), totals_of(rng, 9, 6)
+    before, weights, tables = whole(state, totals), state.weights, totals.tables
+    words = totals.topic_words.dense()
+    state, totals = model().merge(state, totals, [(1, 4), (5, 0)])
+    assert state.n_components == 4
+    check_keeps_sums(before, whole(state, totals))
+    assert_allclose(state.weights[0], weights[[0, 5]].sum(), **NEAR)
+    assert_allclose(totals.tables[0], tables[[0, 5]].sum(), **NEAR)
+    assert_allclose(totals.topic_words.column(0), words[:, [0, 5]].sum(1), **NEAR)
+
+
+def test_remove_leaves_weight_to_topics_not_represented(seed):
+    rng = np.random.default_rng(seed)
+    state, totals = random_state(rng, 6), totals_of(rng, 9, 6)
+    weights, tables, words = state.weights, totals.tables, totals.topic_words.dense()
+    state, totals = model().remove(state, totals, [1, 4])
+    left = [0, 5, 2, 3]  # the last fill the gaps
+    assert_array_equal(state.weights[:-1], weights[left])
+    assert_allclose(state.weights[-1], weights[[1, 4, 6]].sum(), **NEAR)
+    assert_array_equal(totals.tables, tables[left])
+    assert_array_equal(totals.topic_words.dense(), words[:, left])
+
+
+def test_split_keeps_sums(seed):
+    rng = np.random.default_rng(seed)
+    state, totals = random_state(rng, 4), totals_of(rng, 9, 4)
+    before, column = whole(state, totals), totals.topic_words.column(2)
+    share = rng.random(9)
+    halves = np.array([share * column, (1.0 - share) * column])
+    weights, tables = state.weights, totals.tables
+    state, totals = model().split(state, totals, 2, halves, np.array([0.3, 0.7]))
+    assert state.n_components == 5
+    check_keeps_sums(before, whole(state, totals))
+    assert_allclose(state.weights[[2, 4]], weights[2] * np.array([0.3, 0.7]), **NEAR)
+    assert_array_equal(totals.tables, np.append(tables, 0.0))
+    assert_allclose(totals.topic_words.column(4), halves[1], **NEAR)
+
+
+def test_reorder_moves_everything_together(seed):
+    rng = np.random.default_rng(seed)
+    state, totals = random_state(rng, 5), totals_of(rng, 9, 5)
+    weights, tables, words = state.weights, totals.tables, totals.topic_words.dense()
+    order = np.array([3, 0, 4, 2, 1])
+    state, totals = model().reorder(state, totals, order)
+    assert_array_equal(state.weights, weights[[*order, 5]])
+    assert_array_equal(totals.tables, tables[order])
+    assert_array_equal(totals.topic_words.dense(), words[:, order])
+
+
+# Against the exact posterior ----------------------------------------------------------
+
+STOP = LocalStop(max_iter=200, tol=1e-10)
+N_FEATURES, ETA = 4, 0.3
+#: What the topics are told of before the words, so that they have names.
+HINT = 0.5
+
+
+def tiny_corpus(rng, n_topics):
+    """Two documents of four tokens, and what tells the topics apart."""
+    docs = [rng.integers(N_FEATURES, size=4).tolist() for _ in range(2)]
+    counts = np.zeros((2, N_FEATURES))
+    for row, tokens in zip(counts, docs, strict=True):
+        np.add.at(row, tokens, 1.0)
+    hints = np.zeros((N_FEATURES, n_topics))
+    hints[np.arange(n_topics), np.arange(n_topics)] = HINT
+    return docs, counts, hints
+
+
+def responsibilities(kind, counts, hints, state, n_passes=25):
+    """Those of the fixed point with given weights, (D, V, K), for `hints`.
+
+    The hints are counts whose topic is known: the totals of a pass hold them, and what
+    the pass before has found.
+    """
+    step = CollapsedStep if kind is CollapsedHDP else DocumentStep
+    made = kind(learn_concentrations=False, learn_topic_prior=False)
+    n_topics = state.n_components
+    visitor, r = Visitor(STOP, Executor(1)), np.zeros((*counts.shape, n_topics))
+    for number in range(n_passes):
+        held = hints + (counts[:, :, None] * r).sum(axis=0)
+        totals = made.start(state, WordTopics(held))
+        posterior = Posterior(made, state, totals, np.arange(n_topics), [], step=step)
+        remembered = None
+        if kind is CollapsedHDP and number > 0:
+            remembered = np.ones(1)
+        # One document at a time: its responsibilities are its sums by word.
+        for j, row in enumerate(counts):
+            rows = sp.csr_array(row[None])
+            found = visitor.visit(posterior, rows, remembered=remembered)
+            words = found.stats.topic_words
+            r[j, words.words] = words.values.toarray() / row[words.words, None]
+    return r
+
+
+@pytest.mark.parametrize("n_topics", [2, 3])
+def test_responsibilities_are_closer_to_the_exact_ones_than_mean_field(n_topics, seed):
+    errors = {CollapsedHDP: [], DirectHDP: []}
+    for number in range(20):
+        rng = np.random.default_rng([seed, n_topics, number])
+        docs, counts, hints = tiny_corpus(rng, n_topics)
+        weights = np.append(rng.dirichlet(np.full(n_topics, 5.0)), 0.05)
+        state = HDPState(weights / weights.sum(), 1.0, 1.0, ETA)
+        exact = reference.exact_responsibilities(
+            docs, state.doc_prior, ETA, N_FEATURES, hints
+        )
+        for kind, error in errors.items():
+            r = responsibilities(kind, counts, hints, state)
+            got = [r[j, tokens] for j, tokens in enumerate(docs)]
+            error.append(np.abs(np.array(got) - np.array(exact)).mean())
+    collapsed, mean_field = (np.mean(error) for error in errors.values())
+    message = f"collapsed {collapsed:.4f}, mean field {mean_field:.4f}"
+    assert collapsed < 0.8 * mean_field, message
