@@ -85,7 +85,8 @@ class HDP(VariationalTopicModel):
         Mean-field learning lets topics be born, split, merged and pruned after the
         warm-up (Algorithm 2 of [1]_ and Notes); online it judges moves by minibatches,
         otherwise by the exact bound. Collapsed learning ends topics that hold less than
-        a token of the corpus (`prune_tokens`), and makes no other moves.
+        a token of the corpus (`prune_tokens`), in a stream after ten documents per
+        topic, and makes no other moves.
     batch_size : int, default=128
         Documents of a minibatch at the most; minibatches of a pass are of equal size.
     learning_offset : float, default=1.0
@@ -158,7 +159,7 @@ class HDP(VariationalTopicModel):
         Collapsed family only: log probability of the training tokens, each given the
         expected assignments of all others, in nats per token; of the recent documents,
         likewise. It tells whether a fit has settled. It is no held-out score: the
-        others have shaped the topics, so it is higher.
+        others have shaped the topics, so it is higher. Edits do not change it.
     converged_ : bool
         Whether `tol` ended the last `fit`.
     history_ : dict of lists
@@ -381,6 +382,11 @@ class HDP(VariationalTopicModel):
                 "from began with the other one."
             )
         return super()._resumed(model, in_fit=in_fit)
+
+    def _unsettled(self) -> str:
+        if self._is_collapsed:
+            return "leaves no two passes to compare."
+        return super()._unsettled()
 
     def _is_warming_up(self, posterior) -> bool:
         return not self._is_collapsed and super()._is_warming_up(posterior)

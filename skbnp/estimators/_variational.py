@@ -262,10 +262,11 @@ class VariationalModel(
         if self.learning_method != "batch" or self.tol == 0 or not exhausted:
             return
         if np.isfinite(monitor.change):
+            followed = "bound" if monitor.criterion == "elbo" else monitor.criterion
             reason = (
-                f"The bound still changed by {monitor.change:.1e} (relative) in the "
-                f"last of {self.max_iter} passes, tol={self.tol:g}. Increase max_iter "
-                "or tol."
+                f"The {followed} still changed by {monitor.change:.1e} (relative) in "
+                f"the last of {self.max_iter} passes, tol={self.tol:g}. Increase "
+                "max_iter or tol."
             )
         else:
             reason = f"max_iter={self.max_iter} {self._unsettled()} Increase max_iter."
@@ -472,9 +473,11 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         self._keep_order()
         # What moves remember is about other topics, and a trial would undo the edit.
         self._posterior.moving = None
-        trace = self.history_[self._posterior.model.criterion]
-        if trace:
-            trace[-1] = sum(self._posterior.objective().values())
+        model = self._posterior.model
+        if self.history_[model.criterion]:
+            if model.has_bound:  # what else a fit was followed by is of that fit
+                bound = sum(self._posterior.objective().values())
+                self.history_[model.criterion][-1] = bound
             self.history_["n_components"][-1] = self._posterior.state.n_components
         self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
 

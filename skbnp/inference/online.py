@@ -22,6 +22,8 @@ __all__ = ["Online", "advance"]
 
 #: Totals of which mean weights gave a larger share are too blurred to judge topics by.
 STALE = 0.1
+#: Documents of a stream for each topic before collapsed learning ends any.
+DOCS_PER_TOPIC = 10
 
 
 class Online:
@@ -127,9 +129,15 @@ def advance(
             _prune_after_warm_up(moves, trial)
         n_docs = round.scale * X.shape[0]
         _move(moves, posterior, X, found, n_docs, round.step, visitor, is_clear)
-    elif moves is not None:
+    elif moves is not None and _has_seen_enough(posterior, holdings):
         end_unused(moves, posterior)
         monitor.recount(posterior.state.n_components)
+
+
+def _has_seen_enough(posterior: Posterior, holdings: Holdings | None) -> bool:
+    """Whether a topic without tokens is one that nobody uses: a stream goes on."""
+    n_needed = DOCS_PER_TOPIC * posterior.state.n_components
+    return holdings is not None or posterior.n_seen >= n_needed
 
 
 def _absorb(

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from checks.corpora import topic_counts
 from checks.states import assert_same, differences, learned
 from skbnp import HDP
-from skbnp.datasets import make_hdp
+from skbnp.datasets import make_bars, make_hdp
 from skbnp.metrics import document_completion_score
 
 METHODS = ["online", "memoized", "batch"]
@@ -232,3 +232,26 @@ def test_a_change_of_family_is_refused(first, method, X):
 def test_other_families_are_refused(wrong, X):
     with pytest.raises(ValueError, match="variational_family"):
         collapsed(variational_family=wrong).fit(X)
+
+
+@pytest.mark.parametrize("n_docs", [1, 10, 30])
+def test_a_short_first_chunk_ends_no_topics(n_docs):
+    # Totals hold fewer tokens than there are topics, and the stream goes on.
+    chunk = make_bars(30, n_words=10, random_state=0).data[:n_docs]
+    assert HDP(100, random_state=0).partial_fit(chunk).n_components_ == 100
+
+
+def test_a_stream_ends_topics_once_it_has_shown_enough_documents():
+    X = make_bars(1200, random_state=0).data
+    hdp = HDP(100, total_samples=1200, random_state=0)
+    for _ in range(4):
+        hdp.partial_fit(X)
+    assert hdp.n_components_ < 100
+
+
+def test_edits_leave_what_is_told_of_the_fit():
+    X = make_bars(100, random_state=0).data
+    hdp = HDP(20, max_iter=3, random_state=0).fit(X)
+    before = hdp.log_predictive_
+    hdp.drop_components(hdp.component_ids_[1:])
+    assert hdp.log_predictive_ == before
