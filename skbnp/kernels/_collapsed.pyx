@@ -259,15 +259,16 @@ def infer_collapsed(
                 shares = tile + skbnp_collapsed_tile(n, n_used)
                 space_left = shares + skbnp_collapsed_tile(n, n_used)
                 n_used = skbnp_collapsed_iterate(
-                    &document, stride, &weights[0, 0], lanes, inverse, doc_topic, n_used,
-                    &chosen[0], tile, shares, space_left, max_iter,
+                    &document, stride, &weights[0, 0], lanes, inverse, doc_topic,
+                    n_used, &chosen[0], tile, shares, space_left, max_iter,
                     <float>(tol * n_tokens * scale), IDLE_SHARE * least, <float>seen,
                 )
                 found = 0.0
                 put = skbnp_collapsed_finish(
                     &document, &counts[begin], lanes, inverse, n_used, &chosen[0], tile,
                     shares, space_left, SMALLEST_SHARE, <float>seen, &lengths[0],
-                    room.places + room.n_put, room.sums + room.n_put, &tokens[0], &found,
+                    room.places + room.n_put, room.sums + room.n_put, &tokens[0],
+                    &found,
                 )
                 logs += found
                 for i in range(n):
@@ -293,7 +294,6 @@ def infer_collapsed(
         free(kept.places)
         free(kept.sums)
     return limits, topics, doc_tokens, ends, used, sums, logs
-
 
 
 cdef tuple _copied(const Room *room):
