@@ -12,7 +12,7 @@ from skbnp.inference.memoized import Memoized
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import Online
 from skbnp.inference.posterior import Visitor
-from skbnp.inference.schedules import BatchSchedule
+from skbnp.inference.schedules import BatchSchedule, Schedule
 from skbnp.inference.trials import Trials
 from skbnp.models.hdp_collapsed import CollapsedHDP
 from skbnp.models.hdp_direct import DirectHDP, HDPState
@@ -420,10 +420,15 @@ class HDP(VariationalTopicModel):
         moves, n_rows = self._moves(), counts.shape[0]
         visitor = Visitor(self._local_stop(), executor)
         warm_up = 0 if goes_on or self._is_collapsed else self.warm_up
-        schedule = self._schedule(
-            posterior, n_rows, reshuffle=self.learning_method == "online"
+        is_online, is_batch = (
+            self.learning_method == method for method in ("online", "batch")
         )
-        if self.learning_method == "online":
+        schedule: Schedule = (
+            BatchSchedule(n_rows)
+            if is_batch
+            else self._schedule(posterior, n_rows, reshuffle=is_online)
+        )
+        if is_online:
             return Online(
                 posterior,
                 counts,
@@ -433,8 +438,6 @@ class HDP(VariationalTopicModel):
                 moves=moves,
                 goes_on=goes_on,
             )
-        if self.learning_method == "batch":
-            schedule = BatchSchedule(n_rows)
         if self._is_collapsed:
             return Incremental(
                 posterior, counts, schedule, visitor, moves=moves, goes_on=goes_on

@@ -44,8 +44,8 @@ cdef extern from "src/collapsed.h" nogil:
         double *totals, uint64_t *marks, double *scratch,
     )
 
-#: Iterations over all topics before those in use are chosen: those with so many expected
-#: tokens, or with this share of the document's where it is short.
+#: Iterations over all topics before those in use are chosen: those with so many
+#: expected tokens, or with this share of the document's where it is short.
 N_START, ACTIVE, ACTIVE_SHARE = 3, 0.5, 0.02
 #: Of these tokens, the share below which they leave again.
 IDLE = 0.1
