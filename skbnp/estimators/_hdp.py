@@ -97,7 +97,9 @@ class HDP(VariationalTopicModel):
         than 0.5; the noise of larger steps leads to better topics.
     total_samples : float or None, default=None
         Documents of the stream that `partial_fit` learns from (D), > 0. None means
-        those seen so far. `fit` uses the number of documents of `X`.
+        those seen so far, in collapsed learning at least as many as hold the tokens of
+        the topics' prior (`n_components` * `n_features` * `topic_word_prior`). `fit`
+        uses the number of documents of `X`.
     max_iter : int, default=20
         Passes over the data in `fit`, warm-up included.
     tol : float, default=1e-4
@@ -382,6 +384,18 @@ class HDP(VariationalTopicModel):
                 "from began with the other one."
             )
         return super()._resumed(model, in_fit=in_fit)
+
+    def _least_samples(self, posterior, counts) -> float:
+        """As many as hold the tokens of the topics' prior.
+
+        Of fewer, most topics would have next to nothing but their prior, and end.
+        """
+        if not self._is_collapsed or counts.shape[0] == 0:
+            return 0.0
+        n_entries = posterior.state.n_components * counts.shape[1]
+        prior = n_entries * posterior.state.topic_word_prior
+        n_tokens = counts.sum() / counts.shape[0]  # of a document
+        return prior / max(n_tokens, 1e-300)
 
     def _unsettled(self) -> str:
         if self._is_collapsed:

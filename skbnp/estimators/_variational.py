@@ -405,6 +405,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             counts.shape[0],
             entropy=None,
             total_samples=self.total_samples,
+            least_samples=self._least_samples(posterior, counts),
             n_seen=posterior.n_seen,
         )
         visitor = Visitor(self._local_stop(), executor)
@@ -420,6 +421,10 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
                 moves=self._moves(),
                 n_new=rows.shape[0],
             )
+
+    def _least_samples(self, posterior, counts) -> float:
+        """Return the documents that a stream stands for, at the least."""
+        return 0.0
 
     def _unsettled(self) -> str:
         return (

@@ -72,7 +72,9 @@ class OnlineSchedule:
     first_step : int
         Updates made so far; the next one has t = first_step + 1.
     total_samples : float or None
-        Documents of the corpus; None means those seen by then.
+        Documents of the corpus; None means those seen by then, or more:
+    least_samples : float
+        Documents that a corpus of unknown size stands for, at the least.
     n_seen : int
         Documents seen before.
     reshuffle : bool
@@ -86,6 +88,7 @@ class OnlineSchedule:
     entropy: int | None
     first_step: int = 0
     total_samples: float | None = None
+    least_samples: float = 0.0
     n_seen: int = 0
     reshuffle: bool = True
 
@@ -101,7 +104,8 @@ class OnlineSchedule:
         edges = np.arange(n_batches + 1) * self.n_rows // max(n_batches, 1)
         for position, (begin, end) in enumerate(pairwise(edges)):
             t = self.first_step + number * n_batches + position + 1
-            total = self.total_samples or self.n_seen + end
+            seen = max(float(self.n_seen + end), self.least_samples)
+            total = self.total_samples or seen
             yield Round(
                 rows=order[begin:end],
                 step=(self.offset + t) ** -self.decay,

@@ -255,3 +255,23 @@ def test_edits_leave_what_is_told_of_the_fit():
     before = hdp.log_predictive_
     hdp.drop_components(hdp.component_ids_[1:])
     assert hdp.log_predictive_ == before
+
+
+@pytest.mark.parametrize(("n_docs", "n_stands_for"), [(5, 25), (50, 50)])
+def test_a_stream_of_unknown_length_stands_for_the_prior_of_its_topics(
+    n_docs, n_stands_for
+):
+    # Of 10 topics over 100 words: 500 tokens, as many as 25 documents of 20 hold.
+    chunk = make_bars(50, n_words=20, random_state=0).data[:n_docs]
+    hdp = HDP(10, topic_word_prior=0.5, split_merge=False, random_state=0)
+    total = hdp.partial_fit(chunk)._posterior.totals.topic_words.total.sum()
+    step = (1.0 + 1.0) ** -0.5  # the start has the tokens of the chunk
+    assert_allclose(total, 20 * ((1.0 - step) * n_docs + step * n_stands_for))
+
+
+def test_streams_of_unknown_length_keep_topics_that_few_documents_cannot_fill():
+    X = make_hdp(1000, n_features=2000, random_state=0).data
+    hdp = HDP(100, random_state=0)
+    for begin in range(0, 1000, 100):
+        hdp.partial_fit(X[begin : begin + 100])
+    assert hdp.n_active_components_ > 30
