@@ -13,6 +13,7 @@ from skbnp.inference.documents import (
     Collected,
     LocalStop,
     Look,
+    joined_limits,
     stacked,
     word_ranges,
 )
@@ -169,11 +170,10 @@ class CollapsedStep:
 
 def _matrix(found: list[_Found], shape: tuple[int, int]) -> sp.csr_array:
     """Expected counts N of the documents of some blocks, (n_docs, K)."""
-    before = np.cumsum([0, *(block.limits[-1] for block in found)])
-    limits = [b.limits[1:] + n for b, n in zip(found, before[:-1], strict=True)]
+    limits = joined_limits([block.limits for block in found])
     tokens = np.concatenate([np.zeros(0), *(block.tokens for block in found)])
     topics = np.concatenate([np.zeros(0, np.int32), *(b.topics for b in found)])
-    return sp.csr_array((tokens, topics, np.concatenate([[0], *limits])), shape)
+    return sp.csr_array((tokens, topics, limits), shape)
 
 
 def _sum_words(
@@ -182,13 +182,11 @@ def _sum_words(
     """Sum responsibilities over the documents of some blocks: (n_words, K)."""
     by_word = part.by_word()
     columns = by_word.indptr.astype(np.int32)
-    before = np.cumsum([0, *(block.ends[-1] for block in found)])
-    limits = [b.ends[1:] + n for b, n in zip(found, before[:-1], strict=True)]
     words = partial(
         _sum_range,
         columns,
         by_word.data.astype(np.intp, copy=False),
-        np.concatenate([np.zeros(1, np.intp), *limits]),
+        joined_limits([block.ends for block in found]),
         np.concatenate([block.used for block in found]),
         np.concatenate([block.sums for block in found]),
         shape[1],

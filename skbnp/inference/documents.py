@@ -24,6 +24,7 @@ __all__ = [
     "LocalStop",
     "Look",
     "expected_counts",
+    "joined_limits",
     "stacked",
     "sum_words",
     "visit_blocks",
@@ -75,10 +76,8 @@ class Documents:
     @classmethod
     def joined(cls, parts: list["Documents"]) -> "Documents":
         """Put those of the blocks of a batch together."""
-        ends = np.cumsum([0, *(part.limits[-1] for part in parts)])
-        limits = [p.limits[1:] + end for p, end in zip(parts, ends[:-1], strict=True)]
         return cls(
-            np.concatenate([np.zeros(1, np.int32), *limits]).astype(np.int32),
+            joined_limits([part.limits for part in parts]).astype(np.int32),
             np.concatenate([np.zeros(0, np.int32), *(part.topics for part in parts)]),
             np.concatenate([np.zeros(0), *(part.tokens for part in parts)]),
             np.concatenate([np.zeros(0), *(part.weights for part in parts)]),
@@ -236,6 +235,13 @@ def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Arr
         rows = np.repeat(np.arange(batch.n_docs)[block.rows], np.diff(found.limits))
         counts[rows, found.topics] = found.tokens
     return counts
+
+
+def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
+    """Limits of what blocks hold, put together: each begins where the last one ends."""
+    before = np.cumsum([0, *(part[-1] for part in parts)])
+    moved = [part[1:] + n for part, n in zip(parts, before[:-1], strict=True)]
+    return np.concatenate([np.zeros(1, np.intp), *moved])
 
 
 def sum_words(

@@ -14,6 +14,7 @@ from skbnp.inference.documents import (
     Collected,
     LocalStop,
     Look,
+    joined_limits,
     stacked,
     word_ranges,
 )
@@ -45,21 +46,15 @@ class Tables:
     def joined(cls, parts: list["Tables"]) -> "Tables":
         """Put those of several blocks together."""
 
-        def ends(name: str) -> NDArray:
-            limits = [getattr(part, name) for part in parts]
-            before = np.cumsum([0, *(part[-1] for part in limits)])
-            moved = [a[1:] + b for a, b in zip(limits, before[:-1], strict=True)]
-            return np.concatenate([np.zeros(1, np.intp), *moved])
-
         def all_of(name: str, dtype: Any = np.float64) -> NDArray:
             return np.concatenate(
                 [np.zeros(0, dtype), *(getattr(part, name) for part in parts)]
             )
 
         return cls(
-            ends("limits").astype(np.int32),
+            joined_limits([part.limits for part in parts]).astype(np.int32),
             all_of("tokens"),
-            ends("served"),
+            joined_limits([part.served for part in parts]),
             all_of("topics", np.int32),
             all_of("phi"),
             all_of("zeta"),
