@@ -5,10 +5,13 @@ from numbers import Integral
 import numpy as np
 
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
-from skbnp.inference.collapsed import CollapsedStep
+from skbnp.inference.collapsed import CollapsedStep, Holdings
 from skbnp.inference.documents import DocumentStep
+from skbnp.inference.held_out import hold_out
+from skbnp.inference.held_out_trials import FINAL_PASSES, HeldOutTrials
 from skbnp.inference.incremental import Incremental
 from skbnp.inference.memoized import Memoized
+from skbnp.inference.moves.held_out_moves import blur
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import Online
 from skbnp.inference.posterior import Visitor
@@ -16,12 +19,15 @@ from skbnp.inference.schedules import BatchSchedule, Schedule
 from skbnp.inference.trials import Trials
 from skbnp.models.hdp_collapsed import CollapsedHDP
 from skbnp.models.hdp_direct import DirectHDP, HDPState
+from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import Interval, StrOptions
 
 __all__ = ["HDP", "SplitMerge"]
 
-#: Share of the corpus in a topic that starts from a document.
-CORPUS_SHARE = 0.8
+#: Share of the document in a topic that starts from one; the rest is the corpus.
+DOC_SHARE = 0.2
+#: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
+LEAST_DOCS, LEAST_TOKENS = 128, 4000
 
 
 class HDP(VariationalTopicModel):
@@ -290,6 +296,10 @@ class HDP(VariationalTopicModel):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "max_components": [Interval(Integral, 1, None, closed="left"), None],
         "variational_family": [StrOptions({"collapsed", "mean_field"})],
+        "batch_size": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "learning_method": [StrOptions({"batch", "memoized", "online"})],
         "split_merge": ["boolean", SplitMerge],
     }
@@ -308,11 +318,11 @@ class HDP(VariationalTopicModel):
         corpus_concentration_prior=(1.0, 1.0),
         doc_concentration_prior=(1.0, 1.0),
         split_merge=True,
-        batch_size=128,
+        batch_size="auto",
         learning_offset=1.0,
         learning_decay=0.5,
         total_samples=None,
-        max_iter=20,
+        max_iter=60,
         tol=1e-4,
         max_doc_update_iter=100,
         mean_change_tol=1e-3,
@@ -370,12 +380,8 @@ class HDP(VariationalTopicModel):
         whole = np.asarray(counts.sum(axis=0)).ravel()
         if not (self._is_collapsed and self.init == "docs" and whole.sum() > 0.0):
             return super()._start_topics(counts, n_components, rng)
-        topics = rng.standard_gamma(1.0, size=(len(whole), n_components))
-        topics *= whole[:, None]
-        topics *= CORPUS_SHARE / topics.sum(axis=0)
         drawn = drawn_documents(counts, n_components, rng)
-        drawn *= (1.0 - CORPUS_SHARE) / drawn.sum(axis=0)
-        return topics + drawn
+        return blur(drawn, DOC_SHARE, whole, rng)
 
     def _resumed(self, model, *, in_fit):
         if type(model) is not type(self._posterior.model):
@@ -430,36 +436,73 @@ class HDP(VariationalTopicModel):
             return SplitMerge()
         return self.split_merge or None
 
+    def _batch_size(self, counts) -> int:
+        if self.batch_size != "auto":
+            return self.batch_size
+        n_tokens = max(counts.sum() / max(counts.shape[0], 1), 1.0)  # of a document
+        return max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
+
     def _make_learner(self, posterior, counts, executor, goes_on):
-        moves, n_rows = self._moves(), counts.shape[0]
-        visitor = Visitor(self._local_stop(), executor)
-        warm_up = 0 if goes_on or self._is_collapsed else self.warm_up
-        is_online, is_batch = (
-            self.learning_method == method for method in ("online", "batch")
-        )
-        schedule: Schedule = (
-            BatchSchedule(n_rows)
-            if is_batch
-            else self._schedule(posterior, n_rows, reshuffle=is_online)
-        )
-        if is_online:
-            return Online(
-                posterior,
-                counts,
-                schedule,
-                visitor,
-                warm_up=warm_up,
-                moves=moves,
-                goes_on=goes_on,
-            )
+        moves, visitor = self._moves(), Visitor(self._local_stop(), executor)
         if self._is_collapsed:
-            return Incremental(
-                posterior, counts, schedule, visitor, moves=moves, goes_on=goes_on
+            return self._collapsed_learner(posterior, counts, visitor, moves, goes_on)
+        warm_up = 0 if goes_on else self.warm_up
+        schedule = self._fit_schedule(posterior, counts)
+        if self.learning_method == "online":
+            return Online(
+                posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
             )
         learner = Memoized(
             posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
         )
         return learner if moves is None else Trials(learner, moves, self.max_iter)
+
+    def _fit_schedule(self, posterior, counts, **changes) -> Schedule:
+        if self.learning_method == "batch":
+            return BatchSchedule(counts.shape[0])
+        reshuffle = self.learning_method == "online"
+        return self._schedule(posterior, counts, reshuffle=reshuffle, **changes)
+
+    def _collapsed_learner(self, posterior, counts, visitor, moves, goes_on):
+        """Trials of other numbers of topics where they are due, and what follows."""
+        is_online = self.learning_method == "online"
+
+        def plain(posterior, first_step, goes_on, holdings=None):
+            schedule = self._fit_schedule(posterior, counts, first_step=first_step)
+            if not is_online:
+                return Incremental(
+                    posterior, counts, schedule, visitor, moves=moves, goes_on=goes_on
+                )
+            learner = Online(
+                posterior, counts, schedule, visitor, warm_up=0, moves=moves
+            )
+            learner.holdings = holdings or Holdings(counts.shape[0], float(goes_on))
+            return learner
+
+        if moves is not None and not posterior.trials_ended:
+            shortest = 2 * moves.trial_passes + FINAL_PASSES
+            rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
+            held = hold_out(counts, rng) if self.max_iter >= shortest else None
+            if held is not None:
+                learner = Online(
+                    posterior,
+                    held.observed,
+                    self._schedule(posterior, counts, first_step=0),
+                    visitor,
+                    warm_up=0,
+                    moves=moves,
+                    goes_on=goes_on,
+                )
+                return HeldOutTrials(
+                    learner,
+                    held,
+                    moves,
+                    self.max_iter,
+                    lambda last: plain(
+                        last.posterior, last.n_updates, True, last.holdings
+                    ),
+                )
+        return plain(posterior, posterior.n_steps, goes_on)
 
     @property
     def log_predictive_(self) -> float:

@@ -423,7 +423,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         if posterior.n_steps == 0:
             self._begin(posterior, counts, visitor, keep_best=True)
         if self.learning_method == "online":
-            schedule = self._schedule(posterior, counts.shape[0])
+            schedule = self._schedule(posterior, counts)
             return OnlineTree(posterior, counts, schedule, visitor, self._moves())
         memoized = self.learning_method == "memoized"
         corpus = TreeCorpus(counts, self.batch_size if memoized else None)
@@ -442,7 +442,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             self._begin(posterior, counts, visitor, keep_best=False)
         schedule = self._schedule(
             posterior,
-            counts.shape[0],
+            counts,
             entropy=None,
             total_samples=self.total_samples,
             n_seen=posterior.n_seen,

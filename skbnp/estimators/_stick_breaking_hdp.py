@@ -286,7 +286,7 @@ class StickBreakingHDP(VariationalTopicModel):
         warm_up = 0 if goes_on else self.warm_up
         if self.learning_method == "batch":
             return CoordinateAscent(posterior, counts, visitor, warm_up=warm_up)
-        schedule = self._schedule(posterior, counts.shape[0])
+        schedule = self._schedule(posterior, counts)
         return Online(posterior, counts, schedule, visitor, warm_up=warm_up, moves=None)
 
     def _keep_order(self) -> None:

@@ -230,20 +230,24 @@ class VariationalModel(
         self._publish(posterior, history, n_iter + 1, converged=False)
         return self
 
-    def _schedule(self, posterior, n_rows: int, **changes) -> OnlineSchedule:
-        """Minibatches of a number of rows, from the present step on."""
+    def _schedule(self, posterior, counts, **changes) -> OnlineSchedule:
+        """Minibatches of some documents, from the present step on."""
         settings = {
             "entropy": posterior.entropy,
-            "total_samples": n_rows,
+            "total_samples": counts.shape[0],
+            "first_step": posterior.n_steps,
         }
         return OnlineSchedule(
-            n_rows=n_rows,
-            batch_size=self.batch_size,
+            n_rows=counts.shape[0],
+            batch_size=self._batch_size(counts),
             offset=self.learning_offset,
             decay=self.learning_decay,
-            first_step=posterior.n_steps,
             **(settings | changes),
         )
+
+    def _batch_size(self, counts) -> int:
+        """Documents of a minibatch at the most."""
+        return self.batch_size
 
     def _local_stop(self) -> LocalStop:
         return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
@@ -402,7 +406,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """One online update per minibatch of a chunk, in the order of its rows."""
         schedule = self._schedule(
             posterior,
-            counts.shape[0],
+            counts,
             entropy=None,
             total_samples=self.total_samples,
             least_samples=self._least_samples(posterior, counts),

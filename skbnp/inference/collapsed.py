@@ -44,6 +44,12 @@ class Holdings:
     def __init__(self, n_docs: int, start: float = 0.0):
         self._values, self._scale = np.full(n_docs, start), 1.0
 
+    def copy(self) -> "Holdings":
+        """Return an independent copy."""
+        other = Holdings(0)
+        other._values, other._scale = self._values.copy(), self._scale
+        return other
+
     def of(self, rows: NDArray[np.intp]) -> Array:
         """Holdings of some documents, (n_docs,)."""
         return self._values[rows] * self._scale

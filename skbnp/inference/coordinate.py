@@ -29,6 +29,8 @@ class CoordinateAscent:
         First passes, with mean weights.
     """
 
+    has_ended = False
+
     def __init__(
         self, posterior: Posterior, X: sp.csr_array, visitor: Visitor, *, warm_up: int
     ):

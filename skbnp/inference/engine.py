@@ -14,6 +14,10 @@ class Learner(Protocol):
 
     posterior: Posterior
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is left to do, however the bound still changes."""
+
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""
 
@@ -37,7 +41,9 @@ def learn(
         if not monitor.history["step"]:  # no round to record
             learner.posterior.record(monitor)
         value = sum(learner.posterior.objective().values())
-        converged = monitor.end_pass(value, settling=settling)
+        converged = monitor.end_pass(
+            value, settling=settling, has_ended=learner.has_ended
+        )
         if end_pass() or converged:
             return converged
     return False

@@ -45,6 +45,8 @@ class Incremental:
         leaves them behind the posterior.
     """
 
+    has_ended = False
+
     def __init__(
         self,
         posterior: Posterior,

@@ -57,6 +57,8 @@ class Memoized:
         By how much the last pass raised it.
     """
 
+    has_ended = False
+
     def __init__(
         self,
         posterior: Posterior,

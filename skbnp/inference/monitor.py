@@ -65,11 +65,19 @@ class Monitor:
         """Correct the last entry after topics have ended."""
         self.history["n_components"][-1] = n_components
 
-    def end_pass(self, value: float, *, settling: bool) -> bool:
+    def report(self, text: str) -> None:
+        """Show a message about what goes on inside a fit."""
+        if self.verbose:
+            logger.info(text)
+
+    def end_pass(
+        self, value: float, *, settling: bool, has_ended: bool = False
+    ) -> bool:
         """Note the criterion after the last update of a pass; whether it has converged.
 
         `settling` says that the pass was an exact one: one of a warm-up or a trial
-        neither converges nor serves as the value to compare with.
+        neither converges nor serves as the value to compare with. `has_ended` says that
+        the learner has nothing left to do, which converges unless `tol` is zero.
         """
         self.n_passes += 1
         trace = self.history[self.criterion]
@@ -77,7 +85,8 @@ class Monitor:
             trace[-1] = value
         change = abs(value - self._last) / max(abs(value), 1e-300)
         self.change = change if settling else nan
-        converged = isfinite(self.change) and self.change < self.tol
+        settled = isfinite(self.change) and self.change < self.tol
+        converged = settled or (has_ended and self.tol > 0.0)
         self._last = value if settling else nan
         if self.verbose and self.n_passes % self.verbose == 0:
             logger.info(

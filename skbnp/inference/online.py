@@ -44,6 +44,8 @@ class Online:
         Whether the totals hold these documents from an earlier fit.
     """
 
+    has_ended = False
+
     def __init__(
         self,
         posterior: Posterior,
@@ -63,6 +65,28 @@ class Online:
         self.holdings = None
         if not posterior.model.has_bound:
             self.holdings = Holdings(X.shape[0], float(goes_on))
+
+    def restart(self, posterior: Posterior, *, keep_holdings: bool = False) -> "Online":
+        """Return one that learns another posterior, with steps as from the start.
+
+        `keep_holdings` says that its totals hold the documents as those of this do.
+        """
+        other = Online(
+            posterior,
+            self.X,
+            self.schedule.afresh(),
+            self.visitor,
+            warm_up=self.warm_up,
+            moves=self.moves,
+        )
+        if keep_holdings and self.holdings is not None:
+            other.holdings = self.holdings.copy()
+        return other
+
+    @property
+    def n_updates(self) -> int:
+        """Updates made, by which its steps have decreased."""
+        return self.schedule.n_updates(self.n_passes)
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether it was exact, so that the bound can settle."""
@@ -102,7 +126,7 @@ def advance(
     """
     look, trial, moves = None, None, None if mean else moves
     judged = moves is not None and posterior.model.has_bound
-    if moves is not None:
+    if judged:
         if posterior.moving is None:
             posterior.moving = minibatch.Moving(posterior.n_steps)
         trial = posterior.moving.rival

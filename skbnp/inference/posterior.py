@@ -30,6 +30,7 @@ class Posterior:
     n_steps: int = 0  # updates
     n_seen: int = 0  # documents with tokens, each counted once
     is_warm: bool = False  # the warm-up lies behind
+    trials_ended: bool = False  # of other numbers of topics, by held-out tokens
     stale: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
     moving: Any = field(default=None)  # what moves remember between minibatches

@@ -36,6 +36,9 @@ class Schedule(Protocol):
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
 
+    def n_updates(self, n_passes: int) -> int:
+        """Updates by which steps have decreased after so many passes."""
+
     def afresh(self) -> "Schedule":
         """Return the same for a posterior that has made no updates."""
 
@@ -51,6 +54,10 @@ class BatchSchedule:
         if self.n_rows:
             rows = np.arange(self.n_rows)
             yield Round(rows, step=1.0, scale=1.0, ends_pass=True)
+
+    def n_updates(self, n_passes: int) -> int:
+        """Updates by which steps have decreased after so many passes: none."""
+        return 0
 
     def afresh(self) -> "BatchSchedule":
         """Return the same for a posterior that has made no updates."""
@@ -112,6 +119,10 @@ class OnlineSchedule:
                 scale=total / (end - begin),
                 ends_pass=end == self.n_rows,
             )
+
+    def n_updates(self, n_passes: int) -> int:
+        """Updates by which steps have decreased after so many passes."""
+        return self.first_step + n_passes * -(-self.n_rows // self.batch_size)
 
     def afresh(self) -> "OnlineSchedule":
         """Return the same for a posterior that has made no updates."""

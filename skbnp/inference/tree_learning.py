@@ -59,6 +59,8 @@ class TreeLearner:
         What documents said that are not visited again, by the present tree.
     """
 
+    has_ended = False
+
     def __init__(
         self,
         posterior: Posterior,

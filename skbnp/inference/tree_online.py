@@ -44,6 +44,8 @@ class OnlineTree:
     moves : TreeMoves or None
     """
 
+    has_ended = False
+
     def __init__(
         self,
         posterior: Posterior,

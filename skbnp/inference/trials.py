@@ -35,6 +35,8 @@ class Trials:
         Passes at hand; no trial begins that could not be completed.
     """
 
+    has_ended = False
+
     def __init__(self, learner: Memoized, moves: SplitMerge, n_passes: int):
         self.learner, self.moves, self.passes_left = learner, moves, n_passes
         self.posterior = learner.posterior

@@ -11,11 +11,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, expected_counts
+from skbnp.inference import held_out
 from skbnp.inference.executor import Executor
-from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
-from skbnp.models.statistics import weight_table
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import check_counts, check_documents, check_is_fitted
 
@@ -31,11 +28,6 @@ Array = NDArray[np.float64]
 
 #: Units that the split of one document can tell apart (NumPy's sampler ends at 10^9).
 MOST_UNITS = 10**8
-#: The fold-in of a document ends at this mean change per token, or after so many steps.
-FOLD_IN_TOL, FOLD_IN_MAX_ITER = 1e-3, 100
-#: Iterations before, with mean weights of topics: exp(psi(a)) ~ exp(-1 / a) of a topic
-#: of small prior weight a is next to nothing, so that no word would ever find it.
-FOLD_IN_MEAN = 5
 
 
 def split_tokens(
@@ -209,53 +201,16 @@ def fold_in(
     word_topic: Array, prior: Array, X: sp.csr_array, n_jobs: int | None
 ) -> Array:
     """Expected tokens of each topic in each document, topics (V, K) held fixed."""
-    possible = word_topic.max(axis=1) > 0.0
-    if not possible.all():  # such words say nothing about the proportions
-        X = X @ sp.diags_array(possible.astype(np.float64), format="csr")
-        X.eliminate_zeros()
-        X.sort_indices()
-    batch = Batch.from_counts(X, len(prior))
-    weights = word_topic[batch.words]
-    table = weight_table(*weights.shape)
-    table[:, len(prior) :] = 0.0
-    if len(weights):
-        weights = weights / weights.max(axis=1, keepdims=True)
-        table[:, : len(prior)] = np.maximum(weights, SMALLEST_WORD_WEIGHT)
-    step = DocumentStep(
-        weights=table,
-        prior=prior,
-        share=prior / prior.sum(),
-        remembered=None,
-        max_iter=FOLD_IN_MAX_ITER,
-        tol=FOLD_IN_TOL,
-        n_mean=FOLD_IN_MEAN,
-    )
     with Executor(n_jobs) as executor:
-        return expected_counts(step, batch, executor)
+        return held_out.fold_in(word_topic, prior, X, executor)
 
 
 def _predict(
     theta: Array, leftover: float, word_topic: Array, n_words: int, X_held: sp.csr_array
 ) -> Array:
     """Probability of each stored held-out word given theta of its document, (nnz,)."""
-    mixed = _mix(theta, word_topic, X_held) + leftover / n_words
-    return mixed / (theta.sum(axis=1) + leftover)[_rows(X_held)]
-
-
-def _rows(X: sp.csr_array) -> NDArray[np.intp]:
-    """Row of each stored entry."""
-    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-
-
-def _mix(theta: Array, word_topic: Array, X: sp.csr_array) -> Array:
-    """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
-    rows, mixed, step = _rows(X), np.empty(X.nnz), 1 << 14
-    for begin in range(0, X.nnz, step):
-        part = slice(begin, begin + step)
-        mixed[part] = np.einsum(
-            "nk,nk->n", theta[rows[part]], word_topic[X.indices[part]]
-        )
-    return mixed
+    mixed = held_out.mix(theta, word_topic, X_held) + leftover / n_words
+    return mixed / (theta.sum(axis=1) + leftover)[held_out.stored_rows(X_held)]
 
 
 def _mean_log(probability: Array, X_held: sp.csr_array) -> float:
@@ -396,7 +351,7 @@ def score_completion(
     word_topic = np.ascontiguousarray(
         _proportions(estimator.components_, "components_").T
     )
-    return _mean_log(_mix(theta, word_topic, X_held), X_held)
+    return _mean_log(held_out.mix(theta, word_topic, X_held), X_held)
 
 
 def fold_in_score(estimator: Any, X: Any, y: Any = None) -> float:

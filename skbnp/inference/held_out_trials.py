@@ -1,0 +1,225 @@
+"""Trials of other numbers of topics, judged by held-out tokens, and what follows.
+
+Topics are learned from all tokens but a few that are held out. Then a rival with three
+times as many topics learns as long, beside the model, and replaces it if it predicts
+these tokens better; and so on while nearly all topics find documents. Then topics that
+prediction does not miss are merged or end, some at a time, as long as what is left
+predicts alike. In the end everything is learned from, the held-out tokens, too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.engine import Learner
+from skbnp.inference.held_out import Gain, HeldOut, compare
+from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.moves import held_out_moves
+from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.online import Online
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["FINAL_PASSES", "HeldOutTrials"]
+
+Array = NDArray[np.float64]
+Kind = Literal["start", "births", "reduction"]
+
+#: Passes over everything in the end: the score is level from the second or third on.
+FINAL_PASSES = 5
+#: Births for each present topic, and at the least.
+BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
+#: Births are tried while so large a share of the topics that began are alive.
+ALIVE = 0.8
+#: Nats per token that twice as many topics must gain (and a standard error).
+GAIN_OF_TWICE = 0.01
+#: Nats per token within which (or within a standard error) two states predict alike.
+ALIKE = 0.001
+#: A reduction of a smaller share of the topics is the last.
+FEW = 0.03
+
+
+@dataclass(slots=True)
+class _Run:
+    """A learner from its start: passes made, log probabilities after some of them."""
+
+    kind: Kind
+    learner: Online
+    monitor: Monitor  # of a rival, whose updates are not the model's
+    n_started: int  # topics
+    n_changes: int  # births, or merges and ends
+    n_passes: int = 0
+    logs: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def n_topics(self) -> int:
+        """Topics that are left."""
+        return self.learner.posterior.state.n_components
+
+    @property
+    def n_before(self) -> int:
+        """Topics before a reduction."""
+        return self.n_started + self.n_changes
+
+
+class HeldOutTrials:
+    """Passes without held-out tokens, those of rivals between them, then over all.
+
+    Parameters
+    ----------
+    learner : Online
+        At its start, over the corpus without the held-out tokens.
+    held : HeldOut
+    moves : SplitMerge
+    n_passes : int
+        Passes at hand; no trial begins that could not be completed.
+    finish : callable
+        Makes the learner over everything from the one that is left.
+    """
+
+    def __init__(
+        self,
+        learner: Online,
+        held: HeldOut,
+        moves: SplitMerge,
+        n_passes: int,
+        finish: Callable[[Online], Learner],
+    ):
+        self.posterior, self.held, self.moves = learner.posterior, held, moves
+        self.passes_left, self.finish = n_passes, finish
+        self.n_tokens, self.n_trials = held.n_tokens, 0
+        self.final: Learner | None = None
+        self.n_final = 0
+        # Of the model itself; of what learns now, it or a rival; of the reductions.
+        self.model = self.best = self.run = self._new_run("start", learner, 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether everything has been learned from, so that scores are level."""
+        return self.n_final >= FINAL_PASSES
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether nothing is left but to converge."""
+        self.passes_left -= 1
+        if self.final is not None:
+            self.n_final += 1
+            return self.final.one_pass(monitor) and self.n_final > 1
+        run, length = self.run, self.moves.trial_passes
+        run.learner.one_pass(monitor if run is self.model else run.monitor)
+        run.n_passes += 1
+        is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
+        if is_half or is_over:
+            run.logs[run.n_passes] = self._log_probability(run)
+        if is_over or (is_half and run.kind == "births" and self._is_behind(run)):
+            self._decide(run, monitor)
+        return False
+
+    def _log_probability(self, run: _Run) -> Array:
+        """Log probability of the held-out tokens of each document, (n_rows,)."""
+        executor = run.learner.visitor.executor
+        found = self.held.predict(run.learner.posterior, executor)
+        return self.held.log_probability(found)
+
+    def _gain(self, run: _Run, other: _Run) -> Gain:
+        """Gain over another run after as many passes."""
+        passes = run.n_passes
+        return compare(run.logs[passes], other.logs[passes], self.n_tokens)
+
+    def _is_behind(self, run: _Run) -> bool:
+        gain = self._gain(run, self.model)
+        return gain.mean < -gain.error
+
+    # -- decisions --------------------------------------------------------------------
+
+    def _decide(self, run: _Run, monitor: Monitor) -> None:
+        """Keep a rival or forget it, and begin the next trial if there is one."""
+        if run.kind == "births":
+            accepted = self._is_better(run)
+            self._report(run, self.model, accepted, monitor)
+            births = self._births(self._adopted(run, monitor)) if accepted else None
+            self._begin(births or self._first_reduction())
+        elif run.kind == "reduction":
+            gain, few = self._gain(run, self.best), run.n_changes < FEW * run.n_before
+            accepted = gain.mean >= -max(gain.error, ALIKE)
+            self._report(run, self.best, accepted, monitor)
+            if accepted:
+                self._adopted(run, monitor)
+            if gain.mean > 0.0:
+                self.best = run
+            self._begin(self._reduction(run) if accepted and not few else None)
+        else:
+            self._begin(self._births(run) or self._first_reduction())
+
+    def _is_better(self, run: _Run) -> bool:
+        if run.n_passes < self.moves.trial_passes:
+            return False
+        gain, ratio = self._gain(run, self.model), run.n_topics / self.model.n_topics
+        return gain.mean > max(gain.error, GAIN_OF_TWICE * np.log2(max(ratio, 1.0)))
+
+    def _first_reduction(self) -> _Run | None:
+        self.best = self.model
+        return self._reduction(self.model)
+
+    def _begin(self, rival: _Run | None) -> None:
+        """Begin a trial if it can be completed, or go over to learning from all."""
+        enough = self.passes_left >= self.moves.trial_passes + FINAL_PASSES
+        if rival is not None and enough:
+            self.run = rival
+            return
+        self.posterior.trials_ended = rival is None
+        self.final = self.finish(self.model.learner)
+        self.run = self.best = self.model  # what others held is free
+
+    def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
+        """Let a rival be the model."""
+        self.posterior.adopt(run.learner.posterior)
+        self.posterior.record(monitor)
+        run.learner.posterior = self.posterior
+        self.model = run
+        return run
+
+    def _report(self, run: _Run, other: _Run, accepted: bool, monitor: Monitor) -> None:
+        gain = self._gain(run, other)
+        monitor.report(
+            f"trial of {run.n_topics} topics {'accepted' if accepted else 'rejected'}: "
+            f"held-out tokens gain {gain.mean:.4f} +- {gain.error:.4f} nats"
+        )
+
+    # -- proposals --------------------------------------------------------------------
+
+    def _births(self, run: _Run) -> _Run | None:
+        """Begin with three times as many topics, unless many have died."""
+        n_births = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
+        limit = self.posterior.max_components - run.n_topics
+        n_births = int(min(n_births, self.held.observed.shape[0], limit))
+        is_open = n_births >= 1 and run.n_topics >= ALIVE * run.n_started
+        if not (self.moves.births and is_open):
+            return None
+        place = (self.posterior.n_steps, self.n_trials)
+        rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
+        posterior = held_out_moves.propose_births(
+            self.posterior, self.held.observed, n_births, rng
+        )
+        return self._new_run("births", run.learner.restart(posterior), n_births)
+
+    def _reduction(self, run: _Run) -> _Run | None:
+        """Begin without topics that held-out tokens do not miss, if there are any."""
+        if run.n_topics < 2:
+            return None
+        posterior = self.posterior.copy()
+        found = self.held.predict(posterior, run.learner.visitor.executor)
+        candidates = held_out_moves.reductions(posterior, self.held, found)
+        n_changes = held_out_moves.reduce(posterior, candidates, ALIKE)
+        if n_changes == 0:
+            return None
+        learner = run.learner.restart(posterior, keep_holdings=True)
+        return self._new_run("reduction", learner, n_changes)
+
+    def _new_run(self, kind: Kind, learner: Online, n_changes: int) -> _Run:
+        self.n_trials += 1
+        criterion = self.posterior.model.criterion
+        monitor = Monitor(new_history(criterion), criterion=criterion)
+        n_topics = learner.posterior.state.n_components
+        return _Run(kind, learner, monitor, n_topics, n_changes)
