@@ -1,5 +1,7 @@
 """The public estimators, small and fast, and the marks that run a check on each."""
 
+from inspect import isfunction, signature
+
 import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
@@ -9,17 +11,21 @@ from skbnp.estimators import TreeMoves
 
 __all__ = [
     "EVALUATIONS",
+    "FIRST",
     "INSTANCES",
+    "LEARNING",
     "criterion",
     "each_family",
     "evaluate",
     "every_count_model",
     "every_estimator",
+    "every_kind",
     "every_method",
     "fresh",
     "is_tree",
     "is_variational",
     "mean_field_hdp",
+    "readers",
     "size_name",
     "still",
     "takes_counts_only",
@@ -82,6 +88,22 @@ INSTANCES = {
     ),
 }
 
+
+def _kind(estimator):
+    """Class and family of posteriors; all else is how it learns."""
+    families = ("variational_family", "local_family")
+    return type(estimator), *(getattr(estimator, name, None) for name in families)
+
+
+#: The first instance of each kind, for what does not depend on how it learns.
+FIRST = {}
+for _name, _estimator in INSTANCES.items():
+    if _kind(_estimator) not in map(_kind, FIRST.values()):
+        FIRST[_name] = _estimator
+
+#: What learns from data.
+LEARNING = ("fit", "partial_fit")
+
 #: What reads a fitted estimator and data; an estimator has some of them.
 EVALUATIONS = (
     "transform",
@@ -94,6 +116,18 @@ EVALUATIONS = (
     "doc_paths",
     "doc_levels",
 )
+
+
+def readers(estimator):
+    """Names of all public methods that are given documents."""
+    kind = type(estimator)
+    return [
+        name
+        for name in dir(kind)
+        if not name.startswith("_")
+        and isfunction(method := getattr(kind, name))
+        and "X" in signature(method).parameters
+    ]
 
 
 def takes_counts_only(estimator):
@@ -158,13 +192,18 @@ def still(estimator):
 each_family = pytest.mark.parametrize("family", ["collapsed", "mean_field"])
 
 
-def every_estimator(wanted=lambda estimator: True):
+def every_estimator(wanted=lambda estimator: True, among=INSTANCES):
     """Parametrise a test over the fixture `estimator`, an unfitted clone."""
     return pytest.mark.parametrize(
         "estimator",
-        [pytest.param(e, id=name) for name, e in INSTANCES.items() if wanted(e)],
+        [pytest.param(e, id=name) for name, e in among.items() if wanted(e)],
         indirect=True,
     )
+
+
+def every_kind(wanted=lambda estimator: True):
+    """Parametrise a test over one estimator of each kind."""
+    return every_estimator(wanted, among=FIRST)
 
 
 def every_count_model():
@@ -172,13 +211,13 @@ def every_count_model():
     return every_estimator(takes_counts_only)
 
 
-def every_method(*methods, wanted=lambda estimator: True):
+def every_method(*methods, wanted=lambda estimator: True, among=INSTANCES):
     """Parametrise a test over `estimator` and those of the methods that it has."""
     return pytest.mark.parametrize(
         ("estimator", "method"),
         [
             pytest.param(e, method, id=f"{name}-{method}")
-            for name, e in INSTANCES.items()
+            for name, e in among.items()
             if wanted(e)
             for method in methods
             if hasattr(e, method)

@@ -1,4 +1,12 @@
-"""Bad input is refused by every method, with a message that says what is wrong."""
+"""Bad input is refused by every method, with a message that says what is wrong.
+
+Every method hands its documents to one function, `check_documents`. So each bad matrix
+is tried on one estimator, one on each method, and each method is seen to ask.
+"""
+
+import sys
+from contextlib import ExitStack
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -14,52 +22,84 @@ from checks.bad_input import (
 )
 from checks.estimators import (
     EVALUATIONS,
+    FIRST,
     INSTANCES,
-    every_estimator,
+    LEARNING,
+    every_kind,
     every_method,
+    readers,
     takes_counts_only,
 )
 from skbnp import HDP
 from skbnp.utils.validation import check_before_conversion
 
-LEARNING = ("fit", "partial_fit")
-#: `elbo` is the sum of `elbo_terms`.
-READING = tuple(name for name in EVALUATIONS if name != "elbo_terms")
+#: Who is shown every bad matrix: it defines a vocabulary, or has one.
+ONE = {"HDP-online": INSTANCES["HDP-online"]}
+each_door = every_method("fit", "transform", among=ONE)
 
 
 def each(bad):
     return pytest.mark.parametrize("bad", bad.values(), ids=bad.keys())
 
 
-def only(signed):
-    """Bad inputs that estimators of counts alone refuse, or all the others."""
-    return each({n: b for n, b in VALUES.items() if b.signed_only is signed})
+# -- the door --------------------------------------------------------------------------
 
 
-@every_method(*LEARNING, *READING, wanted=takes_counts_only)
-@only(signed=True)
-def test_negative_counts_are_refused(fitted, method, bad, counts):
-    check_refuses(getattr(fitted, method), bad.spoil(counts), bad.says)
+class Asked(Exception):
+    """Raised by the door, so that nothing comes after it."""
 
 
-@every_method(*LEARNING, *READING)
-@only(signed=False)
-def test_values_that_are_not_finite_are_refused(fitted, method, bad, counts):
-    check_refuses(getattr(fitted, method), bad.spoil(counts), bad.says)
+def check_asks_first(estimator, method):
+    """Raise unless the method does nothing with X before `check_documents` has it.
+
+    Under whatever name of whatever module: estimators import it one by one.
+    """
+    X, seen = object(), []
+    defines = method.startswith("fit") or not estimator.__sklearn_is_fitted__()
+
+    def door(who, given, *, reset, **others):
+        seen.append((who is estimator, given is X, reset))
+        raise Asked
+
+    with ExitStack() as patches:
+        for name, module in sys.modules.items():
+            if name.startswith("skbnp.estimators.") and "check_documents" in dir(
+                module
+            ):
+                patches.enter_context(
+                    mock.patch.object(module, "check_documents", door)
+                )
+        with pytest.raises(Asked):
+            getattr(estimator, method)(X)
+    assert seen == [(True, True, defines)]
 
 
-@every_method(*LEARNING, *READING)
-@each(KINDS)
-def test_what_is_no_table_of_numbers_is_refused(fitted, method, bad, counts):
-    check_refuses(getattr(fitted, method), bad.spoil(counts), bad.says)
+@pytest.mark.parametrize(
+    ("estimator", "method"),
+    [
+        pytest.param(e, method, id=f"{name}-{method}")
+        for name, e in INSTANCES.items()
+        for method in readers(e)
+    ],
+    indirect=["estimator"],
+)
+def test_every_public_method_asks_at_the_door(fitted, method):
+    check_asks_first(fitted, method)
 
 
 @every_method(*LEARNING)
-@each(KINDS)
-def test_what_is_no_table_of_numbers_is_refused_at_first(
-    estimator, method, bad, counts
-):
-    check_refuses(getattr(estimator, method), bad.spoil(counts), bad.says)
+def test_the_first_call_asks_at_the_door(estimator, method):
+    check_asks_first(estimator, method)
+    assert not estimator.__sklearn_is_fitted__()
+
+
+# -- bad matrices ----------------------------------------------------------------------
+
+
+@each_door
+@each(VALUES | KINDS)
+def test_bad_matrix_is_refused(fitted, method, bad, counts):
+    check_refuses(getattr(fitted, method), bad.spoil(counts), bad.says)
 
 
 @each(CORRUPT)
@@ -67,38 +107,51 @@ def test_corrupt_index_arrays_are_found_before_any_conversion(bad, counts):
     check_refuses(check_before_conversion, bad.spoil(counts), bad.says)
 
 
-@every_method("fit", "partial_fit", "transform", "score")
+@each_door
 @each(CORRUPT)
 def test_corrupt_index_arrays_are_refused(fitted, method, bad, counts):
     check_refuses_structure(getattr(fitted, method), bad.spoil(counts), bad.says)
 
 
+@every_method(*LEARNING, *EVALUATIONS, wanted=takes_counts_only)
+def test_every_method_refuses_negative_counts(fitted, method, counts):
+    bad = VALUES["negative-csr"]
+    check_refuses(getattr(fitted, method), bad.spoil(counts), bad.says)
+
+
+def check_refuses_width(call, X, width):
+    """Raise unless documents over so many words are refused."""
+    columns = np.arange(width) % X.shape[1]
+    check_refuses(call, X[:, columns], f"X has {width} features, but .* expecting 24")
+
+
 @every_method("partial_fit", *EVALUATIONS)
+def test_another_vocabulary_is_refused(fitted, method, counts):
+    check_refuses_width(getattr(fitted, method), counts, 25)
+
+
+@every_method("partial_fit", "transform", among=ONE)
 @pytest.mark.parametrize("width", [1, 23, 25])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_another_vocabulary_is_refused(fitted, method, width, kind, counts):
-    columns = np.arange(width) % counts.shape[1]
-    X = counts[:, columns]
-    with pytest.raises(
-        ValueError, match=f"X has {width} features, but .* expecting 24"
-    ):
-        getattr(fitted, method)(X.toarray() if kind == "dense" else X)
+def test_any_other_number_of_words_is_refused(fitted, method, width, kind, counts):
+    X = counts.toarray() if kind == "dense" else counts
+    check_refuses_width(getattr(fitted, method), X, width)
 
 
-@every_method("partial_fit", *EVALUATIONS)
+@every_method("partial_fit", *EVALUATIONS, among=FIRST)
 def test_other_feature_names_are_refused(estimator, method, counts):
     frame = pd.DataFrame(counts.toarray()).rename(columns="w{}".format)
     call = getattr(estimator.fit(frame), method)
     check_refuses(call, frame[frame.columns[::-1]], "feature names should match")
 
 
-@every_method(*EVALUATIONS)
+@every_method(*EVALUATIONS, among=FIRST)
 def test_estimator_must_be_fitted_first(estimator, method, counts):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         getattr(estimator, method)(counts)
 
 
-@every_estimator()
+@every_kind()
 @pytest.mark.parametrize(
     "name",
     [
@@ -134,6 +187,39 @@ class Crashes(HDP):
         raise IndexError("index 999 is out of bounds")
 
 
+class LooksFirst(HDP):
+    """Takes what has a shape, and asks then."""
+
+    def transform(self, X):
+        return super().transform(np.asarray(X))
+
+
+class GoesRound(HDP):
+    """Converts by itself."""
+
+    def score(self, X, y=None):
+        return float(np.sum(X != 0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "method"), [(LooksFirst, "transform"), (GoesRound, "score")]
+)
+def test_check_fails_on_a_method_that_does_not_ask_first(wrong, method, counts):
+    estimator = wrong(4, max_iter=1, random_state=0).fit(counts)
+    check_asks_first(estimator, "fit")
+    with pytest.raises((pytest.fail.Exception, AssertionError)):
+        check_asks_first(estimator, method)
+
+
+def test_all_methods_that_read_documents_are_known():
+    assert {"fit", "fit_transform", "partial_fit", "score"} <= set(readers(HDP()))
+    assert "merge_components" not in readers(HDP())
+    for estimator in FIRST.values():
+        assert {n for n in EVALUATIONS if hasattr(estimator, n)} <= set(
+            readers(estimator)
+        )
+
+
 @each(VALUES | KINDS)
 @pytest.mark.parametrize("wrong", [AcceptsAnything, RefusesWithoutReason, Crashes])
 def test_check_fails_on_an_estimator_that_does_not_refuse(wrong, bad, counts):
@@ -153,4 +239,4 @@ def test_check_of_structure_accepts_a_sound_matrix(counts):
 
 
 def test_the_list_of_estimators_is_not_empty():
-    assert len(INSTANCES) >= 2
+    assert len(INSTANCES) > len(FIRST) >= 2

@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 
 from checks.corpora import topic_counts
-from checks.estimators import EVALUATIONS, every_estimator, every_method, fresh
+from checks.estimators import (
+    EVALUATIONS,
+    INSTANCES,
+    LEARNING,
+    every_estimator,
+    every_kind,
+    every_method,
+    fresh,
+)
 from checks.states import (
     assert_same,
     check_leaves_global_random_state,
@@ -15,7 +23,8 @@ from skbnp import HDP
 from skbnp.inference import batch
 from skbnp.inference.batch import Batch
 
-N_JOBS = [2, 3, -1]
+#: Who has several numbers of jobs; all others have three.
+ONE = {"HDP-online": INSTANCES["HDP-online"]}
 
 
 @pytest.fixture(scope="module")
@@ -59,25 +68,25 @@ def test_batches_have_several_blocks(estimator, many, small_blocks):
     assert len(Batch.from_counts(many).blocks) > 3
 
 
-@every_method("fit", "partial_fit")
-@pytest.mark.parametrize("n_jobs", N_JOBS)
+@every_method(*LEARNING)
 def test_learning_does_not_depend_on_the_number_of_jobs(
-    estimator, method, n_jobs, many, small_blocks, seed
+    estimator, method, many, small_blocks, seed
 ):
     estimator.set_params(random_state=seed)
-    check_jobs_do_not_matter(
-        estimator, lambda e: learned(getattr(e, method)(many)), n_jobs
-    )
+    check_jobs_do_not_matter(estimator, lambda e: learned(getattr(e, method)(many)), 3)
+
+
+@every_estimator(among=ONE)
+@pytest.mark.parametrize("n_jobs", [2, 5, -1])
+def test_any_number_of_jobs_gives_the_same_bits(estimator, n_jobs, many, small_blocks):
+    check_jobs_do_not_matter(estimator, lambda e: learned(e.fit(many)), n_jobs)
 
 
 @every_method(*EVALUATIONS)
-@pytest.mark.parametrize("n_jobs", N_JOBS)
-def test_evaluation_does_not_depend_on_the_number_of_jobs(
-    fitted, method, n_jobs, small_blocks
-):
+def test_evaluation_does_not_depend_on_the_number_of_jobs(fitted, method, small_blocks):
     X = topic_counts(240, 24)
     one = getattr(fitted, method)(X)
-    assert_same(one, getattr(fitted.set_params(n_jobs=n_jobs), method)(X))
+    assert_same(one, getattr(fitted.set_params(n_jobs=3), method)(X))
 
 
 @every_estimator()
@@ -89,19 +98,17 @@ def test_number_of_jobs_may_change_in_a_stream(estimator, many, small_blocks):
     assert_same(learned(one), learned(two))
 
 
-@every_method("fit", "partial_fit")
-def test_threading_backend_of_joblib_gives_the_same_bits(
-    estimator, method, many, small_blocks
-):
-    one = getattr(parallel(estimator), method)(many)
+@every_estimator()
+def test_threading_backend_of_joblib_gives_the_same_bits(estimator, many, small_blocks):
+    one = parallel(estimator).fit(many)
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        two = getattr(parallel(estimator), method)(many)
+        two = parallel(estimator).fit(many)
         distr, score = two.transform(many), two.score(many)
     assert_same(learned(one), learned(two))
     assert_same((one.transform(many), one.score(many)), (distr, score))
 
 
-@every_estimator()
+@every_kind()
 def test_processes_of_joblib_give_the_same_bits(estimator, many):
     X = many[:60]
     one = parallel(estimator).fit(X)
@@ -112,7 +119,7 @@ def test_processes_of_joblib_give_the_same_bits(estimator, many):
     assert_same((one.transform(X), one.score(X)), (distr, score))
 
 
-@every_estimator()
+@every_kind()
 def test_explicit_jobs_win_over_the_configuration(estimator, many):
     one = parallel(estimator).fit(many)
     with joblib.parallel_config(n_jobs=2):
@@ -120,7 +127,7 @@ def test_explicit_jobs_win_over_the_configuration(estimator, many):
     assert_same(learned(one), learned(two))
 
 
-@every_method("fit", "partial_fit")
+@every_method(*LEARNING)
 def test_same_seed_gives_the_same_bits(estimator, method, counts, seed):
     check_same_seed_same_bits(
         lambda: fresh(estimator, random_state=seed),
@@ -128,11 +135,11 @@ def test_same_seed_gives_the_same_bits(estimator, method, counts, seed):
     )
 
 
-@every_method("fit", "partial_fit")
-def test_equal_random_states_give_the_same_bits(estimator, method, counts, seed):
+@every_kind()
+def test_equal_random_states_give_the_same_bits(estimator, counts, seed):
     check_same_seed_same_bits(
         lambda: fresh(estimator, random_state=np.random.RandomState(seed)),
-        lambda e: learned(getattr(e, method)(counts)),
+        lambda e: learned(e.fit(counts)),
     )
 
 
@@ -148,14 +155,14 @@ def test_fit_transform_equals_fit_and_transform(estimator, counts):
     assert_same(one, estimator.fit_transform(counts))
 
 
-@every_method("fit", "partial_fit")
+@every_method(*LEARNING)
 def test_another_seed_gives_another_result(estimator, method, counts):
     check_seed_matters(
         estimator, lambda e: getattr(e, method)(counts).transform(counts)
     )
 
 
-@every_estimator()
+@every_kind()
 def test_random_state_moves_on_between_fits(estimator, counts):
     estimator.set_params(random_state=np.random.RandomState(0))
     one = estimator.fit(counts).transform(counts)
@@ -164,7 +171,7 @@ def test_random_state_moves_on_between_fits(estimator, counts):
         assert_same(one, two)
 
 
-@every_estimator()
+@every_kind()
 def test_no_random_state_draws_from_that_of_numpy(estimator, counts):
     estimator.set_params(random_state=None)
     results = []
@@ -174,7 +181,7 @@ def test_no_random_state_draws_from_that_of_numpy(estimator, counts):
     assert_same(*results)
 
 
-@every_method("fit", "partial_fit", "fit_transform")
+@every_method(*LEARNING)
 def test_learning_with_a_seed_leaves_global_random_states(estimator, method, counts):
     check_leaves_global_random_state(lambda: getattr(estimator, method)(counts))
 

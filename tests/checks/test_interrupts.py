@@ -21,9 +21,6 @@ SOON = 2.0
 #: Whose states are those after a number of updates.
 ONLINE = ("HDP-online", "HDP-mean-field-online")
 
-each_instance = pytest.mark.parametrize("name", list(INSTANCES))
-each_n_jobs = pytest.mark.parametrize("n_jobs", [1, 2])
-
 
 def run(scenario, name, n_jobs):
     done = subprocess.run(
@@ -47,8 +44,9 @@ def check_interrupt(seen):
     assert seen["differences"] == []
 
 
-@each_instance
-@each_n_jobs
+@pytest.mark.parametrize(
+    ("name", "n_jobs"), [("HDP-online", 1), *((name, 2) for name in INSTANCES)]
+)
 def test_interrupt_leaves_the_last_complete_update(name, n_jobs):
     seen = run("late", name, n_jobs)
     if is_variational(INSTANCES[name]) and name not in ONLINE:
@@ -59,18 +57,17 @@ def test_interrupt_leaves_the_last_complete_update(name, n_jobs):
     assert seen["n_updates"] >= 1
 
 
-@pytest.mark.parametrize("name", ["HDP-batch"])
-@each_n_jobs
-def test_interrupt_before_the_first_complete_pass_leaves_the_start(name, n_jobs):
-    seen = run("early", name, n_jobs)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupt_before_the_first_complete_pass_leaves_the_start(n_jobs):
+    seen = run("early", "HDP-batch", n_jobs)
     check_interrupt(seen)
     assert seen["n_updates"] == 0
 
 
-LINES = [(method, name) for method in ("fit", "partial_fit") for name in ONLINE]
-
-
-@pytest.mark.parametrize(("method", "name"), LINES)
+@pytest.mark.parametrize("name", ONLINE)
+@pytest.mark.parametrize(
+    "method", ["fit", pytest.param("partial_fit", marks=pytest.mark.long)]
+)
 def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
     seen = run(f"lines-{method}", name, 1)
     assert seen["n_places"] > 50
@@ -82,9 +79,9 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
     [
         "HDP-online",
         "HDP-collapsed-memoized",
-        "HDP-mean-field-online",
-        "HDP-memoized",
-        "NestedCRP-memoized",
+        pytest.param("HDP-mean-field-online", marks=pytest.mark.long),
+        pytest.param("HDP-memoized", marks=pytest.mark.long),
+        pytest.param("NestedCRP-memoized", marks=pytest.mark.long),
     ],
 )
 def test_interrupt_in_a_move_leaves_a_consistent_estimator(name):

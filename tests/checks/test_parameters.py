@@ -1,11 +1,26 @@
-"""Parameters of a wrong type or outside their range are refused by name."""
+"""Parameters of a wrong type or outside their range are refused by name.
+
+Classes declare what they take, and every learning method has scikit-learn compare it.
+So each bad value is tried on one class, one for each parameter on each class, and each
+method is seen to ask.
+"""
+
+from unittest import mock
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
-from checks.estimators import INSTANCES, every_estimator, is_variational, size_name
+from checks.estimators import (
+    FIRST,
+    LEARNING,
+    every_estimator,
+    every_kind,
+    every_method,
+    is_variational,
+    size_name,
+)
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
 
@@ -112,106 +127,156 @@ def check_refuses_parameter(estimator, method, name, value, X):
         assert isinstance(caught.value, InvalidParameterError)
 
 
-def each_bad_value(names=tuple(BAD), most=None):
+def check_asks(estimator, method, X):
+    """Raise unless the method has all parameters compared with what they may be."""
+    asked = AssertionError("asked")
+    with (
+        mock.patch.object(type(estimator), "_validate_params", side_effect=asked),
+        pytest.raises(AssertionError) as caught,
+    ):
+        getattr(estimator, method)(X)
+    assert caught.value is asked
+
+
+def bad_values(name, estimator):
+    """Values of a parameter that the estimator must refuse."""
+    fine = NONE_IS_FINE.get(type(estimator).__name__, ())
+    return [v for v in BAD[name] if v is not None or name not in fine]
+
+
+def each_value(cases):
+    """Parametrise over triples of an estimator, a parameter and a value."""
     return pytest.mark.parametrize(
         ("estimator", "name", "value"),
         [
             pytest.param(e, name, value, id=f"{label}-{name}-{str(value)[:16]}")
-            for label, e in INSTANCES.items()
-            for name in names
-            if name in e.get_params()
-            for value in BAD[name][:most]
-            if value is not None or name not in NONE_IS_FINE.get(type(e).__name__, ())
+            for label, e, name, value in cases
         ],
         indirect=["estimator"],
     )
 
 
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@each_bad_value()
-def test_bad_parameter_is_refused_by_name(estimator, method, name, value, counts):
+#: Every bad value, on the first class that has the parameter and refuses the value.
+EVERY_VALUE = [
+    (label, FIRST[label], name, value)
+    for name in BAD
+    for value in BAD[name]
+    for label in [
+        next(
+            label
+            for label, e in FIRST.items()
+            if name in e.get_params()
+            and any(value is other for other in bad_values(name, e))
+        )
+    ]
+]
+#: One bad value of each parameter, on each class.
+ONE_VALUE = [
+    (label, e, name, bad_values(name, e)[0])
+    for label, e in FIRST.items()
+    for name in e.get_params()
+]
+
+
+@every_method(*LEARNING)
+def test_every_learning_method_asks(estimator, method, counts):
+    check_asks(estimator, method, counts)
+    assert not estimator.__sklearn_is_fitted__()
+
+
+@every_method(*LEARNING)
+def test_every_learning_method_asks_again(fitted, method, counts):
+    check_asks(fitted, method, counts)
+
+
+@each_value(EVERY_VALUE)
+def test_bad_parameter_is_refused_by_name(estimator, name, value, counts):
+    check_refuses_parameter(estimator, "fit", name, value, counts)
+
+
+@pytest.mark.parametrize("method", LEARNING)
+@each_value(ONE_VALUE)
+def test_every_kind_refuses_a_bad_parameter(estimator, method, name, value, counts):
+    before = set(vars(estimator))
     check_refuses_parameter(estimator, method, name, value, counts)
+    assert set(vars(estimator)) == before
 
 
-@each_bad_value(READ_LATER, most=2)
+@each_value([case for case in ONE_VALUE if case[2] in READ_LATER])
 def test_bad_parameter_set_between_chunks_is_refused_by_name(
     fitted, name, value, counts
 ):
     check_refuses_parameter(fitted, "partial_fit", name, value, counts)
 
 
-@each_bad_value(most=1)
-def test_bad_parameter_leaves_the_estimator_unfitted(estimator, name, value, counts):
-    estimator.set_params(**{name: value})
-    before = set(vars(estimator))
-    with pytest.raises(ValueError, match=name):
-        estimator.fit(counts)
-    assert set(vars(estimator)) == before
-
-
-@every_estimator()
+@every_kind()
 def test_table_of_bad_values_covers_every_parameter(estimator):
     assert estimator.get_params().keys() <= BAD.keys()
 
 
-@every_estimator()
+@every_kind()
 def test_constructor_accepts_and_keeps_whatever_it_is_given(estimator):
     bad = {name: BAD[name][0] for name in estimator.get_params()}
     kept = type(estimator)(**bad).get_params()
     assert all(kept[name] is value for name, value in bad.items())
 
 
-@every_estimator()
-@pytest.mark.parametrize(
-    ("name", "value"),
+#: The ends of what is legal, and other types of numbers.
+FINE = [
+    ("n_components", np.int64(3)),
+    ("doc_concentration", np.float32(0.5)),
+    ("doc_concentration", 2),
+    ("corpus_concentration_prior", [2, 1]),
+    ("doc_concentration_prior", (np.float64(2.0), 1)),
+    ("learn_priors", True),
+    ("learn_priors", False),
+    ("learning_decay", 0.5),
+    ("learning_decay", 1),
+    ("learning_offset", 0),
+    ("total_samples", 1e6),
+    ("mean_change_tol", 0),
+    ("n_jobs", -1),
+    ("random_state", np.random.RandomState(0)),
+    ("random_state", None),
+    ("random_state", 2**32 - 1),
+    ("warm_up", 0),
+    ("max_doc_components", 1),
+    ("max_doc_components", np.int64(30)),
+    ("max_components", 4),
+    ("max_components", np.int64(5)),
+    ("max_components", None),
+    ("n_components", None),
+    ("burn_in", None),
+    ("burn_in", 2),
+    ("split_merge_sweeps", 0),
+    ("split_merge_sweeps", 10**6),
+    ("thin", 10**6),
+    ("n_split_merge", np.int64(3)),
+    ("max_depth", 1),
+    ("max_depth", np.int64(5)),
+    ("child_concentration", 1e-100),
+    ("child_concentration", np.float32(1e10)),
+    ("child_concentration_prior", [2, 1]),
+    ("level_prior", 1e-100),
+    ("level_prior", 10**10),
+    ("topic_word_prior", 1e-100),
+    ("topic_word_prior", 1e10),
+]
+
+
+@each_value(
     [
-        ("n_components", np.int64(3)),
-        ("doc_concentration", np.float32(0.5)),
-        ("doc_concentration", 2),
-        ("corpus_concentration_prior", [2, 1]),
-        ("doc_concentration_prior", (np.float64(2.0), 1)),
-        ("learn_priors", True),
-        ("learn_priors", False),
-        ("learning_decay", 0.5),
-        ("learning_decay", 1),
-        ("learning_offset", 0),
-        ("total_samples", 1e6),
-        ("mean_change_tol", 0),
-        ("n_jobs", -1),
-        ("random_state", np.random.RandomState(0)),
-        ("random_state", None),
-        ("random_state", 2**32 - 1),
-        ("warm_up", 0),
-        ("max_doc_components", 1),
-        ("max_doc_components", np.int64(30)),
-        ("max_components", 4),
-        ("max_components", np.int64(5)),
-        ("max_components", None),
-        ("n_components", None),
-        ("burn_in", None),
-        ("burn_in", 2),
-        ("split_merge_sweeps", 0),
-        ("split_merge_sweeps", 10**6),
-        ("thin", 10**6),
-        ("n_split_merge", np.int64(3)),
-        ("max_depth", 1),
-        ("max_depth", np.int64(5)),
-        ("child_concentration", 1e-100),
-        ("child_concentration", np.float32(1e10)),
-        ("child_concentration_prior", [2, 1]),
-        ("level_prior", 1e-100),
-        ("level_prior", 10**10),
-        ("topic_word_prior", 1e-100),
-        ("topic_word_prior", 1e10),
-    ],
+        (label, e, name, value)
+        for label, e in FIRST.items()
+        for name, value in FINE
+        if name in e.get_params()
+        if value is not None or name != size_name(e) or not is_variational(e)
+    ]
 )
 def test_parameter_on_the_border_of_its_range_is_accepted(
     estimator, name, value, counts
 ):
-    is_size = name == size_name(estimator) and is_variational(estimator)
-    if name in estimator.get_params() and not (is_size and value is None):
-        estimator.set_params(**{name: value})
-    distr = estimator.fit(counts).transform(counts)
+    distr = estimator.set_params(**{name: value}).fit(counts).transform(counts)
     assert np.isfinite(distr).all()
 
 
@@ -239,6 +304,12 @@ class Lenient(HDP):
 class Vague(HDP):
     def fit(self, X, y=None):
         raise ValueError("Bad parameter.")
+
+
+def test_check_fails_on_a_method_that_does_not_ask(counts):
+    check_asks(HDP(2, max_iter=1), "fit", counts)
+    with pytest.raises(pytest.fail.Exception):
+        check_asks(Lenient(2, max_iter=1), "fit", counts)
 
 
 @pytest.mark.parametrize("wrong", [Lenient, Vague])

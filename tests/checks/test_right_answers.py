@@ -1,4 +1,9 @@
-"""Legal but unusual corpora give right answers, whatever container holds them."""
+"""Legal but unusual corpora give right answers, whatever container holds them.
+
+Containers and types are seen by `check_documents` alone, which all methods ask (see
+`test_bad_input`). So each is tried on one estimator, and one that nobody could use
+unconverted on each method.
+"""
 
 import warnings
 
@@ -11,10 +16,13 @@ import scipy.sparse as sp
 from checks.corpora import FORMATS
 from checks.estimators import (
     EVALUATIONS,
+    FIRST,
     INSTANCES,
+    LEARNING,
     criterion,
     every_count_model,
     every_estimator,
+    every_kind,
     every_method,
     fresh,
     is_tree,
@@ -25,34 +33,22 @@ from checks.estimators import (
 from checks.states import assert_same, differences, learned
 from skbnp import HDP
 
+#: Who is shown every container.
+ONE = {"HDP-online": INSTANCES["HDP-online"]}
+
 # -- degenerate corpora ----------------------------------------------------------------
 
 
-@every_count_model()
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_corpus_without_tokens_gives_proportions_that_sum_to_one(estimator, method):
+@every_method(*LEARNING, wanted=takes_counts_only)
+def test_corpus_without_tokens_says_nothing(estimator, method):
     X = np.zeros((5, 3))
     distr = getattr(estimator, method)(X).transform(X)
     np.testing.assert_allclose(distr.sum(axis=1), 1.0, rtol=1e-12)
-
-
-@every_count_model()
-def test_corpus_without_tokens_scores_zero(estimator):
-    X = np.zeros((5, 3))
-    assert estimator.fit(X).score(X) == 0.0
-
-
-@every_count_model()
-def test_corpus_without_tokens_has_perplexity_one(estimator):
-    X = np.zeros((5, 3))
-    assert estimator.fit(X).perplexity(X) == 1.0
-
-
-@every_estimator(is_variational)
-def test_corpus_without_tokens_has_a_bound_of_zero(estimator):
-    X = np.zeros((5, 3))
-    assert estimator.fit(X).elbo(X) == 0.0
-    assert set(estimator.elbo_terms(X).values()) == {0.0}
+    assert estimator.score(X) == 0.0
+    assert estimator.perplexity(X) == 1.0
+    if is_variational(estimator):
+        assert estimator.elbo(X) == 0.0
+        assert set(estimator.elbo_terms(X).values()) == {0.0}
 
 
 @every_estimator(is_variational)
@@ -139,14 +135,13 @@ def each_small(*methods):
             for label, estimator in INSTANCES.items()
             for method in methods
             for name, X in SMALL.items()
-            if hasattr(estimator, method)
-            and (is_variational(estimator) or name not in TOO_LONG)
+            if (is_variational(estimator) or name not in TOO_LONG)
         ],
         indirect=["estimator"],
     )
 
 
-@every_method("fit", "partial_fit", wanted=lambda e: not is_variational(e))
+@every_method(*LEARNING, wanted=lambda e: not is_variational(e), among=FIRST)
 @pytest.mark.parametrize("name", sorted(TOO_LONG))
 def test_samplers_refuse_documents_that_are_too_long_by_row(estimator, method, name):
     long = int(SMALL[name].sum(axis=1).argmax())
@@ -158,32 +153,19 @@ def test_samplers_refuse_documents_that_are_too_long_by_row(estimator, method, n
     assert not estimator.__sklearn_is_fitted__()
 
 
-@each_small("fit", "partial_fit")
-def test_small_and_extreme_corpora_give_finite_proportions(estimator, method, X):
+@each_small(*LEARNING)
+def test_small_and_extreme_corpora_give_finite_answers(estimator, method, X):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         distr = getattr(estimator, method)(X).transform(X)
+        score, perplexity = estimator.score(X), estimator.perplexity(X)
+        bound = estimator.elbo(X) if is_variational(estimator) else 0.0
     assert (distr >= 0).all()
     np.testing.assert_allclose(distr.sum(axis=1), 1.0, rtol=1e-12)
-
-
-@each_small("fit")
-def test_small_and_extreme_corpora_give_finite_topics(estimator, method, X):
-    components = getattr(estimator, method)(X).components_
-    assert np.isfinite(components).all()
-    assert (components > 0).all()
-
-
-@each_small("score", "perplexity", "elbo")
-def test_small_and_extreme_corpora_give_finite_numbers(estimator, method, X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        assert np.isfinite(getattr(estimator.fit(X), method)(X))
-
-
-@each_small("score")
-def test_score_of_small_and_extreme_corpora_is_a_log_probability(estimator, method, X):
-    assert getattr(estimator.fit(X), method)(X) <= 0.0
+    assert np.isfinite(estimator.components_).all()
+    assert (estimator.components_ > 0).all()
+    assert np.isfinite([score, perplexity, bound]).all()
+    assert score <= 0.0
 
 
 @every_count_model()
@@ -245,56 +227,43 @@ def check_same_answers(estimator, X, Y, method="fit"):
     assert_same(left, right)
 
 
-@every_method("fit", "partial_fit")
+@every_estimator(among=ONE)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_sparse_containers_equal_dense_ones(estimator, method, name, kind, counts):
+def test_sparse_containers_equal_dense_ones(estimator, name, kind, counts):
     given = getattr(sp, f"{name}_{kind}")(counts)
-    check_same_answers(estimator, counts.toarray(), given, method)
+    check_same_answers(estimator, counts.toarray(), given)
 
 
-@every_method(*EVALUATIONS)
-@pytest.mark.parametrize("name", FORMATS)
-def test_sparse_containers_are_evaluated_as_dense_ones(fitted, method, name, counts):
-    evaluate = getattr(fitted, method)
-    assert_same(
-        evaluate(counts.toarray()), evaluate(getattr(sp, f"{name}_array")(counts))
-    )
-
-
-@every_method("fit", "partial_fit")
+@every_estimator(among=ONE)
 @pytest.mark.parametrize(
     ("kind", "dtype"),
     [(kind, d) for kind in ("dense", "csr") for d in DTYPES if (kind, d) != NO_SUCH],
 )
-def test_dtype_of_small_integers_does_not_matter(
-    estimator, method, dtype, kind, counts
-):
+def test_dtype_of_small_integers_does_not_matter(estimator, dtype, kind, counts):
     given = counts.toarray().astype(dtype)
     given = sp.csr_array(given) if kind == "csr" else given
     if dtype == "float32":
         one, two = fresh(estimator), fresh(estimator)
-        getattr(one, method)(counts)
-        getattr(two, method)(given)
-        assert_same(learned(one), learned(two))
+        assert_same(learned(one.fit(counts)), learned(two.fit(given)))
     else:
-        check_same_answers(estimator, counts.toarray(), given, method)
+        check_same_answers(estimator, counts.toarray(), given)
 
 
-@every_estimator()
+@every_estimator(among=ONE)
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.coo_matrix])
 def test_booleans_count_one(estimator, kind, counts):
     present = counts.toarray() > 0
     check_same_answers(estimator, present.astype(float), kind(present))
 
 
-@every_estimator()
+@every_kind()
 def test_float32_comes_back_as_the_rounded_result_of_float64(fitted, counts):
     given = counts.astype(np.float32)
     assert_same(fitted.transform(counts).astype(np.float32), fitted.transform(given))
 
 
-@every_estimator()
+@every_kind()
 def test_float32_is_computed_in_float64(estimator):
     # Fractions of tenths differ in float32: the result must be that of their values.
     X = (np.arange(60).reshape(12, 5) % 7 / 10).astype(np.float32)
@@ -302,7 +271,7 @@ def test_float32_is_computed_in_float64(estimator):
     assert_same(learned(one), learned(two))
 
 
-@every_estimator()
+@every_estimator(among=ONE)
 @pytest.mark.parametrize("name", ["csr", "csc", "coo", "bsr"])
 def test_wide_indices_equal_narrow_ones(estimator, name, counts):
     given = getattr(sp, f"{name}_array")(counts)
@@ -331,25 +300,36 @@ def _raw(X, kind):
     return getattr(sp, f"{kind}_array")(arrays, shape=X.shape)
 
 
-@every_method("fit", "partial_fit")
+@every_estimator(among=ONE)
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
-def test_repeated_and_unsorted_indices_equal_their_sums(
-    estimator, method, kind, counts
-):
+def test_repeated_and_unsorted_indices_equal_their_sums(estimator, kind, counts):
     given = _doubled(counts)
     given = given if kind == "coo" else _raw(given, kind)
     assert given.nnz == 3 * counts.nnz
-    check_same_answers(estimator, counts, given, method)
+    check_same_answers(estimator, counts, given)
 
 
-@every_estimator()
+@every_method(*LEARNING)
+def test_every_learning_method_takes_the_sums_of_repeated_entries(
+    estimator, method, counts
+):
+    check_same_answers(estimator, counts, _raw(_doubled(counts), "csr"), method)
+
+
+@every_method(*EVALUATIONS)
+def test_every_evaluation_takes_the_sums_of_repeated_entries(fitted, method, counts):
+    evaluate = getattr(fitted, method)
+    assert_same(evaluate(counts), evaluate(_raw(_doubled(counts), "csc")))
+
+
+@every_estimator(among=ONE)
 def test_stale_flags_of_a_matrix_are_not_believed(estimator, counts):
     given = _raw(_doubled(counts), "csr")
     given.has_canonical_format = True
     check_same_answers(estimator, counts, given)
 
 
-@every_estimator()
+@every_estimator(among=ONE)
 def test_room_behind_the_last_entry_is_ignored(estimator, counts):
     given = counts.copy()
     given.indices = np.append(given.indices, [7, 999]).astype(given.indices.dtype)
@@ -357,13 +337,23 @@ def test_room_behind_the_last_entry_is_ignored(estimator, counts):
     check_same_answers(estimator, counts, given)
 
 
-@every_method("fit", "partial_fit")
-@pytest.mark.parametrize("kind", ["dense", "csr", "csc", "coo"])
-def test_read_only_buffers_are_accepted(estimator, method, kind, counts):
+def check_takes_read_only(estimator, kind, counts, method="fit"):
+    """Raise unless the buffers of a matrix may be read-only."""
     given = counts.toarray() if kind == "dense" else counts.asformat(kind)
     for array in [given] if kind == "dense" else _buffers(given):
         array.flags.writeable = False
     check_same_answers(estimator, counts, given, method)
+
+
+@every_estimator(among=ONE)
+@pytest.mark.parametrize("kind", ["dense", "csc", "coo"])
+def test_read_only_buffers_are_accepted(estimator, kind, counts):
+    check_takes_read_only(estimator, kind, counts)
+
+
+@every_method(*LEARNING, among=FIRST)
+def test_read_only_counts_are_not_written_to_while_learning(estimator, method, counts):
+    check_takes_read_only(estimator, "csr", counts, method)
 
 
 def _misaligned(A):
@@ -386,7 +376,7 @@ LAYOUTS = {
 }
 
 
-@every_estimator()
+@every_estimator(among=ONE)
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
 def test_memory_layout_does_not_matter(estimator, layout, counts):
     check_same_answers(estimator, counts, layout(counts.toarray()))
@@ -404,7 +394,7 @@ FRAMES = {
 }
 
 
-@every_estimator()
+@every_estimator(among=ONE)
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES.keys())
 def test_data_frames_equal_arrays(estimator, frame, counts):
     check_same_answers(estimator, counts, frame(counts.toarray()))
@@ -471,9 +461,16 @@ KEPT = ["dense", "fortran", "float32", "csr-int64"]
 KEPT += ["doubled-csr", "doubled-csc", "doubled-coo", *FORMATS]
 
 
-@every_method("fit", "partial_fit", "fit_transform", *EVALUATIONS)
+@every_method("fit", "transform", among=ONE)
 @pytest.mark.parametrize("kind", KEPT)
 def test_matrix_of_the_caller_is_not_changed(fitted, method, kind, counts):
+    check_leaves_matrix(getattr(fitted, method), _given(kind, counts))
+
+
+@every_method(*LEARNING, "fit_transform", *EVALUATIONS, among=FIRST)
+@pytest.mark.parametrize("kind", ["csr", "doubled-csr"])
+def test_no_method_changes_the_matrix_of_the_caller(fitted, method, kind, counts):
+    """Canonical counts are used where they are, others are converted."""
     check_leaves_matrix(getattr(fitted, method), _given(kind, counts))
 
 

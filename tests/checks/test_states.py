@@ -7,7 +7,13 @@ import pytest
 import scipy.sparse as sp
 
 from checks.corpora import topic_counts
-from checks.estimators import EVALUATIONS, every_estimator, every_method
+from checks.estimators import (
+    EVALUATIONS,
+    FIRST,
+    every_estimator,
+    every_kind,
+    every_method,
+)
 from checks.states import assert_same, learned, snapshot
 
 
@@ -64,7 +70,7 @@ def test_learned_state_names_all_that_fit_writes(estimator, counts):
     assert set(learned(estimator.fit(counts))) == set(vars(estimator)) - before
 
 
-@every_estimator()
+@every_kind()
 def test_comparison_fails_on_a_change_deep_inside_an_estimator(fitted):
     before = snapshot(fitted)
     fitted.topic_weights_[-1] = np.nextafter(fitted.topic_weights_[-1], 2.0)
@@ -80,7 +86,7 @@ def test_comparison_fails_after_another_chunk(fitted, counts):
         assert_same(before, vars(fitted))
 
 
-@every_method(*EVALUATIONS)
+@every_method(*EVALUATIONS, among=FIRST)
 def test_list_of_estimators_has_what_is_evaluated(estimator, method):
     assert callable(getattr(estimator, method))
 

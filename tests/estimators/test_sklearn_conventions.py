@@ -19,7 +19,7 @@ from sklearn.utils import estimator_checks, get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from checks.estimators import (
-    INSTANCES,
+    FIRST,
     evaluate,
     fresh,
     is_tree,
@@ -30,12 +30,21 @@ from checks.estimators import (
 )
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+from skbnp.estimators import TreeMoves
+
+#: Trees that are soon there.
+_TREE = {
+    "max_iter": 2,
+    "init": "sequential",
+    "structure_moves": TreeMoves(max_tries=1, max_rounds=1),
+}
 
 CHECKED = [
     HDP(),
     HDP(learning_method="batch", max_iter=5),
-    HDP(n_jobs=2, max_iter=5),
-    mean_field_hdp(),
+    HDP(learning_method="memoized", n_jobs=2, max_iter=5),
+    mean_field_hdp(max_iter=5),
+    mean_field_hdp(learning_method="memoized", max_iter=5),
     mean_field_hdp(learning_method="batch", max_iter=5),
     StickBreakingHDP(20, 5, max_iter=5),
     StickBreakingHDP(20, 5, learning_method="batch", max_iter=5),
@@ -43,20 +52,21 @@ CHECKED = [
     GibbsHDP(None, max_iter=10, n_chains=2, n_jobs=2, learn_priors=True),
     GibbsNestedCRP(max_iter=10),
     GibbsNestedCRP(max_iter=10, n_chains=2, n_jobs=2, learn_priors=True),
-    NestedCRP(max_iter=3, init="sequential", n_jobs=2),
+    NestedCRP(n_jobs=2, **_TREE),
+    NestedCRP(learning_method="memoized", **_TREE),
     NestedCRP(
         learning_method="online",
         local_family="factorised",
         learn_priors=True,
-        max_iter=3,
-        init="sequential",
+        **_TREE,
     ),
 ]
 LABELS = [
     "online",
     "batch",
-    "two-jobs",
+    "memoized-two-jobs",
     "mean-field-online",
+    "mean-field-memoized",
     "mean-field-batch",
     "sticks-online",
     "sticks-batch",
@@ -65,6 +75,7 @@ LABELS = [
     "gibbs-tree",
     "gibbs-tree-chains",
     "tree-batch",
+    "tree-memoized",
     "tree-online",
 ]
 
@@ -84,7 +95,7 @@ FURTHER = [
     "check_estimators_partial_fit_n_features",
 ]
 
-each = pytest.mark.parametrize("estimator", INSTANCES.values(), ids=INSTANCES.keys())
+each = pytest.mark.parametrize("estimator", FIRST.values(), ids=FIRST.keys())
 
 
 @pytest.fixture

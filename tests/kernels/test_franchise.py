@@ -1,12 +1,12 @@
 """The sampler over tables and dishes against enumeration, which finds planted bugs."""
 
-import os
 from math import lgamma, log
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from checks.draws import few_and_many
 from reference import hdp_franchise as reference
 from skbnp.inference.moves.table_split_merge import propose_moves
 from skbnp.kernels._franchise import MEAL_PART, sweep
@@ -28,9 +28,7 @@ KIND = np.array([KINDS[len(dishes), len(set(dishes))] for _, dishes in SEATINGS]
 #: Independent draws have 0.028 and 0.005 at the most (n states of equal probability:
 #: sqrt(n / (2 pi draws))); neighbours in a chain resemble each other.
 N_REFERENCE, VARIATION, VARIATION_OF_KINDS = 100_000, 0.04, 0.015
-#: Draws made; with fewer the noise grows with the root.
-N_DRAWS = int(os.environ.get("SKBNP_TEST_DRAWS", N_REFERENCE))
-#: Draws in which bugs are found.
+#: Draws in which bugs are found; with fewer the noise grows with the root.
 N_FEW = 6_000
 CONCENTRATIONS = [0.3, 1.3, 5.0]
 #: Document and corpus concentration, topic prior.
@@ -129,18 +127,22 @@ def test_there_are_712_seatings_of_mass_one():
 
 @pytest.mark.parametrize("concentration", CONCENTRATIONS)
 @pytest.mark.parametrize("steps", ["dishes", "all"])
-def test_frequencies_are_those_of_the_posterior(steps, concentration, seed):
+@few_and_many(N_FEW, N_REFERENCE)
+def test_frequencies_are_those_of_the_posterior(n_draws, steps, concentration, seed):
     settings = concentration, concentration, 0.5
     draw = kernel_draws(steps, DOCS, *settings, seed=seed)
-    check_frequencies(draw, N_DRAWS, DOCS, *settings)
+    check_frequencies(draw, n_draws, DOCS, *settings)
 
 
 @pytest.mark.parametrize("docs", [DOCS, REPEATED], ids=["mixed", "repeated words"])
 @pytest.mark.parametrize("steps", ["tokens", "long tables", "split-merge"])
-def test_frequencies_of_each_kind_of_step_are_those_of_the_posterior(steps, docs, seed):
+@few_and_many(N_FEW, N_REFERENCE // 3)
+def test_frequencies_of_each_kind_of_step_are_those_of_the_posterior(
+    n_draws, steps, docs, seed
+):
     # Steps of tokens come with all of them: alone, the others do not reach all states.
     draw = kernel_draws(steps, docs, *SETTINGS, seed=seed)
-    check_frequencies(draw, N_DRAWS // 3, docs, *SETTINGS)
+    check_frequencies(draw, n_draws, docs, *SETTINGS)
 
 
 # -- planted bugs ----------------------------------------------------------------------

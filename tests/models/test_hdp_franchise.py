@@ -1,6 +1,5 @@
 """The franchise's joint probability, hyperparameters and samples; the Geweke test."""
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +8,7 @@ import scipy.sparse as sp
 from scipy import stats
 from scipy.special import gammaln
 
+from checks.draws import few_and_many
 from checks.geweke import check_joint_distribution
 from reference import hdp_franchise as reference
 from skbnp.inference.moves.table_split_merge import propose_moves
@@ -201,25 +201,26 @@ def make_move(priors, *, split_merge, meal_part=MEAL_PART):
 
 LEARN = Priors(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
 FIXED = {c: (c, c, 0.4) for c in (0.3, 1.3, 5.0)}
-N_DRAWS = int(os.environ.get("SKBNP_TEST_DRAWS", 100_000)) // 1000 * 40
 #: Draws in which bugs are found.
 N_FEW = 2_000
+each_n_draws = few_and_many(N_FEW, 4_000)
 
 
 @pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
-def test_geweke_with_hyperparameters(split_merge, seed):
-    check_geweke(make_move(LEARN, split_merge=split_merge), N_DRAWS, seed)
+@each_n_draws
+def test_geweke_with_hyperparameters(n_draws, split_merge, seed):
+    check_geweke(make_move(LEARN, split_merge=split_merge), n_draws, seed)
 
 
 @pytest.mark.parametrize("fixed", FIXED.values(), ids=map(str, FIXED))
 @pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
 def test_geweke_without_hyperparameters(split_merge, fixed, seed):
     move = make_move(None, split_merge=split_merge)
-    check_geweke(move, N_DRAWS // 2, seed, fixed)
+    check_geweke(move, N_FEW, seed, fixed)
 
 
 def test_geweke_where_part_of_a_table_proposes_its_dish(seed):
-    check_geweke(make_move(LEARN, split_merge=False, meal_part=2), N_DRAWS // 2, seed)
+    check_geweke(make_move(LEARN, split_merge=False, meal_part=2), N_FEW, seed)
 
 
 # -- planted bugs ----------------------------------------------------------------------

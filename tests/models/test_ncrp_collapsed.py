@@ -1,6 +1,5 @@
 """The collapsed nested CRP against enumeration."""
 
-import os
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from checks.draws import few_and_many
 from checks.geweke import check_joint_distribution
 from reference import nested_crp as reference
 from skbnp.models.hdp_franchise import Tokens
@@ -22,8 +22,8 @@ CORPORA = {
     "three-levels": ([[0, 0], [0, 1], [2]], 3, 2916),
 }
 GAMMA, ALPHA, ETA = 0.8, (2.0, 1.0, 0.5), (1.0, 0.5, 0.2)
-N_REFERENCE = 100_000
-N_DRAWS = int(os.environ.get("SKBNP_TEST_DRAWS", N_REFERENCE))
+#: Draws in which wrong moves are found, and many more.
+each_n_draws = few_and_many(20_000, 100_000)
 
 
 def walks_of(docs, n_levels, gamma=GAMMA, seed=0):
@@ -173,9 +173,10 @@ def test_number_of_states_and_mass_of_the_prior(name):
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_frequencies_are_those_of_the_posterior(name, seed):
+@each_n_draws
+def test_frequencies_are_those_of_the_posterior(n_draws, name, seed):
     docs, n_levels, _ = CORPORA[name]
-    check_frequencies(docs, n_levels, move, N_DRAWS, seed)
+    check_frequencies(docs, n_levels, move, n_draws, seed)
 
 
 #: Documents that have gone, the rest of the corpus, and its number of states.
@@ -192,11 +193,14 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_frequencies_given_counts_before_are_those_of_the_posterior(name, seed):
+@each_n_draws
+def test_frequencies_given_counts_before_are_those_of_the_posterior(
+    n_draws, name, seed
+):
     gone, docs, n_states = LEFT[name]
     n_levels = len(gone.paths[0])
     assert len(given(*posterior(docs, n_levels), gone)[0]) == n_states
-    check_frequencies(docs, n_levels, move, N_DRAWS, seed, gone)
+    check_frequencies(docs, n_levels, move, n_draws, seed, gone)
 
 
 ALL = {name: (NOBODY, corpus[0]) for name, corpus in CORPORA.items()}
@@ -511,12 +515,14 @@ def moved_in_part(world, rng, priors=LEARN):
     return World(gamma, eta, paths, levels, docs)
 
 
-N_GEWEKE = N_DRAWS // 1000 * 40
+#: Draws in which bugs are found.
+N_FEW = 2_000
 
 
 @pytest.mark.parametrize("move", [moved, moved_in_part])
-def test_geweke(move, seed):
-    check_joint_distribution(World.draw, statistics, move, N_GEWEKE, seed)
+@few_and_many(N_FEW, 4_000)
+def test_geweke(n_draws, move, seed):
+    check_joint_distribution(World.draw, statistics, move, n_draws, seed)
 
 
 class CountsLeavesAsRestaurants(NestedPriors):
@@ -550,7 +556,7 @@ def test_geweke_finds_planted_bugs(bug):
             World.draw,
             statistics,
             lambda world, rng: moved(world, rng, wrong),
-            2_000,
+            N_FEW,
             0,
         )
 
