@@ -39,7 +39,7 @@ watch = (
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if SANITIZE else []
 )
 if SANITIZE:
-    flags += ["-g", "-fno-omit-frame-pointer", *watch]
+    flags += ["-O1", "-g1", "-fno-omit-frame-pointer", *watch]
 
 # Apart: setuptools keeps what is newer than its source, whatever the flags were.
 BUILD = f"build/{'debug' if DEBUG else 'release'}"

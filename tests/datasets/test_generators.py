@@ -303,6 +303,7 @@ def test_hdp_proportions_have_the_moments_of_the_dirichlet_process(corpus, reque
         assert abs(z_score(shares**2 - beta * (1 + beta) / 2)) < 5
 
 
+@pytest.mark.long
 def test_hdp_pairs_of_tokens_share_topics_as_often_as_the_model_says():
     # P(same topic) = 1 / (1 + gamma) for tokens of two documents: E sum_k beta_k^2.
     # In one document first 1 / (1 + alpha) from its own process, else as above.

@@ -39,7 +39,9 @@ def model(docs):
 # -- what it finds ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_components", [1, 20, None])
+@pytest.mark.parametrize(
+    "n_components", [1, pytest.param(20, marks=pytest.mark.long), None]
+)
 def test_bars_are_found_from_any_start(n_components, bars, X, X_test):
     hdp = GibbsHDP(n_components, topic_word_prior=0.1, max_iter=150, random_state=0)
     hdp.fit(X)

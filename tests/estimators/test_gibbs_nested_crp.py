@@ -495,11 +495,18 @@ def test_failure_in_the_first_chunk_leaves_nothing(docs):
 STARTS = {
     "sampler": GibbsNestedCRP(max_iter=40, random_state=0, **PRIORS),
     "variational": NestedCRP(max_iter=20, random_state=0, **PRIORS),
+    "sequential": NestedCRP(max_iter=3, init="sequential", random_state=0, **PRIORS),
 }
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name == "variational" else ())
+        for name in STARTS
+    ],
+)
 def test_start_from_a_fitted_tree(name, docs):
     start = clone(STARTS[name]).fit(docs)
     settings = {"max_iter": 2, "burn_in": 0, "random_state": 1, **PRIORS}

@@ -139,6 +139,7 @@ def test_superfluous_topics_fade(family):
     assert hdp.n_components_ == 30
 
 
+@pytest.mark.long
 def test_warm_up_leads_to_a_higher_bound_where_the_vocabulary_is_large(corpus):
     X = corpus("ap")
     # Larger and more steps would move cold topics, too.
@@ -149,6 +150,7 @@ def test_warm_up_leads_to_a_higher_bound_where_the_vocabulary_is_large(corpus):
     assert warm > cold + 0.1
 
 
+@pytest.mark.long
 def test_held_out_score_on_news_is_above_that_of_frozen_topics(corpus):
     X = corpus("ap")
     order = np.random.default_rng(0).permutation(X.shape[0])

@@ -57,7 +57,9 @@ def bars_model(n_components, method, **settings):
 
 
 @each_method
-@pytest.mark.parametrize("n_components", [2, 20, 60])
+@pytest.mark.parametrize(
+    "n_components", [2, pytest.param(20, marks=pytest.mark.long), 60]
+)
 def test_all_bars_are_found_from_any_start(n_components, method, bars, X):
     hdp = bars_model(n_components, method).fit(X)
     assert hdp.n_components_ in (20, 21)

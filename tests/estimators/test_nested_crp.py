@@ -303,7 +303,8 @@ def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("learn", [False, "concentrations", True])
 def test_hyperparameters_are_learned_as_asked(learn, method, few):
-    crp = NestedCRP(learn_priors=learn, learning_method=method, **QUICK).fit(few)
+    crp = NestedCRP(learn_priors=learn, learning_method=method, **QUICK)
+    crp.set_params(structure_moves=False).fit(few)
     assert (crp.child_concentration_ != 1.0) == (learn is not False)
     assert np.shape(crp.topic_word_prior_) == ((3,) if learn is True else ())
     assert (crp.level_prior_ == 4.0).all()
@@ -330,7 +331,8 @@ def test_priors_by_level_are_those_of_their_level(few):
 
 @pytest.mark.parametrize(
     ("max_depth", "method"),
-    [(depth, method) for depth in (1, 2, 4) for method in METHODS] + [(50, "memoized")],
+    [(depth, method) for depth in (1, 2, 4) for method in METHODS]
+    + [pytest.param(50, "memoized", marks=pytest.mark.long)],
 )
 def test_trees_of_any_depth(max_depth, method, docs, X_test):
     crp = NestedCRP(
@@ -466,6 +468,7 @@ def test_another_depth_is_refused_where_a_tree_goes_on(method, few):
     assert len(crp.level_prior_) == 4
 
 
+@pytest.mark.long
 def test_interrupted_start_goes_on_from_its_best_tree(few, monkeypatch):
     enter, runs = Race.enter, []
 
@@ -559,6 +562,7 @@ def test_steps_of_a_stream_are_those_of_their_formula(few):
     assert crp._posterior.totals.n_tokens == pytest.approx(tokens, rel=1e-9)
 
 
+@pytest.mark.long
 def test_stream_grows_branches_for_what_is_new():
     corpus = make_tree(240, random_state=0)
     X, group = sp.csr_array(corpus.data), corpus.path[:, 1]
@@ -577,6 +581,7 @@ def test_stream_grows_branches_for_what_is_new():
     assert crp.score(X) > still.score(X) + 0.05
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [25, 50])
 def test_stream_in_small_chunks_keeps_what_was_learned(size, corpus, sampler):
     """A few documents do not outweigh all that were seen before."""
@@ -591,7 +596,7 @@ def test_stream_in_small_chunks_keeps_what_was_learned(size, corpus, sampler):
     assert found[0] > found[1] - 0.03
 
 
-@pytest.mark.parametrize("offset", [64.0, 500.0])
+@pytest.mark.parametrize("offset", [pytest.param(64.0, marks=pytest.mark.long), 500.0])
 def test_moves_of_a_stream_keep_its_mass_and_what_is_old(offset, corpus):
     """A chunk of a new leaf weighs as much as its step says, whatever moves."""
     X, leaf = sp.csr_array(corpus.data.astype(float)), corpus.target

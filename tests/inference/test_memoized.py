@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.estimators import mean_field_hdp
+from checks.long import daily
 from checks.states import assert_same, differences
 from reference import hdp_direct as reference
 from skbnp.datasets import make_bars
@@ -206,7 +207,7 @@ def test_bound_after_any_passes_is_that_of_all_documents(case, learn, seed):
         check_totals(one)
 
 
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", daily(4, range(8)))
 def test_bound_through_trials_is_that_of_all_documents(case, seed):
     """Births, deaths, their merges; those kept and those rejected."""
     rng = np.random.default_rng([seed, case, 1])
@@ -266,7 +267,7 @@ def test_the_check_of_the_bound_tells_a_merge_without_its_loss(seed, monkeypatch
 
 @pytest.mark.parametrize("moves", [None, MOVES], ids=["still", "moves"])
 @pytest.mark.parametrize("learn", [False, True])
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", daily(3, range(8)))
 def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves, seed):
     rng = np.random.default_rng([seed, case])
     one = learner(rng, 2 + case, learn=learn, moves=moves, batch_size=5)
@@ -275,7 +276,7 @@ def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves,
     check_never_falls(trace)
 
 
-@pytest.mark.parametrize("case", range(4))
+@pytest.mark.parametrize("case", daily(2, range(4)))
 def test_the_bound_never_falls_through_trials(case, seed):
     rng = np.random.default_rng([seed, case])
     trials = Trials(learner(rng, 1 + 4 * case), MOVES, 40)
@@ -441,7 +442,7 @@ def test_the_comparison_of_bits_tells_a_learning_rival(seed):
     assert list(differences(before, trials.posterior))
 
 
-@pytest.mark.parametrize("case", range(6))
+@pytest.mark.parametrize("case", daily(2, range(6)))
 def test_an_accepted_trial_is_recorded_and_better(case, seed):
     trials = Trials(learner(np.random.default_rng([seed, case]), 1), MOVES, 60)
     monitor, n_accepted, ever = Monitor(new_history()), 0, {0}

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from checks.long import daily
 from checks.states import assert_same
 from reference.ncrp_topics import collapsed_terms, log_beta
 from skbnp.inference import tree_learning
@@ -263,7 +264,7 @@ def test_bound_is_that_of_all_documents_and_never_falls(
     assert moved == learn
 
 
-@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("learn", daily(1, [True, False]))
 @pytest.mark.parametrize(("memoized", "factorised"), FORMS)
 def test_bound_rises_with_each_move_and_stays_that_of_all_documents(
     memoized, factorised, learn, seed
@@ -547,7 +548,7 @@ def test_planted_tree_is_left_alone(name, seed, monkeypatch):
     assert same_partition(ends_of(one), ends)
 
 
-@pytest.mark.parametrize("n_nodes", [1, 4])
+@pytest.mark.parametrize("n_nodes", daily(1, [1, 4]))
 def test_missing_branches_are_found_by_all_moves_together(n_nodes, seed):
     """From a single topic, and from one group of the two."""
     rng = np.random.default_rng(seed)
@@ -637,7 +638,7 @@ class Forced(TreeLearner):
         return super()._try(replace(proposal, by_rule=True), n_rounds, least)
 
 
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", daily(1, range(5)))
 def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch):
     """Here 200 sequences of 1 to 3 edits."""
     rng = np.random.default_rng([seed, part])

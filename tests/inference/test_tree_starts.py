@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from checks.long import daily
 from skbnp.inference import tree_choice, tree_starts
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
@@ -280,7 +281,9 @@ def check_chosen(posterior, n_docs):
 @pytest.mark.parametrize(
     ("init", "moves"),
     [
-        ("auto", TreeMoves(max_tries=1, max_rounds=1)),
+        pytest.param(
+            "auto", TreeMoves(max_tries=1, max_rounds=1), marks=pytest.mark.long
+        ),
         ("agglomerative", None),
         ("gibbs", None),
         ("sequential", None),
@@ -306,6 +309,7 @@ def test_better_start_is_chosen(seed, monkeypatch):
         assert same_partition(ends_of(posterior.state, X), leaf)
 
 
+@pytest.mark.long
 def test_leaves_are_grouped_afresh_where_that_is_better(seed):
     rng = np.random.default_rng(seed)
     X, group, leaf = planted(rng)
@@ -399,7 +403,7 @@ def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
 
 
 @pytest.mark.parametrize("init", ["agglomerative", "gibbs", "sequential"])
-@pytest.mark.parametrize("limit", [1, 2, 4])
+@pytest.mark.parametrize("limit", daily(1, [2, 1, 4]))
 def test_lightest_leaves_go_where_there_are_too_many_nodes(init, limit, seed):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng, n_docs=24)

@@ -224,9 +224,19 @@ def test_plotting_again_makes_another_figure(display, sampler):
     assert drawn.figure_ is not first
 
 
+def pixels(display):
+    """What is seen of a figure."""
+    display.figure_.canvas.draw()
+    return np.asarray(display.figure_.canvas.buffer_rgba())
+
+
 @pytest.mark.parametrize("display", DISPLAYS)
 def test_feature_names_are_taken_and_not_used(display, sampler, words):
-    display.from_estimator(sampler, words)
+    with_names = pixels(display.from_estimator(sampler, words))
+    without = display.from_estimator(sampler)
+    assert_array_equal(with_names, pixels(without))
+    without.ax_.set_title(words[0])
+    assert (with_names != pixels(without)).any()
 
 
 @pytest.mark.parametrize("display", DISPLAYS)

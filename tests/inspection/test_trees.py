@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
+from checks.long import daily
 from inspection.test_displays import overlaps
 from skbnp.inspection import TopicTreeDisplay
 from skbnp.inspection._displays import FONT
@@ -207,7 +208,7 @@ def test_dollar_signs_are_terms_too(model):
 # Legible ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", [1, 40])
+@pytest.mark.parametrize("length", daily(1, [40, 1]))
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nothing_written_overlaps_or_is_cut_off(shape, length):
     model = FakeTreeModel(SHAPES[shape], length).fit()
@@ -220,7 +221,7 @@ def test_nothing_written_overlaps_with_few_or_many_terms(model, n_terms):
 
 
 # A chain of 50 levels has no room in six inches.
-@pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+@pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
 @pytest.mark.parametrize("shape", ["three levels", "bushy", "deep", "root"])
 def test_nothing_written_overlaps_in_given_axes(shape, layout):
     model = FakeTreeModel(SHAPES[shape]).fit()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from checks.draws import few_and_many
+from checks.long import few_and_many
 from reference import hdp_franchise as reference
 from skbnp.inference.moves.table_split_merge import propose_moves
 from skbnp.kernels._franchise import MEAL_PART, sweep

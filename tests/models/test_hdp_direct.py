@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from scipy.special import psi
 
+from checks.long import daily
 from reference import hdp_direct as reference
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, LocalStop
@@ -241,7 +242,7 @@ def ascent(rng, learn, n_passes=8):
 
 
 @pytest.mark.parametrize("learn", [False, True])
-@pytest.mark.parametrize("corpus", range(100))
+@pytest.mark.parametrize("corpus", daily(20, range(100)))
 def test_the_objective_never_falls(corpus, learn, seed):
     trace = ascent(np.random.default_rng([seed, corpus]), learn)
     check_never_falls(trace, abs(trace[0]))

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from scipy import stats
 from scipy.special import gammaln
 
-from checks.draws import few_and_many
 from checks.geweke import check_joint_distribution
+from checks.long import few_and_many
 from reference import hdp_franchise as reference
 from skbnp.inference.moves.table_split_merge import propose_moves
 from skbnp.kernels._franchise import MEAL_PART, sweep

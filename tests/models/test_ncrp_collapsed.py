@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from checks.draws import few_and_many
 from checks.geweke import check_joint_distribution
+from checks.long import few_and_many
 from reference import nested_crp as reference
 from skbnp.models.hdp_franchise import Tokens
 from skbnp.models.hyperparameters import draw_concentration
