@@ -10,14 +10,19 @@ from sklearn.pipeline import make_pipeline
 
 from checks.callbacks import Keep, Recorder, StopAfter, Trouble
 from checks.estimators import (
-    every_count_model,
+    INSTANCES,
     every_estimator,
+    every_kind,
     fresh,
     is_variational,
+    takes_counts_only,
 )
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.callbacks import HeldOutMonitor
+
+#: Who is searched over: one that is learned, and one that samples.
+TWO = {name: INSTANCES[name] for name in ("HDP-online", "GibbsHDP")}
 
 MONSTERS = "troll dragon giant kraken gorgon basilisk".split()
 FRUITS = "apple cherry quince medlar plum grape".split()
@@ -42,7 +47,7 @@ def search(estimator, n_jobs=None, **parameters):
 # -- what callbacks see ----------------------------------------------------------------
 
 
-@every_estimator()
+@every_kind()
 def test_hooks_run_around_the_fit_and_around_each_pass(estimator, counts):
     recorder = Recorder()
     estimator.set_callbacks(recorder).fit(counts)
@@ -51,21 +56,21 @@ def test_hooks_run_around_the_fit_and_around_each_pass(estimator, counts):
     assert recorder.events == expected
 
 
-@every_estimator()
+@every_kind()
 def test_hooks_get_the_callers_x_and_y(estimator, counts):
     recorder, y = Recorder(), np.arange(60)
     estimator.set_callbacks(recorder).fit(counts, y)
     assert all(seen[0] is counts and seen[1] is y for seen in recorder.seen)
 
 
-@every_estimator()
+@every_kind()
 def test_callbacks_do_not_change_the_result(estimator, counts):
     other = fresh(estimator).fit(counts)
     estimator.set_callbacks(Keep(), Recorder(), HeldOutMonitor(counts)).fit(counts)
     assert_same(learned(other), learned(estimator))
 
 
-@every_estimator()
+@every_kind()
 def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, counts):
     before = set(vars(fresh(estimator).fit(counts)))
     estimator.set_callbacks(Recorder()).fit(counts)
@@ -98,14 +103,14 @@ def test_callbacks_get_the_estimator_fitted_with_so_many_passes(estimator, count
     check_fitted_estimators(estimator, counts)
 
 
-@every_estimator()
+@every_kind()
 def test_end_of_the_fit_hands_out_the_fitted_estimator(estimator, counts):
     keep = Keep()
     estimator.set_callbacks(keep).fit(counts)
     assert_same(learned(estimator), learned(keep.final[0]))
 
 
-@every_estimator(is_variational)
+@every_kind(is_variational)
 def test_end_of_the_fit_tells_whether_it_has_converged(estimator, counts):
     keep = Keep()
     estimator.set_params(tol=0.5, max_iter=9).set_callbacks(keep).fit(counts)
@@ -113,7 +118,7 @@ def test_end_of_the_fit_tells_whether_it_has_converged(estimator, counts):
     assert keep.final[0].converged_
 
 
-@every_estimator()
+@every_kind()
 def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, counts):
     keep = Keep()
     other = fresh(estimator).fit(counts)
@@ -134,14 +139,14 @@ def test_callback_ends_the_fit_after_the_pass(estimator, counts):
     assert_same(learned(two_passes), learned(estimator))
 
 
-@every_estimator()
+@every_kind()
 def test_stopped_fit_is_closed_properly(estimator, counts):
     recorder = Recorder()
     estimator.set_callbacks(StopAfter(1), recorder).fit(counts)
     assert recorder.events[-3:] == ["end pass", "end fit", "teardown"]
 
 
-@every_estimator()
+@every_kind()
 def test_callback_that_raises_leaves_the_last_complete_pass(estimator, counts):
     two_passes = fresh(estimator, max_iter=2).fit(counts)
     trouble = Trouble(2)
@@ -152,7 +157,7 @@ def test_callback_that_raises_leaves_the_last_complete_pass(estimator, counts):
     assert trouble.closed
 
 
-@every_estimator()
+@every_kind()
 def test_callback_that_raises_before_a_pass_leaves_the_pass_before(estimator, counts):
     two_passes = fresh(estimator, max_iter=2).fit(counts)
     estimator.set_callbacks(Trouble(3, "begin"))
@@ -161,7 +166,7 @@ def test_callback_that_raises_before_a_pass_leaves_the_pass_before(estimator, co
     assert_same(learned(two_passes), learned(estimator))
 
 
-@every_estimator()
+@every_kind()
 def test_estimator_fits_again_after_a_callback_raised(estimator, counts):
     other = fresh(estimator).fit(counts)
     estimator.set_callbacks(Trouble(1))
@@ -173,7 +178,7 @@ def test_estimator_fits_again_after_a_callback_raised(estimator, counts):
 # -- scikit-learn's own ----------------------------------------------------------------
 
 
-@every_estimator()
+@every_kind()
 def test_progress_bar_counts_passes(estimator, counts, capsys):
     other = fresh(estimator).fit(counts)
     estimator.set_callbacks(ProgressBar()).fit(counts)
@@ -181,7 +186,7 @@ def test_progress_bar_counts_passes(estimator, counts, capsys):
     assert_same(learned(other), learned(estimator))
 
 
-@every_count_model()
+@every_kind(takes_counts_only)
 def test_scoring_monitor_logs_each_pass(estimator, counts):
     monitor = ScoringMonitor(scoring=scores)
     estimator.set_callbacks(monitor).fit(counts, np.zeros(60))
@@ -194,7 +199,7 @@ def test_scoring_monitor_logs_each_pass(estimator, counts):
     assert passes == expected
 
 
-@every_count_model()
+@every_estimator(among=TWO)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_bar_and_scoring_monitor_work_in_a_search(
     estimator, n_jobs, counts, capsys
@@ -215,7 +220,7 @@ def test_progress_bar_and_scoring_monitor_work_in_a_search(
 # -- HeldOutMonitor --------------------------------------------------------------------
 
 
-@every_count_model()
+@every_kind(takes_counts_only)
 def test_held_out_monitor_records_the_score_of_each_pass(estimator, counts):
     monitor = HeldOutMonitor(counts[40:])
     estimator.set_callbacks(monitor).fit(counts[:40])
@@ -230,21 +235,21 @@ def test_held_out_monitor_records_the_score_of_each_pass(estimator, counts):
     assert (np.diff(monitor.history_["seconds"]) > 0).all()
 
 
-@every_count_model()
+@every_kind(takes_counts_only)
 def test_held_out_monitor_may_skip_passes(estimator, counts):
     monitor = HeldOutMonitor(counts[40:], every=2)
     estimator.set_params(max_iter=5).set_callbacks(monitor).fit(counts[:40])
     assert len(monitor.history_["score"]) == 2
 
 
-@every_count_model()
+@every_kind(takes_counts_only)
 def test_held_out_monitor_forgets_the_fit_before(estimator, counts):
     monitor = HeldOutMonitor(counts[40:])
     estimator.set_callbacks(monitor).fit(counts[:40]).fit(counts[:40])
     assert len(monitor.history_["score"]) == 3
 
 
-@every_count_model()
+@every_kind(takes_counts_only)
 def test_held_out_monitor_works_in_a_pipeline(estimator, text):
     vectorizer = CountVectorizer().fit(text)
     monitor = HeldOutMonitor(vectorizer.transform(text[20:]))
@@ -253,7 +258,7 @@ def test_held_out_monitor_works_in_a_pipeline(estimator, text):
     assert monitor.history_["score"][-1] == model.score(text[20:])
 
 
-@every_count_model()
+@every_estimator(among=TWO)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text):
     vectorizer = CountVectorizer().fit(text)
@@ -266,7 +271,7 @@ def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text
     assert monitor.history_["score"][-1] == grid.best_estimator_.score(text[20:])
 
 
-@every_count_model()
+@every_estimator(among=TWO)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_early_stop_acts_on_every_fit_of_a_search(estimator, n_jobs, counts):
     estimator.set_params(max_iter=50).set_callbacks(StopAfter(2))
@@ -284,14 +289,14 @@ def test_held_out_monitor_refuses_a_bad_interval(every, counts):
         HeldOutMonitor(counts, every)
 
 
-@every_count_model()
+@every_kind(takes_counts_only)
 def test_held_out_monitor_refuses_bad_documents_by_name(estimator, counts):
     estimator.set_callbacks(HeldOutMonitor(-counts))
     with pytest.raises(ValueError, match="Negative values in data"):
         estimator.fit(counts)
 
 
-@every_count_model()
+@every_kind(takes_counts_only)
 def test_held_out_monitor_refuses_another_vocabulary(estimator, counts):
     estimator.set_callbacks(HeldOutMonitor(sp.csr_array((3, 7))))
     with pytest.raises(ValueError, match="7"):

@@ -7,6 +7,7 @@ import pytest
 from checks.corpora import topic_counts
 from checks.estimators import (
     EVALUATIONS,
+    FIRST,
     INSTANCES,
     LEARNING,
     every_estimator,
@@ -89,7 +90,7 @@ def test_evaluation_does_not_depend_on_the_number_of_jobs(fitted, method, small_
     assert_same(one, getattr(fitted.set_params(n_jobs=3), method)(X))
 
 
-@every_estimator()
+@every_kind()
 def test_number_of_jobs_may_change_in_a_stream(estimator, many, small_blocks):
     one, two = parallel(estimator, n_jobs=1), parallel(estimator, n_jobs=2)
     for part, n_jobs in [(many[:100], 3), (many[100:200], 1), (many[200:], 2)]:
@@ -143,19 +144,19 @@ def test_equal_random_states_give_the_same_bits(estimator, counts, seed):
     )
 
 
-@every_estimator()
+@every_kind()
 def test_second_fit_with_the_same_seed_gives_the_same_bits(estimator, counts):
     one = learned(fresh(estimator).fit(counts))
     assert_same(one, learned(estimator.fit(counts).fit(counts)))
 
 
-@every_estimator()
+@every_kind()
 def test_fit_transform_equals_fit_and_transform(estimator, counts):
     one = fresh(estimator).fit(counts).transform(counts)
     assert_same(one, estimator.fit_transform(counts))
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, among=FIRST)
 def test_another_seed_gives_another_result(estimator, method, counts):
     check_seed_matters(
         estimator, lambda e: getattr(e, method)(counts).transform(counts)
@@ -181,7 +182,7 @@ def test_no_random_state_draws_from_that_of_numpy(estimator, counts):
     assert_same(*results)
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, among=FIRST)
 def test_learning_with_a_seed_leaves_global_random_states(estimator, method, counts):
     check_leaves_global_random_state(lambda: getattr(estimator, method)(counts))
 

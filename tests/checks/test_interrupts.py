@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from checks.estimators import INSTANCES, is_variational
+from checks.long import daily
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="a thread cannot interrupt the main thread there"
@@ -64,10 +65,8 @@ def test_interrupt_before_the_first_complete_pass_leaves_the_start(n_jobs):
     assert seen["n_updates"] == 0
 
 
-@pytest.mark.parametrize("name", ONLINE)
-@pytest.mark.parametrize(
-    "method", ["fit", pytest.param("partial_fit", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("name", daily(1, ONLINE))
+@pytest.mark.parametrize("method", daily(1, ["fit", "partial_fit"]))
 def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
     seen = run(f"lines-{method}", name, 1)
     assert seen["n_places"] > 50
@@ -76,13 +75,16 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "HDP-online",
-        "HDP-collapsed-memoized",
-        pytest.param("HDP-mean-field-online", marks=pytest.mark.long),
-        pytest.param("HDP-memoized", marks=pytest.mark.long),
-        pytest.param("NestedCRP-memoized", marks=pytest.mark.long),
-    ],
+    daily(
+        1,
+        [
+            "HDP-online",
+            "HDP-collapsed-memoized",
+            "HDP-mean-field-online",
+            "HDP-memoized",
+            "NestedCRP-memoized",
+        ],
+    ),
 )
 def test_interrupt_in_a_move_leaves_a_consistent_estimator(name):
     seen = run("moves", name, 1)
