@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.estimators import INSTANCES, is_variational
+from checks.estimators import FIRST, INSTANCES, is_variational
 from checks.long import daily
 
 pytestmark = pytest.mark.skipif(
@@ -46,7 +46,16 @@ def check_interrupt(seen):
 
 
 @pytest.mark.parametrize(
-    ("name", "n_jobs"), [("HDP-online", 1), *((name, 2) for name in INSTANCES)]
+    ("name", "n_jobs"),
+    [
+        ("HDP-online", 1),
+        *((name, 2) for name in FIRST),
+        *(
+            pytest.param(name, 2, marks=pytest.mark.long)
+            for name in INSTANCES
+            if name not in FIRST
+        ),
+    ],
 )
 def test_interrupt_leaves_the_last_complete_update(name, n_jobs):
     seen = run("late", name, n_jobs)
