@@ -1,8 +1,10 @@
 """The direct-assignment HDP topic model."""
 
+import warnings
 from numbers import Integral
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.collapsed import CollapsedStep, Holdings
@@ -52,9 +54,10 @@ class HDP(VariationalTopicModel):
     ----------
     n_components : int, default=300
         Number of represented topics (K) to start from, at least 1. `n_components_` says
-        how many are left: collapsed learning ends those that nobody uses, and begins no
-        new ones; mean-field learning with `split_merge` does both. All other topics
-        together keep the rest of the corpus weights.
+        how many `fit` has found, with `split_merge`: in the collapsed family about as
+        many from any start, see Notes. A stream (`partial_fit`) of that family ends
+        topics that nobody uses, and begins no new ones. All other topics together keep
+        the rest of the corpus weights.
     max_components : int or None, default=None
         Bound of the number of topics that moves may reach, at least `n_components`.
     variational_family : {"collapsed", "mean_field"}, default="collapsed"
@@ -88,13 +91,15 @@ class HDP(VariationalTopicModel):
         both > 0.
     split_merge : bool or SplitMerge, default=True
         Whether the number of topics changes; a `SplitMerge` sets the details.
+        Collapsed learning tries other numbers of topics, judged by held-out tokens
+        (Notes; `births`, `trial_passes`), and ends topics that hold less than a token
+        of the corpus (`prune_tokens`), in a stream after ten documents per topic.
         Mean-field learning lets topics be born, split, merged and pruned after the
         warm-up (Algorithm 2 of [1]_ and Notes); online it judges moves by minibatches,
-        otherwise by the exact bound. Collapsed learning ends topics that hold less than
-        a token of the corpus (`prune_tokens`), in a stream after ten documents per
-        topic, and makes no other moves.
-    batch_size : int, default=128
+        otherwise by the exact bound.
+    batch_size : int or "auto", default="auto"
         Documents of a minibatch at the most; minibatches of a pass are of equal size.
+        "auto": 128, or as many as hold 4,000 tokens on average.
     learning_offset : float, default=1.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay (tau),
         >= 0; larger values give early minibatches less weight.
@@ -106,12 +111,14 @@ class HDP(VariationalTopicModel):
         those seen so far, in collapsed learning at least as many as hold the tokens of
         the topics' prior (`n_components` * `n_features` * `topic_word_prior`). `fit`
         uses the number of documents of `X`.
-    max_iter : int, default=20
-        Passes over the data in `fit`, warm-up included.
+    max_iter : int, default=60
+        Passes over the data in `fit`, warm-up and trials included. On text, trials take
+        10 to 50. With fewer than 13 there are none in the collapsed family.
     tol : float, default=1e-4
         `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
-        relatively, between two passes after the warm-up. 0 always makes `max_iter`
-        passes.
+        relatively, between two passes after the warm-up and after trials; where trials
+        have ended, at the latest after five passes over everything. 0 always makes
+        `max_iter` passes.
     max_doc_update_iter : int, default=100
         Iterations for one document at the most; collapsed learning makes no more than
         10.
@@ -169,7 +176,8 @@ class HDP(VariationalTopicModel):
         likewise. It tells whether a fit has settled. It is no held-out score: the
         others have shaped the topics, so it is higher. Edits do not change it.
     converged_ : bool
-        Whether `tol` ended the last `fit`.
+        Whether `tol` ended the last `fit`. In the collapsed family no trial of another
+        number of topics was left then.
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
         time), `n_components`, `n_births`, `n_splits` and `n_merges` accepted so far,
@@ -214,6 +222,26 @@ class HDP(VariationalTopicModel):
     counts, and concentrations follow from these [4]_. Topics start as mixtures of a
     document (20 %) and the corpus. `transform`, `score` and `elbo` do not depend on the
     family but by the topics: they fold documents in by the mean-field step.
+
+    The number of topics is judged by prediction, for no bound ranks numbers of topics
+    as prediction does. `fit` holds out a tenth of the tokens of some documents (some
+    20,000), and folds these documents in as `score` does.
+
+    - Births: after four passes a rival with three times as many topics learns beside
+      the model, as long. The old topics start afresh, as mixtures with the corpus
+      (80 %) like the new ones (60 % corpus, 40 % a document): settled topics take the
+      documents back from newcomers. It replaces the model if held-out tokens gain more
+      than a standard error, and .01 nats for each doubling; and so on until a fifth of
+      the topics find no documents.
+    - Reductions: from held-out tokens follows what each merge of similar topics and
+      each end of a topic would cost with proportions as they are. The cheapest, of .001
+      nats together, are made in a rival that learns as long, with steps as from a
+      start. It is kept if it predicts alike, within .001 nats or a standard error of
+      the best; and so on until hardly any are left.
+    - In the end everything is learned from, in five passes.
+
+    Trials of all learning methods are made in minibatches. A warm start goes on with
+    trials that `max_iter` has cut short, otherwise it keeps the topics.
 
     **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
     full, all constants included.
@@ -407,6 +435,21 @@ class HDP(VariationalTopicModel):
         if self._is_collapsed:
             return "leaves no two passes to compare."
         return super()._unsettled()
+
+    def _has_trials_left(self, posterior) -> bool:
+        has_trials = self._is_collapsed and self.split_merge is not False
+        return has_trials and not posterior.trials_ended
+
+    def _warn_if_not_converged(self, monitor) -> None:
+        if self.tol > 0 and self._has_trials_left(self._posterior):
+            warnings.warn(
+                f"max_iter={self.max_iter} leaves no time for further trials: the "
+                "number of topics may not be final. Increase max_iter.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        else:
+            super()._warn_if_not_converged(monitor)
 
     def _is_warming_up(self, posterior) -> bool:
         return not self._is_collapsed and super()._is_warming_up(posterior)

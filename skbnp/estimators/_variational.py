@@ -157,13 +157,14 @@ class VariationalModel(
         )
         try:
             with executor, shown(self.verbose):
-                converged = learn(
+                has_settled = learn(
                     self._make_learner(posterior, counts, executor, goes_on),
                     monitor,
                     n_passes=self.max_iter,
                     begin_pass=tasks.begin_pass,
                     end_pass=tasks.end_pass,
                 )
+                converged = has_settled and not self._has_trials_left(posterior)
         finally:
             self._publish(posterior, history, monitor.n_passes, converged)
         self._warn_if_not_converged(monitor)
@@ -251,6 +252,10 @@ class VariationalModel(
 
     def _local_stop(self) -> LocalStop:
         return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
+
+    def _has_trials_left(self, posterior) -> bool:
+        """Whether a fit that has settled may still change the number of components."""
+        return False
 
     def _publish(self, posterior, history, n_iter, converged):
         attributes = self._fitted_attributes(posterior, history, n_iter, converged)

@@ -99,15 +99,16 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     <BLANKLINE>
     vocabulary            3 terms
     topics                2
-    fit                   20 passes, not converged, ... seconds
-    log probability       -0.78... nats per training token, each given all others
-    corpus_concentration  0.40...
-    doc_concentration     0.22...
+    fit                   25 passes, converged, ... seconds
+    moves                 10 births, 0 splits, 1 merge accepted
+    log probability       -0.85... nats per training token, each given all others
+    corpus_concentration  0.39...
+    doc_concentration     0.35...
     topic_word_prior      0.05
     <BLANKLINE>
       row   weight  terms
-        1   52.8 %  rain, snow, sun
-        0   46.4 %  sun, rain, snow
+        1   55.1 %  rain, snow, sun
+        0   44.2 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)

@@ -101,8 +101,8 @@ def top_documents(estimator, X, n=10, *, return_shares=False):
     >>> X = [[0, 9], [5, 0], [1, 7], [9, 0], [4, 4]] * 9
     >>> hdp = HDP(n_components=2, random_state=0).fit(X)
     >>> top_documents(hdp, X[:5], n=2)
-    array([[3, 1],
-           [0, 2]])
+    array([[0, 2],
+           [3, 1]])
     """
     fitted(estimator, "transform")
     shares = np.asarray(estimator.transform(X)).T

@@ -113,7 +113,7 @@ def test_end_of_the_fit_hands_out_the_fitted_estimator(estimator, counts):
 @every_kind(is_variational)
 def test_end_of_the_fit_tells_whether_it_has_converged(estimator, counts):
     keep = Keep()
-    estimator.set_params(tol=0.5, max_iter=9).set_callbacks(keep).fit(counts)
+    estimator.set_params(tol=0.5, max_iter=60).set_callbacks(keep).fit(counts)
     assert estimator.converged_
     assert keep.final[0].converged_
 
@@ -134,7 +134,7 @@ def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, counts):
 @every_estimator()
 def test_callback_ends_the_fit_after_the_pass(estimator, counts):
     two_passes = fresh(estimator, max_iter=2).fit(counts)
-    estimator.set_params(max_iter=50).set_callbacks(StopAfter(2)).fit(counts)
+    estimator.set_params(max_iter=9).set_callbacks(StopAfter(2)).fit(counts)
     assert estimator.n_iter_ == 2
     assert_same(learned(two_passes), learned(estimator))
 
@@ -274,7 +274,7 @@ def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text
 @every_estimator(among=TWO)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_early_stop_acts_on_every_fit_of_a_search(estimator, n_jobs, counts):
-    estimator.set_params(max_iter=50).set_callbacks(StopAfter(2))
+    estimator.set_params(max_iter=9).set_callbacks(StopAfter(2))
     grid = search(estimator, n_jobs).fit(counts)
     plain = search(fresh(estimator, max_iter=2)).fit(counts)
     assert grid.best_estimator_.n_iter_ == 2

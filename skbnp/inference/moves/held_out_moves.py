@@ -31,8 +31,9 @@ N_NEAREST = 3
 #: Of a topic that ends, the share of its proportion that falls to topics which the
 #: document has none of: a document of that topic alone must go somewhere.
 ELSEWHERE = 0.01
-#: Held-out tokens that must speak of a topic, or it is not judged.
-FEWEST_TOKENS = 2.0
+#: Held-out tokens that must speak of a topic, or such a share where there are few; or
+#: it is not judged.
+FEWEST_TOKENS, FEWEST_SHARE = 2.0, 0.01
 #: Held-out entries looked at together.
 PART_SIZE = 2048
 
@@ -138,7 +139,7 @@ def reductions(
         joined = (theta[:, one] + theta[:, other]) * either[part.words]
         merges += part.counts @ (logs[:, None] - _log(mixed - taken + joined))
     n_tokens, mass = held.held.sum(), words.total
-    judged = heard >= FEWEST_TOKENS
+    judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
     ends, merges = ends / n_tokens, merges / n_tokens
     all_ends = [Reduction(ends[k], k, None) for k in np.flatnonzero(judged).tolist()]
     all_merges = [

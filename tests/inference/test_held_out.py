@@ -1,0 +1,254 @@
+"""Held-out tokens of training documents, and reductions that they predict."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from checks.corpora import topic_counts
+from reference import held_out as reference
+from skbnp.inference import held_out
+from skbnp.inference.collapsed import CollapsedStep
+from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import Executor
+from skbnp.inference.held_out import HeldOut, Prediction, compare, hold_out
+from skbnp.inference.moves import held_out_moves as moves
+from skbnp.inference.posterior import Posterior
+from skbnp.metrics import held_out_log_likelihood
+from skbnp.models.hdp_collapsed import CollapsedHDP
+from skbnp.models.hdp_direct import HDPState
+from skbnp.models.statistics import WordTopics
+
+N_DOCS, N_WORDS, N_TOPICS, ETA = 60, 30, 5, 0.05
+
+
+@pytest.fixture(scope="module")
+def X():
+    return topic_counts(N_DOCS, N_WORDS, n_topics=4)
+
+
+@pytest.fixture(scope="module")
+def held(X):
+    return hold_out(X, np.random.default_rng(0))
+
+
+def make_posterior(X, *, seed=0, n_topics=N_TOPICS):
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(n_topics + 1))
+    state = HDPState(weights, 1.5, 1.0, ETA)
+    topics = rng.dirichlet(np.full(N_WORDS, 0.3), size=n_topics).T * X.sum() / n_topics
+    model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
+    totals, ids = model.start(state, WordTopics(topics)), np.arange(n_topics)
+    log = [Lineage(0, "init", (), tuple(ids.tolist()))]
+    return Posterior(model, state, totals, ids, log, step=CollapsedStep)
+
+
+def predict(held, posterior):
+    with Executor(None) as executor:
+        return held.predict(posterior, executor)
+
+
+# The split ----------------------------------------------------------------------------
+
+
+def test_parts_sum_to_the_counts(X, held):
+    total = held.observed.toarray()
+    total[held.rows] += held.held.toarray()
+    assert_allclose(total, X.toarray(), rtol=0, atol=0)
+
+
+def test_a_tenth_of_the_tokens_is_held_out(X, held):
+    n_tokens = X.sum()
+    expected, deviation = 0.1 * n_tokens, np.sqrt(0.09 * n_tokens)
+    assert abs(held.held.sum() - expected) < 4 * deviation
+    assert (held.held.data == np.round(held.held.data)).all()
+
+
+def test_documents_keep_a_token():
+    pairs = np.eye(N_WORDS)[np.arange(200) % N_WORDS]
+    pairs[:, 0] = 1.0
+    parts = hold_out(sp.csr_array(pairs), np.random.default_rng(0))
+    assert len(parts.rows) > 10
+    assert (parts.observed.sum(axis=1) > 0).all()
+
+
+def test_nothing_is_left_of_documents_of_one_token():
+    short = sp.csr_array(np.eye(N_WORDS))
+    assert hold_out(short, np.random.default_rng(0)) is None
+
+
+def test_of_many_tokens_no_more_than_needed_are_held_out(X, monkeypatch):
+    monkeypatch.setattr(held_out, "N_TOKENS", 30)
+    few = hold_out(X, np.random.default_rng(0))
+    assert len(few.rows) < N_DOCS / 2
+    assert few.held.sum() < 90
+
+
+def test_fractional_counts_are_split_into_equal_units():
+    counts = sp.csr_array(np.full((40, N_WORDS), 2.5))
+    parts = hold_out(counts, np.random.default_rng(0))
+    assert set(np.round(parts.held.data * 6 / 5, 9)) <= {1.0, 2.0, 3.0}
+
+
+# Prediction ---------------------------------------------------------------------------
+
+
+def test_prediction_is_that_of_the_metric(X, held):
+    posterior = make_posterior(X)
+    state, words = posterior.state, posterior.totals.topic_words.dense()
+    prior = state.doc_concentration * state.weights
+    expected = held_out_log_likelihood(
+        reference.mean_topics(words, ETA).T,
+        prior,
+        held.observed[held.rows],
+        held.held,
+    )
+    logs = held.log_probability(predict(held, posterior))
+    assert_allclose(logs.sum() / held.held.sum(), expected, rtol=1e-12)
+
+
+def test_log_probability_is_that_of_the_reference(X, held):
+    found = predict(held, make_posterior(X))
+    expected = reference.log_probability(
+        found.theta, found.rest, found.word_topic, held.held.toarray()
+    )
+    assert_allclose(held.log_probability(found), expected, rtol=1e-12)
+
+
+def test_the_error_of_a_gain_is_that_of_repeated_draws():
+    rng, gains = np.random.default_rng(0), []
+    for _ in range(2000):
+        n_tokens = rng.integers(1, 9, size=50).astype(float)
+        new = 0.02 * n_tokens + rng.normal(scale=np.sqrt(n_tokens))
+        gains.append(compare(new, np.zeros(50), n_tokens))
+    means, errors = np.transpose(gains)
+    # 2000 draws tell a standard deviation to 1.6 %.
+    assert_allclose(errors.mean(), means.std(), rtol=0.06)
+    assert abs(means.mean() - 0.02) < 4 * means.std() / np.sqrt(2000)
+
+
+# Reductions ---------------------------------------------------------------------------
+
+
+def all_reductions(X, held, posterior):
+    found = predict(held, posterior)
+    return found, moves.reductions(posterior, held, found)
+
+
+def expected_loss(reduction, posterior, held, found, *, eta=ETA):
+    counts = held.held.toarray()
+    if reduction.target is None:
+        weights = posterior.state.weights[:-1]
+        return reference.loss_of_end(
+            reduction.source,
+            found.theta,
+            found.rest,
+            found.word_topic,
+            weights,
+            counts,
+            moves.ELSEWHERE,
+        )
+    return reference.loss_of_merge(
+        reduction.source,
+        reduction.target,
+        found.theta,
+        found.rest,
+        posterior.totals.topic_words.dense(),
+        eta,
+        counts,
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_losses_are_those_of_the_reference(seed, X, held):
+    posterior = make_posterior(X, seed=seed)
+    found, reductions = all_reductions(X, held, posterior)
+    assert sum(r.target is None for r in reductions) == N_TOPICS
+    assert sum(r.target is not None for r in reductions) >= N_TOPICS - 1
+    for reduction in reductions:
+        expected = expected_loss(reduction, posterior, held, found)
+        assert_allclose(reduction.loss, expected, rtol=1e-9, atol=1e-12)
+    losses = [r.loss for r in reductions]
+    assert losses == sorted(losses)
+
+
+def test_check_of_losses_fails_on_another_topic_prior(X, held):
+    posterior = make_posterior(X)
+    found, reductions = all_reductions(X, held, posterior)
+    merge = next(r for r in reductions if r.target is not None)
+    wrong = expected_loss(merge, posterior, held, found, eta=2 * ETA)
+    assert abs(merge.loss - wrong) > 1e-6
+
+
+def test_twins_cost_nothing(X, held):
+    posterior = make_posterior(X)
+    words = posterior.totals.topic_words.dense()
+    twins = np.column_stack([words[:, :1] / 2, words[:, :1] / 2, words[:, 1:]])
+    posterior.totals = posterior.model.start(posterior.state, WordTopics(twins))
+    weights = np.insert(posterior.state.weights, 0, posterior.state.weights[0])
+    posterior.state = HDPState(weights / weights.sum(), 1.5, 1.0, ETA)
+    posterior.ids = np.arange(N_TOPICS + 1)
+    _, reductions = all_reductions(X, held, posterior)
+    losses = {frozenset(r[1:]): r.loss for r in reductions if r.target is not None}
+    assert abs(losses.pop(frozenset((0, 1)))) < 1e-3
+    assert min(map(abs, losses.values())) > 1e-3
+
+
+def test_a_topic_that_no_held_out_token_speaks_of_is_not_judged(X, held):
+    posterior = make_posterior(X)
+    found = predict(held, posterior)
+    silent = found.theta.copy()
+    silent[:, 2] = 0.0
+    found = Prediction(silent, found.rest, found.word_topic)
+    for reduction in moves.reductions(posterior, held, found):
+        assert 2 not in (reduction.source, reduction.target)
+
+
+def test_reductions_are_disjoint_and_within_the_budget(X):
+    posterior = make_posterior(X)
+    found = [
+        moves.Reduction(-0.1, 0, 1),
+        moves.Reduction(0.0, 1, None),  # taken already
+        moves.Reduction(0.2, 2, None),
+        moves.Reduction(0.9, 3, None),
+    ]
+    before = posterior.totals.topic_words.dense()
+    assert moves.reduce(posterior, found, 1.0) == 2
+    assert sorted(posterior.ids.tolist()) == [1, 3, 4]
+    at = posterior.ids.tolist().index(1)
+    merged = posterior.totals.topic_words.column(at)
+    assert_allclose(merged, before[:, 0] + before[:, 1], rtol=1e-12)
+
+
+def test_some_topic_is_left(X):
+    posterior = make_posterior(X, n_topics=2)
+    found = [moves.Reduction(-1.0, 0, None), moves.Reduction(-1.0, 1, None)]
+    assert moves.reduce(posterior, found, 0.0) == 1
+    assert posterior.state.n_components == 1
+    assert moves.reduce(posterior, found, 0.0) == 0
+
+
+# Births -------------------------------------------------------------------------------
+
+
+def test_births_start_afresh_beside_the_old(X):
+    posterior = make_posterior(X)
+    rival = moves.propose_births(posterior, X, 7, np.random.default_rng(0))
+    words = rival.totals.topic_words.dense()
+    assert words.shape == (N_WORDS, N_TOPICS + 7)
+    assert_allclose(words.sum(axis=0), X.sum() / 12, rtol=1e-9)
+    assert_allclose(rival.state.weights, 1.0 / 13)
+    assert rival.ids.tolist() == list(range(12))
+    born = [entry.children for entry in rival.lineage if entry.kind == "birth"]
+    assert born == [(name,) for name in range(5, 12)]
+    # Old topics are more like what they were than like others.
+    overlap = np.corrcoef(posterior.totals.topic_words.dense().T, words.T)[:5, 5:10]
+    others = (overlap.sum() - np.trace(overlap)) / 20
+    assert np.trace(overlap) / 5 > others + 0.1
+    assert posterior.state.n_components == N_TOPICS
+
+
+def test_held_out_is_a_part_of_the_corpus(held):
+    assert isinstance(held, HeldOut)
+    assert (np.diff(held.rows) > 0).all()
+    assert_allclose(held.n_tokens, held.held.toarray().sum(axis=1))

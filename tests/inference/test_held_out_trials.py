@@ -1,0 +1,166 @@
+"""Trials of other numbers of topics, judged by held-out tokens."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from checks.states import assert_same, learned
+from skbnp import HDP
+from skbnp.datasets import make_bars, make_hdp
+from skbnp.estimators import SplitMerge
+from skbnp.inference import held_out_trials
+from skbnp.inference.held_out import HeldOut
+
+METHODS = ["online", "memoized", "batch"]
+
+
+@pytest.fixture(scope="module")
+def bars():
+    return make_bars(900, random_state=3)
+
+
+def n_found(hdp, bars):
+    one, other = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        for rows in (bars.topic_word_distr, hdp.topic_word_distr_)
+    )
+    return int(((one @ other.T).max(axis=1) > 0.95).sum())
+
+
+@pytest.mark.parametrize("start", [1, 10, 100])
+@pytest.mark.parametrize("method", METHODS)
+def test_bars_are_found_from_any_start(method, start, bars):
+    hdp = HDP(start, learning_method=method, random_state=0).fit(bars.data)
+    assert abs(hdp.n_components_ - 20) <= 1
+    assert n_found(hdp, bars) == 20
+    assert hdp.converged_
+
+
+@pytest.mark.parametrize("start", [1, 40])
+def test_one_topic_is_found_where_there_is_one(start):
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.multinomial(80, rng.dirichlet(np.full(200, 0.1)), size=500))
+    assert HDP(start, random_state=0).fit(X).n_components_ <= 2
+
+
+@pytest.mark.parametrize("start", [3, 60])
+def test_planted_topics_are_found(start):
+    X = make_hdp(900, n_components=15, random_state=1).data
+    assert abs(HDP(start, random_state=0).fit(X).n_components_ - 15) <= 2
+
+
+def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
+    """What is checked above depends on the held-out tokens."""
+    monkeypatch.setattr(
+        HeldOut, "log_probability", lambda self, found: -self.n_tokens * 1e3
+    )
+    hdp = HDP(5, random_state=0).fit(bars.data)
+    assert abs(hdp.n_components_ - 20) > 5
+
+
+def test_lineage_tells_of_births_and_ends(bars):
+    hdp = HDP(2, random_state=0).fit(bars.data)
+    living, named = set(), set()
+    for entry in hdp.lineage_:
+        if entry.kind in ("init", "birth"):
+            assert named.isdisjoint(entry.children)
+            living |= set(entry.children)
+            named |= set(entry.children)
+        elif entry.kind == "merge":
+            assert set(entry.parents) <= living
+            living -= set(entry.parents)
+            living |= set(entry.children)
+        else:
+            assert set(entry.parents) <= living
+            living -= set(entry.parents)
+    assert living == set(hdp.component_ids_.tolist())
+    assert hdp.history_["n_components"][-1] == hdp.n_components_
+    assert hdp.history_["n_births"][-1] > 0
+
+
+def test_max_components_is_kept(bars):
+    hdp = HDP(4, max_components=12, random_state=0).fit(bars.data)
+    assert hdp.n_components_ <= 12
+    assert max(hdp.history_["n_components"]) <= 12
+
+
+def test_without_births_topics_only_end(bars):
+    moves = SplitMerge(births=False)
+    hdp = HDP(8, split_merge=moves, random_state=0).fit(bars.data)
+    assert hdp.n_components_ <= 8
+    assert not any(entry.kind == "birth" for entry in hdp.lineage_)
+    many = HDP(60, split_merge=moves, random_state=0).fit(bars.data)
+    assert abs(many.n_components_ - 20) <= 1
+
+
+def test_without_moves_topics_stay(bars):
+    hdp = HDP(8, split_merge=False, random_state=0).fit(bars.data)
+    assert hdp.n_components_ == 8
+    assert hdp.component_ids_.tolist() == list(range(8))
+
+
+def test_a_fit_without_time_for_trials_says_so(bars):
+    with pytest.warns(ConvergenceWarning, match="number of topics may not be final"):
+        hdp = HDP(4, max_iter=12, random_state=0).fit(bars.data)
+    assert hdp.n_iter_ <= 12
+    assert not hdp.converged_
+
+
+def test_trials_go_on_in_a_warm_start(bars):
+    with pytest.warns(ConvergenceWarning, match="may not be final"):
+        hdp = HDP(4, max_iter=13, warm_start=True, random_state=0).fit(bars.data)
+    assert hdp.n_components_ < 20
+    hdp.set_params(max_iter=60).fit(bars.data)
+    assert abs(hdp.n_components_ - 20) <= 1
+    assert n_found(hdp, bars) == 20
+    ids = hdp.component_ids_.tolist()
+    hdp.fit(bars.data)  # they have ended
+    assert hdp.component_ids_.tolist() == ids
+
+
+def test_zero_tolerance_makes_all_passes(bars):
+    hdp = HDP(20, tol=0, max_iter=30, random_state=0).fit(bars.data[:200])
+    assert hdp.n_iter_ == 30
+    assert not hdp.converged_
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bits_do_not_depend_on_threads(method, bars):
+    one, other = (
+        HDP(3, learning_method=method, random_state=0, n_jobs=n_jobs).fit(
+            bars.data[:300]
+        )
+        for n_jobs in (1, 3)
+    )
+    assert_same(learned(one), learned(other))
+
+
+def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
+    X = bars.data[:200]
+    whole = HDP(3, random_state=0).fit(X)
+    original = held_out_trials.Online.one_pass
+    for failing in range(1, whole.n_iter_, 3):
+        calls = []
+
+        def one_pass(self, monitor, *, calls=calls, failing=failing):
+            calls.append(None)
+            if len(calls) == failing:
+                raise KeyboardInterrupt
+            return original(self, monitor)
+
+        monkeypatch.setattr(held_out_trials.Online, "one_pass", one_pass)
+        hdp = HDP(3, random_state=0)
+        with pytest.raises(KeyboardInterrupt):
+            hdp.fit(X)
+        monkeypatch.undo()
+        assert hdp.transform(X).shape == (200, hdp.n_components_)
+        assert np.isfinite(hdp.score(X))
+        assert len(hdp.component_ids_) == hdp.n_components_
+
+
+def test_messages_tell_of_trials(bars, capsys):
+    HDP(3, random_state=0, verbose=1).fit(bars.data[:200])
+    said = capsys.readouterr().out
+    assert "trial of" in said
+    assert "accepted" in said

@@ -1,0 +1,76 @@
+"""Slow references for predicting held-out tokens, and for what a reduction costs.
+
+Everything here is a transcription of formulas, by loops. Letters: ``theta`` (n, K) and
+``rest`` (n,) the proportions of documents, the latter of all topics not represented,
+which predict 1 / V; ``topic_words`` S (V, K) expected tokens, ``eta`` the topic prior,
+``held`` (n, V) the held-out counts. All values are in nats.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def mean_topics(topic_words: Array, eta: float) -> Array:
+    """phi_kw = (eta + S_kw) / (V eta + S_k), (V, K)."""
+    n_words = len(topic_words)
+    return (eta + topic_words) / (n_words * eta + topic_words.sum(axis=0))
+
+
+def log_probability(theta: Array, rest: Array, phi: Array, held: Array) -> Array:
+    """sum_w held_jw log(sum_k theta_jk phi_kw + rest_j / V) of each document."""
+    n_docs, n_words = held.shape
+    logs = np.zeros(n_docs)
+    for doc in range(n_docs):
+        for word in range(n_words):
+            if held[doc, word] > 0.0:
+                mixed = sum(t * p for t, p in zip(theta[doc], phi[word], strict=True))
+                logs[doc] += held[doc, word] * np.log(mixed + rest[doc] / n_words)
+    return logs
+
+
+def loss_of_end(
+    topic: int,
+    theta: Array,
+    rest: Array,
+    phi: Array,
+    weights: Array,
+    held: Array,
+    elsewhere: float,
+) -> float:
+    """Loss per held-out token when a topic ends, proportions as they are.
+
+    Its proportion falls to the others of the document in proportion to theirs, and to
+    the corpus mixture as if the document had a share ``elsewhere`` of it there.
+    """
+    corpus, changed = phi @ weights, np.zeros(len(held))
+    for doc, word in zip(*np.nonzero(held), strict=True):
+        own = theta[doc, topic]
+        others = sum(
+            theta[doc, k] * phi[word, k] for k in range(phi.shape[1]) if k != topic
+        )
+        others += rest[doc] / len(phi) + elsewhere * own * corpus[word]
+        changed[doc] += held[doc, word] * np.log(others / (1.0 - own + elsewhere * own))
+    before = log_probability(theta, rest, phi, held)
+    return float((before - changed).sum() / held.sum())
+
+
+def loss_of_merge(
+    one: int,
+    other: int,
+    theta: Array,
+    rest: Array,
+    topic_words: Array,
+    eta: float,
+    held: Array,
+) -> float:
+    """Loss per held-out token when two topics become one, proportions added."""
+    merged = np.delete(topic_words, other, axis=1)
+    place = one if one < other else one - 1
+    merged[:, place] += topic_words[:, other]
+    joined = np.delete(theta, other, axis=1)
+    joined[:, place] += theta[:, other]
+    before = log_probability(theta, rest, mean_topics(topic_words, eta), held)
+    after = log_probability(joined, rest, mean_topics(merged, eta), held)
+    return float((before - after).sum() / held.sum())
