@@ -14,6 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skbnp.inference.interrupts import commit
 from skbnp.metrics._held_out import score_completion
+from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -121,9 +122,12 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         return float(np.exp(-self.score(X)))
 
     def __getstate__(self):
-        return {**super().__getstate__(), "_skbnp_version": _VERSION}
+        # No class but this one: a file of it can be read by who trusts this one alone.
+        state = {**super().__getstate__(), "_skbnp_version": _VERSION}
+        return to_plain(state)
 
     def __setstate__(self, state):
+        state = dict(state)
         written = state.pop("_skbnp_version", _VERSION)
         if written != _VERSION:
             warnings.warn(
@@ -132,7 +136,7 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
                 UserWarning,
                 stacklevel=2,
             )
-        super().__setstate__(state)
+        super().__setstate__(from_plain(state))
 
 
 class ComponentEditsMixin(ABC):
