@@ -137,6 +137,11 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
                 stacklevel=2,
             )
         super().__setstate__(from_plain(state))
+        if self.__sklearn_is_fitted__():
+            self._check_saved()
+
+    def _check_saved(self) -> None:
+        """Refuse a learned state that compiled code must not read."""
 
 
 class ComponentEditsMixin(ABC):

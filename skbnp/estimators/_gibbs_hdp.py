@@ -17,11 +17,17 @@ from skbnp.estimators._base import (
     TopicModelMixin,
 )
 from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
+from skbnp.estimators._saved import (
+    check_array,
+    check_concentrations,
+    check_counts,
+)
 from skbnp.inference.edits import Lineage
 from skbnp.inference.franchise import (
     COLUMNS,
     FranchiseChain,
     FranchiseStart,
+    FranchiseState,
 )
 from skbnp.metrics._held_out import expected_topics, fold_in
 from skbnp.models.hdp_franchise import (
@@ -367,6 +373,21 @@ class GibbsHDP(
             "corpus_concentration_": best.corpus_concentration,
             "topic_word_prior_": best.topic_word_prior,
         }
+
+    def _check_sample(self, sample: FranchiseSample) -> None:
+        n = len(sample.table_counts)
+        shape = (n, self.n_features_in_)
+        check_counts("topic_word_counts", sample.topic_word_counts, shape)
+        check_array("table_counts", sample.table_counts, (n,), kind="i", least=1)
+        check_array("component_ids", sample.component_ids, (n,), kind="i")
+        check_concentrations(
+            sample, ("doc_concentration", "corpus_concentration", "topic_word_prior")
+        )
+
+    def _check_chain(self, state: FranchiseState) -> None:
+        check_concentrations(
+            state.concentrations, ("corpus", "doc", "topic_word_prior")
+        )
 
     # -- editing ----------------------------------------------------------------------
 

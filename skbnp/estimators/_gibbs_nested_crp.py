@@ -14,8 +14,14 @@ from sklearn.callback import CallbackSupportMixin
 
 from skbnp.estimators._base import SHARED
 from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
+from skbnp.estimators._saved import (
+    check_array,
+    check_counts,
+    check_level_priors,
+    check_number,
+)
 from skbnp.estimators._trees import TopicTreeMixin, check_tree
-from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart
+from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart, NestedState
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.hdp_franchise import Tokens
 from skbnp.models.ncrp_collapsed import NestedPriors
@@ -350,6 +356,19 @@ class GibbsNestedCRP(
                 float(eta[0]) if (eta == eta[0]).all() else eta.copy()
             ),
         }
+
+    def _check_sample(self, sample: NestedSample) -> None:
+        n, n_levels = len(sample.depth), check_level_priors(sample.priors)
+        sample.tree.check()
+        check_number("depth", sample.tree.max_depth, least=0, most=n_levels - 1)
+        check_array("depth", sample.depth, (n,), kind="i")
+        check_array("component_ids", sample.component_ids, (n,), kind="i")
+        check_array("doc_counts", sample.doc_counts, (n,), kind="i")
+        shape = (n, self.n_features_in_)
+        check_counts("topic_word_counts", sample.topic_word_counts, shape)
+
+    def _check_chain(self, state: NestedState) -> None:
+        check_level_priors(state.priors)
 
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
 

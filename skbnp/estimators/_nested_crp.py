@@ -1,12 +1,18 @@
 """The nested CRP topic model by variational inference."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
 
 from skbnp.estimators._base import drop_empty
+from skbnp.estimators._saved import (
+    HUGE,
+    check_array,
+    check_level_priors,
+    check_number,
+)
 from skbnp.estimators._trees import TopicTreeMixin, check_tree
 from skbnp.estimators._variational import VariationalModel
 from skbnp.inference.documents import LocalStop
@@ -472,6 +478,27 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             "n_iter_": n_iter,
             "converged_": converged,
         }
+
+    # -- loading ----------------------------------------------------------------------
+
+    def _check_saved(self) -> None:
+        posterior = self._posterior
+        topics, totals = posterior.state, posterior.totals
+        n_levels, tree = check_level_priors(posterior.model.priors), topics.tree
+        tree.check()
+        n = len(tree)
+        check_number("tree_", tree.max_depth, least=0, most=n_levels - 1)
+        for stats in (topics, totals):
+            for item in fields(stats):
+                value, name = getattr(stats, item.name), item.name
+                if name.startswith("word_"):
+                    check_array(name, value, (n, self.n_features_in_), least=-HUGE)
+                elif name.startswith("stub_"):
+                    check_array(name, value, (n,), least=-HUGE)
+        check_array("off_tree_tokens", totals.off_tree_tokens, (n_levels,), least=-HUGE)
+        check_array("component_ids_", self.component_ids_, (n,), kind="i")
+        if not np.array_equal(posterior.ids, tree.ids):
+            raise ValueError("The saved tree_ is damaged: its ids disagree.")
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.estimators._base import FitTasks, drop_empty
+from skbnp.estimators._saved import check_number
 from skbnp.inference.chains import (
     ChainMonitor,
     ChainStart,
@@ -103,6 +104,14 @@ class SamplerMixin(ABC):
     @abstractmethod
     def _attributes_of(self, best: Any) -> dict[str, Any]:
         """Fitted attributes of the sample with the highest log joint."""
+
+    @abstractmethod
+    def _check_sample(self, sample: Any) -> None:
+        """Refuse a sample that compiled code must not read."""
+
+    @abstractmethod
+    def _check_chain(self, state: Any) -> None:
+        """Refuse priors of a chain; its seats are checked with their documents."""
 
     # -- learning ---------------------------------------------------------------------
 
@@ -312,6 +321,15 @@ class SamplerMixin(ABC):
     def _publish(self, attributes: dict[str, Any]) -> None:
         for name, value in attributes.items():
             setattr(self, name, value)
+
+    def _check_saved(self) -> None:
+        if not isinstance(self.samples_, list) or not self.samples_:
+            raise ValueError("The saved samples_ are damaged: there is none.")
+        for sample in (*self.samples_, *self._kept):
+            check_number("log_joint", sample.log_joint, least=-np.inf, most=np.inf)
+            self._check_sample(sample)
+        for state in self._chains or ():
+            self._check_chain(state)
 
     # -- what samples tell ------------------------------------------------------------
 

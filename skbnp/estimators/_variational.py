@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,6 +20,12 @@ from skbnp.estimators._base import (
     FitTasks,
     TopicModelMixin,
     drop_empty,
+)
+from skbnp.estimators._saved import (
+    HUGE,
+    check_array,
+    check_concentrations,
+    check_number,
 )
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
@@ -498,6 +504,37 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _keep_order(self) -> None:
         """Let the topics stand as they did before the edit."""
         self._posterior.follow_order(self.component_ids_)
+
+    # -- loading ----------------------------------------------------------------------
+
+    def _check_saved(self) -> None:
+        self._check_posterior(self._posterior)
+        moving = self._posterior.moving
+        if moving is not None and moving.rival is not None:
+            self._check_posterior(moving.rival.posterior)
+
+    def _check_posterior(self, posterior: Posterior) -> None:
+        state, totals = posterior.state, posterior.totals
+        n, held = state.n_components, totals.topic_words
+        # The table has columns in reserve.
+        width = np.shape(held._values)[-1]
+        check_number("topic_words", width, least=max(n, 1), most=np.inf)
+        check_array("topic_words", held._values, (self.n_features_in_, width))
+        check_number("topic_words", held._scale, least=1e-300, most=np.inf)
+        check_array("topic_words", held.total, (n,), least=-HUGE)
+        check_array("component_ids_", posterior.ids, np.shape(posterior.ids), kind="i")
+        # Moves find columns by ids.
+        check_number("component_ids_", len(posterior.ids), least=0, most=n)
+        check_concentrations(
+            state, ("doc_concentration", "corpus_concentration", "topic_word_prior")
+        )
+        for item in fields(state):
+            value = getattr(state, item.name)
+            if isinstance(value, np.ndarray):
+                check_array(item.name, value, value.shape)
+        for name in getattr(totals, "columns", ()):
+            value = getattr(totals, name)
+            check_array(name, value, np.shape(value), least=-HUGE)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

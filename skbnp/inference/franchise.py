@@ -103,6 +103,8 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         self.priors, self.entropy = priors, entropy
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
         places = None if before is None else before.places()
+        if isinstance(start, FranchiseState):
+            _check_tables(start, tokens)
         self.seating = Seating(tokens, start.concentrations, start.tables, places)
         self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
         if isinstance(start, FranchiseState):
@@ -237,3 +239,35 @@ class FranchiseChain(GibbsChain[FranchiseState]):
             chain=state.number,
             step=state.step,
         )
+
+
+def _check_tables(state: FranchiseState, tokens: Tokens) -> None:
+    """Refuse tables that are no seating of these tokens: a file may be damaged."""
+    tables, n_docs = state.tables, len(tokens.begin) - 1
+    n_all = len(tables.size)
+    is_sound = (
+        all(
+            isinstance(array, np.ndarray) and array.shape == shape and _is_whole(array)
+            for array, shape in (
+                (tables.table, (len(tokens),)),
+                (tables.n_tables, (n_docs,)),
+                (tables.size, (n_all,)),
+                (tables.dish, (n_all,)),
+                (state.ids, (len(state.ids),)),
+            )
+        )
+        and tables.n_tables.sum(dtype=np.int64) == n_all
+        and (tables.table < tables.n_tables[tokens.doc]).all()
+        and (np.diff(np.unique(tables.dish), prepend=-1) == 1).all()
+        and tables.dish.max(initial=-1) < len(state.ids)
+    )
+    if is_sound:
+        first = np.cumsum(tables.n_tables) - tables.n_tables
+        at = first[tokens.doc] + tables.table
+        is_sound = np.array_equal(np.bincount(at, minlength=n_all), tables.size)
+    if not is_sound:
+        raise ValueError("The saved tables of a chain are damaged.")
+
+
+def _is_whole(array: NDArray) -> bool:
+    return array.dtype.kind in "iu" and int(array.min(initial=0)) >= 0

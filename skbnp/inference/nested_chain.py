@@ -91,6 +91,7 @@ class NestedChain(GibbsChain[NestedState]):
         self.priors, self.entropy = priors, entropy
         self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
         if isinstance(start, NestedState):
+            _check_paths(start, tokens)
             nodes = None if before is None else before.nodes()
             self.walks = Walks(tokens, start.priors, start.paths, nodes)
             self.state = replace(start, lineage=list(start.lineage))
@@ -189,3 +190,22 @@ def _named(former: NDArray[np.intp], ids: NDArray[np.intp] | None) -> NDArray[np
     if ids is None:
         return np.full_like(former, -1)
     return np.where(former < 0, -1, ids[former])
+
+
+def _check_paths(state: NestedState, tokens: Tokens) -> None:
+    """Refuse paths that are none of these documents: a file may be damaged."""
+    node, level = state.paths.node, state.paths.level
+    n_docs, n_levels = len(tokens.begin) - 1, state.priors.n_levels
+    is_sound = (
+        isinstance(node, np.ndarray)
+        and isinstance(level, np.ndarray)
+        and (node.dtype, node.shape) == (np.int32, (n_docs, n_levels))
+        and (level.dtype, level.shape) == (np.uint8, (len(tokens),))
+        and (level < n_levels).all()
+        and all(
+            (np.diff(np.unique(column), prepend=-1) == 1).all() for column in node.T
+        )
+        and len(state.ids) == max(int((node.max(axis=0, initial=-1) + 1).sum()), 1)
+    )
+    if not is_sound:
+        raise ValueError("The saved paths of a chain are damaged.")

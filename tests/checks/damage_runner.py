@@ -1,0 +1,164 @@
+"""Load damaged states and use them: `python damage_runner.py NAME FIRST LAST`.
+
+A process of its own, since what is looked for ends or stops the process. Prints how
+many states were refused, gave an error, and gave an answer.
+"""
+
+import copy
+import faulthandler
+import sys
+import warnings
+from collections import Counter
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from checks.corpora import topic_counts
+from checks.estimators import EVALUATIONS, INSTANCES
+
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None
+
+#: Seconds that the use of a state may take.
+PATIENCE = 30
+#: Bytes that it may ask for.
+MEMORY = 4 << 30
+#: What stands in the place of anything.
+ODD = (
+    None, -1, 0, 1, 2**31, 2**40, -(2**63), 1e300, -1.0, np.nan, np.inf, "", b"",
+    (), [], {}, np.zeros(0), np.zeros((1, 1), dtype=np.int32),
+)  # fmt: skip
+#: What becomes of an array.
+ON_ARRAYS = {
+    "empty": lambda a, rng: a[:0],
+    "short": lambda a, rng: a[:-1],
+    "long": lambda a, rng: np.concatenate([a, a]),
+    "reversed": lambda a, rng: a[::-1],
+    "transposed": lambda a, rng: a.T[::2],
+    "flat": lambda a, rng: a.ravel()[:-1],
+    "deep": lambda a, rng: a[None],
+    "text": lambda a, rng: a.astype(str),
+    "objects": lambda a, rng: a.astype(object),
+    "single": lambda a, rng: a.astype(np.float32),
+    "short integers": lambda a, rng: a.astype(np.int8),
+    "swapped bytes": lambda a, rng: a.astype(a.dtype.newbyteorder()),
+    **{
+        f"an entry {value}": lambda a, rng, value=value: _with_entry(a, rng, value)
+        for value in (-1, 0, 7, 10**6, 2**30, -(2**31), np.nan, np.inf, -1.0)
+    },
+}
+
+
+def _with_entry(array, rng, value):
+    array = array.copy()
+    with np.errstate(invalid="ignore"):
+        array.flat[rng.integers(max(array.size, 1))] = value
+    return array
+
+
+def places(state, path=()):
+    """Yield the path to all that a state holds, containers included."""
+    if path:
+        yield path
+    if isinstance(state, dict):
+        for key in state:
+            yield from places(state[key], (*path, key))
+    elif isinstance(state, (list, tuple)):
+        for at in range(min(len(state), 4)):
+            yield from places(state[at], (*path, at))
+    elif sp.issparse(state):
+        for name in ("data", "indices", "indptr", "_shape"):
+            yield from places(getattr(state, name), (*path, name))
+
+
+def damaged(state, rng):
+    """Return a copy with one thing changed, and what it was."""
+    paths = [path for path in places(state) if path[0] != "_skbnp_version"]
+    is_array = [isinstance(_at(state, path), np.ndarray) for path in paths]
+    weights = np.where(is_array, 4.0, 1.0)
+    path = paths[rng.choice(len(paths), p=weights / weights.sum())]
+    value = _at(state, path)
+    if isinstance(value, np.ndarray) and rng.random() < 0.9:
+        how = rng.choice(list(ON_ARRAYS))
+        try:
+            new = ON_ARRAYS[how](value, rng)
+        except (IndexError, OverflowError, ValueError):
+            new = np.zeros(0)
+    else:
+        new = ODD[rng.integers(len(ODD))]
+        how = repr(new)
+    return _with(state, path, new), (".".join(map(str, path)), str(how))
+
+
+def _at(state, path):
+    for key in path:
+        state = getattr(state, key) if sp.issparse(state) else state[key]
+    return state
+
+
+def _with(state, path, new):
+    if not path:
+        return new
+    key, rest = path[0], path[1:]
+    if sp.issparse(state):
+        state = state.copy()
+        vars(state)[key] = _with(getattr(state, key), rest, new)
+        return state
+    if isinstance(state, dict):
+        return {**state, key: _with(state[key], rest, new)}
+    return type(state)(
+        _with(item, rest, new) if at == key else item for at, item in enumerate(state)
+    )
+
+
+def use(state, kind, counts):
+    """Load a state and ask for all that it says; return what came of it."""
+    estimator = kind.__new__(kind)
+    try:
+        estimator.__setstate__(copy.deepcopy(state))
+    except Exception:
+        return "refused"
+    worst = "answered"
+    calls = [
+        *(lambda name=name: getattr(estimator, name)(counts) for name in EVALUATIONS
+          if hasattr(kind, name)),
+        lambda: estimator.components_,
+        lambda: estimator.n_active_components_,
+        lambda: copy.deepcopy(estimator).partial_fit(counts[:20]),
+        lambda: copy.deepcopy(estimator).set_params(warm_start=True).fit(counts),
+    ]  # fmt: skip
+    for call in calls:
+        try:
+            call()
+        except Exception:
+            worst = "failed"
+    return worst
+
+
+def main(name, first, last):
+    """Damage the state of an estimator of the list, once for each seed."""
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    counts = topic_counts(60, 24)
+    fitted = clone(INSTANCES[name]).fit(counts)
+    parameters = fitted.get_params(deep=False)
+    state, found = fitted.__getstate__(), Counter()
+    learned = {name: value for name, value in state.items() if name not in parameters}
+    fixed = {name: state[name] for name in parameters}
+    for seed in range(first, last):
+        mutant, what = damaged(learned, np.random.default_rng(seed))
+        print(seed, *what, flush=True, file=sys.stderr)
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        found[use({**fixed, **mutant}, type(fitted), counts)] += 1
+        faulthandler.cancel_dump_traceback_later()
+    print(*(found[kind] for kind in ("refused", "failed", "answered")))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
