@@ -394,6 +394,8 @@ def _walk_by(
     Documents whose path leaves the tree have none. Also the rows of these nodes in the
     tree, level by level.
     """
+    if counts.shape[0] == 0:  # no token anywhere
+        return np.full((0, n_levels), -1, np.int32), np.zeros(1, np.intp)
     with warnings.catch_warnings():  # names were checked; counts have none
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         steps = sp.csr_array(model.decision_path(counts))

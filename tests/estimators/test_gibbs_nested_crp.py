@@ -638,3 +638,13 @@ def test_indices_of_64_bits_give_the_same_bits(docs):
     one = GibbsNestedCRP(max_iter=2, random_state=0).fit(docs)
     two = GibbsNestedCRP(max_iter=2, random_state=0).fit(wide)
     assert_same(learned(one), learned(two))
+
+
+def test_documents_without_tokens_go_on_from_a_tree(model, docs):
+    nothing = sp.csr_array((5, docs.shape[1]))
+    gone_on = copy_of(model).set_params(warm_start=True, max_iter=5).fit(nothing)
+    started = GibbsNestedCRP(max_iter=5, init=model, **CHAIN).fit(nothing)
+    for crp in (gone_on, started):
+        assert crp.n_components_ == 1
+        np.testing.assert_array_equal(crp.transform(docs), 1.0)
+    assert gone_on.fit(docs).n_components_ > 1
