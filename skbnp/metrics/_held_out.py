@@ -14,7 +14,12 @@ from sklearn.utils.validation import check_array
 from skbnp.inference import held_out
 from skbnp.inference.executor import Executor
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.validation import check_counts, check_documents, check_is_fitted
+from skbnp.utils.validation import (
+    SMALLEST_PRIOR,
+    check_counts,
+    check_documents,
+    check_is_fitted,
+)
 
 __all__ = [
     "document_completion_score",
@@ -338,9 +343,11 @@ def score_completion(
         weights = estimator.topic_weights_
         leftover = max(1.0 - weights.sum(), 0.0)
         shares = np.append(weights, leftover) if leftover > 0.0 else weights
+        # Weights far down the sticks are products of many small numbers.
+        prior = np.maximum(estimator.doc_concentration_ * shares, SMALLEST_PRIOR)
         return held_out_log_likelihood(
             estimator.topic_word_distr_,
-            estimator.doc_concentration_ * shares,
+            prior,
             X_observed,
             X_held,
             n_jobs=n_jobs,

@@ -30,6 +30,7 @@ from sklearn.utils.validation import (
 )
 
 __all__ = [
+    "SMALLEST_PRIOR",
     "HasMethods",
     "Interval",
     "Options",
@@ -54,6 +55,10 @@ MOST_TOKENS = 1e100
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
 #: Range of concentrations and Dirichlet parameters.
 SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
+#: Largest shape and rate of a Gamma prior: its width is the rounding of a number.
+MOST_CERTAIN = 1e20
+#: Smaller counts are none: their ratios overflow.
+LEAST_COUNT = 1e-305
 #: What scikit-learn checks and converts.
 _COUNTS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -264,10 +269,13 @@ def as_counts(X: Any) -> sp.csr_array:
     if not counts.has_canonical_format:
         counts = counts.astype(np.float64)
         counts.sum_duplicates()
-    if not counts.data.all():
+    counts = counts.astype(np.float64, copy=False)
+    is_nothing = np.abs(counts.data) < LEAST_COUNT
+    if is_nothing.any():
         counts = counts.copy()
+        counts.data[is_nothing] = 0.0
         counts.eliminate_zeros()
-    return counts.astype(np.float64, copy=False)
+    return counts
 
 
 def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
@@ -276,10 +284,10 @@ def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
         shape, rate = (float(x) if isinstance(x, Real) else -1.0 for x in value)
     except (TypeError, ValueError):
         shape = rate = -1.0
-    if not (0 < shape < np.inf and 0 < rate < np.inf):
+    if not all(SMALLEST_PRIOR <= x <= MOST_CERTAIN for x in (shape, rate)):
         raise ValueError(
-            f"{name} must be a (shape, rate) pair of two positive numbers, "
-            f"got {value!r}."
+            f"{name} must be a (shape, rate) pair of two positive numbers, in "
+            f"[{SMALLEST_PRIOR:g}, {MOST_CERTAIN:g}], got {value!r}."
         )
     return shape, rate
 

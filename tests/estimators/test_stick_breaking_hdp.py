@@ -244,3 +244,25 @@ def test_dropping_topics_does_not_raise_the_bound(X):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tables_have_the_type_of_the_data(fitted, X_test, dtype):
     assert [a.dtype for a in fitted.doc_components(X_test.astype(dtype))] == [dtype] * 2
+
+
+def test_weights_that_vanish_far_down_the_sticks_predict():
+    X = np.kron(np.eye(2), np.full((20, 6), 3.0))
+    hdp = StickBreakingHDP(
+        33,
+        corpus_concentration=1e-50,
+        learn_priors=False,
+        learning_method="batch",
+        max_iter=25,
+        random_state=0,
+    ).fit(X)
+    assert hdp.topic_weights_.min() == 0.0
+    # Better than a guess, log(1 / 12), and near the truth, log(1 / 6).
+    assert -1.9 < hdp.score(X) < np.log(1 / 6) + 0.1
+
+
+def test_counts_below_the_range_of_ratios_are_none():
+    X = np.full((6, 5), 5e-324)
+    hdp = StickBreakingHDP(3, max_iter=3, random_state=0).fit(X)
+    assert (hdp.elbo_, hdp.score(X)) == (0.0, 0.0)
+    np.testing.assert_allclose(hdp.transform(X), [hdp.topic_weights_] * 6)

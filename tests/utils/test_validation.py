@@ -226,13 +226,14 @@ def test_pair_of_positive_numbers_is_a_gamma_prior(value):
         1.0,
         None,
         (1j, 1),
+        (1e300, 1e300),  # log densities overflow
     ],
     ids=repr,
 )
 def test_anything_else_is_refused_by_name_and_value(value):
     message = (
         "doc_concentration_prior must be a (shape, rate) pair of two positive "
-        f"numbers, got {value!r}."
+        f"numbers, in [1e-100, 1e+20], got {value!r}."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         check_gamma_prior("doc_concentration_prior", value)
