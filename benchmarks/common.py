@@ -175,7 +175,7 @@ class GibbsRun:
         begin = time.process_time()
         tokens, entropy = Tokens.from_counts(counts), draw_entropy(hdp.random_state)
         start = next(hdp._starts(tokens, counts, entropy, False))
-        self.chain = hdp._make_chain(tokens, entropy, hdp._burn_in(), start, number=0)
+        self.chain = hdp._make_chain(tokens, entropy, start, 0, burn_in=hdp._burn_in())
         self.seconds = time.process_time() - begin
 
     def step(self):

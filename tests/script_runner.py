@@ -1,0 +1,79 @@
+"""Run a script on tiny corpora: `python script_runner.py FOLDER SCRIPT [ARGUMENT ...]`.
+
+The folder takes the corpora and what the script writes.
+"""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+os.environ["MPLBACKEND"] = "Agg"
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
+
+from checks.corpora import topic_counts
+from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+
+CORPORA = (
+    "ap",
+    "arxiv2000",
+    "arxiv_large",
+    "jacm",
+    "kos",
+    "nips",
+    "nips_abstracts",
+    "sotu",
+)
+#: Documents and words of each; passes and sweeps of a fit, and topics of its start.
+N_DOCS, N_WORDS, MOST_PASSES, MOST_TOPICS = 60, 40, 4, 20
+
+
+def write_corpora(folder):
+    """Write counts and words."""
+    counts = sp.csr_matrix(topic_counts(N_DOCS, N_WORDS, length=30.0))
+    words = "\n".join(f"word{number}" for number in range(N_WORDS))
+    for name in CORPORA:
+        sp.save_npz(folder / f"{name}.npz", counts)
+        (folder / f"{name}.vocab.txt").write_text(words)
+        np.save(folder / f"{name}.years.npy", 2000 + np.arange(N_DOCS) // 10)
+
+
+def shorten(kind):
+    """Let every fit of an estimator be a short one from few topics."""
+    fit = kind.fit
+
+    def short_fit(self, X, y=None):
+        self.max_iter = min(self.max_iter, MOST_PASSES)
+        for name in ("n_components", "max_components"):
+            if getattr(self, name, None) is not None:
+                setattr(self, name, min(getattr(self, name), MOST_TOPICS))
+        if getattr(self, "burn_in", None) is not None:
+            self.burn_in = min(self.burn_in, self.max_iter - 1)
+        return fit(self, X, y)
+
+    kind.fit = short_fit
+
+
+def main(folder, script, *arguments):
+    """Run one script as if by hand, with what it writes in a folder."""
+    write_corpora(folder)
+    os.environ["SKBNP_DATA"] = str(folder)
+    import common
+
+    common.RESULTS = folder / "results"
+    common.RESULTS.mkdir(exist_ok=True)
+    for kind in (HDP, StickBreakingHDP, GibbsHDP, NestedCRP, GibbsNestedCRP):
+        shorten(kind)
+    os.chdir(folder)
+    path = ROOT / script
+    sys.argv = [str(path), *arguments]
+    sys.path.insert(0, str(path.parent))
+    runpy.run_path(str(path), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
