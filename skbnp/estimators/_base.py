@@ -59,8 +59,6 @@ except PackageNotFoundError:  # used from a source tree that is not installed
 class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
     """Scores, output names, tags and pickles of topic models."""
 
-    _doc_link_module = "skbnp"
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -120,6 +118,10 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
             Smaller is better.
         """
         return float(np.exp(-self.score(X)))
+
+    def __copy__(self):
+        # A shallow copy would learn into the counts of the original.
+        return copy.deepcopy(self)
 
     def __getstate__(self):
         # No class but this one: a file of it can be read by who trusts this one alone.
