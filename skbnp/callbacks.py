@@ -14,6 +14,10 @@ from skbnp.utils.validation import check_is_fitted
 __all__ = ["HeldOutMonitor", "TopicTermsMonitor"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def _check_positive(name: str, value: Any) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}.")

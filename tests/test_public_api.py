@@ -102,3 +102,26 @@ def test_types_are_shipped():
 
     assert (files("skbnp") / "py.typed").is_file()
     assert (files("skbnp") / "kernels" / "_hdp_local.pyi").is_file()
+
+
+def test_submodules_are_there_without_an_import_of_their_own():
+    code = (
+        "import skbnp; skbnp.inspection.summary; skbnp.metrics.perplexity;"
+        "skbnp.datasets.make_bars; skbnp.callbacks.HeldOutMonitor"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        skbnp.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("module", ["skbnp", "skbnp.callbacks"])
+def test_dir_lists_public_names(module):
+    listed = set(dir(importlib.import_module(module)))
+    assert listed >= set(PUBLIC[module])
+    assert not listed & {"np", "time", "importlib", "ModuleType", "estimators"}
+
+
+def test_signatures_of_metrics_are_readable():
+    metrics = importlib.import_module("skbnp.metrics")
+    signatures = [str(inspect.signature(getattr(metrics, n))) for n in metrics.__all__]
+    assert not any("numpy._typing" in text or len(text) > 250 for text in signatures)

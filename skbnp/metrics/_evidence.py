@@ -1,5 +1,7 @@
 """A lower bound of the evidence, for comparing numbers of topics."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

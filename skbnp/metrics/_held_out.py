@@ -1,5 +1,7 @@
 """Document completion: predict a part of each document from the rest."""
 
+from __future__ import annotations
+
 import hashlib
 import warnings
 from typing import Any

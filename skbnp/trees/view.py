@@ -300,6 +300,9 @@ class TreeView:
         shape = f"n_nodes={self.n_nodes}, n_leaves={len(self.leaves)}"
         return f"TreeView({shape}, max_depth={self.max_depth})"
 
+    def __str__(self) -> str:
+        return self.to_text()
+
     def __reduce__(self) -> tuple[Any, ...]:
         return TreeView, (self.parent, self.weight, self.ids)
 

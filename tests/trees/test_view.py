@@ -229,3 +229,9 @@ def test_no_method_goes_down_by_recursion():
     assert len(view.to_text().split("\n")) == 3_001
     assert view.to_dict()["children"][0]["node"] == 1
     assert pickle.loads(pickle.dumps(view)) == view
+
+
+def test_print_shows_the_tree():
+    tree = TreeView([-1, 0, 0], [1.0, 0.75, 0.25])
+    assert str(tree) == "0 (100.0 %)\n|--- 1 (75.0 %)\n|--- 2 (25.0 %)"
+    assert repr(tree) == "TreeView(n_nodes=3, n_leaves=2, max_depth=1)"
