@@ -29,6 +29,7 @@ __all__ = [
     "FitTasks",
     "TopicModelMixin",
     "drop_empty",
+    "warn_if_too_few",
 ]
 
 #: Parameters that all models of counts have.
@@ -274,6 +275,17 @@ class FitTasks:
         return task.call_on_fit_task_end(
             **self._heard,
             reconstruction_attributes=lambda: copy.deepcopy(self._attributes()),
+        )
+
+
+def warn_if_too_few(counts: sp.csr_array) -> None:
+    """Warn of a fit to documents that tell nothing about topics."""
+    if counts.shape[0] < 2:
+        what = "no token" if counts.shape[0] == 0 else "one document with tokens"
+        warnings.warn(
+            f"X has {what}: the topics of this fit say nothing.",
+            UserWarning,
+            stacklevel=4,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.estimators._base import FitTasks, drop_empty
+from skbnp.estimators._base import FitTasks, drop_empty, warn_if_too_few
 from skbnp.estimators._saved import check_number
 from skbnp.inference.chains import (
     ChainMonitor,
@@ -153,6 +153,7 @@ class SamplerMixin(ABC):
             self, X, reset=not goes_on, method="fit", accept=accept
         )
         counts = drop_empty(counts)
+        warn_if_too_few(counts)
         tokens = Tokens.from_counts(counts)
         data, kept = _fingerprint(tokens), []
         resumed: tuple[ChainState, ...] = ()

@@ -20,6 +20,7 @@ from skbnp.estimators._base import (
     FitTasks,
     TopicModelMixin,
     drop_empty,
+    warn_if_too_few,
 )
 from skbnp.estimators._saved import (
     HUGE,
@@ -140,6 +141,7 @@ class VariationalModel(
             self, X, reset=not goes_on, method="fit", accept=self._accepter(goes_on)
         )
         counts = drop_empty(counts)
+        warn_if_too_few(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
