@@ -82,7 +82,7 @@ class GibbsHDP(
     Parameters
     ----------
     n_components : int or None, default=100
-        Dishes to start from, at least 1: each token gets one at random. None seats
+        Dishes to start from, 1 to 1,000,000: each token gets one at random. None seats
         tokens one by one given those before, which takes more sweeps to recover from
         where `topic_word_prior` is small. The chain adds and ends topics as it goes.
     corpus_concentration : float, default=1.0
@@ -116,7 +116,7 @@ class GibbsHDP(
         Sweeps from one kept sample to the next. Where none is kept, the last states of
         the chains are the samples.
     n_chains : int, default=1
-        Independent chains, which run side by side on `n_jobs` threads.
+        Independent chains, 1 to 1000, which run side by side on `n_jobs` threads.
     init : fitted HDP or None, default=None
         Topics to start from instead of random ones: each token draws one given its
         document. Wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will
@@ -234,7 +234,7 @@ class GibbsHDP(
     _parameter_constraints: dict = {
         **CONSTRAINTS,
         **SAMPLER_CONSTRAINTS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [Interval(Integral, 1, 10**6, closed="both"), None],
         "split_merge": ["boolean"],
         "n_split_merge": [Interval(Integral, 1, None, closed="left")],
         "split_merge_sweeps": [Interval(Integral, 0, None, closed="left"), None],

@@ -20,9 +20,8 @@ from skbnp.estimators._saved import (
     check_level_priors,
     check_number,
 )
-from skbnp.estimators._trees import TopicTreeMixin, check_tree
+from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart, NestedState
-from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.hdp_franchise import Tokens
 from skbnp.models.ncrp_collapsed import NestedPriors
 from skbnp.models.ncrp_sample import NestedSample
@@ -72,7 +71,7 @@ class GibbsNestedCRP(
     Parameters
     ----------
     max_depth : int, default=3
-        Levels of the tree (L), 1 to 255, the root included. 1 is a single topic.
+        Levels of the tree (L), 1 to 20, the root included. 1 is a single topic.
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches. The value to start from, where it is learned.
@@ -106,7 +105,7 @@ class GibbsNestedCRP(
         Sweeps from one kept sample to the next. Where none is kept, the last states of
         the chains are the samples.
     n_chains : int, default=1
-        Independent chains, which run side by side on `n_jobs` threads.
+        Independent chains, 1 to 1000, which run side by side on `n_jobs` threads.
     n_jobs : int or None, default=None
         Threads for chains and for prediction, as in scikit-learn. Results do not
         depend on it.
@@ -244,7 +243,7 @@ class GibbsNestedCRP(
     _parameter_constraints: dict = {
         **SHARED,
         **SAMPLER_CONSTRAINTS,
-        "max_depth": [Interval(Integral, 1, MAX_LEVELS, closed="both")],
+        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
         "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
         "level_prior": [Real, "array-like"],
         "topic_word_prior": [Real, "array-like"],

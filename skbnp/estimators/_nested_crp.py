@@ -13,7 +13,7 @@ from skbnp.estimators._saved import (
     check_level_priors,
     check_number,
 )
-from skbnp.estimators._trees import TopicTreeMixin, check_tree
+from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.estimators._variational import VariationalModel
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
@@ -24,7 +24,6 @@ from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
 from skbnp.inference.tree_learning import TreeLearner
 from skbnp.inference.tree_online import OnlineTree, advance_tree, restructure
 from skbnp.inference.tree_starts import topics_of_paths
-from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
     NestedModel,
@@ -67,7 +66,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     Parameters
     ----------
     max_depth : int, default=3
-        Levels of the tree (L), 1 to 255, the root included. 1 is a single topic.
+        Levels of the tree (L), 1 to 20, the root included. 1 is a single topic.
     max_components : int or None, default=None
         Nodes at the most, the root included; None for no limit. A tree that goes on and
         has more does not grow.
@@ -274,7 +273,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     _parameter_constraints: dict = {
         **VariationalModel._parameter_constraints,
-        "max_depth": [Interval(Integral, 1, MAX_LEVELS, closed="both")],
+        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
         "max_components": [Interval(Integral, 1, None, closed="left"), None],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],

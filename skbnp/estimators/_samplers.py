@@ -38,7 +38,7 @@ __all__ = ["SAMPLER_CONSTRAINTS", "SamplerMixin"]
 SAMPLER_CONSTRAINTS: dict = {
     "burn_in": [Interval(Integral, 0, None, closed="left"), None],
     "thin": [Interval(Integral, 1, None, closed="left")],
-    "n_chains": [Interval(Integral, 1, None, closed="left")],
+    "n_chains": [Interval(Integral, 1, 1000, closed="both")],
 }
 
 

@@ -281,6 +281,11 @@ class StickBreakingHDP(VariationalTopicModel):
             topic_word_prior=float(self.topic_word_prior),
         )
 
+    def _resumed(self, model, *, in_fit):
+        if not in_fit:  # a warm start says so itself
+            self._check_size("in partial_fit")
+        return super()._resumed(model, in_fit=in_fit)
+
     def _make_learner(self, posterior, counts, executor, goes_on):
         visitor = Visitor(self._local_stop(), executor)
         warm_up = 0 if goes_on else self.warm_up

@@ -16,7 +16,11 @@ from skbnp.models.ncrp_topics import PathGlobals
 from skbnp.trees import TreeView
 from skbnp.utils.validation import check_documents, check_is_fitted, check_per_level
 
-__all__ = ["TopicTreeMixin", "check_tree"]
+__all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree"]
+
+#: Levels of a tree: each multiplies what a document may choose from, and a tree of 255,
+#: which the kernels could take, would be learned for minutes and read by nobody.
+MOST_LEVELS = 20
 
 
 class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):

@@ -403,7 +403,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         if in_fit:
-            self._check_warm_start()
+            self._check_size("with warm_start=True")
         limit = self._limit()
         posterior = replace(self._posterior, model=model, max_components=limit)
         if in_fit and self.learning_method != "online":
@@ -472,14 +472,14 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             "converged_": converged,
         }
 
-    def _check_warm_start(self) -> None:
+    def _check_size(self, where: str) -> None:
         """Refuse another number of components than the fit began with."""
         n_started = len(self.lineage_[0].children)
         asked = getattr(self, self._size_name)
         if asked != n_started:
             raise ValueError(
-                f"{self._size_name}={asked} with warm_start=True, but the fit began "
-                f"with {n_started}."
+                f"{self._size_name}={asked} {where}, but the fit began with "
+                f"{n_started}."
             )
 
     # -- editing ----------------------------------------------------------------------
