@@ -10,6 +10,7 @@ from skbnp.estimators import (
     NestedCRP,
     StickBreakingHDP,
 )
+from skbnp.utils.versions import show_versions
 
 __all__ = [
     "HDP",
@@ -18,6 +19,7 @@ __all__ = [
     "NestedCRP",
     "StickBreakingHDP",
     "__version__",
+    "show_versions",
 ]
 
 __version__ = "0.1.0.dev0"

@@ -19,6 +19,7 @@ PUBLIC = {
         "NestedCRP",
         "StickBreakingHDP",
         "__version__",
+        "show_versions",
     ],
     "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
     "skbnp.datasets": [
@@ -125,3 +126,11 @@ def test_signatures_of_metrics_are_readable():
     metrics = importlib.import_module("skbnp.metrics")
     signatures = [str(inspect.signature(getattr(metrics, n))) for n in metrics.__all__]
     assert not any("numpy._typing" in text or len(text) > 250 for text in signatures)
+
+
+def test_show_versions_names_what_an_issue_needs(capsys):
+    skbnp.show_versions()
+    shown = capsys.readouterr().out
+    for name in ("skbnp", "numpy", "scipy", "scikit-learn"):
+        assert f"{name}: {version(name)}\n" in shown
+    assert sys.executable in shown
