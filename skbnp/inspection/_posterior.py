@@ -16,6 +16,9 @@ LEAST_SPAN = 6.0
 #: Samples that are drawn as dots too.
 FEW = 40
 
+#: Share of tokens beside which a number fits.
+ROOM = 0.045
+
 
 class ComponentsPosteriorDisplay:
     """The posterior of the number of topics, as bars.
@@ -295,6 +298,7 @@ class TopicTraceDisplay:
         style |= normalize_kwargs(kwargs, Line2D)
         self.lines_ = ax.plot(self.step, limits, **style)
         ax.set_ylim(0.0, 1.0)
+        self._number_topics(limits[-1])
         if max(map(len, self.shares)) > limits.shape[1]:
             self._name_rest(limits[-1, -1])
         round_ticks(ax.xaxis)
@@ -302,6 +306,21 @@ class TopicTraceDisplay:
         ax.set_ylabel("Cumulative share of tokens")
         ax.spines[["top", "right"]].set_visible(False)
         return self
+
+    def _number_topics(self, limits):
+        """Write the rank of a topic beside its share, where there is room."""
+        below = np.append(0.0, limits[:-1])
+        for rank, (low, high) in enumerate(zip(below, limits, strict=True), start=1):
+            if high - low >= ROOM:
+                self.ax_.text(
+                    1.01,
+                    (low + high) / 2,
+                    f"{rank}" if rank > 1 else "1, the largest",
+                    transform=self.ax_.get_yaxis_transform(),
+                    va="center",
+                    color=GREY,
+                    size="small",
+                )
 
     def _name_rest(self, limit):
         """Say what is above the last line, where there is room."""

@@ -157,7 +157,8 @@ def test_twenty_lines_are_drawn_unasked():
 @pytest.mark.parametrize(("n_topics", "n_notes"), [(1000, 1), (20, 0), (21, 0)])
 def test_what_has_no_lines_is_named_where_there_is_room(n_topics, n_notes):
     display = trace(*[np.full(n_topics, 1 / n_topics)] * 2)
-    assert len(display.ax_.texts) == n_notes
+    notes = [text.get_text() for text in display.ax_.texts]
+    assert notes.count("all other topics") == n_notes
 
 
 @pytest.mark.parametrize(("n_samples", "marker"), [(1, "o"), (39, "o"), (40, "")])
@@ -263,3 +264,9 @@ def test_missing_matplotlib_says_what_to_install(display, sampler, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
         display.from_estimator(sampler)
+
+
+def test_trace_numbers_the_topics_beside_their_shares():
+    display = trace([0.5, 0.3, 0.17, 0.02, 0.01])
+    places = {text.get_text(): text.get_position()[1] for text in display.ax_.texts}
+    assert places == pytest.approx({"1, the largest": 0.25, "2": 0.65, "3": 0.885})
