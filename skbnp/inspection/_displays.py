@@ -290,10 +290,11 @@ class HistoryDisplay:
     >>> from skbnp.datasets import make_bars
     >>> from skbnp.inspection import HistoryDisplay
     >>> X = make_bars(100, random_state=0).data
-    >>> hdp = HDP(n_components=5, random_state=0).fit(X)
+    >>> hdp = HDP(n_components=5, max_iter=4, split_merge=False, random_state=0)
+    >>> hdp = hdp.fit(X)
     >>> display = HistoryDisplay.from_estimator(hdp, x="seconds")
     >>> len(display.bound)
-    3
+    4
     >>> plt.show()
     """
 
