@@ -1,9 +1,10 @@
 """Find the topics of a documentation corpus.
 
 The corpus is on every machine that runs this: the docstrings of NumPy, SciPy and
-scikit-learn. A hierarchical Dirichlet process (HDP) starts with 100 topics, learns how
-much weight each deserves, and is compared with scikit-learn's latent Dirichlet
-allocation (LDA) on documents that neither has seen. Run it with
+scikit-learn. A hierarchical Dirichlet process (HDP) finds how many topics predict them
+best and how much weight each deserves, and is compared with scikit-learn's latent
+Dirichlet allocation (LDA) of as many topics on documents that neither has seen. Run it
+with
 
     python examples/quickstart.py [figure.png]
 """
@@ -24,7 +25,6 @@ from skbnp.inspection import TopicTermsDisplay, top_terms
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 matplotlib.use("Agg")
-N_TOPICS, N_PASSES, TOPIC_PRIOR = 100, 20, 0.05
 
 
 def main(figure_path="quickstart.png"):
@@ -40,24 +40,24 @@ def main(figure_path="quickstart.png"):
     )
 
     started = time.perf_counter()
-    hdp = HDP(N_TOPICS, topic_word_prior=TOPIC_PRIOR, max_iter=N_PASSES, random_state=0)
+    hdp = HDP(random_state=0)
     hdp.set_callbacks(ProgressBar()).fit(X_train)
     hdp_seconds = time.perf_counter() - started
 
     names = vectorizer.get_feature_names_out()
     heaviest = np.argsort(-hdp.topic_weights_)
-    print(f"\n{hdp.n_active_components_} topics found; the 15 heaviest:")
+    print(f"\n{hdp.n_components_} topics found; the 15 heaviest:")
     terms = top_terms(hdp, names, n=8)
     for topic in heaviest[:15]:
         print(f"  {hdp.topic_weights_[topic]:6.1%}  {' '.join(terms[topic])}")
 
     started = time.perf_counter()
     lda = LatentDirichletAllocation(
-        N_TOPICS,
-        topic_word_prior=TOPIC_PRIOR,
+        hdp.n_components_,
+        topic_word_prior=hdp.topic_word_prior_,
         learning_method="online",
-        batch_size=hdp.batch_size,
-        max_iter=N_PASSES,
+        batch_size=128,
+        max_iter=20,
         random_state=0,
     ).fit(X_train)
     lda_seconds = time.perf_counter() - started

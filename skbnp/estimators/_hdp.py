@@ -236,8 +236,8 @@ class HDP(VariationalTopicModel):
     - Reductions: from held-out tokens follows what each merge of similar topics and
       each end of a topic would cost with proportions as they are. The cheapest, of .001
       nats together, are made in a rival that learns as long, with steps as from a
-      start. It is kept if it predicts alike, within .001 nats or a standard error of
-      the best; and so on until hardly any are left.
+      start. It is kept if it predicts alike, within .001 nats or half a standard error
+      of the best; and so on until hardly any are left.
     - In the end everything is learned from, in five passes.
 
     Trials of all learning methods are made in minibatches. A warm start goes on with

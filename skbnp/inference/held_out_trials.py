@@ -35,8 +35,8 @@ BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 ALIVE = 0.8
 #: Nats per token that twice as many topics must gain (and a standard error).
 GAIN_OF_TWICE = 0.01
-#: Nats per token within which (or within a standard error) two states predict alike.
-ALIKE = 0.001
+#: Nats per token, or standard errors, within which two states predict alike.
+ALIKE, ALIKE_ERRORS = 0.001, 0.5
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
 
@@ -142,7 +142,7 @@ class HeldOutTrials:
             self._begin(births or self._first_reduction())
         elif run.kind == "reduction":
             gain, few = self._gain(run, self.best), run.n_changes < FEW * run.n_before
-            accepted = gain.mean >= -max(gain.error, ALIKE)
+            accepted = gain.mean >= -max(ALIKE_ERRORS * gain.error, ALIKE)
             self._report(run, self.best, accepted, monitor)
             if accepted:
                 self._adopted(run, monitor)
