@@ -28,6 +28,8 @@ __all__ = ["HDP", "SplitMerge"]
 
 #: Share of the document in a topic that starts from one; the rest is the corpus.
 DOC_SHARE = 0.2
+#: Topics that births reach at the most, unless asked for.
+MOST_TOPICS = 1000
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
 LEAST_DOCS, LEAST_TOKENS = 128, 4000
 
@@ -60,6 +62,8 @@ class HDP(VariationalTopicModel):
         the rest of the corpus weights.
     max_components : int or None, default=None
         Bound of the number of topics that moves may reach, at least `n_components`.
+        None is 1,000, or `n_components` if that is more, in the collapsed family, whose
+        trials have three times as many topics as the model; otherwise no bound.
     variational_family : {"collapsed", "mean_field"}, default="collapsed"
         "collapsed": each token is assigned given the expected assignments of all
         others, see Notes; the better predictor. There is no bound of the evidence to
@@ -113,11 +117,11 @@ class HDP(VariationalTopicModel):
         uses the number of documents of `X`.
     max_iter : int, default=60
         Passes over the data in `fit`, warm-up and trials included. On text, trials take
-        10 to 50. With fewer than 13 there are none in the collapsed family.
+        10 to 50. With fewer than 16 there are none in the collapsed family.
     tol : float, default=1e-4
         `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
         relatively, between two passes after the warm-up and after trials; where trials
-        have ended, at the latest after five passes over everything. 0 always makes
+        have ended, at the latest after eight passes over everything. 0 always makes
         `max_iter` passes.
     max_doc_update_iter : int, default=100
         Iterations for one document at the most; collapsed learning makes no more than
@@ -238,7 +242,7 @@ class HDP(VariationalTopicModel):
       nats together, are made in a rival that learns as long, with steps as from a
       start. It is kept if it predicts alike, within .001 nats or half a standard error
       of the best; and so on until hardly any are left.
-    - In the end everything is learned from, in five passes.
+    - In the end everything is learned from, in eight passes.
 
     Trials of all learning methods are made in minibatches. A warm start goes on with
     trials that `max_iter` has cut short, otherwise it keeps the topics.
@@ -466,7 +470,7 @@ class HDP(VariationalTopicModel):
 
     def _limit(self) -> float:
         if self.max_components is None:
-            return np.inf
+            return max(MOST_TOPICS, self.n_components) if self._is_collapsed else np.inf
         if self.max_components < self.n_components:
             raise ValueError(
                 f"max_components={self.max_components} must be at least "

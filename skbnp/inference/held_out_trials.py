@@ -27,8 +27,8 @@ __all__ = ["FINAL_PASSES", "HeldOutTrials"]
 Array = NDArray[np.float64]
 Kind = Literal["start", "births", "reduction"]
 
-#: Passes over everything in the end: the score is level from the second or third on.
-FINAL_PASSES = 5
+#: Passes over everything in the end: then scores are level, or nearly so.
+FINAL_PASSES = 8
 #: Births for each present topic, and at the least.
 BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 #: Births are tried while so large a share of the topics that began are alive.

@@ -99,16 +99,16 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     <BLANKLINE>
     vocabulary            3 terms
     topics                2
-    fit                   25 passes, converged, ... seconds
+    fit                   28 passes, converged, ... seconds
     moves                 10 births, 0 splits, 1 merge accepted
-    log probability       -0.85... nats per training token, each given all others
+    log probability       -0.83... nats per training token, each given all others
     corpus_concentration  0.39...
-    doc_concentration     0.35...
+    doc_concentration     0.30...
     topic_word_prior      0.05
     <BLANKLINE>
       row   weight  terms
-        1   55.1 %  rain, snow, sun
-        0   44.2 %  sun, rain, snow
+        1   54.5 %  rain, snow, sun
+        0   44.8 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)
