@@ -105,12 +105,13 @@ def test_types_are_shipped():
     assert (files("skbnp") / "kernels" / "_hdp_local.pyi").is_file()
 
 
-def test_submodules_are_there_without_an_import_of_their_own():
+def test_submodules_are_there_without_an_import_of_their_own(tmp_path):
     code = (
         "import skbnp; skbnp.inspection.summary; skbnp.metrics.perplexity;"
         "skbnp.datasets.make_bars; skbnp.callbacks.HeldOutMonitor"
     )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path)
+    assert done.returncode == 0
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         skbnp.nonsense  # noqa: B018
 

@@ -31,6 +31,7 @@ LONG = {
     "benchmarks/estimators.py",
     "benchmarks/gibbs.py",
     "benchmarks/hdp_defaults.py",
+    "benchmarks/hdp_topic_numbers.py",
     "benchmarks/nested.py",
     "benchmarks/peers.py",
     "benchmarks/planted_trees.py",

@@ -71,7 +71,7 @@ class GibbsNestedCRP(
     Parameters
     ----------
     max_depth : int, default=3
-        Levels of the tree (L), 1 to 20, the root included. 1 is a single topic.
+        Levels of the tree (L), 1 to 50, the root included. 1 is a single topic.
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches. The value to start from, where it is learned.

@@ -66,7 +66,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     Parameters
     ----------
     max_depth : int, default=3
-        Levels of the tree (L), 1 to 20, the root included. 1 is a single topic.
+        Levels of the tree (L), 1 to 50, the root included. 1 is a single topic.
     max_components : int or None, default=None
         Nodes at the most, the root included; None for no limit. A tree that goes on and
         has more does not grow.

@@ -20,7 +20,7 @@ __all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree"]
 
 #: Levels of a tree: each multiplies what a document may choose from, and a tree of 255,
 #: which the kernels could take, would be learned for minutes and read by nobody.
-MOST_LEVELS = 20
+MOST_LEVELS = 50
 
 
 class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):

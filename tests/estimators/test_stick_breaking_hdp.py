@@ -217,7 +217,7 @@ def test_the_bound_does_not_fall_for_any_prior_and_weight(eta, size, X):
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_the_smallest_counts_have_whole_tables():
-    hdp = quiet_fit(make(max_iter=3), np.full((6, 4), 5e-324))
+    hdp = quiet_fit(make(max_iter=3), np.full((6, 4), 1e-304))
     assert_allclose(hdp._posterior.totals.tables.sum(), 6 * 8)
 
 
