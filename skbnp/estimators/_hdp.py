@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
-from skbnp.inference.collapsed import CollapsedStep, Holdings
+from skbnp.inference.collapsed import CollapsedStep
 from skbnp.inference.documents import DocumentStep
 from skbnp.inference.held_out import hold_out
 from skbnp.inference.held_out_trials import FINAL_PASSES, HeldOutTrials
@@ -117,7 +117,8 @@ class HDP(VariationalTopicModel):
         uses the number of documents of `X`.
     max_iter : int, default=60
         Passes over the data in `fit`, warm-up and trials included. On text, trials take
-        10 to 50. With fewer than 16 there are none in the collapsed family.
+        10 to 50. With fewer than 16 there are none in the collapsed family (2
+        `trial_passes` and eight).
     tol : float, default=1e-4
         `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
         relatively, between two passes after the warm-up and after trials; where trials
@@ -180,8 +181,8 @@ class HDP(VariationalTopicModel):
         likewise. It tells whether a fit has settled. It is no held-out score: the
         others have shaped the topics, so it is higher. Edits do not change it.
     converged_ : bool
-        Whether `tol` ended the last `fit`. In the collapsed family no trial of another
-        number of topics was left then.
+        Whether `tol`, or eight passes after the last trial, ended the last `fit`. In
+        the collapsed family no trial of another number of topics was left then.
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
         time), `n_components`, `n_births`, `n_splits` and `n_merges` accepted so far,
@@ -229,14 +230,18 @@ class HDP(VariationalTopicModel):
 
     The number of topics is judged by prediction, for no bound ranks numbers of topics
     as prediction does. `fit` holds out a tenth of the tokens of some documents (some
-    20,000), and folds these documents in as `score` does.
+    20,000 tokens, less of each where documents are long), and folds these documents in
+    as `score` does. Counts must be those of tokens: weights of arbitrary scale (tf-idf
+    times a factor) leave copies of every document on both sides, and any number of
+    topics seems to predict them.
 
-    - Births: after four passes a rival with three times as many topics learns beside
-      the model, as long. The old topics start afresh, as mixtures with the corpus
-      (80 %) like the new ones (60 % corpus, 40 % a document): settled topics take the
-      documents back from newcomers. It replaces the model if held-out tokens gain more
-      than a standard error, and .01 nats for each doubling; and so on until a fifth of
-      the topics find no documents.
+    - Births: after four passes (`trial_passes`) a rival with three times as many topics
+      (at least ten more; at most one more for each document) learns beside the model,
+      as long, or half as long if it is behind then. The old topics start afresh, as
+      mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a document):
+      settled topics take the documents back from newcomers. It replaces the model if
+      held-out tokens gain more than a standard error, and .01 nats for each doubling;
+      and so on until a fifth of the topics find no documents.
     - Reductions: from held-out tokens follows what each merge of similar topics and
       each end of a topic would cost with proportions as they are. The cheapest, of .001
       nats together, are made in a rival that learns as long, with steps as from a
@@ -244,8 +249,9 @@ class HDP(VariationalTopicModel):
       of the best; and so on until hardly any are left.
     - In the end everything is learned from, in eight passes.
 
-    Trials of all learning methods are made in minibatches. A warm start goes on with
-    trials that `max_iter` has cut short, otherwise it keeps the topics.
+    Trials of all learning methods are made in minibatches. A warm start makes the
+    trials that no fit has completed, with steps as from a start; otherwise, and after
+    `partial_fit`, it keeps the topics.
 
     **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
     full, all constants included.
@@ -445,13 +451,17 @@ class HDP(VariationalTopicModel):
         return has_trials and not posterior.trials_ended
 
     def _warn_if_not_converged(self, monitor) -> None:
+        moves = self._moves() or SplitMerge()
+        n_left = self.max_iter - self.n_iter_
         if self.tol > 0 and self._has_trials_left(self._posterior):
-            warnings.warn(
-                f"max_iter={self.max_iter} leaves no time for further trials: the "
-                "number of topics may not be final. Increase max_iter.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            too_few = self.max_iter < self._fewest_passes(moves)
+            if too_few or n_left < moves.trial_passes + FINAL_PASSES:
+                warnings.warn(
+                    f"max_iter={self.max_iter} leaves no time for further trials: the "
+                    "number of topics may not be final. Increase max_iter.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
         else:
             super()._warn_if_not_converged(monitor)
 
@@ -512,26 +522,31 @@ class HDP(VariationalTopicModel):
 
     def _collapsed_learner(self, posterior, counts, visitor, moves, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
-        is_online = self.learning_method == "online"
 
-        def plain(posterior, first_step, goes_on, holdings=None):
+        def learner(first_step, is_known, holdings=None):
             schedule = self._fit_schedule(posterior, counts, first_step=first_step)
-            if not is_online:
+            if self.learning_method != "online":
                 return Incremental(
-                    posterior, counts, schedule, visitor, moves=moves, goes_on=goes_on
+                    posterior, counts, schedule, visitor, moves=moves, goes_on=is_known
                 )
-            learner = Online(
-                posterior, counts, schedule, visitor, warm_up=0, moves=moves
+            online = Online(
+                posterior,
+                counts,
+                schedule,
+                visitor,
+                warm_up=0,
+                moves=moves,
+                goes_on=is_known,
             )
-            learner.holdings = holdings or Holdings(counts.shape[0], float(goes_on))
-            return learner
+            online.holdings = online.holdings if holdings is None else holdings
+            return online
 
-        if moves is not None and not posterior.trials_ended:
-            shortest = 2 * moves.trial_passes + FINAL_PASSES
+        is_due = moves is not None and not posterior.trials_ended
+        if is_due and self.max_iter >= self._fewest_passes(moves):
             rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
-            held = hold_out(counts, rng) if self.max_iter >= shortest else None
+            held = hold_out(counts, rng)
             if held is not None:
-                learner = Online(
+                start = Online(
                     posterior,
                     held.observed,
                     self._schedule(posterior, counts, first_step=0),
@@ -541,15 +556,23 @@ class HDP(VariationalTopicModel):
                     goes_on=goes_on,
                 )
                 return HeldOutTrials(
-                    learner,
+                    start,
                     held,
                     moves,
                     self.max_iter,
-                    lambda last: plain(
-                        last.posterior, last.n_updates, True, last.holdings
-                    ),
+                    lambda last: learner(last.n_updates, True, last.holdings),
                 )
-        return plain(posterior, posterior.n_steps, goes_on)
+            posterior.trials_ended = True  # there is nothing to judge by
+        return learner(posterior.n_steps, goes_on)
+
+    @staticmethod
+    def _fewest_passes(moves: SplitMerge) -> int:
+        """Passes of a fit with one trial."""
+        return 2 * moves.trial_passes + FINAL_PASSES
+
+    def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        super()._learn_chunk(posterior, counts, executor, monitor)
+        posterior.trials_ended = True  # a stream keeps its topics in later fits
 
     @property
     def log_predictive_(self) -> float:

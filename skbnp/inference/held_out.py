@@ -3,7 +3,8 @@
 No bound ranks numbers of topics as prediction does, and what tokens that were learned
 from say is optimistic. So trials are judged by tokens that nobody learns from until the
 trials have ended. Documents are folded in as `score` does it: what the collapsed step
-says of a document is too sure of itself where topics are many.
+says of a document is too sure of itself where topics are many. (The start of a fit is
+drawn from whole documents.)
 """
 
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ SHARE = 0.1
 #: ...of so many documents that about so many tokens are. Standard errors are then some
 #: thousandths of a nat.
 N_TOKENS = 20_000
+#: Documents that tokens are held out of, at the least.
+FEWEST_DOCS = 1000
 #: Units that a count is split into, at the most.
 MOST_UNITS = 10**8
 #: Stored counts that are predicted at a time.
@@ -62,8 +65,9 @@ def fold_in(
     table = weight_table(*weights.shape)
     table[:, len(prior) :] = 0.0
     if len(weights):
-        weights = weights / weights.max(axis=1, keepdims=True)
-        table[:, : len(prior)] = np.maximum(weights, SMALLEST_WORD_WEIGHT)
+        weights /= weights.max(axis=1, keepdims=True)
+        np.maximum(weights, SMALLEST_WORD_WEIGHT, out=weights)
+        table[:, : len(prior)] = weights
     step = DocumentStep(
         weights=table,
         prior=prior,
@@ -123,7 +127,8 @@ class HeldOut:
     def predict(self, posterior: Any, executor: Executor) -> Prediction:
         """Fold in the observed tokens of the documents."""
         state = posterior.state
-        word_topic = posterior.totals.topic_words.dense() + state.topic_word_prior
+        word_topic = posterior.totals.topic_words.dense()
+        word_topic += state.topic_word_prior
         word_topic /= word_topic.sum(axis=0)
         prior = state.doc_prior
         theta = fold_in(word_topic, prior, self.observed[self.rows], executor) + prior
@@ -151,23 +156,29 @@ def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
     """Hold out a tenth of the tokens of some documents; None if that leaves nothing.
 
-    Documents keep a token. A fractional count c is split into ceil(c) equal units.
+    Less than a tenth where documents are long: the error of a comparison is that
+    between documents. Documents keep a token. A fractional count c is split into
+    ceil(c) equal units.
     """
-    units = np.ceil(np.minimum(X.data, MOST_UNITS)).astype(np.int64)
-    chosen = min(1.0, N_TOKENS / max(SHARE * units.sum(), 1.0))
-    n_chosen = int(np.ceil(chosen * X.shape[0]))
-    rows = np.sort(rng.permutation(X.shape[0])[:n_chosen])
-    is_chosen = np.zeros(X.shape[0], dtype=bool)
-    is_chosen[rows] = True
-    row = stored_rows(X)
-    drawn = rng.binomial(np.where(is_chosen[row], units, 0), SHARE)
+    n_docs, units = X.shape[0], np.ceil(np.minimum(X.data, MOST_UNITS))
+    n_tokens = units.sum()
+    n_chosen = int(np.ceil(n_docs * min(1.0, N_TOKENS / max(SHARE * n_tokens, 1.0))))
+    n_chosen = min(max(n_chosen, FEWEST_DOCS), n_docs)
+    rows = np.sort(rng.permutation(n_docs)[:n_chosen])
+    chosen = X[rows]
+    units = np.ceil(np.minimum(chosen.data, MOST_UNITS)).astype(np.int64)
+    share = min(SHARE, N_TOKENS / max(units.sum(), 1))
+    drawn = rng.binomial(units, share)
     # The last stored count of a document that would lose all stays.
-    left = np.bincount(row, drawn < units, X.shape[0])
-    drawn[(X.indptr[1:] - 1)[left == 0]] = 0
-    observed, held = X.copy(), X.copy()
-    held.data = np.where(drawn == units, X.data, X.data * (drawn / units))
-    observed.data = X.data - held.data
+    left = np.bincount(stored_rows(chosen), drawn < units, n_chosen)
+    drawn[(chosen.indptr[1:] - 1)[left == 0]] = 0
+    data = np.where(drawn == units, chosen.data, chosen.data * (drawn / units))
+    held = sp.csr_array((data, chosen.indices, chosen.indptr), chosen.shape)
+    observed = X.copy()
+    begins = X.indptr[rows] - chosen.indptr[:-1]
+    stored = np.arange(chosen.nnz) + np.repeat(begins, np.diff(chosen.indptr))
+    observed.data[stored] = chosen.data - data
     held.eliminate_zeros()
     observed.eliminate_zeros()
-    rows = np.flatnonzero(np.diff(held.indptr))
-    return HeldOut(observed, rows, held[rows]) if len(rows) else None
+    some = np.flatnonzero(np.diff(held.indptr))
+    return HeldOut(observed, rows[some], held[some]) if len(some) else None

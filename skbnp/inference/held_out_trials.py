@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.engine import Learner
 from skbnp.inference.held_out import Gain, HeldOut, compare
+from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import held_out_moves
 from skbnp.inference.moves.split_merge import SplitMerge
@@ -174,8 +175,9 @@ class HeldOutTrials:
 
     def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
         """Let a rival be the model."""
-        self.posterior.adopt(run.learner.posterior)
-        self.posterior.record(monitor)
+        with commit():
+            self.posterior.adopt(run.learner.posterior)
+            self.posterior.record(monitor)
         run.learner.posterior = self.posterior
         self.model = run
         return run

@@ -77,8 +77,16 @@ def test_nothing_is_left_of_documents_of_one_token():
     assert hold_out(short, np.random.default_rng(0)) is None
 
 
+def test_of_long_documents_all_lose_a_few_tokens():
+    counts = sp.csr_array(np.full((40, N_WORDS), 10_000.0))
+    parts = hold_out(counts, np.random.default_rng(0))
+    assert len(parts.rows) == 40
+    assert parts.held.sum() == pytest.approx(held_out.N_TOKENS, rel=0.05)
+
+
 def test_of_many_tokens_no_more_than_needed_are_held_out(X, monkeypatch):
     monkeypatch.setattr(held_out, "N_TOKENS", 30)
+    monkeypatch.setattr(held_out, "FEWEST_DOCS", 1)
     few = hold_out(X, np.random.default_rng(0))
     assert len(few.rows) < N_DOCS / 2
     assert few.held.sum() < 90

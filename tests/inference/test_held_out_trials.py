@@ -1,10 +1,13 @@
 """Trials of other numbers of topics, judged by held-out tokens."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from checks.callbacks import StopAfter
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
@@ -119,6 +122,34 @@ def test_trials_go_on_in_a_warm_start(bars):
     assert hdp.component_ids_.tolist() == ids
 
 
+def test_documents_of_one_token_have_nothing_to_judge_by():
+    words = np.random.default_rng(0).integers(0, 30, 200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hdp = HDP(20, random_state=0).fit(np.eye(30)[words])
+    assert hdp.converged_
+
+
+def test_topics_of_long_documents_are_found():
+    X = make_hdp(120, n_components=10, n_words=20_000, n_features=200, random_state=0)
+    assert abs(HDP(30, random_state=0).fit(X.data).n_components_ - 10) <= 1
+
+
+def test_a_stream_keeps_its_topics_in_a_later_fit(bars):
+    hdp = HDP(30, max_iter=20, warm_start=True, random_state=0)
+    hdp.partial_fit(bars.data)
+    ids = set(hdp.component_ids_.tolist())
+    hdp.fit(bars.data[:50])
+    assert set(hdp.component_ids_.tolist()) <= ids
+    assert not any(entry.kind == "merge" for entry in hdp.lineage_)
+
+
+def test_a_fit_that_a_callback_ends_warns_of_nothing(bars):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HDP(4, random_state=0).set_callbacks(StopAfter(5)).fit(bars.data[:200])
+
+
 def test_zero_tolerance_makes_all_passes(bars):
     hdp = HDP(20, tol=0, max_iter=30, random_state=0).fit(bars.data[:200])
     assert hdp.n_iter_ == 30
@@ -156,6 +187,7 @@ def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
         monkeypatch.undo()
         assert hdp.transform(X).shape == (200, hdp.n_components_)
         assert np.isfinite(hdp.score(X))
+        assert [0, *hdp.history_["step"]][-1] == hdp._posterior.n_steps
         assert len(hdp.component_ids_) == hdp.n_components_
 
 

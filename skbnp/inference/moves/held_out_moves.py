@@ -34,7 +34,7 @@ ELSEWHERE = 0.01
 #: Held-out tokens that must speak of a topic, or such a share where there are few; or
 #: it is not judged.
 FEWEST_TOKENS, FEWEST_SHARE = 2.0, 0.01
-#: Held-out entries looked at together.
+#: Held-out entries, or words, looked at together.
 PART_SIZE = 2048
 
 
@@ -60,13 +60,10 @@ def propose_births(
     corpus, n_docs = np.asarray(X.sum(axis=0)).ravel(), X.shape[0]
     drawn = rng.choice(n_docs, n_births, replace=n_births > n_docs)
     old = posterior.totals.topic_words.dense()
-    topics = np.hstack(
-        [
-            blur(old, OLD_SHARE, corpus, rng),
-            blur(X[drawn].T.toarray(), NEW_SHARE, corpus, rng),
-        ]
-    )
-    n_topics = topics.shape[1]
+    n_old, n_topics = old.shape[1], old.shape[1] + n_births
+    topics = np.empty((len(corpus), n_topics))
+    topics[:, :n_old] = blur(old, OLD_SHARE, corpus, rng)
+    topics[:, n_old:] = blur(X[drawn].T.toarray(), NEW_SHARE, corpus, rng)
     topics *= corpus.sum() / n_topics
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
     state = replace(posterior.state, weights=weights)
@@ -95,6 +92,7 @@ class _Entries:
     """Some held-out entries: what each topic gives to their probability."""
 
     counts: Array  # (n,)
+    topics: Array  # (n, K) phi_kw
     theta: Array  # (n, K)
     shares: Array  # (n, K) theta_jk phi_kw
     mixed: Array  # (n,) probability
@@ -107,9 +105,10 @@ def _entries(held: HeldOut, found: Prediction) -> Iterator[_Entries]:
         part = slice(begin, begin + PART_SIZE)
         words, row = held.held.indices[part], rows[part]
         theta = found.theta[row]
-        shares = theta * found.word_topic[words]
+        topics = found.word_topic[words]
+        shares = theta * topics
         mixed = shares.sum(axis=1) + found.rest[row] / n_words
-        yield _Entries(held.held.data[part], theta, shares, mixed, words)
+        yield _Entries(held.held.data[part], topics, theta, shares, mixed, words)
 
 
 def reductions(
@@ -120,13 +119,10 @@ def reductions(
     n_words, n_topics = words.shape
     pairs = _nearest(found.word_topic)
     one, other = pairs.T
-    # Mean topics of the pairs after a merge, (V, n_pairs).
+    # After a merge, phi = (eta + S_one + S_other) / (V eta + sum of both).
     norm = words.total + n_words * eta
-    either = (
-        found.word_topic[:, one] * norm[one]
-        + found.word_topic[:, other] * (norm[other])
-    )
-    either = (either - eta) / (norm[one] + norm[other] - n_words * eta)
+    joint = norm[one] + norm[other] - n_words * eta
+    of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
     corpus = found.word_topic @ posterior.state.weights[:-1]
     ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
     for part in _entries(held, found):
@@ -136,7 +132,8 @@ def reductions(
         without = mixed - part.shares + ELSEWHERE * theta * corpus[part.words, None]
         ends += part.counts @ (logs[:, None] - _log(without / left))
         taken = part.shares[:, one] + part.shares[:, other]
-        joined = (theta[:, one] + theta[:, other]) * either[part.words]
+        either = part.topics[:, one] * of_one + part.topics[:, other] * of_other
+        joined = (theta[:, one] + theta[:, other]) * (either - less)
         merges += part.counts @ (logs[:, None] - _log(mixed - taken + joined))
     n_tokens, mass = held.held.sum(), words.total
     judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
@@ -157,9 +154,11 @@ def _log(probability: Array) -> Array:
 
 def _nearest(word_topic: Array) -> NDArray[np.intp]:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
-    n_topics = word_topic.shape[1]
-    roots = np.sqrt(word_topic)
-    overlap = roots.T @ roots
+    n_words, n_topics = word_topic.shape
+    overlap = np.zeros((n_topics, n_topics))
+    for begin in range(0, n_words, PART_SIZE):
+        roots = np.sqrt(word_topic[begin : begin + PART_SIZE])
+        overlap += roots.T @ roots
     np.fill_diagonal(overlap, -1.0)
     n_nearest = min(N_NEAREST, n_topics - 1)
     nearest = np.argsort(-overlap, axis=1, kind="stable")[:, :n_nearest]
@@ -175,17 +174,16 @@ def reduce(posterior: Posterior, found: list[Reduction], budget: float) -> int:
     `budget`, gains not counted against it.
     """
     n_topics, busy, spent = posterior.state.n_components, set[int](), 0.0
-    chosen = list[Reduction]()
+    most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
     for candidate in found:
-        spent += max(candidate.loss, 0.0)
-        if spent > budget or len(chosen) >= min(max(n_topics // 2, 1), n_topics - 1):
-            break
+        cost = max(candidate.loss, 0.0)
         topics = {n for n in candidate[1:] if n is not None}
+        if spent + cost > budget or len(chosen) >= most:
+            break
         if busy.isdisjoint(topics):
+            spent += cost
             busy |= topics
             chosen.append(candidate)
-        else:
-            spent -= max(candidate.loss, 0.0)
     ids = posterior.ids.tolist()
     merges = [(ids[r.source], ids[r.target]) for r in chosen if r.target is not None]
     ends = [ids[r.source] for r in chosen if r.target is None]

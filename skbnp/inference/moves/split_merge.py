@@ -26,8 +26,9 @@ class SplitMerge:
     Parameters
     ----------
     births : bool
-        Whether trials add topics for documents that are explained badly. Where the
-        vocabulary is large, splits alone do not climb from few topics.
+        Whether trials add topics: for documents that are explained badly, or in the
+        collapsed family for random ones. Where the vocabulary is large, splits alone do
+        not climb from few topics.
     max_tries, max_splits : int
         Topics that a minibatch tries to split, and splits at the most (online).
     start : {"mixed", "doc", "word", "paper"}
@@ -56,7 +57,8 @@ class SplitMerge:
     max_rejections : int
         Trials rejected in a row after which none is made (memoized, batch).
     trial_warm_up, trial_passes : int
-        Passes of a trial with mean weights, and exact ones (memoized, batch).
+        Passes of a trial with mean weights, and exact ones (memoized, batch). In the
+        collapsed family trials have `trial_passes` alone, by all learning methods.
     """
 
     births: bool = True
