@@ -571,8 +571,8 @@ class HDP(VariationalTopicModel):
         return 2 * moves.trial_passes + FINAL_PASSES
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        super()._learn_chunk(posterior, counts, executor, monitor)
         posterior.trials_ended = True  # a stream keeps its topics in later fits
+        super()._learn_chunk(posterior, counts, executor, monitor)
 
     @property
     def log_predictive_(self) -> float:
