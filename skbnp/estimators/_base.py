@@ -121,8 +121,19 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         return float(np.exp(-self.score(X)))
 
     def __copy__(self):
-        # A shallow copy would learn into the counts of the original.
-        return copy.deepcopy(self)
+        # What was learned is copied, or the copy would learn into the counts of the
+        # original. Parameters and callbacks are shared: scikit-learn copies after each
+        # pass, and a callback may hold a corpus.
+        parameters = self.get_params(deep=False)
+        learned = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in parameters and not name.startswith("_skl_")
+        }
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(copy.deepcopy(learned))
+        return other
 
     def __getstate__(self):
         # No class but this one: a file of it can be read by who trusts this one alone.

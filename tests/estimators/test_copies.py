@@ -7,6 +7,8 @@ from sklearn.base import clone
 
 from checks.estimators import INSTANCES
 from checks.states import assert_same, snapshot
+from skbnp import HDP, GibbsHDP
+from skbnp.callbacks import HeldOutMonitor
 
 
 @pytest.mark.parametrize("name", ["HDP-online", "StickBreakingHDP-batch", "GibbsHDP"])
@@ -17,6 +19,15 @@ def test_copy_learns_by_itself(name, counts):
     assert_same(before, vars(copied), ignore=())
     copied.partial_fit(counts[:30])
     assert_same(before, vars(fitted), ignore=())
+
+
+def test_copy_shares_parameters_and_callbacks(counts):
+    start, monitor = HDP(3, max_iter=2), HeldOutMonitor(counts)
+    fitted = GibbsHDP(max_iter=2, init=start.fit(counts)).set_callbacks(monitor)
+    copied = copy.copy(fitted)
+    assert copied.init is fitted.init
+    copied.fit(counts)
+    assert len(monitor.history_["score"]) == 2
 
 
 @pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-batch", "GibbsHDP"])
