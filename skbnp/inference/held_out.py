@@ -160,8 +160,7 @@ def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
     between documents. Documents keep a token. A fractional count c is split into
     ceil(c) equal units.
     """
-    n_docs, units = X.shape[0], np.ceil(np.minimum(X.data, MOST_UNITS))
-    n_tokens = units.sum()
+    n_docs, n_tokens = X.shape[0], np.ceil(np.minimum(X.data, MOST_UNITS)).sum()
     n_chosen = int(np.ceil(n_docs * min(1.0, N_TOKENS / max(SHARE * n_tokens, 1.0))))
     n_chosen = min(max(n_chosen, FEWEST_DOCS), n_docs)
     rows = np.sort(rng.permutation(n_docs)[:n_chosen])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.engine import Learner
-from skbnp.inference.held_out import Gain, HeldOut, compare
+from skbnp.inference.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import held_out_moves
@@ -53,6 +53,7 @@ class _Run:
     n_changes: int  # births, or merges and ends
     n_passes: int = 0
     logs: dict[int, Array] = field(default_factory=dict)
+    found: Prediction | None = None  # after the last pass, until it is used
 
     @property
     def n_topics(self) -> int:
@@ -112,16 +113,12 @@ class HeldOutTrials:
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
         if is_half or is_over:
-            run.logs[run.n_passes] = self._log_probability(run)
+            executor = run.learner.visitor.executor
+            run.found = self.held.predict(run.learner.posterior, executor)
+            run.logs[run.n_passes] = self.held.log_probability(run.found)
         if is_over or (is_half and run.kind == "births" and self._is_behind(run)):
             self._decide(run, monitor)
         return False
-
-    def _log_probability(self, run: _Run) -> Array:
-        """Log probability of the held-out tokens of each document, (n_rows,)."""
-        executor = run.learner.visitor.executor
-        found = self.held.predict(run.learner.posterior, executor)
-        return self.held.log_probability(found)
 
     def _gain(self, run: _Run, other: _Run) -> Gain:
         """Gain over another run after as many passes."""
@@ -208,10 +205,10 @@ class HeldOutTrials:
 
     def _reduction(self, run: _Run) -> _Run | None:
         """Begin without topics that held-out tokens do not miss, if there are any."""
-        if run.n_topics < 2:
+        found, run.found = run.found, None
+        if found is None or run.n_topics < 2:
             return None
         posterior = self.posterior.copy()
-        found = self.held.predict(posterior, run.learner.visitor.executor)
         candidates = held_out_moves.reductions(posterior, self.held, found)
         n_changes = held_out_moves.reduce(posterior, candidates, ALIKE)
         if n_changes == 0:

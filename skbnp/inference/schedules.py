@@ -99,13 +99,18 @@ class OnlineSchedule:
     n_seen: int = 0
     reshuffle: bool = True
 
+    @property
+    def n_batches(self) -> int:
+        """Minibatches of a pass."""
+        return -(-self.n_rows // self.batch_size)
+
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
         order = np.arange(self.n_rows)
         if self.entropy is not None:
             place = number if self.reshuffle else 0
             order = stream(self.entropy, Purpose.ORDER, place).permutation(order)
-        n_batches = -(-self.n_rows // self.batch_size)
+        n_batches = self.n_batches
         # Of equal size, give or take a document: a last minibatch of a few would stand
         # for as much of the corpus as the others do.
         edges = np.arange(n_batches + 1) * self.n_rows // max(n_batches, 1)
@@ -122,7 +127,7 @@ class OnlineSchedule:
 
     def n_updates(self, n_passes: int) -> int:
         """Updates by which steps have decreased after so many passes."""
-        return self.first_step + n_passes * -(-self.n_rows // self.batch_size)
+        return self.first_step + n_passes * self.n_batches
 
     def afresh(self) -> "OnlineSchedule":
         """Return the same for a posterior that has made no updates."""
