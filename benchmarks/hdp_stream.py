@@ -1,64 +1,118 @@
-"""A stream in the order of its dates: topics are born until its end, memory is bounded.
+"""Streams: numbers of topics that `HDP.partial_fit` finds, scores, time and memory.
 
-SKBNP_DATA=... python benchmarks/hdp_stream.py
+SKBNP_DATA=... python benchmarks/hdp_stream.py [planted] [dates] [--seeds SEED ...]
 """
 
+import argparse
 import resource
-import sys
 import time
 
-from common import load_corpus, save
+import numpy as np
+from common import hdp_prior, load_corpus, save, standard_score
+from hdp_topic_numbers import load, n_found
 
 from skbnp import HDP
 
-CHUNK = 1000
+PLANTED = (
+    "bars 5x5, 10000",
+    "bars 10x10, 10000",
+    "hdp 15, 10000",
+    "hdp 40, 10000",
+)
+#: Chunks of a stream in the order of its dates, and after how many scores are taken.
+CHUNK, MARKS = 1000, (1, 2, 4, 8, 16, 32, 64, 100, 150)
+N_TEST = 600
+
+
+def planted(name, start, chunk, seed):
+    """Topics found of those that the documents were drawn from."""
+    train, test, (topics, prior) = load(name, seed)
+    hdp = HDP(start, random_state=seed)
+    begin = time.process_time()
+    for first in range(0, train.shape[0], chunk):
+        hdp.partial_fit(train[first : first + chunk])
+    return {
+        "corpus": name,
+        "start": start,
+        "chunk": chunk,
+        "seed": seed,
+        "topics": hdp.n_components_,
+        "true topics": len(topics),
+        "found": n_found(hdp.topic_word_distr_, topics),
+        "score": standard_score(hdp.topic_word_distr_, hdp_prior(hdp), test),
+        "truth": standard_score(topics, prior, test),
+        "CPU s": time.process_time() - begin,
+    }
 
 
 def resident():
-    """Resident memory now and at its peak, MB."""
+    """Resident memory, MB."""
     with open("/proc/self/statm") as file:
-        now = int(file.read().split()[1]) * resource.getpagesize()
-    return now / 2**20, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
 
 
-def run(counts, seed):
-    hdp = HDP(random_state=seed)
-    begin, rows = time.process_time(), []
-    chunks = range(0, counts.shape[0], CHUNK)
-    for number, first in enumerate(chunks, start=1):
-        hdp.partial_fit(counts[first : first + CHUNK])
-        if number in (10, 25, 50, 75, 100) or first == chunks[-1]:
-            now, peak = resident()
-            kinds = [entry.kind for entry in hdp.lineage_]
-            rows.append(
+def dates(start, moves, seed):
+    """Documents of `arxiv_large` by date; test documents are of all dates."""
+    counts = load_corpus("arxiv_large")
+    rows = np.random.default_rng(seed).permutation(counts.shape[0])
+    n_test = min(N_TEST, len(rows) // 10)
+    test, train = counts[np.sort(rows[:n_test])], counts[np.sort(rows[n_test:])]
+    hdp, seconds, table = HDP(start, split_merge=moves, random_state=seed), 0.0, []
+    for number, first in enumerate(range(0, train.shape[0], CHUNK), start=1):
+        begin = time.process_time()
+        hdp.partial_fit(train[first : first + CHUNK])
+        seconds += time.process_time() - begin
+        if number in MARKS:
+            births = sum(entry.kind == "birth" for entry in hdp.lineage_)
+            table.append(
                 {
+                    "start": start,
+                    "moves": moves,
                     "seed": seed,
-                    "chunk": number,
+                    "documents": number * CHUNK,
                     "topics": hdp.n_components_,
-                    **{f"{k}s": kinds.count(k) for k in ("birth", "split", "merge")},
-                    "components_ MB": hdp.components_.nbytes / 2**20,
-                    "resident MB": now,
-                    "peak MB": peak,
-                    "CPU s": time.process_time() - begin,
+                    "births": births,
+                    "score": standard_score(
+                        hdp.topic_word_distr_, hdp_prior(hdp), test
+                    ),
+                    "CPU s": seconds,
+                    "resident MB": resident(),
                 }
             )
-            print(rows[-1], flush=True)
-    steps = hdp.history_["step"][-1]
-    late = [e for e in hdp.lineage_ if e.step > 2 * steps / 3]
-    rows[-1]["births and splits in the last third"] = sum(
-        entry.kind in ("birth", "split") for entry in late
-    )
-    print(rows[-1])
-    return rows
+            print(table[-1], flush=True)
+    return table
 
 
-READING = """
-Documents of `arxiv_large` by date, `partial_fit` in chunks of 1000, default parameters.
+READING_PLANTED = """
+Documents drawn from known topics, `HDP(start).partial_fit` in chunks. "found": true
+topics with one of a cosine of .95 at least; "score": nats per token of new documents,
+"truth" that of the topics they were drawn from.
+"""
+READING_DATES = """
+Documents of `arxiv_large` by date, `HDP(start).partial_fit` in chunks of 1000, other
+parameters default; "moves": `split_merge`. Scores are of 600 documents of all dates.
+Resident memory includes the corpus and the test documents.
 """
 
 
 if __name__ == "__main__":
-    counts = load_corpus("arxiv_large")
-    seeds = [int(s) for s in sys.argv[1:]] or [0]
-    rows = [row for seed in seeds for row in run(counts, seed)]
-    save("hdp_stream", rows, list(rows[-1]), READING)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("groups", nargs="*", default=["planted", "dates"])
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0])
+    chosen = parser.parse_args()
+    if "planted" in chosen.groups:
+        rows = []
+        for seed in chosen.seeds:
+            for name in PLANTED:
+                for start, chunk in ((2, 100), (2, 500), (300, 100), (300, 500)):
+                    rows.append(planted(name, start, chunk, seed))
+                    print(rows[-1], flush=True)
+        save("hdp_stream_planted", rows, list(rows[0]), READING_PLANTED)
+    if "dates" in chosen.groups:
+        rows = [
+            row
+            for seed in chosen.seeds
+            for start, moves in ((2, True), (300, True), (300, False))
+            for row in dates(start, moves, seed)
+        ]
+        save("hdp_stream", rows, list(rows[0]), READING_DATES)

@@ -20,7 +20,7 @@ SCRIPTS = {
     "benchmarks/hdp_against_lda.py": ["ap"],
     "benchmarks/hdp_moves_cost.py": [],
     "benchmarks/hdp_starts.py": [],
-    "benchmarks/hdp_stream.py": [],
+    "benchmarks/hdp_stream.py": ["dates"],
     "benchmarks/kernels.py": ["--runs", "1"],
     "benchmarks/papers/bryant2012_nips.py": ["0.2"],
     "benchmarks/papers/wang2011.py": ["stream", "--seconds", "0.2"],

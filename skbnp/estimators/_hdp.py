@@ -10,13 +10,18 @@ from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.collapsed import CollapsedStep
 from skbnp.inference.documents import DocumentStep
 from skbnp.inference.held_out import hold_out
-from skbnp.inference.held_out_trials import FINAL_PASSES, HeldOutTrials
+from skbnp.inference.held_out_trials import (
+    FINAL_PASSES,
+    HeldOutTrials,
+    StreamTrials,
+)
 from skbnp.inference.incremental import Incremental
 from skbnp.inference.memoized import Memoized
 from skbnp.inference.moves.held_out_moves import blur
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import Online
 from skbnp.inference.posterior import Visitor
+from skbnp.inference.reservoir import Reservoir
 from skbnp.inference.schedules import BatchSchedule, Schedule
 from skbnp.inference.trials import Trials
 from skbnp.models.hdp_collapsed import CollapsedHDP
@@ -30,6 +35,8 @@ __all__ = ["HDP", "SplitMerge"]
 DOC_SHARE = 0.2
 #: Topics that births reach at the most, unless asked for.
 MOST_TOPICS = 1000
+#: Documents of a call that are learned from together, over those that a stream keeps.
+PART_SHARE = 0.125
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
 LEAST_DOCS, LEAST_TOKENS = 128, 4000
 
@@ -57,9 +64,9 @@ class HDP(VariationalTopicModel):
     n_components : int, default=300
         Number of represented topics (K) to start from, at least 1. `n_components_` says
         how many `fit` has found, with `split_merge`: in the collapsed family about as
-        many from any start, see Notes. A stream (`partial_fit`) of that family ends
-        topics that nobody uses, and begins no new ones. All other topics together keep
-        the rest of the corpus weights.
+        many from any start, see Notes; a stream (`partial_fit`) of that family as many
+        as it has shown so far. All other topics together keep the rest of the corpus
+        weights.
     max_components : int or None, default=None
         Bound of the number of topics that moves may reach, at least `n_components`.
         None is 1,000, or `n_components` if that is more, in the collapsed family, whose
@@ -252,6 +259,16 @@ class HDP(VariationalTopicModel):
     Trials of all learning methods are made in minibatches. A warm start makes the
     trials that no fit has completed, with steps as from a start; otherwise, and after
     `partial_fit`, it keeps the topics.
+
+    A stream has such trials after 250 documents and whenever it has twice as many as at
+    the last ones, over a random sample of its different documents: of about 1.5 million
+    tokens (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a
+    document), part of the model wherever it is saved. A tenth of the tokens of some of
+    them are never learned from. Rivals learn twice as long, for the model knows more
+    documents; after a trial that was accepted, four passes over the sample follow, and
+    step sizes go on from there. A call of `partial_fit` may so take many times as long
+    as others. The more documents a stream has beyond its sample, the less a rival that
+    knows the sample alone can gain: in the end the number of topics stays.
 
     **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
     full, all constants included.
@@ -514,17 +531,17 @@ class HDP(VariationalTopicModel):
         )
         return learner if moves is None else Trials(learner, moves, self.max_iter)
 
-    def _fit_schedule(self, posterior, counts, **changes) -> Schedule:
+    def _fit_schedule(self, posterior, counts) -> Schedule:
         if self.learning_method == "batch":
             return BatchSchedule(counts.shape[0])
         reshuffle = self.learning_method == "online"
-        return self._schedule(posterior, counts, reshuffle=reshuffle, **changes)
+        return self._schedule(posterior, counts, reshuffle=reshuffle)
 
     def _collapsed_learner(self, posterior, counts, visitor, moves, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
 
-        def learner(first_step, is_known, holdings=None):
-            schedule = self._fit_schedule(posterior, counts, first_step=first_step)
+        def learner(is_known, holdings=None):
+            schedule = self._fit_schedule(posterior, counts)
             if self.learning_method != "online":
                 return Incremental(
                     posterior, counts, schedule, visitor, moves=moves, goes_on=is_known
@@ -560,10 +577,10 @@ class HDP(VariationalTopicModel):
                     held,
                     moves,
                     self.max_iter,
-                    lambda last: learner(last.n_updates, True, last.holdings),
+                    lambda last: learner(True, last.holdings),
                 )
             posterior.trials_ended = True  # there is nothing to judge by
-        return learner(posterior.n_steps, goes_on)
+        return learner(goes_on)
 
     @staticmethod
     def _fewest_passes(moves: SplitMerge) -> int:
@@ -572,7 +589,51 @@ class HDP(VariationalTopicModel):
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         posterior.trials_ended = True  # a stream keeps its topics in later fits
-        super()._learn_chunk(posterior, counts, executor, monitor)
+        moves = self._moves()
+        if not self._is_collapsed or moves is None:
+            super()._learn_chunk(posterior, counts, executor, monitor)
+            return
+        if posterior.reservoir is None:
+            n_seen = posterior.n_seen
+            posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
+        while counts.shape[0]:
+            part = self._next_part(posterior.reservoir, counts)
+            rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
+            posterior.reservoir, learned = posterior.reservoir.add(
+                counts[:part], moves.reservoir_tokens, posterior.entropy, rng
+            )
+            super()._learn_chunk(posterior, learned, executor, monitor)
+            self._try_numbers(posterior, executor, monitor, moves)
+            counts = counts[part:]
+
+    def _next_part(self, reservoir: Reservoir, counts) -> int:
+        """Documents to learn from until other numbers of topics may be tried."""
+        n_docs = counts.shape[0]
+        size = max(self._batch_size(counts), int(PART_SHARE * len(reservoir.keys)))
+        return -(-n_docs // -(-n_docs // size))  # parts of equal size
+
+    def _try_numbers(self, posterior, executor, monitor, moves) -> None:
+        """Try other numbers of topics if a stream has grown enough."""
+        reservoir = posterior.reservoir
+        held = reservoir.held_out() if reservoir.is_due else None
+        if held is None:
+            return
+        schedule = self._schedule(posterior, held.observed, first_step=0)
+        visitor = Visitor(self._local_stop(), executor)
+        learner = Online(
+            posterior,
+            held.observed,
+            schedule,
+            visitor,
+            warm_up=0,
+            moves=moves,
+            goes_on=True,
+        )
+        least = self._least_samples(posterior, held.observed)
+        n_docs = max(self.total_samples or posterior.n_seen, least)
+        share = held.observed.shape[0] / n_docs
+        StreamTrials(learner, held, moves, share).run_all(monitor)
+        posterior.reservoir = reservoir.tried()
 
     @property
     def log_predictive_(self) -> float:

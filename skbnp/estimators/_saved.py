@@ -20,6 +20,7 @@ __all__ = [
     "check_counts",
     "check_level_priors",
     "check_number",
+    "check_sparse",
 ]
 
 #: Largest count of a sampler, and largest double.
@@ -50,12 +51,24 @@ def check_array(
 
 def check_counts(name: str, counts: Any, shape: tuple[int, int]) -> None:
     """Raise unless a sparse array of whole counts has a shape and is in order."""
+    check_sparse(name, counts, shape, kind="i")
+    if counts.data.dtype != np.int32 or counts.data.sum(dtype=np.int64) > MOST:
+        raise _damaged(name, "holds something else than counts of a corpus")
+
+
+def check_sparse(name: str, counts: Any, shape: tuple[int, int], *, kind: str) -> None:
+    """Raise unless a sparse array of numbers >= 0 has a shape and is in order.
+
+    `kind` is that of `check_array`.
+    """
     if not isinstance(counts, sp.csr_array) or counts.shape != shape:
         raise _damaged(name, f"is no csr_array of shape {shape}")
-    for part in (counts.indptr, counts.indices, counts.data):
-        if not isinstance(part, np.ndarray):
+    kinds = {"indptr": "i", "indices": "i", "data": kind}
+    for part, its_kind in kinds.items():
+        values = getattr(counts, part)
+        if not isinstance(values, np.ndarray):
             raise _damaged(name, "does not consist of arrays")
-        check_array(name, part, (part.size,), kind="i")
+        check_array(name, values, (values.size,), kind=its_kind)
     try:
         # Another object: the check tidies up.
         arrays = (counts.data, counts.indices, counts.indptr)
@@ -64,8 +77,6 @@ def check_counts(name: str, counts: Any, shape: tuple[int, int]) -> None:
         raise _damaged(name, str(error)) from error
     if (np.diff(counts.indptr) < 0).any():  # not looked at where the last one is zero
         raise _damaged(name, "has limits of rows that fall")
-    if counts.data.dtype != np.int32 or counts.data.sum(dtype=np.int64) > MOST:
-        raise _damaged(name, "holds something else than counts of a corpus")
 
 
 def check_number(name: str, value: Any, *, least: float, most: float) -> None:

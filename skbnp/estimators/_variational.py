@@ -27,6 +27,7 @@ from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
     check_number,
+    check_sparse,
 )
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
@@ -36,6 +37,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.online import advance
 from skbnp.inference.posterior import Posterior, Visitor, per_token
+from skbnp.inference.reservoir import LAST_KEY, Reservoir
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.statistics import WordTopics
 from skbnp.utils.random import Purpose, draw_entropy, stream
@@ -244,7 +246,7 @@ class VariationalModel(
         settings = {
             "entropy": posterior.entropy,
             "total_samples": counts.shape[0],
-            "first_step": posterior.n_steps,
+            "first_step": posterior.n_steps - posterior.step_origin,
         }
         return OnlineSchedule(
             n_rows=counts.shape[0],
@@ -537,6 +539,19 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         for name in getattr(totals, "columns", ()):
             value = getattr(totals, name)
             check_array(name, value, np.shape(value), least=-HUGE)
+        if posterior.reservoir is not None:
+            self._check_reservoir(posterior.reservoir)
+
+    def _check_reservoir(self, reservoir: Reservoir) -> None:
+        keys = reservoir.keys
+        if not (isinstance(keys, np.ndarray) and keys.dtype == np.uint64):
+            raise ValueError("The saved reservoir is damaged: it has other keys.")
+        shape = (keys.size, self.n_features_in_)
+        check_sparse("reservoir", reservoir.observed, shape, kind="f")
+        check_sparse("reservoir", reservoir.held, shape, kind="f")
+        check_number("n_tried", reservoir.n_tried, least=0, most=np.inf)
+        for key in (reservoir.last_key, reservoir.last_held_key):
+            check_number("reservoir", key, least=0, most=LAST_KEY + 1.0)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

@@ -28,6 +28,7 @@ __all__ = [
     "fold_in",
     "hold_out",
     "mix",
+    "split_tokens",
     "stored_rows",
 ]
 
@@ -157,21 +158,15 @@ def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
     """Hold out a tenth of the tokens of some documents; None if that leaves nothing.
 
     Less than a tenth where documents are long: the error of a comparison is that
-    between documents. Documents keep a token. A fractional count c is split into
-    ceil(c) equal units.
+    between documents.
     """
     n_docs, n_tokens = X.shape[0], np.ceil(np.minimum(X.data, MOST_UNITS)).sum()
     n_chosen = int(np.ceil(n_docs * min(1.0, N_TOKENS / max(SHARE * n_tokens, 1.0))))
     n_chosen = min(max(n_chosen, FEWEST_DOCS), n_docs)
     rows = np.sort(rng.permutation(n_docs)[:n_chosen])
     chosen = X[rows]
-    units = np.ceil(np.minimum(chosen.data, MOST_UNITS)).astype(np.int64)
-    share = min(SHARE, N_TOKENS / max(units.sum(), 1))
-    drawn = rng.binomial(units, share)
-    # The last stored count of a document that would lose all stays.
-    left = np.bincount(stored_rows(chosen), drawn < units, n_chosen)
-    drawn[(chosen.indptr[1:] - 1)[left == 0]] = 0
-    data = np.where(drawn == units, chosen.data, chosen.data * (drawn / units))
+    share = min(SHARE, N_TOKENS / max(_units(chosen).sum(), 1))
+    data = _draw_held_out(chosen, share, rng)
     held = sp.csr_array((data, chosen.indices, chosen.indptr), chosen.shape)
     observed = X.copy()
     begins = X.indptr[rows] - chosen.indptr[:-1]
@@ -181,3 +176,35 @@ def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
     observed.eliminate_zeros()
     some = np.flatnonzero(np.diff(held.indptr))
     return HeldOut(observed, rows[some], held[some]) if len(some) else None
+
+
+def split_tokens(
+    X: sp.csr_array, share: float | Array, rng: np.random.Generator
+) -> tuple[sp.csr_array, sp.csr_array]:
+    """Return counts without a share of the tokens of each document, and these.
+
+    Documents keep a token. A fractional count c is split into ceil(c) equal units.
+    """
+    data = _draw_held_out(X, share, rng)
+    observed, held = X.copy(), X.copy()
+    observed.data -= data
+    held.data = data
+    observed.eliminate_zeros()
+    held.eliminate_zeros()
+    return observed, held
+
+
+def _units(X: sp.csr_array) -> NDArray[np.int64]:
+    return np.ceil(np.minimum(X.data, MOST_UNITS)).astype(np.int64)
+
+
+def _draw_held_out(
+    X: sp.csr_array, share: float | Array, rng: np.random.Generator
+) -> Array:
+    """Of each stored count, what is held out."""
+    units, rows = _units(X), stored_rows(X)
+    drawn = rng.binomial(units, np.broadcast_to(share, X.shape[:1])[rows])
+    # The last stored count of a document that would lose all stays.
+    left = np.bincount(rows, drawn < units, X.shape[0])
+    drawn[(X.indptr[1:] - 1)[left == 0]] = 0
+    return np.where(drawn == units, X.data, X.data * (drawn / units))

@@ -7,6 +7,7 @@ prediction does not miss are merged or end, some at a time, as long as what is l
 predicts alike. In the end everything is learned from, the held-out tokens, too.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,9 +22,10 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import held_out_moves
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import Online
+from skbnp.models.statistics import multiply
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["FINAL_PASSES", "HeldOutTrials"]
+__all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials"]
 
 Array = NDArray[np.float64]
 Kind = Literal["start", "births", "reduction"]
@@ -90,17 +92,18 @@ class HeldOutTrials:
         finish: Callable[[Online], Learner],
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
+        self.length = moves.trial_passes
         self.passes_left, self.finish = n_passes, finish
         self.n_tokens, self.n_trials = held.n_tokens, 0
         self.final: Learner | None = None
-        self.n_final = 0
+        self.n_final, self.n_final_passes = 0, FINAL_PASSES
         # Of the model itself; of what learns now, it or a rival; of the reductions.
         self.model = self.best = self.run = self._new_run("start", learner, 0)
 
     @property
     def has_ended(self) -> bool:
         """Whether everything has been learned from, so that scores are level."""
-        return self.n_final >= FINAL_PASSES
+        return self.n_final >= self.n_final_passes
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""
@@ -108,7 +111,7 @@ class HeldOutTrials:
         if self.final is not None:
             self.n_final += 1
             return self.final.one_pass(monitor) and self.n_final > 1
-        run, length = self.run, self.moves.trial_passes
+        run, length = self.run, self.length
         run.learner.one_pass(monitor if run is self.model else run.monitor)
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
@@ -151,7 +154,7 @@ class HeldOutTrials:
             self._begin(self._births(run) or self._first_reduction())
 
     def _is_better(self, run: _Run) -> bool:
-        if run.n_passes < self.moves.trial_passes:
+        if run.n_passes < self.length:
             return False
         gain, ratio = self._gain(run, self.model), run.n_topics / self.model.n_topics
         return gain.mean > max(gain.error, GAIN_OF_TWICE * np.log2(max(ratio, 1.0)))
@@ -162,11 +165,13 @@ class HeldOutTrials:
 
     def _begin(self, rival: _Run | None) -> None:
         """Begin a trial if it can be completed, or go over to learning from all."""
-        enough = self.passes_left >= self.moves.trial_passes + FINAL_PASSES
+        enough = self.passes_left >= self.length + self.n_final_passes
         if rival is not None and enough:
             self.run = rival
             return
-        self.posterior.trials_ended = rival is None
+        posterior, n_updates = self.posterior, self.model.learner.n_updates
+        posterior.trials_ended = rival is None
+        posterior.step_origin = posterior.n_steps - n_updates
         self.final = self.finish(self.model.learner)
         self.run = self.best = self.model  # what others held is free
 
@@ -222,3 +227,48 @@ class HeldOutTrials:
         monitor = Monitor(new_history(criterion), criterion=criterion)
         n_topics = learner.posterior.state.n_components
         return _Run(kind, learner, monitor, n_topics, n_changes)
+
+
+class StreamTrials(HeldOutTrials):
+    """Trials over what is kept of a stream, beginning with the model as it is.
+
+    Parameters
+    ----------
+    learner : Online
+        Of the stream's posterior, over the documents without held-out tokens.
+    held : HeldOut
+    moves : SplitMerge
+    share : float
+        Of the documents that the totals stand for, those at hand. During the trials the
+        totals stand for these alone.
+    """
+
+    def __init__(self, learner: Online, held: HeldOut, moves: SplitMerge, share: float):
+        super().__init__(learner, held, moves, sys.maxsize, lambda last: last)
+        self.share = share
+        self.length = 2 * moves.trial_passes  # the model knows more documents
+        self.n_final_passes = moves.trial_passes  # the stream goes on
+
+    def run_all(self, monitor: Monitor) -> bool:
+        """Make all trials; whether any was accepted."""
+        start, length = self.model, self.length
+        start.found = self.held.predict(self.posterior, start.learner.visitor.executor)
+        logs = self.held.log_probability(start.found)
+        start.logs = {(length + 1) // 2: logs, length: logs}
+        start.n_passes = length
+        with commit():
+            multiply(self.posterior.totals, self.share)
+        try:
+            self._decide(start, monitor)
+            while not (self.final and (self.model is start or self.has_ended)):
+                self.one_pass(monitor)
+        finally:
+            with commit():
+                multiply(self.posterior.totals, 1.0 / self.share)
+        return self.model is not start
+
+    def _begin(self, rival: _Run | None) -> None:
+        origin, start = self.posterior.step_origin, self.model.kind == "start"
+        super()._begin(rival)
+        if start:
+            self.posterior.step_origin = origin

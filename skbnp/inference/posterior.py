@@ -13,6 +13,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
+from skbnp.inference.reservoir import Reservoir
 
 __all__ = ["Posterior", "Visitor", "per_token"]
 
@@ -28,12 +29,14 @@ class Posterior:
     lineage: list[Lineage]  # where each id came from
     entropy: int = 0  # of its random streams
     n_steps: int = 0  # updates
+    step_origin: int = 0  # `n_steps` from which step sizes decrease
     n_seen: int = 0  # documents with tokens, each counted once
     is_warm: bool = False  # the warm-up lies behind
     trials_ended: bool = False  # of other numbers of topics, by held-out tokens
     stale: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
     moving: Any = field(default=None)  # what moves remember between minibatches
+    reservoir: Reservoir | None = None  # of a stream
     step: Any = DocumentStep  # the kind of document step that learns
 
     @property

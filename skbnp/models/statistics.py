@@ -20,7 +20,15 @@ from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._tables import log_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth
 
-__all__ = ["WordRows", "WordTopics", "absorb", "exchange", "remaining", "weight_table"]
+__all__ = [
+    "WordRows",
+    "WordTopics",
+    "absorb",
+    "exchange",
+    "multiply",
+    "remaining",
+    "weight_table",
+]
 
 Array = NDArray[np.float64]
 
@@ -296,3 +304,13 @@ def absorb(totals: Any, fresh: Any, *, keep: float, gain: float) -> None:
             old.add(new, gain)
         else:
             setattr(totals, item.name, keep * old + gain * new)
+
+
+def multiply(totals: Any, factor: float) -> None:
+    """Multiply totals by a positive number, in place, field by field."""
+    for item in fields(totals):
+        value = getattr(totals, item.name)
+        if isinstance(value, WordTopics):
+            value.decay(factor)
+        else:
+            setattr(totals, item.name, factor * value)

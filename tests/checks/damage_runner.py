@@ -146,7 +146,7 @@ def main(name, first, last):
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     counts = topic_counts(60, 24)
-    fitted = clone(INSTANCES[name]).fit(counts)
+    fitted = clone(INSTANCES[name]).fit(counts).partial_fit(counts[:30])
     parameters = fitted.get_params(deep=False)
     state, found = fitted.__getstate__(), Counter()
     learned = {name: value for name, value in state.items() if name not in parameters}

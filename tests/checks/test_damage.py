@@ -21,6 +21,7 @@ N_STATES = int(os.environ.get("SKBNP_TEST_DAMAGES", "30"))
 @pytest.mark.parametrize(
     "name",
     [
+        "HDP-online",
         "HDP-mean-field-online",
         "StickBreakingHDP-online",
         "NestedCRP-batch",

@@ -59,6 +59,9 @@ class SplitMerge:
     trial_warm_up, trial_passes : int
         Passes of a trial with mean weights, and exact ones (memoized, batch). In the
         collapsed family trials have `trial_passes` alone, by all learning methods.
+    reservoir_tokens : int
+        Tokens of documents that collapsed learning keeps of a stream, to try other
+        numbers of topics on.
     """
 
     births: bool = True
@@ -76,6 +79,7 @@ class SplitMerge:
     max_rejections: int = 2
     trial_warm_up: int = 5
     trial_passes: int = 4
+    reservoir_tokens: int = 1_500_000
 
     def light(self, mass: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Topics of so many tokens that end after a warm-up, (K,)."""

@@ -1,0 +1,151 @@
+"""Numbers of topics of a stream: `HDP.partial_fit`, collapsed family."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from checks.states import assert_same, learned
+from skbnp import HDP
+from skbnp.datasets import make_bars, make_hdp
+from skbnp.estimators import SplitMerge
+from skbnp.inference import held_out_trials
+from skbnp.inference.held_out import HeldOut
+
+
+@pytest.fixture(scope="module")
+def bars():
+    return make_bars(2000, random_state=3)
+
+
+def learn(hdp, X, size=500):
+    for begin in range(0, X.shape[0], size):
+        hdp.partial_fit(X[begin : begin + size])
+    return hdp
+
+
+def n_found(hdp, topics):
+    one, other = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        for rows in (topics, hdp.topic_word_distr_)
+    )
+    return int(((one @ other.T).max(axis=1) > 0.95).sum())
+
+
+@pytest.mark.parametrize("size", [100, 500, 2000])
+@pytest.mark.parametrize("start", [1, 300])
+def test_bars_are_found_from_any_start(start, size, bars):
+    hdp = learn(HDP(start, random_state=0), bars.data, size)
+    assert abs(hdp.n_components_ - 20) <= 1
+    assert n_found(hdp, bars.topic_word_distr) == 20
+
+
+def test_planted_topics_are_found():
+    made = make_hdp(2000, n_components=15, random_state=1)
+    hdp = learn(HDP(2, random_state=0), made.data)
+    assert abs(hdp.n_components_ - 15) <= 2
+
+
+def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
+    """What is checked above depends on the held-out tokens."""
+    monkeypatch.setattr(
+        HeldOut, "log_probability", lambda self, found: -self.n_tokens * 1e3
+    )
+    hdp = learn(HDP(5, random_state=0), bars.data)
+    assert abs(hdp.n_components_ - 20) > 5
+
+
+def test_one_topic_is_found_where_there_is_one():
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.multinomial(80, rng.dirichlet(np.full(200, 0.1)), size=1000))
+    assert learn(HDP(40, random_state=0), X).n_components_ <= 2
+
+
+def test_topics_of_late_documents_are_born():
+    """A fifth of the topics is in no document of the first half."""
+    made = make_hdp(1500, n_components=15, random_state=1)
+    late = np.argsort(-made.topic_weights)[:3]
+    has_late = made.doc_topic_distr[:, late].sum(axis=1) > 0.05
+    early, rest = np.flatnonzero(~has_late)[:700], np.flatnonzero(has_late)
+    assert len(early) >= 300
+    assert len(rest) >= 500
+    hdp = learn(HDP(5, random_state=0), made.data[early], 100)
+    before = n_found(hdp, made.topic_word_distr[late])
+    learn(hdp, made.data[rest], 100)
+    assert n_found(hdp, made.topic_word_distr[late]) == 3 > before
+
+
+def test_documents_that_come_again_are_kept_once(bars):
+    hdp, X = HDP(5, random_state=0), bars.data[:600]
+    for _ in range(3):
+        learn(hdp, X, 200)
+    assert len(hdp._posterior.reservoir.keys) == 600
+    assert abs(hdp.n_components_ - 20) <= 1
+
+
+def test_what_is_kept_is_bounded(bars):
+    moves = SplitMerge(reservoir_tokens=10_000)
+    hdp = learn(HDP(5, split_merge=moves, random_state=0), bars.data)
+    kept = hdp._posterior.reservoir
+    most = kept.observed.sum(axis=1).max()
+    assert (kept.observed + kept.held).sum() <= max(12_000, 1100 * most)
+
+
+def test_without_moves_topics_stay_and_nothing_is_kept(bars):
+    hdp = learn(HDP(8, split_merge=False, random_state=0), bars.data)
+    assert hdp.component_ids_.tolist() == list(range(8))
+    assert hdp._posterior.reservoir is None
+
+
+def test_without_births_topics_only_end(bars):
+    moves = SplitMerge(births=False)
+    hdp = learn(HDP(8, split_merge=moves, random_state=0), bars.data)
+    assert not any(entry.kind == "birth" for entry in hdp.lineage_)
+
+
+def test_a_short_chunk_does_not_unlearn_a_fit(bars):
+    hdp = HDP(40, random_state=0).fit(bars.data)
+    ids = hdp.component_ids_.tolist()
+    made = make_hdp(400, n_features=bars.data.shape[1], random_state=0)
+    learn(hdp, made.data, 100)
+    assert hdp.component_ids_.tolist() == ids
+
+
+def test_jobs_do_not_matter(bars):
+    one, two = (
+        learn(HDP(4, n_jobs=n_jobs, random_state=0), bars.data[:600], 300)
+        for n_jobs in (1, 2)
+    )
+    assert one.n_components_ > 4
+    assert_same(learned(one), learned(two))
+
+
+def test_a_saved_stream_goes_on_as_if_it_had_not_been(bars):
+    hdp = learn(HDP(4, random_state=0), bars.data[:400], 100)
+    other = pickle.loads(pickle.dumps(hdp))
+    for each in (hdp, other):
+        learn(each, bars.data[400:800], 100)
+    assert_same(learned(hdp), learned(other))
+
+
+@pytest.mark.parametrize("n_passes", [1, 6, 30])
+def test_an_interrupt_during_trials_leaves_a_stream_that_goes_on(
+    bars, n_passes, monkeypatch
+):
+    one_pass, left = held_out_trials.HeldOutTrials.one_pass, [n_passes]
+
+    def interrupted(self, monitor):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return one_pass(self, monitor)
+
+    monkeypatch.setattr(held_out_trials.HeldOutTrials, "one_pass", interrupted)
+    hdp = HDP(4, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        learn(hdp, bars.data[:600], 300)
+    totals = hdp._posterior.totals
+    assert totals.topic_words.total.sum() == pytest.approx(totals.n_tokens, rel=0.5)
+    learn(hdp, bars.data[600:], 300)
+    assert abs(hdp.n_components_ - 20) <= 1
