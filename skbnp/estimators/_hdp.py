@@ -102,7 +102,7 @@ class HDP(VariationalTopicModel):
         both > 0.
     split_merge : bool or SplitMerge, default=True
         Whether the number of topics changes; a `SplitMerge` sets the details.
-        Collapsed learning tries other numbers of topics, judged by held-out tokens
+        Collapsed learning tries other numbers of topics, judged by held-out documents
         (Notes; `births`, `trial_passes`), and ends topics that hold less than a token
         of the corpus (`prune_tokens`), in a stream after ten documents per topic.
         Mean-field learning lets topics be born, split, merged and pruned after the
@@ -236,25 +236,26 @@ class HDP(VariationalTopicModel):
     family but by the topics: they fold documents in by the mean-field step.
 
     The number of topics is judged by prediction, for no bound ranks numbers of topics
-    as prediction does. `fit` holds out a tenth of the tokens of some documents (some
-    20,000 tokens, less of each where documents are long), and folds these documents in
-    as `score` does. Counts must be those of tokens: weights of arbitrary scale (tf-idf
-    times a factor) leave copies of every document on both sides, and any number of
-    topics seems to predict them.
+    as prediction does. `fit` holds out a tenth of the documents (no more than hold
+    20,000 tokens, or than 200; of fewer than 1,000 documents 100, or a quarter), and
+    predicts each fifth of their tokens from the others, as `score` does. Tokens held
+    out of documents that are learned from are no such judges: topics that no two
+    documents share predict them well.
 
     - Births: after four passes (`trial_passes`) a rival with three times as many topics
       (at least ten more; at most one more for each document) learns beside the model,
       as long, or half as long if it is behind then. The old topics start afresh, as
       mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a document):
       settled topics take the documents back from newcomers. It replaces the model if
-      held-out tokens gain more than a standard error, and .01 nats for each doubling;
+      held-out documents gain more than a standard error, and .01 nats for each doubling;
       and so on until a fifth of the topics find no documents.
-    - Reductions: from held-out tokens follows what each merge of similar topics and
+    - Reductions: from held-out documents follows what each merge of similar topics and
       each end of a topic would cost with proportions as they are. The cheapest, of .001
       nats together, are made in a rival that learns as long, with steps as from a
-      start. It is kept if it predicts alike, within .001 nats or half a standard error
-      of the best; and so on until hardly any are left.
-    - In the end everything is learned from, in eight passes.
+      start. It is kept if it predicts alike, within .002 nats or a quarter of a
+      standard error of the best; and so on until hardly any are left.
+    - In the end everything is learned from, in eight passes with steps as from a start;
+      the first four beside the model, which they replace.
 
     Trials of all learning methods are made in minibatches. A warm start makes the
     trials that no fit has completed, with steps as from a start; otherwise, and after
@@ -263,8 +264,8 @@ class HDP(VariationalTopicModel):
     A stream has such trials after 250 documents and whenever it has twice as many as at
     the last ones, over a random sample of its different documents: of about 1.5 million
     tokens (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a
-    document), part of the model wherever it is saved. A tenth of the tokens of some of
-    them are never learned from. Rivals learn twice as long, for the model knows more
+    document), part of the model wherever it is saved. Some, a tenth of the first
+    ones, are never learned from. Rivals learn twice as long, for the model knows more
     documents; after a trial that was accepted, four passes over the sample follow, and
     step sizes go on from there. A call of `partial_fit` may so take many times as long
     as others. The more documents a stream has beyond its sample, the less a rival that
@@ -540,7 +541,7 @@ class HDP(VariationalTopicModel):
     def _collapsed_learner(self, posterior, counts, visitor, moves, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
 
-        def learner(is_known, holdings=None):
+        def learner(posterior, is_known, holdings=None):
             schedule = self._fit_schedule(posterior, counts)
             if self.learning_method != "online":
                 return Incremental(
@@ -563,24 +564,28 @@ class HDP(VariationalTopicModel):
             rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
             held = hold_out(counts, rng)
             if held is not None:
-                start = Online(
-                    posterior,
-                    held.observed,
-                    self._schedule(posterior, counts, first_step=0),
-                    visitor,
-                    warm_up=0,
-                    moves=moves,
-                    goes_on=goes_on,
-                )
-                return HeldOutTrials(
-                    start,
-                    held,
-                    moves,
-                    self.max_iter,
-                    lambda last: learner(True, last.holdings),
-                )
+                start = self._trial_learner(posterior, held, visitor, moves, goes_on)
+
+                def finish(posterior, last):
+                    holdings = last.holdings.spread(held.rows, counts.shape[0])
+                    return learner(posterior, True, holdings)
+
+                return HeldOutTrials(start, held, moves, self.max_iter, finish)
             posterior.trials_ended = True  # there is nothing to judge by
-        return learner(goes_on)
+        return learner(posterior, goes_on)
+
+    def _trial_learner(self, posterior, held, visitor, moves, goes_on) -> Online:
+        """Learn from the documents that are not held out."""
+        schedule = self._schedule(posterior, held.train, first_step=0)
+        return Online(
+            posterior,
+            held.train,
+            schedule,
+            visitor,
+            warm_up=0,
+            moves=moves,
+            goes_on=goes_on,
+        )
 
     @staticmethod
     def _fewest_passes(moves: SplitMerge) -> int:
@@ -598,9 +603,8 @@ class HDP(VariationalTopicModel):
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
         while counts.shape[0]:
             part = self._next_part(posterior.reservoir, counts)
-            rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
             posterior.reservoir, learned = posterior.reservoir.add(
-                counts[:part], moves.reservoir_tokens, posterior.entropy, rng
+                counts[:part], moves.reservoir_tokens, posterior.entropy
             )
             super()._learn_chunk(posterior, learned, executor, monitor)
             self._try_numbers(posterior, executor, monitor, moves)
@@ -615,23 +619,17 @@ class HDP(VariationalTopicModel):
     def _try_numbers(self, posterior, executor, monitor, moves) -> None:
         """Try other numbers of topics if a stream has grown enough."""
         reservoir = posterior.reservoir
-        held = reservoir.held_out() if reservoir.is_due else None
+        if not reservoir.is_due:
+            return
+        rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
+        held = reservoir.held_out(rng)
         if held is None:
             return
-        schedule = self._schedule(posterior, held.observed, first_step=0)
         visitor = Visitor(self._local_stop(), executor)
-        learner = Online(
-            posterior,
-            held.observed,
-            schedule,
-            visitor,
-            warm_up=0,
-            moves=moves,
-            goes_on=True,
-        )
-        least = self._least_samples(posterior, held.observed)
+        learner = self._trial_learner(posterior, held, visitor, moves, goes_on=True)
+        least = self._least_samples(posterior, held.train)
         n_docs = max(self.total_samples or posterior.n_seen, least)
-        share = held.observed.shape[0] / n_docs
+        share = held.train.shape[0] / n_docs
         StreamTrials(learner, held, moves, share).run_all(monitor)
         posterior.reservoir = reservoir.tried()
 

@@ -547,8 +547,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         if not (isinstance(keys, np.ndarray) and keys.dtype == np.uint64):
             raise ValueError("The saved reservoir is damaged: it has other keys.")
         shape = (keys.size, self.n_features_in_)
-        check_sparse("reservoir", reservoir.observed, shape, kind="f")
-        check_sparse("reservoir", reservoir.held, shape, kind="f")
+        check_sparse("reservoir", reservoir.counts, shape, kind="f")
         check_number("n_tried", reservoir.n_tried, least=0, most=np.inf)
         for key in (reservoir.last_key, reservoir.last_held_key):
             check_number("reservoir", key, least=0, most=LAST_KEY + 1.0)

@@ -50,6 +50,12 @@ class Holdings:
         other._values, other._scale = self._values.copy(), self._scale
         return other
 
+    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "Holdings":
+        """Return those of a corpus that these documents are some rows of."""
+        other = Holdings(n_docs)
+        other._values[rows], other._scale = self._values, self._scale
+        return other
+
     def of(self, rows: NDArray[np.intp]) -> Array:
         """Holdings of some documents, (n_docs,)."""
         return self._values[rows] * self._scale

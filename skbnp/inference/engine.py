@@ -15,6 +15,10 @@ class Learner(Protocol):
     posterior: Posterior
 
     @property
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing is left to do, however the bound still changes."""
 

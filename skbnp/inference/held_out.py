@@ -1,10 +1,9 @@
-"""Tokens held out of training documents, and how well topics predict them.
+"""Documents held out of training, and how well topics predict them.
 
-No bound ranks numbers of topics as prediction does, and what tokens that were learned
-from say is optimistic. So trials are judged by tokens that nobody learns from until the
-trials have ended. Documents are folded in as `score` does it: what the collapsed step
-says of a document is too sure of itself where topics are many. (The start of a fit is
-drawn from whole documents.)
+No bound ranks numbers of topics as prediction does, and what documents that were
+learned from say is optimistic, even of tokens held out of them: topics that no document
+shares predict these well. So trials are judged by documents that nobody learns from
+until the trials have ended. They are folded in as `score` does it.
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ __all__ = [
     "fold_in",
     "hold_out",
     "mix",
-    "split_tokens",
+    "n_judges",
+    "split",
     "stored_rows",
 ]
 
@@ -39,13 +39,15 @@ FOLD_IN_TOL, FOLD_IN_MAX_ITER = 1e-3, 100
 #: Iterations before, with mean weights of topics: exp(psi(a)) ~ exp(-1 / a) of a topic
 #: of small prior weight a is next to nothing, so that no word would ever find it.
 FOLD_IN_MEAN = 5
-#: Share of a document's tokens that are held out...
+#: Share of the documents that are held out...
 SHARE = 0.1
-#: ...of so many documents that about so many tokens are. Standard errors are then some
-#: thousandths of a nat.
-N_TOKENS = 20_000
-#: Documents that tokens are held out of, at the least.
-FEWEST_DOCS = 1000
+#: ...but no more than hold so many tokens, or than so many. Standard errors are then
+#: some thousandths of a nat.
+N_TOKENS, ENOUGH_DOCS = 20_000, 200
+#: Documents that are held out at the least, but no more than a quarter.
+FEWEST_DOCS = 100
+#: Parts of a held-out document; each is predicted from all others.
+N_FOLDS = 5
 #: Units that a count is split into, at the most.
 MOST_UNITS = 10**8
 #: Stored counts that are predicted at a time.
@@ -105,7 +107,7 @@ class Gain(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What a state says of the documents with held-out tokens."""
+    """What a state says of held-out documents."""
 
     theta: Array  # (n_rows, K) proportions
     rest: Array  # (n_rows,) those of all topics not represented
@@ -114,36 +116,38 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Training documents without some tokens, and these."""
+    """Documents to learn from, and others: each a row for each of its parts."""
 
-    observed: sp.csr_array  # (n_docs, V)
-    rows: NDArray[np.intp]  # (n_rows,) documents that some are held out of
-    held: sp.csr_array  # (n_rows, V)
+    train: sp.csr_array  # (n_train, V)
+    rows: NDArray[np.intp]  # (n_train,) of the corpus
+    docs: NDArray[np.intp]  # (n_rows,) held-out document, counted from 0
+    observed: sp.csr_array  # (n_rows, V) counts to fold in
+    held: sp.csr_array  # (n_rows, V) counts to predict
 
     @property
     def n_tokens(self) -> Array:
-        """Held-out tokens of each document, (n_rows,)."""
-        return np.asarray(self.held.sum(axis=1)).ravel()
+        """Tokens to predict of each held-out document, (n_docs,)."""
+        n_tokens = np.asarray(self.held.sum(axis=1)).ravel()
+        return np.bincount(self.docs, n_tokens).astype(np.float64)
 
     def predict(self, posterior: Any, executor: Executor) -> Prediction:
-        """Fold in the observed tokens of the documents."""
+        """Fold in the observed counts."""
         state = posterior.state
         word_topic = posterior.totals.topic_words.dense()
         word_topic += state.topic_word_prior
         word_topic /= word_topic.sum(axis=0)
         prior = state.doc_prior
-        theta = fold_in(word_topic, prior, self.observed[self.rows], executor) + prior
+        theta = fold_in(word_topic, prior, self.observed, executor) + prior
         rest = state.doc_concentration * state.weights[-1]
         total = theta.sum(axis=1) + rest
         return Prediction(theta / total[:, None], rest / total, word_topic)
 
     def log_probability(self, found: Prediction) -> Array:
-        """Log probability of the held-out tokens of each document, (n_rows,)."""
+        """Log probability of the tokens of each held-out document, (n_docs,)."""
         rows, n_words = stored_rows(self.held), self.held.shape[1]
         mixed = mix(found.theta, found.word_topic, self.held)
         logs = np.log(mixed + found.rest[rows] / n_words)
-        sums = np.bincount(rows, self.held.data * logs, len(self.rows))
-        return sums.astype(np.float64)
+        return np.bincount(self.docs[rows], self.held.data * logs).astype(np.float64)
 
 
 def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
@@ -155,56 +159,54 @@ def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
 
 
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
-    """Hold out a tenth of the tokens of some documents; None if that leaves nothing.
+    """Hold out a tenth of the documents; None if that leaves nothing to judge by.
 
-    Less than a tenth where documents are long: the error of a comparison is that
-    between documents.
+    More where documents are few, and fewer where they are many.
     """
-    n_docs, n_tokens = X.shape[0], np.ceil(np.minimum(X.data, MOST_UNITS)).sum()
-    n_chosen = int(np.ceil(n_docs * min(1.0, N_TOKENS / max(SHARE * n_tokens, 1.0))))
-    n_chosen = min(max(n_chosen, FEWEST_DOCS), n_docs)
-    rows = np.sort(rng.permutation(n_docs)[:n_chosen])
-    chosen = X[rows]
-    share = min(SHARE, N_TOKENS / max(_units(chosen).sum(), 1))
-    data = _draw_held_out(chosen, share, rng)
-    held = sp.csr_array((data, chosen.indices, chosen.indptr), chosen.shape)
-    observed = X.copy()
-    begins = X.indptr[rows] - chosen.indptr[:-1]
-    stored = np.arange(chosen.nnz) + np.repeat(begins, np.diff(chosen.indptr))
-    observed.data[stored] = chosen.data - data
-    held.eliminate_zeros()
-    observed.eliminate_zeros()
-    some = np.flatnonzero(np.diff(held.indptr))
-    return HeldOut(observed, rows[some], held[some]) if len(some) else None
+    n_docs, order = X.shape[0], rng.permutation(X.shape[0])
+    lengths = np.asarray(X.sum(axis=1)).ravel()
+    n_held = min(int(np.ceil(SHARE * n_docs)), n_judges(lengths[order]))
+    n_held = min(max(n_held, min(FEWEST_DOCS, n_docs // 4)), n_docs // 2)
+    return split(X, np.sort(order[:n_held]), rng)
 
 
-def split_tokens(
-    X: sp.csr_array, share: float | Array, rng: np.random.Generator
-) -> tuple[sp.csr_array, sp.csr_array]:
-    """Return counts without a share of the tokens of each document, and these.
+def n_judges(lengths: Array) -> int:
+    """Documents at the head, of these lengths, that are enough to judge by."""
+    return max(int((np.cumsum(lengths) <= N_TOKENS).sum()), ENOUGH_DOCS)
 
-    Documents keep a token. A fractional count c is split into ceil(c) equal units.
+
+def split(
+    X: sp.csr_array, judges: NDArray[np.intp], rng: np.random.Generator
+) -> HeldOut | None:
+    """Hold out some documents; None if not a token of them can be predicted.
+
+    Tokens are dealt out to the parts of a document at random. A fractional count c is
+    split into ceil(c) equal units.
     """
-    data = _draw_held_out(X, share, rng)
-    observed, held = X.copy(), X.copy()
-    observed.data -= data
-    held.data = data
-    observed.eliminate_zeros()
-    held.eliminate_zeros()
-    return observed, held
-
-
-def _units(X: sp.csr_array) -> NDArray[np.int64]:
-    return np.ceil(np.minimum(X.data, MOST_UNITS)).astype(np.int64)
-
-
-def _draw_held_out(
-    X: sp.csr_array, share: float | Array, rng: np.random.Generator
-) -> Array:
-    """Of each stored count, what is held out."""
-    units, rows = _units(X), stored_rows(X)
-    drawn = rng.binomial(units, np.broadcast_to(share, X.shape[:1])[rows])
-    # The last stored count of a document that would lose all stays.
-    left = np.bincount(rows, drawn < units, X.shape[0])
-    drawn[(X.indptr[1:] - 1)[left == 0]] = 0
-    return np.where(drawn == units, X.data, X.data * (drawn / units))
+    whole, parts = X[judges], np.full(N_FOLDS, 1.0 / N_FOLDS)
+    units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
+    dealt = rng.multinomial(units, parts).reshape(-1, N_FOLDS)
+    docs, observed, held = list[Any](), list[sp.csr_array](), list[sp.csr_array]()
+    for part in range(N_FOLDS):
+        into, rest = whole.copy(), whole.copy()
+        share = dealt[:, part] / units
+        into.data, rest.data = whole.data * share, whole.data * (1.0 - share)
+        for counts in (into, rest):
+            counts.eliminate_zeros()
+        some = (np.diff(into.indptr) > 0) & (np.diff(rest.indptr) > 0)
+        docs.append(np.flatnonzero(some))
+        observed.append(rest[some])
+        held.append(into[some])
+    numbers = np.concatenate(docs)
+    if not len(numbers):
+        return None
+    is_train = np.ones(X.shape[0], bool)
+    is_train[judges] = False
+    rows = np.flatnonzero(is_train)
+    return HeldOut(
+        X[rows],
+        rows,
+        np.unique(numbers, return_inverse=True)[1],
+        sp.vstack(observed, format="csr"),
+        sp.vstack(held, format="csr"),
+    )

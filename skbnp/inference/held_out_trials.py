@@ -1,10 +1,11 @@
-"""Trials of other numbers of topics, judged by held-out tokens, and what follows.
+"""Trials of other numbers of topics, judged by held-out documents, and what follows.
 
-Topics are learned from all tokens but a few that are held out. Then a rival with three
-times as many topics learns as long, beside the model, and replaces it if it predicts
-these tokens better; and so on while nearly all topics find documents. Then topics that
-prediction does not miss are merged or end, some at a time, as long as what is left
-predicts alike. In the end everything is learned from, the held-out tokens, too.
+Topics are learned from all documents but a few that are held out. Then a rival with
+three times as many topics learns as long, beside the model, and replaces it if it
+predicts these documents better; and so on while nearly all topics find documents. Then
+topics that prediction does not miss are merged or end, some at a time, as long as what
+is left predicts alike. In the end everything is learned from, the held-out documents,
+too, with steps as from a start: beside the model, until that is as good.
 """
 
 import sys
@@ -22,6 +23,7 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import held_out_moves
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import Online
+from skbnp.inference.posterior import Posterior
 from skbnp.models.statistics import multiply
 from skbnp.utils.random import Purpose, stream
 
@@ -30,7 +32,8 @@ __all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials"]
 Array = NDArray[np.float64]
 Kind = Literal["start", "births", "reduction"]
 
-#: Passes over everything in the end: then scores are level, or nearly so.
+#: Passes over everything in the end, the first half of them beside the model: then
+#: scores are level, or nearly so.
 FINAL_PASSES = 8
 #: Births for each present topic, and at the least.
 BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
@@ -39,7 +42,9 @@ ALIVE = 0.8
 #: Nats per token that twice as many topics must gain (and a standard error).
 GAIN_OF_TWICE = 0.01
 #: Nats per token, or standard errors, within which two states predict alike.
-ALIKE, ALIKE_ERRORS = 0.001, 0.5
+ALIKE, ALIKE_ERRORS = 0.002, 0.25
+#: Nats per token that the reductions of a trial may cost, as predicted.
+BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
 
@@ -69,18 +74,19 @@ class _Run:
 
 
 class HeldOutTrials:
-    """Passes without held-out tokens, those of rivals between them, then over all.
+    """Passes without held-out documents, those of rivals between, then over all.
 
     Parameters
     ----------
     learner : Online
-        At its start, over the corpus without the held-out tokens.
+        At its start, over the documents that are not held out.
     held : HeldOut
     moves : SplitMerge
     n_passes : int
         Passes at hand; no trial begins that could not be completed.
-    finish : callable
-        Makes the learner over everything from the one that is left.
+    finish : callable or None
+        Makes the learner of a posterior over everything, after this one. None: that
+        which is left goes on.
     """
 
     def __init__(
@@ -89,7 +95,7 @@ class HeldOutTrials:
         held: HeldOut,
         moves: SplitMerge,
         n_passes: int,
-        finish: Callable[[Online], Learner],
+        finish: Callable[[Posterior, Online], Learner] | None,
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
         self.length = moves.trial_passes
@@ -109,8 +115,7 @@ class HeldOutTrials:
         """Make one pass; whether nothing is left but to converge."""
         self.passes_left -= 1
         if self.final is not None:
-            self.n_final += 1
-            return self.final.one_pass(monitor) and self.n_final > 1
+            return self._final_pass(self.final, monitor)
         run, length = self.run, self.length
         run.learner.one_pass(monitor if run is self.model else run.monitor)
         run.n_passes += 1
@@ -122,6 +127,16 @@ class HeldOutTrials:
         if is_over or (is_half and run.kind == "births" and self._is_behind(run)):
             self._decide(run, monitor)
         return False
+
+    def _final_pass(self, learner: Learner, monitor: Monitor) -> bool:
+        """Learn from everything, at first beside the model."""
+        n_beside = self.n_final_passes // 2
+        is_beside = learner.posterior is not self.posterior
+        settling = learner.one_pass(self._rival_monitor() if is_beside else monitor)
+        self.n_final += 1
+        if is_beside and self.n_final >= n_beside:
+            self._adopt(learner, monitor)
+        return settling and self.n_final > n_beside + 1
 
     def _gain(self, run: _Run, other: _Run) -> Gain:
         """Gain over another run after as many passes."""
@@ -169,26 +184,34 @@ class HeldOutTrials:
         if rival is not None and enough:
             self.run = rival
             return
-        posterior, n_updates = self.posterior, self.model.learner.n_updates
-        posterior.trials_ended = rival is None
-        posterior.step_origin = posterior.n_steps - n_updates
-        self.final = self.finish(self.model.learner)
+        self.posterior.trials_ended = rival is None
+        self.final = self.model.learner
+        if self.finish is not None:
+            posterior = self.posterior.copy()
+            posterior.step_origin = posterior.n_steps  # steps as from a start
+            self.final = self.finish(posterior, self.model.learner)
         self.run = self.best = self.model  # what others held is free
 
     def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
         """Let a rival be the model."""
-        with commit():
-            self.posterior.adopt(run.learner.posterior)
-            self.posterior.record(monitor)
-        run.learner.posterior = self.posterior
+        self._adopt(run.learner, monitor)
         self.model = run
         return run
+
+    def _adopt(self, learner: Learner, monitor: Monitor) -> None:
+        """Take over what a rival has learned; from now on it learns the model."""
+        posterior = self.posterior
+        with commit():
+            posterior.adopt(learner.posterior)
+            posterior.step_origin = posterior.n_steps - learner.n_updates
+            posterior.record(monitor)
+        learner.posterior = posterior
 
     def _report(self, run: _Run, other: _Run, accepted: bool, monitor: Monitor) -> None:
         gain = self._gain(run, other)
         monitor.report(
             f"trial of {run.n_topics} topics {'accepted' if accepted else 'rejected'}: "
-            f"held-out tokens gain {gain.mean:.4f} +- {gain.error:.4f} nats"
+            f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
         )
 
     # -- proposals --------------------------------------------------------------------
@@ -197,36 +220,39 @@ class HeldOutTrials:
         """Begin with three times as many topics, unless many have died."""
         n_births = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
         limit = self.posterior.max_components - run.n_topics
-        n_births = int(min(n_births, self.held.observed.shape[0], limit))
+        n_births = int(min(n_births, self.held.train.shape[0], limit))
         is_open = n_births >= 1 and run.n_topics >= ALIVE * run.n_started
         if not (self.moves.births and is_open):
             return None
         place = (self.posterior.n_steps, self.n_trials)
         rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
         posterior = held_out_moves.propose_births(
-            self.posterior, self.held.observed, n_births, rng
+            self.posterior, self.held.train, n_births, rng
         )
         return self._new_run("births", run.learner.restart(posterior), n_births)
 
     def _reduction(self, run: _Run) -> _Run | None:
-        """Begin without topics that held-out tokens do not miss, if there are any."""
+        """Begin without topics that prediction does not miss, if there are any."""
         found, run.found = run.found, None
         if found is None or run.n_topics < 2:
             return None
         posterior = self.posterior.copy()
         candidates = held_out_moves.reductions(posterior, self.held, found)
-        n_changes = held_out_moves.reduce(posterior, candidates, ALIKE)
+        n_changes = held_out_moves.reduce(posterior, candidates, BUDGET)
         if n_changes == 0:
             return None
         learner = run.learner.restart(posterior, keep_holdings=True)
         return self._new_run("reduction", learner, n_changes)
 
+    def _rival_monitor(self) -> Monitor:
+        """Return what is told of updates that are not the model's: nobody reads it."""
+        criterion = self.posterior.model.criterion
+        return Monitor(new_history(criterion), criterion=criterion)
+
     def _new_run(self, kind: Kind, learner: Online, n_changes: int) -> _Run:
         self.n_trials += 1
-        criterion = self.posterior.model.criterion
-        monitor = Monitor(new_history(criterion), criterion=criterion)
         n_topics = learner.posterior.state.n_components
-        return _Run(kind, learner, monitor, n_topics, n_changes)
+        return _Run(kind, learner, self._rival_monitor(), n_topics, n_changes)
 
 
 class StreamTrials(HeldOutTrials):
@@ -244,7 +270,7 @@ class StreamTrials(HeldOutTrials):
     """
 
     def __init__(self, learner: Online, held: HeldOut, moves: SplitMerge, share: float):
-        super().__init__(learner, held, moves, sys.maxsize, lambda last: last)
+        super().__init__(learner, held, moves, sys.maxsize, None)
         self.share = share
         self.length = 2 * moves.trial_passes  # the model knows more documents
         self.n_final_passes = moves.trial_passes  # the stream goes on
@@ -266,9 +292,3 @@ class StreamTrials(HeldOutTrials):
             with commit():
                 multiply(self.posterior.totals, 1.0 / self.share)
         return self.model is not start
-
-    def _begin(self, rival: _Run | None) -> None:
-        origin, start = self.posterior.step_origin, self.model.kind == "start"
-        super()._begin(rival)
-        if start:
-            self.posterior.step_origin = origin

@@ -62,6 +62,11 @@ class Incremental:
         self.n_passes, self.goes_on = 0, goes_on
         self.memos: list[Any] = []
 
+    @property
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+        return self.schedule.n_updates(self.n_passes)
+
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether the totals counted each document once before it."""
         posterior, model = self.posterior, self.posterior.model

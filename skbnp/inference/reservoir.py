@@ -6,13 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.held_out import (
-    FEWEST_DOCS,
-    N_TOKENS,
-    SHARE,
-    HeldOut,
-    split_tokens,
-)
+from skbnp.inference.held_out import SHARE, HeldOut, n_judges, split
 
 __all__ = ["LAST_KEY", "Reservoir", "document_keys"]
 
@@ -22,6 +16,8 @@ FIRST_TRIALS = 250
 GROWTH = 2.0
 #: Times as many documents as fit are kept, so that few calls make a choice.
 MARGIN = 1.1
+#: Documents that are kept at the least, however long.
+FEWEST_DOCS = 1000
 #: Largest key.
 LAST_KEY = 2**64 - 1
 #: Increment and multipliers of SplitMix64.
@@ -33,26 +29,24 @@ INCREMENT, FIRST, SECOND = (
 
 @dataclass(frozen=True, slots=True)
 class Reservoir:
-    """A random sample of the different documents of a stream, some tokens held out.
+    """A random sample of the different documents of a stream, some of them held out.
 
     A document's key is a random number that its counts and the entropy of the fit
-    decide. Those with the smallest keys are kept, and tokens are held out of the
-    smallest of these. So a document that comes again is known, and learned from without
-    what is held out of it.
+    decide. Those with the smallest keys are kept, and of these those with the smallest
+    are held out. So a document that comes again is known.
     """
 
     keys: NDArray[np.uint64]  # (n,)
-    observed: sp.csr_array  # (n, V) counts to learn from
-    held: sp.csr_array  # (n, V) counts held out
+    counts: sp.csr_array  # (n, V)
     last_key: int = LAST_KEY  # that is kept
-    last_held_key: int = LAST_KEY  # of a document that tokens are held out of
+    last_held_key: int = int(SHARE * LAST_KEY)
     n_tried: float = 0.0  # documents of the stream when numbers were tried last
 
     @classmethod
     def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
         """Return one without documents, of a stream that goes on from `n_seen`."""
-        nothing = sp.csr_array((0, n_words))
-        return cls(np.zeros(0, np.uint64), nothing, nothing, n_tried=n_seen)
+        keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
+        return cls(keys, nothing, n_tried=n_seen)
 
     @property
     def n_docs(self) -> float:
@@ -69,9 +63,9 @@ class Reservoir:
         return replace(self, n_tried=self.n_docs)
 
     def add(
-        self, X: sp.csr_array, n_tokens: float, entropy: int, rng: np.random.Generator
+        self, X: sp.csr_array, n_tokens: float, entropy: int
     ) -> tuple["Reservoir", sp.csr_array]:
-        """Return one with new documents in it, and what may be learned from `X`.
+        """Return one with new documents in it, and those of `X` to learn from.
 
         About `n_tokens` are kept, but `FEWEST_DOCS` documents at the least.
         """
@@ -79,74 +73,39 @@ class Reservoir:
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
         new = np.flatnonzero(is_new)
         new = new[np.unique(keys[new], return_index=True)[1]]
-        # A tenth of the tokens, less of long documents: the error of a comparison is
-        # that between documents.
-        lengths = np.asarray(X[new].sum(axis=1)).ravel()
-        share = np.minimum(SHARE, N_TOKENS / FEWEST_DOCS / np.maximum(lengths, 1.0))
-        share[keys[new] > np.uint64(self.last_held_key)] = 0.0
-        observed, held = split_tokens(X[new], share, rng)
         grown = replace(
             self,
             keys=np.concatenate([self.keys, keys[new]]),
-            observed=sp.vstack([self.observed, observed], format="csr"),
-            held=sp.vstack([self.held, held], format="csr"),
+            counts=sp.vstack([self.counts, X[new]], format="csr"),
         )
-        place = _places(keys, grown.keys)
-        known = np.flatnonzero(place >= 0)
-        rows = np.arange(len(keys))
-        rows[known] = len(keys) + np.arange(len(known))
-        parts = [X, grown.observed[place[known]]]
-        return grown._limited(n_tokens), sp.vstack(parts, format="csr")[rows]
+        return grown._limited(n_tokens), X[keys > np.uint64(self.last_held_key)]
 
     def _limited(self, n_tokens: float) -> "Reservoir":
         """Return one of fewer documents if there are too many."""
         order = np.argsort(self.keys)
-        kept = self
-        n_kept = _n_within(self.observed, order, n_tokens)
+        keys, counts, in_order = self.keys, self.counts, self.keys[order]
+        lengths = np.asarray(counts.sum(axis=1)).ravel()[order]
+        n_kept = max(int((np.cumsum(lengths) <= n_tokens).sum()), FEWEST_DOCS)
+        last_key, most_held = self.last_key, n_judges(lengths)
         if n_kept * MARGIN < len(order):
-            rows = np.sort(order[:n_kept])
-            kept = replace(
-                self,
-                keys=self.keys[rows],
-                observed=self.observed[rows],
-                held=self.held[rows],
-                last_key=int(self.keys[order[n_kept - 1]]),
-            )
-            order = np.argsort(kept.keys)
-        n_judges = _n_within(kept.held, order, N_TOKENS)
-        if n_judges * MARGIN < np.count_nonzero(np.diff(kept.held.indptr)):
-            last = kept.keys[order[n_judges - 1]]
-            judges = (kept.keys <= last).astype(np.float64)
-            held = sp.csr_array(sp.diags_array(judges) @ kept.held)
-            held.eliminate_zeros()
-            kept = replace(
-                kept,
-                observed=sp.csr_array(kept.observed + (kept.held - held)),
-                held=held,
-                last_held_key=int(last),
-            )
-        return kept
+            rows, last_key = np.sort(order[:n_kept]), int(in_order[n_kept - 1])
+            keys, counts = keys[rows], counts[rows]
+            most_held = min(most_held, int(np.ceil(SHARE * n_kept)))
+        last_held_key = self.last_held_key
+        if most_held < np.count_nonzero(in_order <= np.uint64(last_held_key)):
+            last_held_key = int(in_order[most_held - 1])
+        return replace(
+            self,
+            keys=keys,
+            counts=counts,
+            last_key=last_key,
+            last_held_key=last_held_key,
+        )
 
-    def held_out(self) -> HeldOut | None:
-        """Return what trials are judged by; None if nothing is held out."""
-        some = np.flatnonzero(np.diff(self.held.indptr))
-        return HeldOut(self.observed, some, self.held[some]) if len(some) else None
-
-
-def _n_within(X: sp.csr_array, order: NDArray[np.intp], n_tokens: float) -> int:
-    """Documents at the head of an order that hold so many tokens, or `FEWEST_DOCS`."""
-    lengths = np.asarray(X.sum(axis=1)).ravel()[order]
-    return max(int((np.cumsum(lengths) <= n_tokens).sum()), FEWEST_DOCS)
-
-
-def _places(keys: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Index of each key among the known ones, -1 where it is not."""
-    if not len(known):
-        return np.full(len(keys), -1, np.intp)
-    order = np.argsort(known)
-    place = np.searchsorted(known, keys, sorter=order)
-    place = order[np.minimum(place, len(known) - 1)]
-    return np.where(known[place] == keys, place, -1)
+    def held_out(self, rng: np.random.Generator) -> HeldOut | None:
+        """Return what trials learn from and are judged by, if there is anything."""
+        judges = np.flatnonzero(self.keys <= np.uint64(self.last_held_key))
+        return split(self.counts, judges, rng)
 
 
 def document_keys(X: sp.csr_array, entropy: int) -> NDArray[np.uint64]:

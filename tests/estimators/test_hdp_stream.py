@@ -10,7 +10,7 @@ from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
-from skbnp.inference import held_out_trials
+from skbnp.inference import held_out_trials, reservoir
 from skbnp.inference.held_out import HeldOut
 
 
@@ -84,12 +84,14 @@ def test_documents_that_come_again_are_kept_once(bars):
     assert abs(hdp.n_components_ - 20) <= 1
 
 
-def test_what_is_kept_is_bounded(bars):
-    moves = SplitMerge(reservoir_tokens=10_000)
+def test_what_is_kept_is_bounded(bars, monkeypatch):
+    monkeypatch.setattr(reservoir, "FEWEST_DOCS", 300)
+    moves = SplitMerge(reservoir_tokens=100_000)
     hdp = learn(HDP(5, split_merge=moves, random_state=0), bars.data)
     kept = hdp._posterior.reservoir
-    most = kept.observed.sum(axis=1).max()
-    assert (kept.observed + kept.held).sum() <= max(12_000, 1100 * most)
+    assert kept.counts.sum() <= 1.2 * 100_000
+    assert kept.n_docs == pytest.approx(2000, rel=0.2)
+    assert abs(hdp.n_components_ - 20) <= 1
 
 
 def test_without_moves_topics_stay_and_nothing_is_kept(bars):

@@ -1,9 +1,9 @@
-"""Held-out tokens of training documents, and reductions that they predict."""
+"""Held-out documents, and reductions that they predict."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
 from reference import held_out as reference
@@ -52,44 +52,59 @@ def predict(held, posterior):
 
 
 def test_parts_sum_to_the_counts(X, held):
-    total = held.observed.toarray()
-    total[held.rows] += held.held.toarray()
-    assert_allclose(total, X.toarray(), rtol=0, atol=0)
+    judges = np.setdiff1d(np.arange(N_DOCS), held.rows)
+    assert_array_equal(held.train.toarray(), X[held.rows].toarray())
+    for doc, judge in enumerate(judges):
+        counts = X[[judge]].toarray().ravel()
+        rows = held.docs == doc
+        assert 1 <= rows.sum() <= held_out.N_FOLDS
+        assert_allclose(held.held[rows].sum(axis=0), counts, rtol=0, atol=1e-12)
+        both = (held.observed + held.held)[rows].toarray()
+        assert_allclose(both, np.tile(counts, (rows.sum(), 1)), rtol=1e-12)
 
 
-def test_a_tenth_of_the_tokens_is_held_out(X, held):
-    n_tokens = X.sum()
-    expected, deviation = 0.1 * n_tokens, np.sqrt(0.09 * n_tokens)
-    assert abs(held.held.sum() - expected) < 4 * deviation
+def test_parts_are_of_equal_size(X, held):
+    n_tokens, n_judges = held.held.sum(), N_DOCS - len(held.rows)
+    parts = np.asarray(held.held.sum(axis=1)).ravel()
+    assert abs(parts.mean() - n_tokens / n_judges / 5) < 0.5
     assert (held.held.data == np.round(held.held.data)).all()
+    assert (held.observed.sum(axis=1) > 0).all()
 
 
-def test_documents_keep_a_token():
-    pairs = np.eye(N_WORDS)[np.arange(200) % N_WORDS]
-    pairs[:, 0] = 1.0
-    parts = hold_out(sp.csr_array(pairs), np.random.default_rng(0))
-    assert len(parts.rows) > 10
-    assert (parts.observed.sum(axis=1) > 0).all()
-
-
-def test_nothing_is_left_of_documents_of_one_token():
+def test_documents_of_one_token_leave_nothing_to_judge_by():
     short = sp.csr_array(np.eye(N_WORDS))
     assert hold_out(short, np.random.default_rng(0)) is None
 
 
-def test_of_long_documents_all_lose_a_few_tokens():
-    counts = sp.csr_array(np.full((40, N_WORDS), 10_000.0))
+@pytest.mark.parametrize(
+    ("n_docs", "length", "expected"),
+    [
+        (1, 10, 0),
+        (4, 10, 1),
+        (200, 10, 50),
+        (400, 10, 100),
+        (2000, 10, 200),
+        (5000, 500, 200),
+    ],
+)
+def test_so_many_documents_are_held_out(n_docs, length, expected):
+    """A tenth; more of few, and fewer of many documents."""
+    words = np.random.default_rng(0).integers(0, N_WORDS, (n_docs, 2))
+    counts = sp.csr_array(np.eye(N_WORDS)[words].sum(axis=1) * length / 2)
     parts = hold_out(counts, np.random.default_rng(0))
-    assert len(parts.rows) == 40
-    assert parts.held.sum() == pytest.approx(held_out.N_TOKENS, rel=0.05)
+    if expected == 0:
+        assert parts is None
+        return
+    assert len(np.unique(parts.docs)) == expected
+    assert parts.train.shape[0] == n_docs - expected
 
 
-def test_of_many_tokens_no_more_than_needed_are_held_out(X, monkeypatch):
-    monkeypatch.setattr(held_out, "N_TOKENS", 30)
+def test_of_short_documents_as_many_as_hold_enough_tokens(X, monkeypatch):
+    monkeypatch.setattr(held_out, "N_TOKENS", 100)
+    monkeypatch.setattr(held_out, "ENOUGH_DOCS", 1)
     monkeypatch.setattr(held_out, "FEWEST_DOCS", 1)
     few = hold_out(X, np.random.default_rng(0))
-    assert len(few.rows) < N_DOCS / 2
-    assert few.held.sum() < 90
+    assert few.held.sum() <= 100
 
 
 def test_fractional_counts_are_split_into_equal_units():
@@ -108,7 +123,7 @@ def test_prediction_is_that_of_the_metric(X, held):
     expected = held_out_log_likelihood(
         reference.mean_topics(words, ETA).T,
         prior,
-        held.observed[held.rows],
+        held.observed,
         held.held,
     )
     logs = held.log_probability(predict(held, posterior))
@@ -117,9 +132,10 @@ def test_prediction_is_that_of_the_metric(X, held):
 
 def test_log_probability_is_that_of_the_reference(X, held):
     found = predict(held, make_posterior(X))
-    expected = reference.log_probability(
+    rows = reference.log_probability(
         found.theta, found.rest, found.word_topic, held.held.toarray()
     )
+    expected = [rows[held.docs == doc].sum() for doc in range(held.docs.max() + 1)]
     assert_allclose(held.log_probability(found), expected, rtol=1e-12)
 
 
@@ -259,4 +275,5 @@ def test_births_start_afresh_beside_the_old(X):
 def test_held_out_is_a_part_of_the_corpus(held):
     assert isinstance(held, HeldOut)
     assert (np.diff(held.rows) > 0).all()
-    assert_allclose(held.n_tokens, held.held.toarray().sum(axis=1))
+    assert len(held.n_tokens) == N_DOCS - len(held.rows)
+    assert held.n_tokens.sum() == pytest.approx(held.held.sum())

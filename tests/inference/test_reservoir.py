@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from checks.corpora import topic_counts
+from skbnp.inference import held_out
 from skbnp.inference import reservoir as module
 from skbnp.inference.reservoir import Reservoir, document_keys
 
@@ -19,25 +20,27 @@ def X():
 
 @pytest.fixture
 def few(monkeypatch):
-    """Few documents and few held-out tokens at the least."""
+    """Few documents at the least, and few tokens to judge by."""
     monkeypatch.setattr(module, "FEWEST_DOCS", 5)
-    monkeypatch.setattr(module, "N_TOKENS", 100)
+    monkeypatch.setattr(held_out, "ENOUGH_DOCS", 5)
+    monkeypatch.setattr(held_out, "N_TOKENS", 100)
 
 
 def add_all(X, size, n_tokens=PLENTY):
-    """Add documents `size` at a time; what they keep and what may be learned."""
+    """Add documents `size` at a time; what is kept, and what may be learned from."""
     kept, learned = Reservoir.empty(X.shape[1], 0), []
     for begin in range(0, X.shape[0], size):
-        part, rng = X[begin : begin + size], np.random.default_rng(begin)
-        kept, observed = kept.add(part, n_tokens, ENTROPY, rng)
-        learned.append(observed)
+        kept, part = kept.add(X[begin : begin + size], n_tokens, ENTROPY)
+        learned.append(part)
     return kept, sp.vstack(learned, format="csr")
 
 
-def whole(kept):
-    """Documents with their held-out tokens, as tuples in the order of their keys."""
-    rows = (kept.observed + kept.held).toarray()[np.argsort(kept.keys)]
-    return [tuple(row) for row in rows.tolist()]
+def as_tuples(X):
+    return [tuple(row) for row in X.toarray().tolist()]
+
+
+def hold_out(kept):
+    return kept.held_out(np.random.default_rng(0))
 
 
 def test_equal_documents_have_equal_keys_and_no_others(X):
@@ -60,21 +63,24 @@ def test_keys_are_uniform():
 
 def test_without_limit_all_documents_are_kept_once(X):
     kept, learned = add_all(sp.vstack([X, X[::-1]], format="csr"), 50)
-    assert sorted(whole(kept)) == sorted(set(map(tuple, X.toarray().tolist())))
+    assert sorted(as_tuples(kept.counts)) == sorted(set(as_tuples(X)))
     assert kept.n_docs == len(kept.keys)
-    # The second time they are learned from as the first time.
-    assert_array_equal(learned[:N_DOCS].toarray(), learned[N_DOCS:][::-1].toarray())
+    # The second time the same are learned from.
+    n_learned = learned.shape[0] // 2
+    assert_array_equal(
+        learned[:n_learned].toarray(), learned[n_learned:][::-1].toarray()
+    )
 
 
 def test_what_is_held_out_is_not_learned(X):
     kept, learned = add_all(X, 70)
-    order = np.argsort(kept.keys)
-    place = order[np.searchsorted(kept.keys[order], document_keys(X, ENTROPY))]
-    assert_array_equal(learned.toarray(), kept.observed[place].toarray())
-    assert_array_equal(X.toarray(), (kept.observed + kept.held)[place].toarray())
-    share = kept.held.sum() / X.sum()
-    assert 0.08 < share < 0.12
-    assert (kept.observed.sum(axis=1) > 0).all()
+    parts = hold_out(kept)
+    train = set(as_tuples(parts.train))
+    assert set(as_tuples(learned)) == train
+    judges = set(as_tuples(kept.counts)) - train
+    assert len(judges) == len(kept.keys) - len(parts.rows)
+    expected = 0.1 * N_DOCS
+    assert abs(len(judges) - expected) < 4 * np.sqrt(0.9 * expected)
 
 
 @pytest.mark.parametrize("size", [7, 400])
@@ -85,23 +91,19 @@ def test_the_sample_does_not_depend_on_chunks(X, size, few, monkeypatch):
     keys = np.unique(document_keys(X, ENTROPY))
     assert_array_equal(np.sort(kept.keys), keys[: len(kept.keys)])
     assert kept.last_key == kept.keys.max()
-    assert 0.15 * X.sum() < (kept.observed + kept.held).sum() <= 1.2 * n_tokens
+    assert 0.15 * X.sum() < kept.counts.sum() <= n_tokens
 
 
 def test_sizes_are_bounded_and_the_stream_is_counted(X, few):
-    kept, _ = add_all(X, 20, 0.2 * X.sum())
-    assert kept.observed.sum() <= module.MARGIN * 0.2 * X.sum() * 1.1
-    assert kept.held.sum() <= module.MARGIN * 100 * 1.2
+    kept, learned = add_all(X, 20, 0.2 * X.sum())
+    assert kept.counts.sum() <= module.MARGIN * 0.2 * X.sum() * 1.1
     assert kept.n_docs == pytest.approx(N_DOCS, rel=4 / np.sqrt(0.2 * N_DOCS))
-    # Tokens of a document that no longer judges are learned from.
-    documents = set(map(tuple, X.toarray().tolist()))
-    assert set(whole(kept)) <= documents
-    assert kept.held_out().n_tokens.sum() == kept.held.sum()
-
-
-def test_of_long_documents_little_is_held_out(X, few):
-    kept, _ = add_all(1000.0 * X[:20], 20)
-    assert 0.7 < kept.held_out().n_tokens.mean() / (100 / 5) < 1.3
+    assert set(as_tuples(kept.counts)) <= set(as_tuples(X))
+    parts = hold_out(kept)
+    assert parts.held.sum() <= 100
+    assert not set(as_tuples(learned)) & (
+        set(as_tuples(kept.counts)) - set(as_tuples(parts.train))
+    )
 
 
 def test_trials_are_due_when_the_stream_has_doubled(X):
@@ -110,13 +112,10 @@ def test_trials_are_due_when_the_stream_has_doubled(X):
     kept, _ = add_all(X[:260], 260)
     assert kept.is_due
     assert not kept.tried().is_due
-    later = Reservoir.empty(N_WORDS, 250).add(
-        X, PLENTY, ENTROPY, np.random.default_rng()
-    )
-    assert not later[0].is_due  # a fit has seen 250 before
+    later, _ = Reservoir.empty(N_WORDS, 250).add(X, PLENTY, ENTROPY)
+    assert not later.is_due  # a fit has seen 250 before
 
 
 def test_documents_of_one_token_leave_nothing_to_judge_by():
-    kept, learned = add_all(sp.csr_array(np.eye(5)), 2)
-    assert kept.held_out() is None
-    assert_array_equal(learned.toarray(), np.eye(5))
+    kept, _ = add_all(sp.csr_array(np.eye(40)), 20)
+    assert hold_out(kept) is None

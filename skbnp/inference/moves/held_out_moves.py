@@ -1,8 +1,8 @@
-"""Other numbers of topics, proposed for a trial that held-out tokens judge.
+"""Other numbers of topics, proposed for a trial that held-out documents judge.
 
 Births: settled topics take the documents back from newcomers, so all start afresh, old
 ones nearly as blurred as the new, and learn as a fit does from its start. Reductions:
-what merges and ends of topics would cost is predicted from the held-out tokens with
+what merges and ends of topics would cost is predicted from held-out documents with
 proportions and topics as they are; the cheapest are done together.
 """
 
