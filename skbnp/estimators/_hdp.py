@@ -247,8 +247,8 @@ class HDP(VariationalTopicModel):
       as long, or half as long if it is behind then. The old topics start afresh, as
       mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a document):
       settled topics take the documents back from newcomers. It replaces the model if
-      held-out documents gain more than a standard error, and .01 nats for each doubling;
-      and so on until a fifth of the topics find no documents.
+      held-out documents gain more than a standard error, and .01 nats per token for
+      each doubling; and so on until a fifth of the topics find no documents.
     - Reductions: from held-out documents follows what each merge of similar topics and
       each end of a topic would cost with proportions as they are. The cheapest, of .001
       nats together, are made in a rival that learns as long, with steps as from a
