@@ -254,7 +254,7 @@ def test_a_record_of_the_same_step_replaces_the_last(bars):
     monitor.record(hdp)
     monitor.record(hdp.drop_components([0]))
     assert monitor.history_["step"] == [3]
-    assert monitor.history_["component_ids"][0].tolist() == [1, 2, 3]
+    assert monitor.history_["component_ids"][0].tolist() == [3, 1, 2]
 
 
 def test_another_stream_replaces_the_first(bars):

@@ -72,6 +72,29 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         return self.n_components_
 
     @property
+    def _topic_numbers(self) -> np.ndarray:
+        """What each row of `components_` is called, (n_components_,)."""
+        return self.component_ids_
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Name the columns of `transform` by their topics.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Only used to validate feature names with the names seen in `fit`.
+
+        Returns
+        -------
+        feature_names_out : ndarray of str objects of shape (n_components_,)
+            The class in lower case and the number of the topic: "hdp12" is topic 12.
+            The number is that of `component_ids_`; in a tree, the row of the node.
+        """
+        super().get_feature_names_out(input_features)  # refuses what it must
+        prefix = type(self).__name__.lower()
+        return np.array([f"{prefix}{k}" for k in self._topic_numbers], dtype=object)
+
+    @property
     def topic_word_distr_(self) -> np.ndarray:
         """Expected topics, rows of `components_` normalised, (n_components_, V)."""
         distr = self.components_
@@ -185,7 +208,7 @@ class ComponentEditsMixin(ABC):
         Parameters
         ----------
         ids : array-like of int
-            Two or more of `component_ids_`.
+            Two or more of `component_ids_`, as `summary` and figures show them.
 
         Returns
         -------
@@ -214,7 +237,8 @@ class ComponentEditsMixin(ABC):
         Parameters
         ----------
         ids : array-like of int
-            One or more of `component_ids_`, not all of them.
+            One or more of `component_ids_`, as `summary` and figures show them, not all
+            of them.
 
         Returns
         -------

@@ -38,6 +38,7 @@ from skbnp.models.hdp_franchise import (
     Tables,
     Tokens,
 )
+from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     HasMethods,
@@ -144,9 +145,9 @@ class GibbsHDP(
         `topic_word_prior`, `log_joint` (nats per token), `chain` and `step`. Before
         the first is kept, and after `partial_fit`, the present states.
     components_ : ndarray of shape (n_components_, n_features)
-        Counts plus `topic_word_prior_` of the sample with the highest log joint, most
-        tables first. Topics are not aligned between samples, so this and the next five
-        speak of that sample alone. Made anew at each access.
+        Counts plus `topic_word_prior_` of the sample with the highest log joint. Topics
+        are not aligned between samples, so this and the next five speak of that sample
+        alone. Made anew at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
         Expected topics; rows sum to one. Made anew at each access.
     topic_weights_ : ndarray of shape (n_components_,)
@@ -155,7 +156,9 @@ class GibbsHDP(
     n_components_ : int
         Number of topics.
     component_ids_ : ndarray of shape (n_components_,)
-        Names of the topics, stable within their chain.
+        The number of each topic, stable within its chain: the one that `summary`,
+        figures, `get_feature_names_out` and edits go by. Topic k stands in row k where
+        there is such a row, so that no row number is the id of another topic.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id of that sample came from: the start, then of each sweep the topics
         born and ended by Gibbs steps ("birth", "prune") and accepted splits and
@@ -361,14 +364,15 @@ class GibbsHDP(
             else:
                 dish = _draw_topics(tokens, counts, topics, rng, self.n_jobs)
             tables, served = Tables.one_per_dish(tokens, dish)
-            ids = self.component_ids_[served] if goes_on else None
+            ids = self._best().component_ids[served] if goes_on else None
             yield replace(start, tables=tables, ids=ids)
 
     def _attributes_of(self, best: FranchiseSample) -> dict[str, Any]:
+        rows = rows_by_id(best.component_ids)
         return {
             "n_components_": len(best.component_ids),
-            "component_ids_": best.component_ids.copy(),
-            "topic_weights_": best.topic_weights,
+            "component_ids_": best.component_ids[rows],
+            "topic_weights_": best.topic_weights[rows],
             "doc_concentration_": best.doc_concentration,
             "corpus_concentration_": best.corpus_concentration,
             "topic_word_prior_": best.topic_word_prior,
@@ -457,7 +461,9 @@ class GibbsHDP(
     def components_(self) -> np.ndarray:
         """Counts plus topic prior of the best sample, (n_components_, V)."""
         check_is_fitted(self)
-        return self._best().topic_word_counts.toarray() + self.topic_word_prior_
+        best = self._best()
+        counts = best.topic_word_counts[rows_by_id(best.component_ids)]
+        return counts.toarray() + self.topic_word_prior_
 
     def transform(self, X):
         """Infer the topic proportions of documents.
@@ -479,7 +485,9 @@ class GibbsHDP(
         """
         check_is_fitted(self)
         counts, dtype = check_documents(self, X, reset=False, method="transform")
-        distr = expected_topics(self._best(), counts, self.n_jobs)
+        best = self._best()
+        distr = expected_topics(best, counts, self.n_jobs)
+        distr = distr[:, rows_by_id(best.component_ids)]
         distr /= distr.sum(axis=1, keepdims=True)
         return distr.astype(dtype, copy=False)
 

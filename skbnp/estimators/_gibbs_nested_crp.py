@@ -146,7 +146,8 @@ class GibbsNestedCRP(
     n_components_ : int
         Number of nodes, the root included.
     component_ids_ : ndarray of shape (n_components_,)
-        Names of the nodes, stable within their chain. A node has one parent for life.
+        Names of the nodes in `lineage_`, stable within their chain; all else calls a
+        node by its row, as trees of scikit-learn do. A node has one parent for life.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id of that sample came from: the start, then of each sweep the nodes
         that it began ("birth") and ended ("prune"). Ended ids never return.

@@ -169,7 +169,9 @@ class HDP(VariationalTopicModel):
     n_components_ : int
         Number of represented topics.
     component_ids_ : ndarray of shape (n_components_,)
-        Stable name of each topic; unchanged while rows move.
+        The number of each topic, which it keeps for life: the one that `summary`,
+        figures, `get_feature_names_out` and edits go by. Topic k stands in row k where
+        there is such a row, so that no row number is the id of another topic.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then every birth, split, merge and end
         ("prune") of a topic. Ended ids never return.

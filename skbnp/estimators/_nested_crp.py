@@ -165,7 +165,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     n_components_ : int
         Number of nodes, the root included.
     component_ids_ : ndarray of shape (n_components_,)
-        Stable name of each node; unchanged while rows move.
+        Name of each node in `lineage_`, unchanged while rows move. All else calls a
+        node by its row, as trees of scikit-learn do.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then every accepted "birth", "split",
         "merge", "reattach" (of the first parent below the second) and "prune". Ended

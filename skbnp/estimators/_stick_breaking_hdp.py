@@ -112,8 +112,7 @@ class StickBreakingHDP(VariationalTopicModel):
     ----------
     components_ : ndarray of shape (n_components_, n_features)
         Variational Dirichlet parameters of the topics (lambda): expected counts of
-        each term plus `topic_word_prior_`. Topics stand in the order of their expected
-        tables. Made anew at each access.
+        each term plus `topic_word_prior_`. Made anew at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
         Expected topics; rows sum to one. Made anew at each access.
     topic_weights_ : ndarray of shape (n_components_,)
@@ -121,7 +120,9 @@ class StickBreakingHDP(VariationalTopicModel):
     n_components_ : int
         Number of topics: `max_components`, less those merged or dropped by hand.
     component_ids_ : ndarray of shape (n_components_,)
-        Stable name of each topic; unchanged while rows move.
+        The number of each topic, which it keeps for life: the one that `summary`,
+        figures, `get_feature_names_out` and edits go by. Topic k stands in row k where
+        there is such a row, so that no row number is the id of another topic.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then edits.
     n_active_components_ : int
@@ -294,9 +295,6 @@ class StickBreakingHDP(VariationalTopicModel):
         schedule = self._schedule(posterior, counts)
         return Online(posterior, counts, schedule, visitor, warm_up=warm_up, moves=None)
 
-    def _keep_order(self) -> None:
-        """Sticks follow the tables of topics, after an edit too."""
-
     # -- evaluation -------------------------------------------------------------------
 
     def elbo_terms(self, X):
@@ -361,5 +359,5 @@ class StickBreakingHDP(VariationalTopicModel):
         topics[
             np.repeat(rows, n_served), np.repeat(places, n_served), tables.topics
         ] = tables.phi
-        topics = topics[:, :, state.order]
+        topics = topics[:, :, posterior.rows]
         return weights.astype(dtype, copy=False), topics.astype(dtype, copy=False)

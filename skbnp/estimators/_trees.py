@@ -29,6 +29,10 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
     max_depth: int
     child_concentration: float
 
+    @property
+    def _topic_numbers(self) -> np.ndarray:
+        return np.arange(self.n_components_)
+
     @abstractmethod
     def _readings(self) -> list[PathGlobals]:
         """Trees that predict, the one that is shown first."""

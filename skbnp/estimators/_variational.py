@@ -459,13 +459,13 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return posterior.n_seen < self.warm_up * self.total_samples
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
-        state = posterior.state
+        state, rows = posterior.state, posterior.rows
         return {
             "_posterior": posterior,
             "n_components_": state.n_components,
-            "component_ids_": posterior.ids[state.order].copy(),
+            "component_ids_": posterior.ids[rows],
             "lineage_": list(posterior.lineage),
-            "topic_weights_": state.topic_weights[state.order].copy(),
+            "topic_weights_": state.topic_weights[rows],
             "doc_concentration_": state.doc_concentration,
             "corpus_concentration_": state.corpus_concentration,
             "topic_word_prior_": state.topic_word_prior,
@@ -494,7 +494,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         apply(Remove(ids), self._posterior)
 
     def _publish_edits(self) -> None:
-        self._keep_order()
         # What moves remember is about other topics, and a trial would undo the edit.
         self._posterior.moving = None
         model = self._posterior.model
@@ -504,10 +503,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
                 self.history_[model.criterion][-1] = bound
             self.history_["n_components"][-1] = self._posterior.state.n_components
         self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
-
-    def _keep_order(self) -> None:
-        """Let the topics stand as they did before the edit."""
-        self._posterior.follow_order(self.component_ids_)
 
     # -- loading ----------------------------------------------------------------------
 
@@ -560,7 +555,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         check_is_fitted(self)
         held = self._posterior.totals.topic_words.dense()
         held += self.topic_word_prior_
-        return np.ascontiguousarray(held.T[self._posterior.state.order])
+        return np.ascontiguousarray(held.T[self._posterior.rows])
 
     @property
     def n_active_components_(self) -> int:
@@ -596,7 +591,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             distr = expected_counts(step, batch, executor)
         distr += posterior.state.doc_prior
         distr /= distr.sum(axis=1, keepdims=True)
-        return distr[:, posterior.state.order].astype(dtype, copy=False)
+        return distr[:, posterior.rows].astype(dtype, copy=False)
 
     def _elbo_terms(self, X) -> dict[str, float]:
         check_is_fitted(self)

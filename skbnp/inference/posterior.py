@@ -14,6 +14,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.reservoir import Reservoir
+from skbnp.utils.ordering import rows_by_id
 
 __all__ = ["Posterior", "Visitor", "per_token"]
 
@@ -81,14 +82,10 @@ class Posterior:
             self.n_steps += 1
             self.lineage = [*self.lineage, *log]
 
-    def follow_order(self, names: NDArray[np.intp]) -> None:
-        """Let the columns stand in the order of their ids in `names`, others behind."""
-        place = {name: at for at, name in enumerate(names.tolist())}
-        places = [place.get(name, len(place)) for name in self.ids.tolist()]
-        order = np.argsort(places, kind="stable")
-        with commit():
-            self.state, self.totals = self.model.reorder(self.state, self.totals, order)
-            self.ids = self.ids[order]
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Columns of the components in the order in which users see them, (K,)."""
+        return rows_by_id(self.ids)
 
     def record(self, monitor: Monitor) -> None:
         """Add an update to the trace."""

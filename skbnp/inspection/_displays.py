@@ -8,6 +8,7 @@ from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
     fitted,
+    topic_numbers,
     topics,
 )
 from skbnp.utils.ordering import largest
@@ -48,7 +49,7 @@ class TopicTermsDisplay:
     weights : array-like of shape (n_panels,)
         Shares of the topics in the corpus.
     labels : array-like of shape (n_panels,)
-        What to call the topics, for example their rows.
+        Numbers of the topics, as `component_ids_`.
 
     Attributes
     ----------
@@ -121,13 +122,13 @@ class TopicTermsDisplay:
         """
         weights, distr = topics(estimator)
         names = column_names(estimator, distr.shape[1], feature_names)
-        labels = largest(weights, n_components)
-        columns = [largest(distr[k], n_terms) for k in labels]
+        rows = largest(weights, n_components)
+        columns = [largest(distr[k], n_terms) for k in rows]
         return cls(
             terms=[list(names[best]) for best in columns],
-            probabilities=list(map(np.take, distr[labels], columns)),
-            weights=weights[labels],
-            labels=labels,
+            probabilities=list(map(np.take, distr[rows], columns)),
+            weights=weights[rows],
+            labels=topic_numbers(estimator, len(weights))[rows],
         ).plot(ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):

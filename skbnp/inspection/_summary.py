@@ -11,6 +11,7 @@ from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
     fitted_model,
+    topic_numbers,
     topics,
     unwrap,
 )
@@ -59,7 +60,8 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     -------
     text : str
         Lines of at most 80 characters. Bounds and scores are in nats per token, times
-        in seconds of wall clock. Topics are called by their row in `components_`.
+        in seconds of wall clock. Topics are called by their number in
+        `component_ids_`, nodes of a tree by their row.
 
         Of a sampler the number of topics is a posterior: its median and an interval
         that holds 90 % of the sweeps after burn-in. Topics, log joint and settings are
@@ -106,9 +108,9 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     doc_concentration     0.30...
     topic_word_prior      0.05
     <BLANKLINE>
-      row   weight  terms
-        1   54.5 %  rain, snow, sun
-        0   44.8 %  sun, rain, snow
+    topic   weight  terms
+        5   54.5 %  rain, snow, sun
+        2   44.8 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)
@@ -126,9 +128,11 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     width = max(map(len, facts))
     lines = [repr(model), ""]
     lines += [f"{name:{width}}  {value}" for name, value in facts.items()]
-    lines += ["", "  row   weight  terms"]
+    numbers = topic_numbers(estimator, len(weights))
+    what = "node" if hasattr(model, "tree_") else "topic"
+    lines += ["", f"{what:>5}   weight  terms"]
     for k in shown:
-        lines += _topic(k, weights[k], names[largest(distr[k], n_terms)])
+        lines += _topic(numbers[k], weights[k], names[largest(distr[k], n_terms)])
     if (n_more := n_active - len(shown)) > 0:
         more = weights[largest(weights, n_active)].sum() - weights[shown].sum()
         more = f"{100 * more:.1f} % together"
@@ -264,14 +268,14 @@ def _score(estimator, X):
     }
 
 
-def _topic(k, weight, terms):
+def _topic(number, weight, terms):
     """Lines of one topic; long lists go on under the first term."""
     # A term of several words stays together.
     glued = ", ".join(term.replace(" ", "\xa0") for term in terms)
     lines = textwrap.wrap(
         glued,
         width=WIDTH,
-        initial_indent=f"{k:5}  {100 * weight:5.1f} %  ",
+        initial_indent=f"{number:5}  {100 * weight:5.1f} %  ",
         subsequent_indent=" " * 16,
         break_on_hyphens=False,
     )

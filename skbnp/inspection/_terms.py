@@ -189,6 +189,14 @@ def topics(estimator):
     return weights_of(estimator, components), distr
 
 
+def topic_numbers(estimator, n_components):
+    """Read what the rows are called: ids; in a tree, or without ids, row numbers."""
+    model = fitted_model(estimator)
+    if hasattr(model, "tree_"):
+        return np.arange(n_components)
+    return np.asarray(getattr(model, "component_ids_", np.arange(n_components)))
+
+
 def weights_of(estimator, components):
     """Read the topics' weights; else what `components` holds above the prior."""
     model = fitted_model(estimator)

@@ -65,9 +65,6 @@ class HDPState:
         """Number of represented topics, K."""
         return len(self.weights) - 1
 
-    #: In which order topics are shown: as they stand.
-    order: ClassVar[slice] = slice(None)
-
     @property
     def topic_weights(self) -> Array:
         """Weights of the represented topics, (K,)."""
@@ -299,13 +296,6 @@ class DirectHDP:
         order = remaining(state.n_components, gone)
         totals.topic_words.drop(gone)
         return take_columns(replace(state, weights=weights), totals, order)
-
-    def reorder(
-        self, state: HDPState, totals: HDPStats, order: NDArray[np.intp]
-    ) -> tuple[HDPState, HDPStats]:
-        """Put the topics in another order; visits all words."""
-        totals.topic_words.reorder(order)
-        return take_columns(state, totals, order)
 
     def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
         """Named terms of the bound, in nats; tight where the tangents are fresh."""

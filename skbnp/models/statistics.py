@@ -257,11 +257,6 @@ class WordTopics:
                 self._values[:, place] = self._values[:, column]
         self.total = self.total[order]
 
-    def reorder(self, order: NDArray[np.intp]) -> None:
-        """Put the topics in another order; visits all words."""
-        self._values = np.ascontiguousarray(self._values[:, order])
-        self.total = self.total[order]
-
     def _own(self) -> None:
         """Make arrays writeable that were loaded as memory maps."""
         if not self._values.flags.writeable:

@@ -1,9 +1,9 @@
-"""Order of values, with ties that do not depend on the machine."""
+"""Order of values and of topics, which does not depend on the machine."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["largest"]
+__all__ = ["largest", "rows_by_id"]
 
 
 def largest(values: NDArray, n: int) -> NDArray[np.intp]:
@@ -11,3 +11,19 @@ def largest(values: NDArray, n: int) -> NDArray[np.intp]:
     n = min(n, len(values))
     candidates = np.flatnonzero(values >= np.partition(values, -n)[-n])
     return candidates[np.argsort(-values[candidates], kind="stable")][:n]
+
+
+def rows_by_id(ids: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Choose which topic each row shows: the place in `ids` of each row's topic.
+
+    A topic whose id is below the number of topics takes the row of that number; the
+    others fill the rows left, in order of their ids. So a row number is never the id of
+    another topic.
+    """
+    n = len(ids)
+    order = np.full(n, -1, dtype=np.intp)
+    has_row = ids < n
+    order[ids[has_row]] = np.flatnonzero(has_row)
+    others = np.flatnonzero(~has_row)
+    order[order < 0] = others[np.argsort(ids[others])]
+    return order

@@ -122,15 +122,15 @@ def test_attributes_are_those_of_the_sample_with_the_highest_log_joint(model, do
     best = max(model.samples_, key=lambda sample: sample.log_joint)
     n_tokens = docs.sum()
     assert model.n_components_ == len(best.table_counts)
-    np.testing.assert_allclose(
-        model.components_, best.topic_word_counts.toarray() + best.topic_word_prior
-    )
+    rows = [best.component_ids.tolist().index(k) for k in model.component_ids_]
+    counts = best.topic_word_counts.toarray()[rows]
+    np.testing.assert_allclose(model.components_, counts + best.topic_word_prior)
     for sample in model.samples_:
         assert sample.topic_word_counts.sum() == n_tokens
         assert (sample.n_tokens >= sample.table_counts).all()
         assert (sample.table_counts > 0).all()
     total = best.table_counts.sum() + best.corpus_concentration
-    np.testing.assert_allclose(model.topic_weights_, best.table_counts / total)
+    np.testing.assert_allclose(model.topic_weights_, best.table_counts[rows] / total)
     assert best.doc_concentration == model.doc_concentration_
 
 
@@ -174,10 +174,6 @@ def test_lineage_ends_in_the_topics_shown(model):
         gone = set(entry.parents) - set(entry.children)
         alive, ended = (alive - gone) | set(entry.children), ended | gone
     assert alive == set(model.component_ids_.tolist())
-
-
-def test_topics_stand_by_their_tables(model):
-    assert (np.diff(model.topic_weights_) <= 0).all()
 
 
 # -- going on --------------------------------------------------------------------------
@@ -327,7 +323,6 @@ def test_merging_adds_up_counts_and_tables(docs, model):
     counts, weights = hdp.components_ - hdp.topic_word_prior_, hdp.topic_weights_
     hdp.merge_components([ids[3], ids[0], ids[5]])
     assert set(hdp.component_ids_) == set(ids) - {ids[0], ids[5]}
-    assert (np.diff(hdp.topic_weights_) <= 0).all()
     row = hdp.component_ids_.tolist().index(ids[3])
     np.testing.assert_allclose(
         hdp.components_[row] - hdp.topic_word_prior_, counts[[0, 3, 5]].sum(axis=0)
@@ -345,8 +340,10 @@ def test_dropped_topics_are_gone(docs, model):
     hdp = pickle.loads(pickle.dumps(model))
     ids, components = hdp.component_ids_.tolist(), hdp.components_
     hdp.drop_components(ids[1:3])
-    assert hdp.component_ids_.tolist() == [ids[0], *ids[3:]]
-    np.testing.assert_allclose(hdp.components_[1:], components[3:])
+    before = dict(zip(ids, components, strict=True))
+    assert set(hdp.component_ids_) == set(ids) - set(ids[1:3])
+    for name, counts in zip(hdp.component_ids_, hdp.components_, strict=True):
+        np.testing.assert_allclose(counts, before[name])
     hdp.partial_fit(docs[:5])
     assert not set(ids[1:3]) & set(hdp.component_ids_.tolist())
 

@@ -281,7 +281,10 @@ def test_output_names_follow_the_number_of_components(estimator, n_components, t
     X = CountVectorizer().fit_transform(text)
     estimator = fresh(estimator, n_components=n_components).fit(X)
     prefix = type(estimator).__name__.lower()
-    expected = [f"{prefix}{k}" for k in range(estimator.n_components_)]
+    numbers = range(estimator.n_components_)
+    if not is_tree(estimator):
+        numbers = estimator.component_ids_
+    expected = [f"{prefix}{k}" for k in numbers]
     assert list(estimator.get_feature_names_out()) == expected
     assert estimator.transform(X).shape[1] == len(expected)
 

@@ -39,11 +39,9 @@ def test_batch_topics_hold_every_token_once(fitted, X):
 
 
 def check_order(hdp, X):
-    """Everything that is shown by topic stands in one order, that of their tables."""
+    """Everything that is shown by topic stands in one order, that of the ids."""
     posterior = hdp._posterior
     columns = [posterior.columns[name] for name in hdp.component_ids_.tolist()]
-    tables = posterior.state.tables[columns]
-    assert (np.diff(tables) <= 0.0).all()
     held = posterior.totals.topic_words.dense().T[columns]
     assert_array_equal(hdp.components_, held + hdp.topic_word_prior_)
     assert_array_equal(hdp.topic_weights_, posterior.state.topic_weights[columns])
@@ -56,14 +54,14 @@ def check_order(hdp, X):
 
 
 @METHODS
-def test_topics_stand_in_the_order_of_their_tables(method, X):
+def test_topics_stand_in_one_order(method, X):
     hdp = quiet_fit(make(method, max_iter=3), X)
     check_order(hdp, X)
     first = hdp.component_ids_
     if method == "online":
         hdp.partial_fit(X[:50])
         check_order(hdp, X)
-        assert set(hdp.component_ids_) == set(first)
+        assert_array_equal(hdp.component_ids_, first)
     hdp.merge_components(hdp.component_ids_[[3, 1]])
     check_order(hdp, X)
     hdp.drop_components(hdp.component_ids_[[0, 5]])
@@ -126,7 +124,8 @@ def test_tables_of_an_empty_document_follow_the_corpus(fitted):
     assert_allclose(weights[0, -1], left[-1])
     assert_array_equal(topics[0], topics[1])
     assert_array_equal(topics[0, 0], topics[0, 7])
-    assert (np.diff(topics[0, 0]) < 1e-3).all()
+    heaviest = np.argsort(-fitted.topic_weights_)
+    assert (np.diff(topics[0, 0, heaviest]) < 1e-3).all()
 
 
 def test_tables_do_not_depend_on_other_documents(fitted, X_test):

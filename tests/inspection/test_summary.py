@@ -24,7 +24,7 @@ corpus_concentration  2.5
 doc_concentration     1.25
 topic_word_prior      0.05
 
-  row   weight  terms
+topic   weight  terms
     1   50.0 %  snow, sun, rain, wind, hail
     2   25.0 %  hail, wind, snow, rain, sun
     0   20.0 %  sun, rain, snow, wind, hail"""

@@ -243,17 +243,6 @@ def test_split_keeps_sums(seed):
     assert_allclose(totals.topic_words.column(4), halves[1], **NEAR)
 
 
-def test_reorder_moves_everything_together(seed):
-    rng = np.random.default_rng(seed)
-    state, totals = random_state(rng, 5), totals_of(rng, 9, 5)
-    weights, tables, words = state.weights, totals.tables, totals.topic_words.dense()
-    order = np.array([3, 0, 4, 2, 1])
-    state, totals = model().reorder(state, totals, order)
-    assert_array_equal(state.weights, weights[[*order, 5]])
-    assert_array_equal(totals.tables, tables[order])
-    assert_array_equal(totals.topic_words.dense(), words[:, order])
-
-
 # Against the exact posterior ----------------------------------------------------------
 
 STOP = LocalStop(max_iter=200, tol=1e-10)

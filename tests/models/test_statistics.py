@@ -508,9 +508,6 @@ def check_changes(store, seed):
         values = rng.gamma(1.0, size=(len(rows.words), plain.shape[1]))
         words.add(word_rows(rows.words, values), 2.0)
         plain[rows.words] += 2.0 * values
-    order = rng.permutation(plain.shape[1])
-    words.reorder(order)
-    np.testing.assert_allclose(words.dense(), plain[:, order], rtol=RTOL)
 
 
 def test_topics_change_in_place(seed):
