@@ -13,7 +13,6 @@ import sys
 import time
 
 import matplotlib
-import numpy as np
 from sklearn.callback import ProgressBar
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
@@ -21,7 +20,7 @@ from sklearn.model_selection import train_test_split
 
 from skbnp import HDP
 from skbnp.datasets import load_docstrings
-from skbnp.inspection import TopicTermsDisplay, top_terms
+from skbnp.inspection import TopicTermsDisplay, summary
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 matplotlib.use("Agg")
@@ -45,11 +44,7 @@ def main(figure_path="quickstart.png"):
     hdp_seconds = time.perf_counter() - started
 
     names = vectorizer.get_feature_names_out()
-    heaviest = np.argsort(-hdp.topic_weights_)
-    print(f"\n{hdp.n_components_} topics found; the 15 heaviest:")
-    terms = top_terms(hdp, names, n=8)
-    for topic in heaviest[:15]:
-        print(f"  {hdp.topic_weights_[topic]:6.1%}  {' '.join(terms[topic])}")
+    print(f"\n{summary(hdp, names, n_components=15)}")
 
     started = time.perf_counter()
     lda = LatentDirichletAllocation(

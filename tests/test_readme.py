@@ -1,0 +1,52 @@
+"""The code at the top of the README runs, and prints what stands below it."""
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from skbnp import datasets
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def block(language):
+    return re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)[1]
+
+
+def layout(text):
+    """Names of facts and columns, and whether each topic has a number and a weight."""
+    facts, topics = text.strip().split("\n\n")[1:]
+    names = [line.split()[0] for line in facts.splitlines()]
+    table = [line for line in topics.splitlines() if not line.startswith(" " * 16)]
+    return (
+        [name for name in names if name != "moves"],  # if there were any
+        table[0],
+        [bool(re.match(r" *\d+ +\d+\.\d %  \w", line)) for line in table[1:9]],
+    )
+
+
+def test_printed_account_has_the_layout_of_the_one_shown(monkeypatch, capsys):
+    load = datasets.load_docstrings
+
+    def some(**options):
+        bunch = load(**options)
+        bunch.data = bunch.data[::10]
+        return bunch
+
+    monkeypatch.setattr(datasets, "load_docstrings", some)
+    with warnings.catch_warnings(action="ignore"):
+        exec(block("python"), {})
+    shown, printed = block("text"), capsys.readouterr().out
+    assert layout(printed) == layout(shown)
+
+
+def test_layout_tells_a_list_without_numbers():
+    without = re.sub(r"\n *\d+ +(\d+\.\d %)", r"\n  \1", block("text"))
+    assert layout(without) != layout(block("text"))
+
+
+@pytest.mark.parametrize("language", ["python", "text"])
+def test_lines_fit_a_terminal(language):
+    assert max(map(len, block(language).splitlines())) <= 88
