@@ -3,7 +3,8 @@
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
     "ComponentEditsMixin",
     "FitTasks",
     "TopicModelMixin",
+    "are_in_use",
     "drop_empty",
     "warn_if_too_few",
 ]
@@ -283,15 +285,31 @@ class FitTasks:
         As the caller gave them.
     attributes : callable
         Returns the fitted attributes as they would be had the fit ended now.
+    n_starts : int
+        Tasks before the first pass.
     """
 
     def __init__(
-        self, estimator: Any, X: Any, y: Any, attributes: Callable[[], dict[str, Any]]
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        attributes: Callable[[], dict[str, Any]],
+        n_starts: int = 0,
     ):
         self._heard = {"estimator": estimator, "X": X, "y": y}
         self._attributes = attributes
-        self._root = estimator._init_callback_context(max_subtasks=estimator.max_iter)
+        n_tasks = estimator.max_iter + n_starts
+        self._root = estimator._init_callback_context(max_subtasks=n_tasks)
         self._root.call_on_fit_task_begin(**self._heard)
+
+    @contextmanager
+    def start(self) -> Iterator[None]:
+        """Begin and end the task in which a start is found, before the first pass."""
+        task = self._root.subcontext("start", max_subtasks=None)
+        task.call_on_fit_task_begin(**self._heard)
+        yield
+        task.call_on_fit_task_end(**self._heard)
 
     def begin_pass(self) -> None:
         """Begin the next pass."""
@@ -311,6 +329,11 @@ class FitTasks:
             **self._heard,
             reconstruction_attributes=lambda: copy.deepcopy(self._attributes()),
         )
+
+
+def are_in_use(tokens: np.ndarray) -> np.ndarray:
+    """Tell which topics have at least max(1, 1e-4 of all) of the expected tokens."""
+    return tokens >= max(1.0, 1e-4 * tokens.sum())
 
 
 def warn_if_too_few(counts: sp.csr_array) -> None:

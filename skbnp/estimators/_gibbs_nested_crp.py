@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 
-from skbnp.estimators._base import SHARED
+from skbnp.estimators._base import SHARED, are_in_use
 from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
 from skbnp.estimators._saved import (
     check_array,
@@ -345,7 +345,10 @@ class GibbsNestedCRP(
         eta = best.topic_word_prior
         return {
             "tree_": TreeView(
-                best.tree.parent, np.exp(best.log_weights), best.component_ids
+                best.tree.parent,
+                np.exp(best.log_weights),
+                best.component_ids,
+                are_in_use(best.n_tokens),
             ),
             "n_components_": len(best.component_ids),
             "component_ids_": best.component_ids.copy(),

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.estimators._base import drop_empty
+from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
     HUGE,
     check_array,
@@ -407,7 +407,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
         return accept
 
-    def _begin(self, posterior, counts, visitor, *, keep_best: bool) -> None:
+    def _begin(self, posterior, counts, visitor, monitor, *, keep_best: bool) -> None:
         """Choose a start."""
         init = self.init
         if not isinstance(init, str):
@@ -422,12 +422,18 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             n_leaves=self.init_n_leaves,
             moves=self._moves(),
             keep_best=keep_best,
+            reporter=monitor,
         )
+
+    def _needs_start(self, posterior) -> bool:
+        return posterior.n_steps == 0
+
+    def _find_start(self, posterior, counts, executor, monitor) -> None:
+        visitor = self._visitor(executor)
+        self._begin(posterior, counts, visitor, monitor, keep_best=True)
 
     def _make_learner(self, posterior, counts, executor, goes_on):
         visitor = self._visitor(executor)
-        if posterior.n_steps == 0:
-            self._begin(posterior, counts, visitor, keep_best=True)
         if self.learning_method == "online":
             schedule = self._schedule(posterior, counts)
             return OnlineTree(posterior, counts, schedule, visitor, self._moves())
@@ -445,7 +451,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         visitor = self._visitor(executor)
         if posterior.n_steps == 0:
-            self._begin(posterior, counts, visitor, keep_best=False)
+            self._begin(posterior, counts, visitor, monitor, keep_best=False)
         schedule = self._schedule(
             posterior,
             counts,
@@ -464,7 +470,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         n_tokens = posterior.totals.n_tokens
         return {
             "_posterior": posterior,
-            "tree_": TreeView(tree.parent, _passing(topics, priors), tree.ids),
+            "tree_": TreeView(
+                tree.parent, _passing(topics, priors), tree.ids, are_in_use(tokens)
+            ),
             "n_components_": len(tree),
             "component_ids_": tree.ids.copy(),
             "lineage_": list(posterior.lineage),
@@ -514,7 +522,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         """Nodes with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
         tokens = self._posterior.totals.word_counts.sum(axis=1)
-        return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
+        return int(are_in_use(tokens).sum())
 
     def _readings(self) -> list[PathGlobals]:
         return [path_globals(self._posterior.state, self._posterior.model.priors)]

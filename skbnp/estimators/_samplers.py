@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.estimators._base import FitTasks, drop_empty, warn_if_too_few
+from skbnp.estimators._base import FitTasks, are_in_use, drop_empty, warn_if_too_few
 from skbnp.estimators._saved import check_number
 from skbnp.inference.chains import (
     ChainMonitor,
@@ -168,15 +168,8 @@ class SamplerMixin(ABC):
             self.__dict__.pop("samples_", None)  # its vocabulary is gone
             history = {name: [] for name in self._columns}
             entropy = draw_entropy(self.random_state)
-        starts: Iterable[ChainStart | ChainState] = resumed
-        if not resumed:
-            starts = self._starts(tokens, counts, entropy, goes_on)
-        chains = [
-            self._make_chain(tokens, entropy, start, number, burn_in=burn_in)
-            for number, start in enumerate(starts)
-        ]
-        before = chains[0].state.begin + burn_in  # the first sample comes after
         monitor = ChainMonitor(history, verbose=self.verbose)
+        chains: list[Any] = []
 
         def attributes() -> dict[str, Any]:
             return {
@@ -187,15 +180,33 @@ class SamplerMixin(ABC):
                 "n_iter_": monitor.n_sweeps,
             }
 
+        def begin(starts: Iterable[ChainStart | ChainState]) -> None:
+            for number, start in enumerate(starts):
+                monitor.remind(f"starts chain {number}")
+                chain = self._make_chain(
+                    tokens, entropy, start, number, burn_in=burn_in
+                )
+                chains.append(chain)
+
         def keep() -> None:
             for chain in chains:
                 n_after = chain.state.step - before
                 if n_after > 0 and n_after % self.thin == 0:
                     kept.append(chain.sample())
 
-        tasks = FitTasks(self, X, y, attributes)
-        try:
-            with shown(self.verbose):
+        tasks = FitTasks(self, X, y, attributes, n_starts=int(not resumed))
+        with shown(self.verbose):
+            n_docs = counts.shape[0]
+            monitor.report(
+                f"samples topics of {n_docs} documents, {len(tokens)} tokens"
+            )
+            if resumed:
+                begin(resumed)
+            else:
+                with tasks.start():
+                    begin(self._starts(tokens, counts, entropy, goes_on))
+            before = chains[0].state.begin + burn_in  # the first sample comes after
+            try:
                 run_chains(
                     chains,
                     self.max_iter,
@@ -205,8 +216,8 @@ class SamplerMixin(ABC):
                     keep=keep,
                     end_sweep=tasks.end_pass,
                 )
-        finally:
-            self._publish(attributes())
+            finally:
+                self._publish(attributes())
         tasks.end()
         return self
 
@@ -348,7 +359,7 @@ class SamplerMixin(ABC):
         """Topics with at least max(1, 1e-4 of all) tokens."""
         check_is_fitted(self)
         tokens = self._best().n_tokens
-        return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
+        return int(are_in_use(tokens).sum())
 
     @property
     def log_joint_(self) -> float:

@@ -19,6 +19,7 @@ from skbnp.estimators._base import (
     ComponentEditsMixin,
     FitTasks,
     TopicModelMixin,
+    are_in_use,
     drop_empty,
     warn_if_too_few,
 )
@@ -90,6 +91,13 @@ class VariationalModel(
     @abstractmethod
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         """Return the posterior to go on from."""
+
+    def _needs_start(self, posterior) -> bool:
+        """Whether a start is to be found that takes a while."""
+        return False
+
+    def _find_start(self, posterior, counts, executor, monitor) -> None:
+        """Find it; an interrupt leaves the best so far."""
 
     @abstractmethod
     def _make_learner(self, posterior, counts, executor, goes_on) -> Any:
@@ -164,9 +172,15 @@ class VariationalModel(
             lambda: self._fitted_attributes(
                 posterior, history, monitor.n_passes, converged
             ),
+            n_starts=int(self._needs_start(posterior)),
         )
         try:
             with executor, shown(self.verbose):
+                n_docs, n_words = counts.shape
+                monitor.report(f"learns from {n_docs} documents, {n_words} terms")
+                if self._needs_start(posterior):
+                    with tasks.start():
+                        self._find_start(posterior, counts, executor, monitor)
                 has_settled = learn(
                     self._make_learner(posterior, counts, executor, goes_on),
                     monitor,
@@ -562,7 +576,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Topics with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
         tokens = self._posterior.totals.topic_words.total
-        return int((tokens >= max(1.0, 1e-4 * tokens.sum())).sum())
+        return int(are_in_use(tokens).sum())
 
     def transform(self, X):
         """Infer the topic proportions of documents.

@@ -1,6 +1,5 @@
 """The one loop of all samplers: independent chains, sweep by sweep, side by side."""
 
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.monitor import Reporter
 from skbnp.utils.random import Purpose, stream
 
 __all__ = [
@@ -28,8 +28,6 @@ __all__ = [
     "rename",
     "run_chains",
 ]
-
-logger = logging.getLogger(__name__)
 
 
 class Chain(Protocol):
@@ -165,7 +163,7 @@ def rename(
     return names, next_id + n_new, log
 
 
-class ChainMonitor:
+class ChainMonitor(Reporter):
     """Record sweeps, one entry per chain.
 
     Parameters
@@ -177,7 +175,8 @@ class ChainMonitor:
     """
 
     def __init__(self, history: dict[str, list], *, verbose: int = 0):
-        self.history, self.verbose = history, verbose
+        super().__init__(verbose)
+        self.history = history
         self.n_sweeps = 0
         before = history["seconds"][-1] if history["seconds"] else 0.0
         self._start = time.perf_counter() - before
@@ -191,12 +190,11 @@ class ChainMonitor:
                 self.history[name].append(value)
         if self.verbose and self.n_sweeps % self.verbose == 0:
             n = len(chains)
-            logger.info(
-                "sweep %d: %s topics, %s nats per token, %.1f s",
-                self.history["step"][-1],
-                ", ".join(str(k) for k in self.history["n_components"][-n:]),
-                ", ".join(f"{value:.5f}" for value in self.history["log_joint"][-n:]),
-                seconds,
+            topics = ", ".join(str(k) for k in self.history["n_components"][-n:])
+            values = ", ".join(f"{x:.5f}" for x in self.history["log_joint"][-n:])
+            self.report(
+                f"sweep {self.history['step'][-1]}: {topics} topics, {values} nats per "
+                f"token, {seconds:.1f} s"
             )
 
 
@@ -229,7 +227,12 @@ def run_chains(
             run = executor.map if executor.shares_memory else map
             for _ in range(n_sweeps):
                 begin_sweep()
-                for piece in range(max(chain.n_pieces for chain in chains)):
+                n_pieces = max(chain.n_pieces for chain in chains)
+                for piece in range(n_pieces):
+                    monitor.remind(
+                        f"{monitor.n_sweeps} sweeps, and {piece / n_pieces:.0%} of the "
+                        "next"
+                    )
                     # The longest wait for an interrupt is one piece.
                     deque(run(_Piece(piece), chains), maxlen=0)
                 with commit():

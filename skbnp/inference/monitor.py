@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite, nan
 
-__all__ = ["Monitor", "new_history", "shown"]
+__all__ = ["SILENT", "Monitor", "Reporter", "new_history", "shown"]
 
 logger = logging.getLogger(__name__)
 
 History = dict[str, list]
+
+#: Seconds without a message after which long work says how far it is.
+SILENCE = 2.0
 
 
 def new_history(criterion: str = "elbo") -> History:
@@ -21,7 +24,36 @@ def new_history(criterion: str = "elbo") -> History:
     return {name: [] for name in names + moves}
 
 
-class Monitor:
+class Reporter:
+    """Messages of a fit: none unless it is verbose.
+
+    Parameters
+    ----------
+    verbose : int
+        Passes between messages; 0 for none.
+    """
+
+    def __init__(self, verbose: int = 0):
+        self.verbose = verbose
+        self._told = time.perf_counter()
+
+    def report(self, text: str) -> None:
+        """Show a message about what goes on inside a fit."""
+        if self.verbose:
+            logger.info(text)
+            self._told = time.perf_counter()
+
+    def remind(self, text: str) -> None:
+        """Show a message where there was none for some seconds."""
+        if self.verbose and time.perf_counter() - self._told > SILENCE:
+            self.report(text)
+
+
+#: For work that nobody follows.
+SILENT = Reporter()
+
+
+class Monitor(Reporter):
     """Record updates, and tell when the bound has settled.
 
     Parameters
@@ -44,10 +76,10 @@ class Monitor:
         verbose: int = 0,
         criterion: str = "elbo",
     ):
+        super().__init__(verbose)
         self.history = history
         self.criterion = criterion
         self.tol = tol
-        self.verbose = verbose
         self.change = nan
         self.n_passes = 0
         self._last = nan
@@ -60,15 +92,11 @@ class Monitor:
         entry = {"step": step, "seconds": seconds, "n_components": n_components}
         for name, value in {**entry, self.criterion: nan, **n_moves}.items():
             self.history[name].append(value)
+        self.remind(f"update {step}: {n_components} topics, {seconds:.1f} s")
 
     def recount(self, n_components: int) -> None:
         """Correct the last entry after topics have ended."""
         self.history["n_components"][-1] = n_components
-
-    def report(self, text: str) -> None:
-        """Show a message about what goes on inside a fit."""
-        if self.verbose:
-            logger.info(text)
 
     def end_pass(
         self, value: float, *, settling: bool, has_ended: bool = False
@@ -89,12 +117,11 @@ class Monitor:
         converged = settled or (has_ended and self.tol > 0.0)
         self._last = value if settling else nan
         if self.verbose and self.n_passes % self.verbose == 0:
-            logger.info(
-                "pass %d: %d topics, %.5f nats per token, %.1f s",
-                self.n_passes,
-                self.history["n_components"][-1],
-                value,
-                self.history["seconds"][-1],
+            n_components = self.history["n_components"][-1]
+            seconds = self.history["seconds"][-1]
+            self.report(
+                f"pass {self.n_passes}: {n_components} topics, {value:.5f} nats per "
+                f"token, {seconds:.1f} s"
             )
         return converged
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.monitor import SILENT, Monitor, Reporter, new_history
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, some_rows
@@ -79,6 +79,7 @@ def choose_start(
     n_leaves: int | None,
     moves: TreeMoves | None,
     keep_best: bool,
+    reporter: Reporter = SILENT,
 ) -> None:
     """Let a posterior begin with the best topics that some documents suggest.
 
@@ -92,7 +93,8 @@ def choose_start(
         return
     rng = stream(posterior.entropy, Purpose.START)
     X = some_rows(X, MOST_DOCS, rng)
-    race, scale = Race(posterior, X, visitor), n_docs / X.shape[0]
+    race, scale = Race(posterior, X, visitor, reporter), n_docs / X.shape[0]
+    reporter.report(f"start: compares trees of {X.shape[0]} of {n_docs} documents")
     try:
         topics = _found(race, init, n_leaves, moves, rng)
     except BaseException:
@@ -123,8 +125,15 @@ def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
 class Race:
     """Starts that learn for a while from the same documents, and the best so far."""
 
-    def __init__(self, posterior: Posterior, X: sp.csr_array, visitor: PathVisitor):
+    def __init__(
+        self,
+        posterior: Posterior,
+        X: sp.csr_array,
+        visitor: PathVisitor,
+        reporter: Reporter = SILENT,
+    ):
         self.posterior, self.X, self.visitor = posterior, X, visitor
+        self.reporter = reporter
         self.best: Run | None = None
 
     def enter(self, topics: TopicTree, moves: TreeMoves | None) -> Run:
@@ -133,7 +142,9 @@ class Race:
         own = start_posterior(given.model, topics, given.entropy, given.max_components)
         learner = TreeLearner(own, corpus, self.visitor, memoized=False, moves=moves)
         monitor, before = Monitor(new_history()), -np.inf
-        for _ in range(N_PASSES):
+        for n_passes in range(N_PASSES):
+            n_nodes = len(own.state.tree)
+            self.reporter.remind(f"start: {n_nodes} nodes after {n_passes} passes")
             is_quiet = learner.one_pass(monitor)
             bound = own.model.collapsed_bound(own.state.tree, own.totals)
             if is_quiet and bound - before < LEAST_RISE * abs(bound):
@@ -143,6 +154,10 @@ class Race:
         run = Run(bound, own.state, own.totals, ends, own.n_steps, own.lineage)
         if self.best is None or run.bound > self.best.bound:
             self.best = run
+        self.reporter.report(
+            f"start: {len(run.topics.tree)} nodes, collapsed bound {run.bound:.1f}, "
+            f"best {self.best.bound:.1f}"
+        )
         return run
 
     def groupings(self, label: NDArray) -> tuple[Run, Run]:
@@ -168,7 +183,7 @@ def _found(
 ) -> TopicTree:
     X, model, found = race.X, race.posterior.model, []
     if init == "sequential":
-        return one_by_one(X, model, race.visitor, rng)
+        return one_by_one(X, model, race.visitor, rng, reporter=race.reporter)
     if init in ("auto", "agglomerative"):
         n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
         best, last = race.groupings(kmeans(X, n_leaves, rng))
@@ -176,7 +191,7 @@ def _found(
         if moves is not None and last is not best:  # leaves the most to merge
             found.append(last.topics)
     if init in ("auto", "gibbs"):
-        found.append(by_gibbs(X, model.priors, rng))
+        found.append(by_gibbs(X, model.priors, rng, race.reporter))
     if init == "gibbs" or (init == "agglomerative" and moves is None):
         return found[0]
     best = max((race.enter(one, moves) for one in found), key=lambda run: run.bound)

@@ -164,7 +164,7 @@ class TreeLearner:
         posterior = self.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         scene = Scene(posterior, self.corpus, rng)
-        n_accepted = self._try_kinds(scene, moves)
+        n_accepted = self._try_kinds(scene, moves, monitor)
         if n_accepted == 0 and self.tidy:
             n_accepted = self._end_idle(scene, moves)
         if n_accepted:
@@ -172,7 +172,7 @@ class TreeLearner:
                 posterior.record(monitor)
         return n_accepted
 
-    def _try_kinds(self, scene: Scene, moves: TreeMoves) -> int:
+    def _try_kinds(self, scene: Scene, moves: TreeMoves, monitor: Monitor) -> int:
         """Try moves of each kind; return how many were accepted."""
         for leaf in self.posterior.state.idle_leaves(LEAST_MASS):
             self.rests.pop(("prune", leaf), None)
@@ -190,6 +190,7 @@ class TreeLearner:
                 if proposal is None or not scene.has_room(proposal):
                     continue
                 n_tries += 1
+                monitor.remind(f"pass {self.n_passes + 1}: tries moves ({kind.name})")
                 if self._try(proposal, moves.max_rounds):
                     n_accepted += not (proposal.by_rule and proposal.kind == "birth")
                 else:

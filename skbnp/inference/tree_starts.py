@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.inference.monitor import SILENT, Reporter
 from skbnp.inference.paths import visit_paths
 from skbnp.inference.tree_corpus import PathVisitor
 from skbnp.models.hdp_franchise import Tokens
@@ -143,14 +144,18 @@ def _clamped(
 
 
 def by_gibbs(
-    X: sp.csr_array, priors: LevelPriors, rng: np.random.Generator
+    X: sp.csr_array,
+    priors: LevelPriors,
+    rng: np.random.Generator,
+    reporter: Reporter = SILENT,
 ) -> TopicTree:
     """Take over a state of the collapsed sampler, fractional counts rounded up."""
     share = min(1.0, MOST_TOKENS / X.sum())
     counts = sp.csr_array((np.ceil(share * X.data), X.indices, X.indptr), X.shape)
     n_sweeps = int(np.clip(TOKEN_VISITS / counts.sum(), LEAST_SWEEPS, MOST_SWEEPS))
     walks = Walks(Tokens.from_counts(counts), priors, rng=rng)
-    for _ in range(n_sweeps + 1):
+    for sweep in range(n_sweeps + 1):
+        reporter.remind(f"start by sampling: sweep {sweep} of {n_sweeps}")
         walks.sweep(0, walks.n_docs, rng)
         walks.tidy()
     return topics_of(walks)
@@ -178,13 +183,16 @@ def one_by_one(
     visitor: PathVisitor,
     rng: np.random.Generator,
     topics: TopicTree | None = None,
+    reporter: Reporter = SILENT,
 ) -> TopicTree:
     """Let each document take the best path or open a branch, in a random order."""
     priors, n_words = model.priors, X.shape[1]
     n_levels = priors.n_levels
     if topics is None:
         topics = TopicTree(Tree(), np.zeros((1, n_words)), np.zeros(1))
-    for row in rng.permutation(X.shape[0]):
+    for number, row in enumerate(rng.permutation(X.shape[0])):
+        n_nodes = len(topics.tree)
+        reporter.remind(f"start: {number} of {X.shape[0]} documents, {n_nodes} nodes")
         x = X[[row]]
         topics = _join(x, topics, priors, visitor, n_levels)
     return topics

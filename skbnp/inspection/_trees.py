@@ -32,6 +32,7 @@ class TopicTreeDisplay:
     Best made with :meth:`from_estimator`. The root is on the left. The area of a node
     is its weight, dots of the least size apart; beside it stand its row and its terms,
     most probable first. A number in brackets counts nodes below that are left out.
+    Nodes without tokens are not drawn; above others they stand without terms.
 
     Parameters
     ----------
@@ -153,6 +154,8 @@ class TopicTreeDisplay:
         plt = _pyplot()
         self.nodes_, n_hidden = self.tree.select(min_weight, max_depth)
         depth = self.tree.depth[self.nodes_]
+        used = zip(self.terms, self.tree.in_use, strict=True)
+        terms = [words if is_used else [] for words, is_used in used]
         # Loads scikit-learn's trees, which nothing else needs.
         from skbnp.utils.layout import DEEPEST, tidy
 
@@ -163,7 +166,7 @@ class TopicTreeDisplay:
 
         def planned(n_lines, size=FONT):
             texts = [
-                f"{i}: {broken(self.terms[i], n_lines)}" + (f" (+{n})" if n else "")
+                f"{i}: {broken(terms[i], n_lines)}" + (f" (+{n})" if n else "")
                 for i, n in zip(self.nodes_, n_hidden, strict=True)
             ]
             width = np.array(widths(self.ax_, texts, size)[1:])
@@ -313,6 +316,6 @@ class Plan:
 
 def broken(terms, n_lines):
     """Join terms in so many lines, or fewer."""
-    each = -(-len(terms) // n_lines)
+    each = max(-(-len(terms) // n_lines), 1)
     lines = [terms[first : first + each] for first in range(0, len(terms), each)]
     return ",\n".join(", ".join(line) for line in lines)

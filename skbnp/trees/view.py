@@ -32,10 +32,14 @@ class TreeView:
         How much goes through or to each node: see the model.
     ids : array-like of int of shape (n_nodes,), default=None
         Names of the nodes, which keep them when rows move. `None` is the rows.
+    in_use : array-like of bool of shape (n_nodes,), default=None
+        Whether a node has a topic of its own, of some tokens. The others are left out
+        of texts and figures; where nodes in use stand below, they stay, without terms.
+        `None` is all.
 
     Attributes
     ----------
-    parent, weight, ids : ndarray of shape (n_nodes,)
+    parent, weight, ids, in_use : ndarray of shape (n_nodes,)
         As given.
     depth : ndarray of int of shape (n_nodes,)
         Edges between the root and each node.
@@ -60,16 +64,24 @@ class TreeView:
     """
 
     def __init__(
-        self, parent: ArrayLike, weight: ArrayLike, ids: ArrayLike | None = None
+        self,
+        parent: ArrayLike,
+        weight: ArrayLike,
+        ids: ArrayLike | None = None,
+        in_use: ArrayLike | None = None,
     ) -> None:
         self.parent = read_only(parent)
         self.weight = np.array(weight, dtype=np.float64)
         self.weight.setflags(write=False)
         n = len(self.parent)
         self.ids = read_only(np.arange(n) if ids is None else ids)
-        shapes = {self.parent.shape, self.weight.shape, self.ids.shape}
-        if n == 0 or shapes != {(n,)}:
-            raise ValueError("parent, weight and ids must have a value for each node.")
+        self.in_use = np.array(np.ones(n) if in_use is None else in_use, dtype=bool)
+        self.in_use.setflags(write=False)
+        arrays = (self.parent, self.weight, self.ids, self.in_use)
+        if n == 0 or {array.shape for array in arrays} != {(n,)}:
+            raise ValueError(
+                "parent, weight, ids and in_use must have a value for each node."
+            )
         above = self.parent[1:]
         if self.parent[0] != -1 or not ((0 <= above) & (above < np.arange(1, n))).all():
             raise ValueError(
@@ -128,7 +140,7 @@ class TreeView:
     def select(
         self, min_weight: float = 0.0, max_depth: int | None = None
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Choose nodes to look at, and all nodes above them.
+        """Choose nodes in use to look at, and all nodes above them.
 
         Parameters
         ----------
@@ -142,9 +154,9 @@ class TreeView:
         nodes : ndarray of int of shape (n_chosen,)
             Their rows in order, at least the root.
         n_hidden : ndarray of int of shape (n_chosen,)
-            How many nodes right below each, with all below them, are left out.
+            How many nodes in use below each are left out, up to the next chosen one.
         """
-        chosen = self.weight >= min_weight
+        chosen = self.in_use & (self.weight >= min_weight)
         if max_depth is not None:
             chosen &= self.depth <= max_depth
         chosen[0] = True
@@ -153,7 +165,7 @@ class TreeView:
             if chosen[i]:
                 chosen[self.parent[i]] = True
             else:
-                hidden[self.parent[i]] += 1 + hidden[i]
+                hidden[self.parent[i]] += int(self.in_use[i]) + hidden[i]
         return np.flatnonzero(chosen), hidden[chosen]
 
     def to_text(
@@ -197,7 +209,8 @@ class TreeView:
                 lines.append(item)
                 continue
             bars = "|   " * int(self.depth[item])
-            line = f"{item} ({100 * self.weight[item]:.{decimals}f} %) {texts[item]}"
+            text = texts[item] if self.in_use[item] else ""
+            line = f"{item} ({100 * self.weight[item]:.{decimals}f} %) {text}"
             lines.append(f"{bars[:-4]}{'|--- ' if bars else ''}{line}".rstrip())
             if hidden[item]:
                 stack.append(f"{bars}|--- ... {hidden[item]} more")
@@ -293,7 +306,7 @@ class TreeView:
             return NotImplemented
         return all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("parent", "weight", "ids")
+            for name in ("parent", "weight", "ids", "in_use")
         )
 
     def __repr__(self) -> str:
@@ -304,7 +317,7 @@ class TreeView:
         return self.to_text()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TreeView, (self.parent, self.weight, self.ids)
+        return TreeView, (self.parent, self.weight, self.ids, self.in_use)
 
     def _row(self, node: int) -> int:
         if not 0 <= index(node) < self.n_nodes:

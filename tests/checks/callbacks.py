@@ -64,7 +64,7 @@ class Keep:
         if context.task_name == "pass":
             self.fitted.append(fitted_estimator)
             self.copies.append(copy.deepcopy(fitted_estimator))
-        else:
+        elif context.parent is None:
             self.final.append(fitted_estimator)
 
 

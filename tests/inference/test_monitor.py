@@ -7,10 +7,10 @@ import math
 import pytest
 
 from checks.estimators import criterion, each_family
-from skbnp import HDP
+from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP
 from skbnp.datasets import make_bars
 from skbnp.inference import monitor as module
-from skbnp.inference.monitor import Monitor, new_history, shown
+from skbnp.inference.monitor import Monitor, Reporter, new_history, shown
 
 MOVES = {"n_births": 3, "n_splits": 2, "n_merges": 1}
 
@@ -173,8 +173,10 @@ def fit(verbose, **changes):
 
 
 def passes_shown(text):
-    assert all(line.startswith("[skbnp] pass ") for line in text.splitlines())
-    return [int(line.split()[2].rstrip(":")) for line in text.splitlines()]
+    first, *lines = text.splitlines() or [""]
+    assert first == "" or first.startswith("[skbnp] learns from 30 documents")
+    assert all(line.startswith("[skbnp] pass ") for line in lines)
+    return [int(line.split()[2].rstrip(":")) for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +214,7 @@ def test_configured_logging_receives_the_messages_instead(
     finally:
         logger.setLevel(level)
     assert capsys.readouterr().out == ""
-    assert len(stream.getvalue().splitlines()) == 4
+    assert len(stream.getvalue().splitlines()) == 5
 
 
 def test_logging_of_warnings_alone_does_not_hide_messages(
@@ -225,7 +227,7 @@ def test_logging_of_warnings_alone_does_not_hide_messages(
         logging.getLogger(), "handlers", [logging.StreamHandler(stream)]
     )
     fit(1)
-    assert capsys.readouterr().out.startswith("[skbnp] pass 1")
+    assert capsys.readouterr().out.startswith("[skbnp] learns from 30 documents")
     assert stream.getvalue() == ""
 
 
@@ -242,3 +244,51 @@ def test_logging_is_left_as_it_was(error, hide_logging):
     except KeyboardInterrupt:
         pass
     assert (list(package.handlers), package.level) == before
+
+
+# Long work ----------------------------------------------------------------------------
+
+
+def test_a_reminder_is_shown_after_silence_alone(clock, caplog):
+    reporter = Reporter(verbose=1)
+    with caplog.at_level(logging.INFO, "skbnp"):
+        reporter.remind("too early")
+        clock.now += module.SILENCE + 0.1
+        reporter.remind("in time")
+        reporter.remind("too early again")
+        clock.now += module.SILENCE + 0.1
+        reporter.report("said anyway")
+        reporter.remind("too early after that")
+    assert caplog.messages == ["in time", "said anyway"]
+
+
+def test_nothing_is_shown_of_a_fit_that_is_not_verbose(clock, caplog):
+    reporter = Reporter()
+    clock.now += 100.0
+    with caplog.at_level(logging.INFO, "skbnp"):
+        reporter.remind("unheard")
+        reporter.report("unheard")
+    assert caplog.messages == []
+
+
+LONG_WORK = {
+    "pass": (HDP(5, max_iter=1, batch_size=10), "update"),
+    "clusters": (NestedCRP(init="agglomerative", max_iter=1), "start: "),
+    "sampler": (NestedCRP(init="gibbs", max_iter=1), "start by sampling"),
+    "documents": (NestedCRP(init="sequential", max_iter=1), "of 40 documents"),
+    "moves": (NestedCRP(init="agglomerative", max_iter=1), "tries moves"),
+    "sweep": (GibbsHDP(max_iter=1), "0 sweeps, and 0% of the next"),
+    "chains": (GibbsNestedCRP(max_iter=1, n_chains=2), "starts chain 1"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("work", LONG_WORK)
+def test_long_work_says_how_far_it_is(work, caplog, monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", -1.0)  # all that would be said in time
+    model, text = LONG_WORK[work]
+    X = make_bars(40, side=3, random_state=0).data
+    with caplog.at_level(logging.INFO, "skbnp"):
+        model.set_params(verbose=1, random_state=0).fit(X)
+    assert any(text in message for message in caplog.messages)
+    assert "40 documents" in caplog.messages[0]

@@ -300,3 +300,12 @@ def test_missing_matplotlib_says_what_to_install(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
         TopicTreeDisplay.from_estimator(model)
+
+
+def test_nodes_without_tokens_are_not_drawn():
+    in_use = [True, False, True, False]
+    tree = TreeView([-1, 0, 1, 0], [1.0, 0.6, 0.6, 0.4], in_use=in_use)
+    terms = [["sun"], ["aa"], ["oil"], ["aa"]]
+    display = TopicTreeDisplay(tree=tree, terms=terms).plot()
+    assert display.nodes_.tolist() == [0, 1, 2]
+    assert [text.get_text() for text in display.texts_] == ["0: sun", "1: ", "2: oil"]

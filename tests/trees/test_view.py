@@ -235,3 +235,30 @@ def test_print_shows_the_tree():
     tree = TreeView([-1, 0, 0], [1.0, 0.75, 0.25])
     assert str(tree) == "0 (100.0 %)\n|--- 1 (75.0 %)\n|--- 2 (25.0 %)"
     assert repr(tree) == "TreeView(n_nodes=3, n_leaves=2, max_depth=1)"
+
+
+# Nodes without tokens -----------------------------------------------------------------
+
+
+@pytest.fixture
+def idle():
+    """Node 1 has a child in use and no tokens; nodes 3 and 4 have neither."""
+    in_use = [True, False, True, False, False]
+    return TreeView([-1, 0, 1, 0, 3], [1.0, 0.6, 0.6, 0.4, 0.4], in_use=in_use)
+
+
+def test_nodes_without_tokens_are_left_out_and_not_counted(idle):
+    nodes, n_hidden = idle.select()
+    assert nodes.tolist() == [0, 1, 2]
+    assert n_hidden.tolist() == [0, 0, 0]
+    assert idle.select(max_depth=1)[1].tolist() == [1]
+
+
+def test_text_has_no_terms_where_no_tokens_are(idle):
+    text = idle.to_text(["a", "b", "c", "d", "e"], decimals=0)
+    assert text == "0 (100 %) a\n|--- 1 (60 %)\n|   |--- 2 (60 %) c"
+
+
+def test_what_is_in_use_survives_pickling_and_tells_trees_apart(idle):
+    assert pickle.loads(pickle.dumps(idle)) == idle
+    assert idle != TreeView(idle.parent, idle.weight, idle.ids)
