@@ -17,8 +17,9 @@ from skbnp.utils.validation import StrOptions, validate_params
 #: Blue and vermilion of Okabe and Ito: told apart by every kind of eye.
 BLUE, VERMILION = "#0072B2", "#D55E00"
 GREY = "#666666"
-#: Inches: bars of a panel, between terms and bars, panels, below and around all.
-BARS, PAD, GAP, TICKS, MARGIN = 1.2, 0.06, 0.25, 0.22, 0.25
+#: Inches: bars of a panel, between terms and bars, panels, for tick labels, for titles
+#: of axes, around all.
+BARS, PAD, GAP, TICKS, XLABEL, MARGIN = 1.2, 0.06, 0.25, 0.2, 0.2, 0.25
 #: Points, and the lines that a term and a title take.
 FONT, TERM, TITLE = 9.0, 1.35, 2.2
 #: Inches across, where the figure is ours.
@@ -38,7 +39,8 @@ def _pyplot():
 class TopicTermsDisplay:
     """The heaviest topics, a panel of bars each.
 
-    Best made with :meth:`from_estimator`. All panels share one scale of probabilities.
+    Best made with :meth:`from_estimator`. Each panel has its own scale of
+    probabilities: one topic of few words would flatten the bars of all others.
 
     Parameters
     ----------
@@ -169,7 +171,6 @@ class TopicTermsDisplay:
     def _draw_bars(self, **kwargs):
         from matplotlib.ticker import MaxNLocator
 
-        limit = 1.04 * max(max(values) for values in self.probabilities)
         panels = zip(self.axes_, self.terms, self.probabilities, strict=True)
         for panel, terms, values in panels:
             rows = np.arange(len(terms))
@@ -177,8 +178,8 @@ class TopicTermsDisplay:
             # A dollar sign is a dollar sign.
             panel.set_yticks(rows, labels=terms, parse_math=False)
             panel.set_ylim(max(map(len, self.terms)) - 0.5, -0.5)
-            panel.set_xlim(0.0, limit)
-            panel.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+            panel.set_xlim(0.0, 1.04 * max(values))
+            panel.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
             panel.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
             panel.grid(axis="x", color="0.9")
             panel.set_axisbelow(True)
@@ -198,7 +199,7 @@ class TopicTermsDisplay:
         def fit(n_columns):
             width = n_columns * (label + PAD + BARS + GAP) - GAP
             n_rows = -(-n // n_columns)
-            height = n_rows * (n_lines * TERM + TITLE) * FONT / 72 + TICKS
+            height = n_rows * ((n_lines * TERM + TITLE) * FONT / 72 + TICKS) + XLABEL
             scale = min(1.0, room_width / width, room_height / height)
             # As many rows, but filled evenly.
             return scale, -(-n // n_rows), height * scale
@@ -212,7 +213,7 @@ class TopicTermsDisplay:
         from mpl_toolkits.axes_grid1.axes_size import Fixed, MaxWidth, Scaled
 
         n_rows = -(-len(self.axes_) // n_columns)
-        widths, heights = [], [Fixed(TICKS * scale)]
+        widths, heights = [], [Fixed(XLABEL * scale)]
         for column in range(n_columns):
             labels = [
                 text
@@ -220,16 +221,19 @@ class TopicTermsDisplay:
                 for text in panel.get_yticklabels()
             ]
             widths += [MaxWidth(labels), Fixed(PAD), Scaled(1), Fixed(GAP * scale)]
-        heights += n_rows * [Scaled(1), Fixed(TITLE * FONT / 72 * scale)]
+        head = TITLE * FONT / 72
+        heights += n_rows * [Fixed(TICKS * scale), Scaled(1), Fixed(head * scale)]
         divider = AxesDivider(self.ax_)
         divider.set_horizontal(widths[:-1])
         divider.set_vertical(heights)
         for i, panel in enumerate(self.axes_):
             row, column = divmod(i, n_columns)
-            place = divider.new_locator(4 * column + 2, 2 * (n_rows - row) - 1)
+            place = divider.new_locator(4 * column + 2, 3 * (n_rows - row) - 1)
             panel.set_axes_locator(place)
-            is_last = i + n_columns >= len(self.axes_)
-            panel.tick_params(labelsize=FONT * scale, labelbottom=is_last)
+            panel.tick_params(labelsize=FONT * scale)
+            if i + n_columns >= len(self.axes_):
+                panel.set_xlabel("share of its tokens", loc="left", labelpad=2.0)
+                panel.xaxis.label.set(size=FONT * scale, color=GREY)
             title = f"topic {self.labels[i]} – {100 * self.weights[i]:.1f} %"
             panel.set_title(title, loc="left", size=FONT * scale, weight="bold", pad=3)
 
@@ -408,7 +412,8 @@ class HistoryDisplay:
         ax = ax if own is None else ax[0]
         self.ax_, self.figure_, self.twin_ax_ = ax, ax.figure, own
         at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
-        n_components, chains = np.asarray(self.n_components), self._by_chain()
+        n_components = np.asarray(self.n_components)
+        chains = list(map(self._last_of_steps, self._by_chain()))
         known = [rows[np.isfinite(bound[rows])] for rows in chains]
         style: dict[str, Any] = {"marker": "", "markersize": 4}
         style |= {"marker": "o"} if len(known[0]) < 40 else {}
@@ -444,6 +449,14 @@ class HistoryDisplay:
             return [np.arange(len(self.step))]
         chain = np.asarray(self.chain)
         return [np.flatnonzero(chain == k) for k in np.unique(chain)]
+
+    def _last_of_steps(self, rows):
+        """Leave out records of a step that others of the same step follow.
+
+        A tree is recorded before and after its moves.
+        """
+        step = np.asarray(self.step)[rows]
+        return rows[np.append(step[1:] != step[:-1], True)[: len(rows)]]
 
     def _make_twin(self):
         """Make axes for the number of topics, behind those of the bound."""

@@ -29,6 +29,9 @@ LISTS = 3
 MOST = 0.6
 #: Points between connectors of one step that would lie on each other.
 APART = 4.0
+#: Inches that a figure does not exceed where the topics are not asked for by id, and
+#: topics drawn of a fit in which nothing happened to any.
+MAX_HEIGHT, FEW = 11.0, 10
 
 
 @dataclass
@@ -40,17 +43,18 @@ class Lane:
     end: int | None = None  # None: lives
     origin: list[int] = field(default_factory=list)  # ids it was split from
     target: list[int] = field(default_factory=list)  # ids it was merged into
-    is_born: bool = False  # from no other, after the start
+    is_born: bool = False  # after the start, split from no other
 
 
 def lanes_of(lineage):
     """Read the life of every id from the log, whatever its kinds of edits."""
     lanes = {}
-    for number, (step, _, parents, children) in enumerate(lineage):
+    for number, (step, kind, parents, children) in enumerate(lineage):
         for name in children:
             if name not in lanes:
                 lanes[name] = Lane(name, step, origin=list(parents))
-                lanes[name].is_born = number > 0 and not parents
+                # In a tree a node is born below another.
+                lanes[name].is_born = number > 0 and (kind == "birth" or not parents)
         for name in set(parents) - set(children):
             lanes[name].end, lanes[name].target = step, list(children)
     return lanes
@@ -116,6 +120,10 @@ class LineageDisplay:
     stand below their lane, wherever others have come up and there is room. Connectors
     of one step stand side by side.
 
+    Topics that have been there from the start, and that no other has become part of,
+    are not drawn unless they are asked for by `ids`, or there are no others. How many
+    topics are not drawn stands below.
+
     Of a sampler it is the genealogy in one chain, up to the sample that has the highest
     log joint.
 
@@ -131,6 +139,10 @@ class LineageDisplay:
         Terms of the living.
     terms : dict of int to list of (int, list of str), default=None
         For each id, steps in rising order and the terms then.
+    rows : dict of int to int, default=None
+        Of a tree: the rows of the living nodes, by which all else calls them.
+    n_hidden : int, default=0
+        Living topics that are not drawn.
 
     Attributes
     ----------
@@ -172,12 +184,24 @@ class LineageDisplay:
     >>> plt.show()
     """
 
-    def __init__(self, *, lineage, ids, last_step, final_terms, terms=None):
+    def __init__(
+        self,
+        *,
+        lineage,
+        ids,
+        last_step,
+        final_terms,
+        terms=None,
+        rows=None,
+        n_hidden=0,
+    ):
         self.lineage = lineage
         self.ids = ids
         self.last_step = last_step
         self.final_terms = final_terms
         self.terms = terms
+        self.rows = rows
+        self.n_hidden = n_hidden
 
     @classmethod
     @validate_params(
@@ -205,11 +229,12 @@ class LineageDisplay:
             As in :func:`top_terms`.
         ids : array-like of int, default=None
             The families to draw: these ids, living or ended, what they came from and
-            what came of them. `None` draws the heaviest of the living and what they
-            came from, topics that were merged into them included.
+            what came of them. `None` draws the heaviest of the living that were born
+            or split after the start, or that others were merged into, and what they
+            came from; the ten heaviest if there are no such topics.
         n_components : int, default=40
-            Living topics to draw where `ids` is `None`, heaviest first; all of them if
-            there are fewer.
+            Living topics to draw where `ids` is `None`, heaviest first; fewer if there
+            are fewer, or if a figure of 11 inches has no room for more.
         terms : TopicTermsMonitor, default=None
             What was recorded during the fit; of a sampler with several chains, that of
             the chain drawn. `None` shows final terms alone.
@@ -233,22 +258,45 @@ class LineageDisplay:
         components = fitted(estimator, "components_")
         living = fitted(estimator, "component_ids_").tolist()
         names = column_names(estimator, components.shape[1], feature_names)
-        if ids is None:
-            heaviest = largest(weights_of(estimator, components), n_components)
-            family = ancestors(lineage, [living[k] for k in heaviest])
-        else:
-            asked = check_ids(ids, lineage)
-            family = ancestors(lineage, asked) | descendants(lineage, asked)
-        return cls(
+        display = cls(
             lineage=lineage,
-            ids=family,
+            ids=(),
             last_step=last_step,
             final_terms={
                 name: list(names[largest(topic, n_terms)])
                 for name, topic in zip(living, components, strict=True)
             },
             terms=None if terms is None else recorded(terms, names, n_terms, chain),
-        ).plot(ax)
+        )
+        if hasattr(fitted_model(estimator), "tree_"):
+            display.rows = {name: row for row, name in enumerate(living)}
+        if ids is None:
+            heaviest = largest(weights_of(estimator, components), len(living))
+            display._choose([living[k] for k in heaviest], n_components)
+        else:
+            asked = check_ids(ids, lineage)
+            display.ids = ancestors(lineage, asked) | descendants(lineage, asked)
+        return display.plot(ax)
+
+    def _choose(self, heaviest, n_components):
+        """Choose whose families to draw, the heaviest first, as long as there is room.
+
+        Those who are as they began are drawn where there are no others.
+        """
+        lanes = lanes_of(self.lineage)
+        wanted = [
+            name
+            for name in heaviest
+            if lanes[name].is_born or len(ancestors(self.lineage, [name])) > 1
+        ]
+        wanted = wanted or heaviest[:FEW]
+        room = 72 * (MAX_HEIGHT - FOOT - HEAD) / (self._lane_height * FONT)
+        self.ids = ancestors(self.lineage, wanted[:1])
+        for name in wanted[1:n_components]:
+            family = self.ids | ancestors(self.lineage, [name])
+            if len(family) <= room:
+                self.ids = family
+        self.n_hidden = len(set(heaviest) - self.ids)
 
     def plot(self, ax=None):
         """Draw the genealogy.
@@ -330,15 +378,23 @@ class LineageDisplay:
         ax.set_xticks([tick for tick in ticks if begin <= tick <= end])
         above = 0.5 if self.terms is None else LEADING / self._lane_height
         ax.set_ylim(len(lanes) - above, -above)
-        ax.set_yticks(range(len(lanes)), labels=[str(lane.id) for lane in lanes])
+        ax.set_yticks(range(len(lanes)), labels=[self._called(lane) for lane in lanes])
         ax.tick_params(axis="both", length=0, labelsize=size)
         ax.tick_params(axis="x", length=3, color=GREY, labelcolor=GREY)
-        ax.set_xlabel("step", size=size, color=GREY)
-        ax.set_ylabel("component id", size=size, color=GREY)
+        what = "topic" if self.rows is None else "node"
+        hidden = f" ({self.n_hidden} other {what}s are not drawn)" * (self.n_hidden > 0)
+        ax.set_xlabel(f"step{hidden}", size=size, color=GREY)
+        ax.set_ylabel(what, size=size, color=GREY)
         ax.grid(axis="y", color="0.93")
         ax.set_axisbelow(True)
         ax.spines[["top", "left", "right"]].set_visible(False)
         ax.spines["bottom"].set(color=GREY, bounds=(begin, end))
+
+    def _called(self, lane):
+        """Return the number by which a lane is called; ended nodes have no row."""
+        if self.rows is None:
+            return str(lane.id)
+        return str(self.rows.get(lane.id, ""))
 
     def _draw_lanes(self, lanes, row, size):
         from matplotlib.lines import Line2D
@@ -364,6 +420,9 @@ class LineageDisplay:
                 kinds[kind]["color"] = GREY
                 ax.plot(x[1], y, zorder=2.3, **kinds[kind])
         for kind, x, source, target in joints:
+            if kind == "birth":
+                ax.plot([x, x], [source, target], color=GREY, lw=1.0, ls=":", zorder=2)
+                continue
             kinds[kind] = {"color": VERMILION if kind == "merge" else GREY, "lw": 1.0}
             ax.plot([x, x], [source, target], zorder=2.1, **kinds[kind])
             if kind == "split":  # a list of terms may hide the line
@@ -395,7 +454,8 @@ class LineageDisplay:
         events = []
         for lane in lanes:
             for other in row.keys() & lane.origin:
-                events.append((lane.begin, "split", begins, other, lane.id, lane.id))
+                kind = "birth" if lane.is_born else "split"
+                events.append((lane.begin, kind, begins, other, lane.id, lane.id))
             for other in row.keys() & lane.target:
                 events.append((lane.end, "merge", ends, lane.id, other, lane.id))
         taken: dict[int, list] = {}  # by step and slot: spans of rows

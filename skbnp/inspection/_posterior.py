@@ -4,13 +4,15 @@ from numbers import Integral
 
 import numpy as np
 
-from skbnp.inspection._chains import best_sample
-from skbnp.inspection._displays import BLUE, GREY, _pyplot, round_ticks
+from skbnp.inspection._chains import best_sample, is_sampler, mixing, settled
+from skbnp.inspection._displays import BLUE, GREY, _pyplot, round_ticks, shades
 from skbnp.inspection._terms import POSITIVE, fitted, fitted_model
 from skbnp.utils.validation import validate_params
 
 #: Numbers of topics that get a bar each; a wider range is cut into bins.
 MOST_BARS, MOST_BINS = 30, 25
+#: Lines of a legend.
+MOST_ROWS = 8
 #: The horizontal axis is at least this wide, so that one bar is a bar.
 LEAST_SPAN = 6.0
 #: Samples that are drawn as dots too.
@@ -25,14 +27,18 @@ class ComponentsPosteriorDisplay:
 
     Best made with :meth:`from_estimator`. Each number of topics has a bar; a range of
     more than 30 is cut into bins of 2, 5, 10, 20, 50, ... numbers, from one multiple
-    to the next, and the bar stands over the numbers of its bin.
+    to the next, and the bar stands over the numbers of its bin. Bars are made up of
+    the shares of the chains, the first at the bottom: where they disagree, each holds
+    bars of its own, and the posterior that they add up to is none.
 
     Parameters
     ----------
     n_components : array-like of int of shape (n_values,)
         Numbers of topics.
-    shares : array-like of float of shape (n_values,)
-        Their shares of the sweeps.
+    shares : array-like of float of shape (n_values,) or (n_chains, n_values)
+        Their shares of all sweeps; of several chains, a row each.
+    r_hat : float, default=None
+        R-hat of the chains, to be told beside them.
 
     Attributes
     ----------
@@ -40,8 +46,8 @@ class ComponentsPosteriorDisplay:
         The axes.
     figure_ : matplotlib Figure
         The figure.
-    bars_ : matplotlib BarContainer
-        The bars.
+    bars_ : list of matplotlib BarContainer
+        The bars of each chain.
 
     See Also
     --------
@@ -62,9 +68,10 @@ class ComponentsPosteriorDisplay:
     >>> plt.show()
     """
 
-    def __init__(self, *, n_components, shares):
+    def __init__(self, *, n_components, shares, r_hat=None):
         self.n_components = n_components
         self.shares = shares
+        self.r_hat = r_hat
 
     @classmethod
     def from_estimator(cls, estimator, feature_names=None, *, ax=None, **kwargs):
@@ -87,10 +94,14 @@ class ComponentsPosteriorDisplay:
             The drawn display.
         """
         posterior = fitted(estimator, "n_components_posterior_")
-        return cls(
-            n_components=np.array(list(posterior), dtype=int),
-            shares=np.array(list(posterior.values()), dtype=float),
-        ).plot(ax, **kwargs)
+        numbers = np.array(list(posterior), dtype=int)
+        shares, r_hat = np.array([list(posterior.values())], dtype=float), None
+        model = fitted_model(estimator)
+        traces = settled(model, "n_components") if is_sampler(model) else None
+        if traces is not None and len(traces) > 1:
+            r_hat, _ = mixing(traces)
+            shares = (traces[:, :, None] == numbers).sum(axis=1) / traces.size
+        return cls(n_components=numbers, shares=shares, r_hat=r_hat).plot(ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
         """Draw the bars.
@@ -111,12 +122,24 @@ class ComponentsPosteriorDisplay:
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        begin, width, shares = binned(self.n_components, self.shares)
-        style = {"color": BLUE, "width": 0.8 if width == 1 else width}
+        parts = [
+            binned(self.n_components, shares) for shares in np.atleast_2d(self.shares)
+        ]
+        begin, width, _ = parts[0]
+        style = {"width": 0.8 if width == 1 else width}
         if width > 1:
             style |= {"edgecolor": "white", "linewidth": 0.5}
         # A bin stands over its first to its last number.
-        self.bars_ = ax.bar(begin + (width - 1) / 2, shares, **style | kwargs)
+        at, self.bars_, bottom = begin + (width - 1) / 2, [], 0.0
+        colors = shades(BLUE, len(parts))
+        for chain, (_, _, shares) in enumerate(parts):
+            own = {"color": colors[chain], "bottom": bottom, "label": f"chain {chain}"}
+            self.bars_.append(ax.bar(at, shares, **style | own | kwargs))
+            bottom = bottom + shares
+        if len(parts) > 1:
+            known = self.r_hat is not None and np.isfinite(self.r_hat)
+            title = f"R-hat {self.r_hat:.2f}" if known else None
+            ax.legend(title=title, frameon=False, ncols=-(-len(parts) // MOST_ROWS))
         low, high = ax.get_xlim()
         if (more := LEAST_SPAN - (high - low)) > 0.0:
             ax.set_xlim(low - more / 2, high + more / 2)

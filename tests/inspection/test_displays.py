@@ -83,9 +83,26 @@ def test_titles_tell_topic_and_weight_heaviest_first(model):
     assert titles == ["topic 1 – 50.0 %", "topic 2 – 25.0 %"]
 
 
-def test_panels_share_one_scale(model):
+def test_each_panel_is_filled_by_its_longest_bar_and_the_axis_is_named(model):
     display = TopicTermsDisplay.from_estimator(model)
-    assert len({panel.get_xlim() for panel in display.axes_}) == 1
+    for panel in display.axes_:
+        longest = max(bar.get_width() for bar in panel.patches)
+        assert longest > 0.95 * panel.get_xlim()[1]
+        assert any(tick.get_text() for tick in panel.get_xticklabels())
+    assert display.axes_[-1].get_xlabel() == "share of its tokens"
+
+
+def test_a_step_with_several_records_is_drawn_once():
+    """As a tree, which is recorded before and after its moves."""
+    display = HistoryDisplay(
+        step=[1, 1, 2, 2],
+        seconds=[0.1, 0.2, 0.3, 0.4],
+        bound=[np.nan, -3.0, np.nan, -2.0],
+        n_components=[9, 5, 5, 4],
+    ).plot()
+    line, (topics,) = display.line_, display.twin_ax_.get_lines()
+    assert_array_equal(line.get_xydata(), [[1, -3], [2, -2]])
+    assert_array_equal(topics.get_xydata(), [[1, 5], [2, 4]])
 
 
 @pytest.mark.parametrize("n_topics", [1, 2, 5, 8, 11])

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import BaseEstimator
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
@@ -365,8 +366,15 @@ def test_final_terms_are_top_terms(split):
 def test_the_heaviest_are_shown_with_their_ancestors(split, n_components):
     hdp, _ = split
     display = LineageDisplay.from_estimator(hdp, n_components=n_components)
-    heaviest = hdp.component_ids_[np.argsort(-hdp.topic_weights_)[:n_components]]
-    assert set(display.ids_) == ancestors(hdp.lineage_, heaviest.tolist())
+    heaviest = hdp.component_ids_[np.argsort(-hdp.topic_weights_)].tolist()
+    lanes = lanes_of(hdp.lineage_)
+    told = [
+        name
+        for name in heaviest
+        if lanes[name].is_born or ancestors(hdp.lineage_, [name]) != {name}
+    ]
+    assert set(display.ids_) == ancestors(hdp.lineage_, told[:n_components])
+    assert display.n_hidden == len(set(heaviest) - set(display.ids_))
 
 
 def test_a_family_is_shown(split):
@@ -446,11 +454,11 @@ def test_time_of_a_sampler_ends_with_the_sample_that_is_shown(gibbs):
 
 def test_all_topics_of_a_sample_live(gibbs):
     model, *_ = gibbs
-    display = LineageDisplay.from_estimator(model)
+    display = LineageDisplay.from_estimator(model, ids=model.component_ids_)
     assert set(model.component_ids_) <= set(display.ids_)
     row = {name: y for y, name in enumerate(display.ids_)}
     ends = {y for (_, y), (x, _) in segments(display, BLUE) if x == display.last_step}
-    assert ends == {row[name] for name in model.component_ids_}
+    assert {row[name] for name in model.component_ids_} == ends
     check_legible(display)
 
 
@@ -541,3 +549,74 @@ def test_missing_matplotlib_says_what_to_install(split, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
         LineageDisplay.from_estimator(split[0])
+
+
+# What is drawn unasked ----------------------------------------------------------------
+
+
+class Told(BaseEstimator):
+    """A model with this log, all of whose topics live."""
+
+    def __init__(self, lineage=(), n_topics=1):
+        self.lineage, self.n_topics = lineage, n_topics
+        self.lineage_ = lineage
+        self.component_ids_ = np.arange(n_topics)
+        self.components_ = np.eye(n_topics) + np.linspace(0.2, 0.1, n_topics)[:, None]
+        self.topic_weights_ = np.full(n_topics, 1 / n_topics)
+        self.history_ = {"step": [5]}
+
+    def fit(self, X, y=None):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def test_only_topics_with_a_story_are_drawn():
+    log = [Lineage(0, "init", (), tuple(range(30))), Lineage(2, "split", (4,), (4, 30))]
+    display = LineageDisplay.from_estimator(
+        Told([*log, Lineage(3, "birth", (), (31,))], 32)
+    )
+    assert set(display.ids_) == {4, 30, 31}
+    assert display.ax_.get_xlabel() == "step (29 other topics are not drawn)"
+
+
+def test_the_heaviest_are_drawn_where_nothing_has_happened():
+    display = LineageDisplay.from_estimator(
+        Told([Lineage(0, "init", (), tuple(range(30)))], 30)
+    )
+    assert display.ids_ == list(range(10))
+    assert display.n_hidden == 20
+
+
+def test_the_figure_is_no_higher_than_a_page():
+    log = [Lineage(0, "init", (), (0,)), Lineage(1, "birth", (), tuple(range(1, 90)))]
+    model, monitor = Told(log, 90), TopicTermsMonitor(n_terms=5)
+    for terms in (None, monitor):
+        if terms is not None:
+            monitor.record(model)
+        display = LineageDisplay.from_estimator(model, terms=terms, n_components=90)
+        assert display.figure_.get_figheight() <= 11.0
+        assert len(display.ids_) + display.n_hidden == 90
+
+
+def test_a_node_that_is_born_below_another_is_no_split():
+    log = [Lineage(0, "init", (), (0, 1)), Lineage(2, "birth", (0,), (0, 2))]
+    lanes = lanes_of(log)
+    assert lanes[2].is_born
+    assert lanes[2].origin == [0]
+    display = show(log, ids=range(3))
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["birth"]
+    row = {name: y for y, name in enumerate(display.ids_)}
+    assert ("o", 2, row[2]) in markers(display)
+
+
+def test_living_nodes_of_a_tree_are_called_by_their_row():
+    model = Told([Lineage(0, "init", (), (0, 1)), Lineage(1, "birth", (0,), (0, 7))], 3)
+    model.component_ids_ = np.array([0, 7, 1])
+    model.tree_ = "a tree"
+    display = LineageDisplay.from_estimator(model)
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert dict(zip(display.ids_, labels, strict=True)) == {0: "0", 7: "1"}
+    assert display.ax_.get_ylabel() == "node"

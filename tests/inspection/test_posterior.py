@@ -23,7 +23,8 @@ def bars_of(display):
     return np.array(
         [
             (bar.get_x(), bar.get_x() + bar.get_width(), bar.get_height())
-            for bar in display.bars_
+            for bars in display.bars_
+            for bar in bars
         ]
     )
 
@@ -98,7 +99,7 @@ def test_axes_of_the_posterior_are_named(sampler):
 
 def test_bars_take_keywords_of_matplotlib(sampler):
     display = ComponentsPosteriorDisplay.from_estimator(sampler, color="k", width=0.5)
-    assert display.bars_[0].get_facecolor() == (0.0, 0.0, 0.0, 1.0)
+    assert display.bars_[0][0].get_facecolor() == (0.0, 0.0, 0.0, 1.0)
     assert_allclose(np.diff(bars_of(display)[:, :2]), 0.5)
 
 
@@ -270,3 +271,24 @@ def test_trace_numbers_the_topics_beside_their_shares():
     display = trace([0.5, 0.3, 0.17, 0.02, 0.01])
     places = {text.get_text(): text.get_position()[1] for text in display.ax_.texts}
     assert places == pytest.approx({"1, the largest": 0.25, "2": 0.65, "3": 0.885})
+
+
+def test_chains_stand_on_each_other_and_say_whether_they_agree():
+    shares = [[0.5, 0.0], [0.1, 0.4]]
+    display = ComponentsPosteriorDisplay(n_components=[3, 4], shares=shares, r_hat=2.0)
+    low, high = display.plot().bars_
+    assert_allclose([bar.get_height() for bar in high], [0.1, 0.4])
+    assert [bar.get_y() for bar in high] == [bar.get_height() for bar in low]
+    legend = display.ax_.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["chain 0", "chain 1"]
+    assert legend.get_title().get_text() == "R-hat 2.00"
+
+
+def test_bars_of_chains_add_up_to_the_posterior():
+    X = make_bars(60, random_state=0).data
+    gibbs = GibbsHDP(5, max_iter=20, n_chains=2, random_state=0).fit(X)
+    display = ComponentsPosteriorDisplay.from_estimator(gibbs)
+    posterior = gibbs.n_components_posterior_
+    assert len(display.bars_) == gibbs.n_chains > 1
+    assert_allclose(np.sum(display.shares, axis=0), list(posterior.values()))
+    assert list(display.n_components) == list(posterior)
