@@ -1,6 +1,7 @@
 """What all samplers share: chains, kept samples, going on, chunks."""
 
 import hashlib
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._base import FitTasks, are_in_use, drop_empty, warn_if_too_few
 from skbnp.estimators._saved import check_number
@@ -23,6 +25,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import shown
 from skbnp.models.hdp_franchise import Tokens
+from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.random import draw_entropy
 from skbnp.utils.validation import (
     Interval,
@@ -34,6 +37,10 @@ from skbnp.utils.validation import (
 
 __all__ = ["SAMPLER_CONSTRAINTS", "SamplerMixin"]
 
+#: Columns of the history by which chains are compared, and what they hold.
+COMPARED = {"n_components": "number of topics", "log_joint": "log joint"}
+#: R-hat above which a fit warns.
+MOST_R_HAT = 1.1
 #: Parameters that all samplers have.
 SAMPLER_CONSTRAINTS: dict = {
     "burn_in": [Interval(Integral, 0, None, closed="left"), None],
@@ -139,6 +146,13 @@ class SamplerMixin(ABC):
             If `X` has negative, infinite or missing values, no rows or no columns, a
             document of more than 10^8 tokens or more than 2^31 - 1 in all, or a
             parameter is outside its range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of the number of topics or of the log joint is above 1.1 over the
+            sweeps after burn-in (at least eight of them): the chains, or the halves of
+            one, have not come to the same posterior.
         """
         executor, burn_in = Executor(self.n_jobs), self._burn_in()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
@@ -218,6 +232,7 @@ class SamplerMixin(ABC):
                 )
             finally:
                 self._publish(attributes())
+        self._warn_if_chains_disagree()
         tasks.end()
         return self
 
@@ -298,6 +313,29 @@ class SamplerMixin(ABC):
                 self.__dict__.pop("n_features_in_", None)
                 self.__dict__.pop("feature_names_in_", None)
         return self
+
+    def _warn_if_chains_disagree(self) -> None:
+        """Warn where the last sweeps are no draws from one posterior."""
+        r_hats = {}
+        for name, what in COMPARED.items():
+            traces = settled(self, name)
+            r_hat = 0.0 if traces is None else mixing(traces)[0]
+            if r_hat > MOST_R_HAT:  # not of nan, where nothing ever changes
+                r_hats[what] = r_hat
+        if not r_hats:
+            return
+        who = (
+            "halves of the chain disagree" if self.n_chains == 1 else "chains disagree"
+        )
+        found = ", ".join(
+            f"{value:.2f} of the {name}" for name, value in r_hats.items()
+        )
+        warnings.warn(
+            f"The {who} after burn-in: R-hat is {found}, and should be near 1. "
+            "Increase max_iter.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def _burn_in(self) -> int:
         if self.burn_in is None:

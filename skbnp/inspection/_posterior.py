@@ -4,9 +4,10 @@ from numbers import Integral
 
 import numpy as np
 
-from skbnp.inspection._chains import best_sample, is_sampler, mixing, settled
+from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._displays import BLUE, GREY, _pyplot, round_ticks, shades
 from skbnp.inspection._terms import POSITIVE, fitted, fitted_model
+from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.validation import validate_params
 
 #: Numbers of topics that get a bar each; a wider range is cut into bins.

@@ -6,7 +6,7 @@ from numbers import Real
 
 import numpy as np
 
-from skbnp.inspection._chains import best_sample, is_sampler, mixing, settled
+from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
@@ -16,6 +16,7 @@ from skbnp.inspection._terms import (
     unwrap,
 )
 from skbnp.metrics import document_completion_score
+from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import check_counts, validate_params
 
@@ -232,13 +233,14 @@ def _mixing(model):
         traces = settled(model, name)
         if traces is None:
             return {}
+        n_sweeps = traces.size
         r_hat, size = mixing(traces)
         if not math.isnan(r_hat):
             r_hats.append(f"{r_hat:.2f} ({what})")
             sizes.append(f"{size:,.0f} ({what})")
     if not r_hats:
         return {}
-    sweeps = _count(traces.size, "sweep")
+    sweeps = _count(n_sweeps, "sweep")
     return {
         "R-hat": ", ".join(r_hats),
         "bulk ESS": f"{', '.join(sizes)} of {sweeps} after burn-in",

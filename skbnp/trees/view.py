@@ -33,9 +33,9 @@ class TreeView:
     ids : array-like of int of shape (n_nodes,), default=None
         Names of the nodes, which keep them when rows move. `None` is the rows.
     in_use : array-like of bool of shape (n_nodes,), default=None
-        Whether a node has a topic of its own, of some tokens. The others are left out
-        of texts and figures; where nodes in use stand below, they stay, without terms.
-        `None` is all.
+        Whether a node has a topic of its own, of some tokens; the root always counts.
+        The others are left out of texts and figures; where nodes in use stand below,
+        they stay, without terms. `None` is all.
 
     Attributes
     ----------
@@ -76,6 +76,7 @@ class TreeView:
         n = len(self.parent)
         self.ids = read_only(np.arange(n) if ids is None else ids)
         self.in_use = np.array(np.ones(n) if in_use is None else in_use, dtype=bool)
+        self.in_use[:1] = True
         self.in_use.setflags(write=False)
         arrays = (self.parent, self.weight, self.ids, self.in_use)
         if n == 0 or {array.shape for array in arrays} != {(n,)}:

@@ -8,7 +8,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
-from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.exceptions import (
+    ConvergenceWarning,
+    DataConversionWarning,
+    NotFittedError,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
@@ -459,3 +463,31 @@ def test_indices_of_64_bits_give_the_same_bits(docs):
     one = GibbsHDP(5, max_iter=2, random_state=0).fit(docs)
     two = GibbsHDP(5, max_iter=2, random_state=0).fit(wide)
     assert_same(learned(one), learned(two))
+
+
+# -- agreement of chains ---------------------------------------------------------------
+
+
+def test_chains_that_disagree_are_told_of(docs):
+    """Eight sweeps from starts of one topic and noise are still on their way."""
+    hdp = GibbsHDP(1, max_iter=16, n_chains=2, split_merge=False, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"R-hat is \d+\.\d\d of the"):
+        hdp.fit(docs)
+
+
+@pytest.mark.parametrize(("shift", "n_warnings"), [(0.0, 0), (5.0, 1)])
+def test_warning_depends_on_whether_chains_agree(shift, n_warnings, docs):
+    hdp = GibbsHDP(5, max_iter=20, n_chains=2, random_state=0)
+    with warnings.catch_warnings(action="ignore"):
+        hdp.fit(docs)
+    hdp.set_params(max_iter=1000, burn_in=0).n_iter_ = 1000
+    hdp.history_ = {
+        "step": np.repeat(np.arange(1, 1001), 2),
+        "chain": np.tile([0, 1], 1000),
+        "log_joint": np.zeros(2000),
+        "n_components": np.random.default_rng(0).normal(size=2000)
+        + shift * np.tile([0, 1], 1000),
+    }
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        hdp._warn_if_chains_disagree()
+    assert len(caught) == n_warnings

@@ -8,7 +8,8 @@ import pytest
 from arviz_stats.base import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skbnp.inspection._chains import best_sample, mixing, settled
+from skbnp.inspection._chains import best_sample
+from skbnp.utils.mixing import mixing, settled
 
 
 def draws(n_chains=4, n_sweeps=100, shift=0.0, seed=0):
