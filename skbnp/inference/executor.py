@@ -5,19 +5,26 @@ where a pool that lives for the whole fit answers in some 30 microseconds. So jo
 says how many jobs there are and runs everything once the user has chosen a backend
 (`joblib.parallel_config`); otherwise the work runs on one pool per fit.
 Results come back in the order of the items, whoever finishes first.
+
+An interrupt that arrives while the calling thread takes a lock of the pool leaves the
+lock taken, or another error comes out. So it is held back until the lock is free.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
+from skbnp.inference.interrupts import commit
+
 __all__ = ["Executor"]
 
+#: Seconds that an interrupt may have to wait for the first result.
+PATIENCE = 0.05
 T = TypeVar("T")
 
 
@@ -45,7 +52,8 @@ class Executor:
 
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            with commit():  # the items in work end first
+                self._pool.shutdown(wait=True, cancel_futures=True)
 
     @property
     def shares_memory(self) -> bool:
@@ -71,23 +79,31 @@ class Executor:
             for item in items:
                 if len(waiting) >= 2 * self.n_workers:
                     yield _first(waiting, function)
-                waiting.append((pool.submit(function, item), item))
+                with commit():
+                    waiting.append((pool.submit(function, item), item))
             while waiting:
                 yield _first(waiting, function)
         finally:
-            for future, _ in waiting:
-                future.cancel()
+            with commit():
+                for future, _ in waiting:
+                    future.cancel()
 
 
 def _first(waiting: deque[tuple[Future[T], Any]], function: Callable[..., T]) -> T:
     """Take the first result off the queue, working while it is not there."""
-    for place in reversed(range(len(waiting))):
-        future, item = waiting[place]
-        if waiting[0][0].done():
-            break
-        if future.cancel():
+    while True:
+        with commit():
+            first, _ = waiting[0]
+            if first.done():
+                waiting.popleft()
+                return first.result()
+            places = reversed(range(len(waiting)))
+            place = next((at for at in places if waiting[at][0].cancel()), None)
+            if place is None:
+                wait([first], timeout=PATIENCE)
+        if place is not None:
+            _, item = waiting[place]
             waiting[place] = (_settled(function, item), item)
-    return waiting.popleft()[0].result()
 
 
 def _settled(function: Callable[..., T], item: Any) -> Future[T]:

@@ -1,9 +1,13 @@
 """Laws of the ordered parallel map."""
 
+import json
 import math
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,3 +256,20 @@ def test_backend_of_joblib_does_not_change_the_bits_of_a_score(backend):
     with parallel_config(backend=backend, n_jobs=2):
         score = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
     assert score == expected
+
+
+# Interrupts ---------------------------------------------------------------------------
+
+
+def test_an_interrupt_at_any_line_is_what_comes_out():
+    runner = Path(__file__).with_name("interrupted_maps.py")
+    done = subprocess.run(
+        [sys.executable, runner],
+        capture_output=True,
+        timeout=120,
+        check=True,
+        text=True,
+    )
+    found = {name: n for name, n in json.loads(done.stdout).items() if n}
+    assert set(found) == {"KeyboardInterrupt"}
+    assert found["KeyboardInterrupt"] > 500
