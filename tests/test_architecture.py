@@ -31,7 +31,7 @@ SKLEARN = {"estimators", "callbacks", "datasets", "inspection", "metrics", "util
 #: scikit-learn's helpers for parallel work, which the executor is for.
 SKLEARN_EXCEPTIONS = {("inference", "sklearn.utils.parallel")}
 #: Where its private names may be.
-PRIVATE_DOORS = {Path("utils/layout.py"), Path("utils/validation.py")}
+PRIVATE_DOORS = {Path("utils/validation.py")}
 
 
 def python_files(root):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, _pyplot
 from skbnp.inspection._lineage import extent, widths
 from skbnp.inspection._terms import POSITIVE, column_names, fitted, fitted_model
+from skbnp.utils.layout import DEEPEST, tidy
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, validate_params
 
@@ -59,7 +60,8 @@ class TopicTreeDisplay:
 
     Notes
     -----
-    The layout is that of :func:`sklearn.tree.plot_tree`, on its side.
+    The layout is that of Reingold and Tilford (1981), as in
+    :func:`sklearn.tree.plot_tree`, on its side.
 
     Examples
     --------
@@ -156,9 +158,6 @@ class TopicTreeDisplay:
         depth = self.tree.depth[self.nodes_]
         used = zip(self.terms, self.tree.in_use, strict=True)
         terms = [words if is_used else [] for words, is_used in used]
-        # Loads scikit-learn's trees, which nothing else needs.
-        from skbnp.utils.layout import DEEPEST, tidy
-
         if depth.max() > DEEPEST:
             raise ValueError(f"max_depth must be at most {DEEPEST} to draw this tree.")
         parent = np.searchsorted(self.nodes_, self.tree.parent[self.nodes_])

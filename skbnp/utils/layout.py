@@ -1,31 +1,46 @@
-"""The door to scikit-learn's layout of trees, which `sklearn.tree.plot_tree` uses.
-
-scikit-learn keeps it private; it is imported here and nowhere else.
-"""
+"""Where the nodes of a tree stand in a figure."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.tree._reingold_tilford import Tree, buchheim
 
 __all__ = ["DEEPEST", "tidy"]
 
-#: The layout goes down level by level on Python's stack.
+#: Levels of a tree that is drawn, at the most: nobody could read more.
 DEEPEST = 200
 
 
 def tidy(parent: ArrayLike) -> NDArray[np.float64]:
-    """Place the nodes of each level of a tree, by Buchheim, Jünger and Leipert (2002).
+    """Place the nodes of each level of a tree, as Reingold and Tilford (1981) do.
 
     `parent` has the row of each node's parent, a row before; siblings are in order. A
     node stands amid its children, 1 or more from its neighbours in the level, the first
-    of all at 0.
+    of all at 0. Each subtree is placed once, as near to those before it as the outlines
+    allow; time is in proportion to nodes times levels.
     """
-    nodes = [Tree("", i) for i in range(np.size(parent))]
-    for node, above in list(zip(nodes, np.asarray(parent), strict=True))[1:]:
-        nodes[above].children.append(node)
-    place, stack = np.zeros(len(nodes)), [buchheim(nodes[0])]
-    while stack:
-        drawn = stack.pop()
-        place[drawn.tree.node_id] = drawn.x
-        stack.extend(drawn.children)
+    above = np.asarray(parent)
+    n = len(above)
+    shift = np.zeros(n)  # of each node, against its parent
+    children: list[list[int]] = [[] for _ in range(n)]
+    for node in range(1, n):
+        children[above[node]].append(node)
+    # First and last place of each level of a subtree, against its root.
+    outlines: dict[int, tuple[NDArray, NDArray]] = {}
+    for node in range(n - 1, -1, -1):
+        low = high = np.zeros(0)
+        for child in children[node]:
+            left, right = outlines.pop(child)
+            shared = min(len(high), len(left))
+            gap = np.max(high[:shared] - left[:shared] + 1.0, initial=-np.inf)
+            shift[child] = gap if shared else 0.0
+            left, right = left + shift[child], right + shift[child]
+            low = np.append(low, left[len(low) :])
+            high = np.append(right, high[len(right) :])
+        if children[node]:
+            middle = (shift[children[node][0]] + shift[children[node][-1]]) / 2
+            shift[children[node]] -= middle
+            low, high = low - middle, high - middle
+        outlines[node] = np.append(0.0, low), np.append(0.0, high)
+    place = np.zeros(n)
+    for node in range(1, n):
+        place[node] = place[above[node]] + shift[node]
     return place - place.min()

@@ -1,4 +1,4 @@
-"""The layout of trees is tidy, whatever scikit-learn makes of it."""
+"""The layout of trees is tidy."""
 
 import numpy as np
 import pytest
