@@ -15,15 +15,17 @@ PORTABLE = os.environ.get("SKBNP_PORTABLE", "0") == "1"
 SANITIZE = os.environ.get("SKBNP_SANITIZE", "0") == "1"
 MSVC = sys.platform == "win32"
 
-#: Kernels, and the C files that hold their loops.
+#: Kernels, and the C files that hold loops of theirs.
 KERNELS = {
     "_collapsed": ["collapsed"],
-    "_franchise": ["franchise"],
+    "_franchise": [],
     "_hdp_local": ["document"],
     "_merge": ["arrays"],
     "_ncrp_local": ["ncrp_local"],
     "_nested_crp": ["nested_crp"],
+    "_seating": [],
     "_special": ["arrays"],
+    "_split_merge": [],
     "_tables": ["tables"],
     "_word_topics": ["word_topics"],
 }

@@ -1,16 +1,6 @@
 from typing import Any
 
-from numpy import int32, int64
-from numpy.typing import NDArray
-
-MEAL_PART: int
-SPLIT: int
-MERGED: int
-
-class Workspace:
-    n_places: int
-    longest: int
-    def __init__(self, n_places: int, longest: int) -> None: ...
+from skbnp.kernels._seating import Workspace
 
 def sweep(
     seating: Any,
@@ -19,32 +9,4 @@ def sweep(
     stop: int,
     meal_part: int,
     bit_generator: Any,
-) -> int: ...
-def tidy(seating: Any, work: Workspace, renamed: NDArray[int32]) -> None: ...
-def propose(
-    seating: Any,
-    work: Workspace,
-    words: NDArray[int32],
-    begin: NDArray[int32],
-    doc: NDArray[int32],
-    table: NDArray[int32],
-    first: NDArray[int64],
-    bit_generator: Any,
-) -> tuple[int, int, int]: ...
-def group(
-    seating: Any, work: Workspace, words: NDArray[int32], begin: NDArray[int32]
-) -> None: ...
-def count(seating: Any, work: Workspace) -> None: ...
-def rate(seating: Any, work: Workspace) -> None: ...
-def one_table_per_dish(
-    begin: NDArray[int64],
-    dish: NDArray[int32],
-    n_dishes: int,
-    table: NDArray[int32],
-    n_tables: NDArray[int32],
-    size: NDArray[int32],
-    dish_of: NDArray[int32],
-) -> int: ...
-def count_of_counts(
-    seating: Any, times: NDArray[int32], large: NDArray[int32]
 ) -> int: ...

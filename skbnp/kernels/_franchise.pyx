@@ -1,174 +1,655 @@
-"""Gibbs sampler and split-merge proposals of the Chinese restaurant franchise."""
+"""Gibbs sampler of the Chinese restaurant franchise."""
 
-import numpy as np
-
-from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from numpy.random cimport bitgen_t
 
-cdef extern from "src/franchise.h" nogil:
-    ctypedef struct Franchise:
-        ptrdiff_t n_docs, n_words
-        const int64_t *begin
-        const int32_t *words
-        int32_t *table
-        int32_t *size
-        int32_t *dish
-        int32_t *n_tables
-        const int64_t *room
-        int32_t *n_entries
-        int32_t *entry_dish
-        int32_t *entry_count
-        ptrdiff_t n_places, n_served, n_free
-        int32_t *dish_tokens
-        int32_t *dish_tables
-        float *inverse
-        float *rate
-        int32_t *is_new
-        int32_t *free_places
-        int64_t n_all_tables
-        double rate_sum
-        double corpus_concentration, doc_concentration, eta
-        int32_t *doc_tokens
-        int32_t *doc_tables
-        int32_t *doc_table
-        int32_t *is_listed
-        float *doc_rate
-        double *ratio
-        int32_t *doc_dishes
-        int32_t *touched
-        float *masses
-        double *weights
-        int32_t *empty
-        int32_t *order
-        int32_t *start
-        int32_t *distinct
-        int32_t *times
-        int32_t *part
-        int32_t *part_times
+from skbnp.kernels._math cimport fast_exp, fast_log
+from skbnp.kernels._rng cimport borrow, uniform
+from skbnp.kernels._seating cimport (
+    PART_TOKENS,
+    Franchise,
+    Workspace,
+    add_table,
+    close_seating,
+    count_of,
+    find,
+    note_dish,
+    open_seating,
+    put_words,
+    remove_table,
+    sum_rates,
+    take_entry,
+    take_place,
+    take_words,
+)
 
-    enum:
-        SKBNP_SPLIT
-        SKBNP_MERGED
-
-    ctypedef struct Proposal:
-        const int32_t *words
-        const int32_t *begin
-        const int32_t *doc
-        const int32_t *table
-        const int64_t *first
-        int32_t *queue
-        int8_t *choice
-        int32_t *one
-        int32_t *other
-
-    ptrdiff_t skbnp_franchise_sweep(
-        Franchise *f, ptrdiff_t doc, ptrdiff_t stop, int meal_part, bitgen_t *rng
-    )
-    void skbnp_franchise_count(Franchise *f)
-    void skbnp_franchise_tidy(Franchise *f, const int32_t *renamed)
-    void skbnp_franchise_rate(Franchise *f)
-    void skbnp_franchise_group(const Franchise *f, int32_t *words, int32_t *first)
-    int skbnp_franchise_propose(
-        Franchise *f, const Proposal *proposal, bitgen_t *rng, int32_t *stays,
-        int32_t *comes,
+cdef extern from "src/entries.h" nogil:
+    """
+    #include <numpy/random/bitgen.h>
+    struct skbnp_franchise;
+    SKBNP_CLONES static Py_ssize_t skbnp_sweep_documents(
+        struct skbnp_franchise *, Py_ssize_t, Py_ssize_t, int, bitgen_t *);
+    """
+    void prefetch "SKBNP_PREFETCH"(const void* address)
+    void weigh_many(
+        Py_ssize_t n, const int32_t* dishes, const int32_t* counts,
+        const float* doc_rate, const float* rate, float* masses, float* here,
+        float* anywhere,
     )
 
-#: Tokens of a long table that propose its dish, at the most.
-MEAL_PART = 16
-#: Outcomes of a proposal; 0 is none.
-SPLIT, MERGED = SKBNP_SPLIT, SKBNP_MERGED
+cdef enum:
+    # Dishes whose weights are computed side by side.
+    LANES = 8
+    # Entries of a word that are summed in whole vectors.
+    MANY = 48
+    # Tokens ahead whose entries are fetched.
+    AHEAD = 4
 
 
-cdef class Workspace:
-    """What sweeps work with besides a seating; for places and documents so large."""
+# -- tokens ---------------------------------------------------------------------------
 
-    cdef readonly Py_ssize_t n_places, longest
-    cdef int32_t[:, ::1] by_place
-    cdef float[:, ::1] rates
-    cdef double[:, ::1] weights
-    cdef int32_t[:, ::1] by_token
-    cdef int32_t[:, ::1] part
-
-    def __init__(self, Py_ssize_t n_places, Py_ssize_t longest):
-        self.n_places, self.longest = n_places, longest
-        self.by_place = np.zeros((6, n_places + 1), dtype=np.int32)
-        self.rates = np.zeros((2, n_places + 1), dtype=np.float32)
-        self.weights = np.ones((2, n_places + 1))
-        self.by_token = np.zeros((5, longest + 2), dtype=np.int32)
-        # Words of a part of a table, and how often in the part and in the table.
-        self.part = np.zeros((3, MEAL_PART), dtype=np.int32)
+cdef struct Document:
+    int64_t n_tokens
+    const int32_t* words
+    int32_t* table
+    int32_t* size
+    int32_t* dish
+    int32_t n_tables
+    Py_ssize_t n_dishes, n_empty
+    double rate_sum         # of doc_rate
+    double base             # gamma / V
 
 
-cdef int32_t* _ints(object array, Py_ssize_t least) except? NULL:
-    cdef int32_t[::1] view = array
-    if view.shape[0] < least:
-        raise ValueError(f"{view.shape[0]} entries where {least} are needed")
-    return &view[0] if view.shape[0] else NULL
+# Where a token sat, and the rates of its dish before it stood up.
+cdef struct Seat:
+    int32_t table, dish     # -1: nowhere
+    int64_t entry           # -1: it was the last of its word
+    float inverse, rate, doc_rate
+    double rate_sum, doc_rate_sum
 
 
-cdef float* _floats(object array, Py_ssize_t least) except? NULL:
-    cdef float[::1] view = array
-    if view.shape[0] < least:
-        raise ValueError(f"{view.shape[0]} entries where {least} are needed")
-    return &view[0] if view.shape[0] else NULL
+cdef inline void note_doc_dish(Franchise* f, Document* d, int32_t k) noexcept nogil:
+    """Take note of a new number of tokens of a dish in the document."""
+    cdef double before = f.doc_rate[k]
+    f.doc_rate[k] = <float>f.doc_tokens[k] * f.inverse[k]
+    d.rate_sum += <double>f.doc_rate[k] - before
+    if not f.is_listed[k]:
+        f.is_listed[k] = 1
+        f.doc_dishes[d.n_dishes] = k
+        d.n_dishes += 1
 
 
-cdef const int64_t* _limits(object array) except NULL:
-    cdef const int64_t[::1] view = array
-    if view.shape[0] < 1:
-        raise ValueError("limits must have an entry")
-    return &view[0]
+cdef inline void open_document(
+    Franchise* f, Document* d, Py_ssize_t doc
+) noexcept nogil:
+    cdef int64_t begin = f.begin[doc]
+    cdef int32_t t, k
+    d.n_tokens = f.begin[doc + 1] - begin
+    d.words = f.words + begin
+    d.table, d.size, d.dish = f.table + begin, f.size + begin, f.dish + begin
+    d.n_tables = f.n_tables[doc]
+    d.n_dishes = d.n_empty = 0
+    d.rate_sum = 0.0
+    d.base = f.corpus_concentration / <double>f.n_words
+    for t in range(d.n_tables):
+        k = d.dish[t]
+        f.doc_tokens[k] += d.size[t]
+        f.doc_tables[k] += 1
+        f.doc_table[k] = t
+        note_doc_dish(f, d, k)
 
 
-cdef int _open(Franchise* f, object s, Workspace work) except -1:
-    """Point at the arrays of a seating."""
-    cdef const int32_t[::1] words = s.words
-    cdef Py_ssize_t n_places = len(s.dish_tables)
-    f.begin, f.n_docs = _limits(s.begin), len(s.begin) - 1
-    if words.shape[0] < f.begin[f.n_docs]:
-        raise ValueError("begin and words disagree")
-    f.words = &words[0] if words.shape[0] else NULL
-    f.table = _ints(s.table, words.shape[0])
-    f.size, f.dish = _ints(s.size, words.shape[0]), _ints(s.dish, words.shape[0])
-    f.n_tables = _ints(s.n_tables, f.n_docs)
-    f.room, f.n_words = _limits(s.room), len(s.room) - 1
-    f.n_entries = _ints(s.n_entries, f.n_words)
-    f.entry_dish = _ints(s.entry_dish, f.room[f.n_words])
-    f.entry_count = _ints(s.entry_count, f.room[f.n_words])
-    f.n_places, f.n_served, f.n_free = n_places, s.n_served, s.n_free
-    f.dish_tokens = _ints(s.dish_tokens, n_places)
-    f.dish_tables = _ints(s.dish_tables, n_places)
-    f.inverse, f.rate = _floats(s.inverse, n_places), _floats(s.rate, n_places)
-    f.is_new = _ints(s.is_new, n_places)
-    f.free_places = _ints(s.free_places, n_places)
-    f.n_all_tables, f.rate_sum = s.n_all_tables, s.rate_sum
-    f.corpus_concentration = s.corpus_concentration
-    f.doc_concentration = s.doc_concentration
-    f.eta = s.topic_word_prior
-    if work.n_places < n_places or work.longest < s.longest:
-        raise ValueError("the workspace is too small")
-    f.doc_tokens, f.doc_tables = &work.by_place[0, 0], &work.by_place[1, 0]
-    f.doc_table, f.is_listed = &work.by_place[2, 0], &work.by_place[3, 0]
-    f.doc_dishes, f.touched = &work.by_place[4, 0], &work.by_place[5, 0]
-    f.doc_rate, f.masses = &work.rates[0, 0], &work.rates[1, 0]
-    f.ratio, f.weights = &work.weights[0, 0], &work.weights[1, 0]
-    f.empty, f.order = &work.by_token[0, 0], &work.by_token[1, 0]
-    f.start, f.distinct = &work.by_token[2, 0], &work.by_token[3, 0]
-    f.times = &work.by_token[4, 0]
-    f.part, f.part_times = &work.part[0, 0], &work.part[1, 0]
-    return 0
+cdef inline void close_document(Franchise* f, Document* d) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t k
+    for i in range(d.n_dishes):
+        k = f.doc_dishes[i]
+        f.doc_tokens[k] = f.doc_tables[k] = f.doc_table[k] = f.is_listed[k] = 0
+        f.doc_rate[k] = 0.0
 
 
-cdef int _close(Franchise* f, object s) except -1:
-    s.n_served, s.n_free = f.n_served, f.n_free
-    s.n_all_tables, s.rate_sum = f.n_all_tables, f.rate_sum
-    return 0
+cdef inline Py_ssize_t pick(
+    const float* masses, Py_ssize_t n, double* x
+) noexcept nogil:
+    """Place at which running sums of non-negative masses pass x.
+
+    x becomes the share of the way through it; the last mass if rounding has put x
+    behind all.
+    """
+    cdef Py_ssize_t i, last = -1
+    cdef double rest = x[0], mass
+    for i in range(n):
+        mass = masses[i]
+        if mass > 0.0:
+            last = i
+            if rest < mass:
+                x[0] = rest / mass
+                return i
+            rest -= mass
+    x[0] = 0.0
+    return last
 
 
-cdef bitgen_t* _borrow(object bit_generator) except NULL:
-    return <bitgen_t*>PyCapsule_GetPointer(bit_generator.capsule, "BitGenerator")
+cdef inline int32_t pick_dish(
+    Franchise* f, int32_t word, double x, double held
+) noexcept nogil:
+    """The dish for a new table of one token, -1: a new one.
+
+    x is uniform below the sum of m_k f_k(word), of which `held` is the part of counts,
+    and gamma / V.
+    """
+    cdef int64_t first = f.room[word]
+    cdef Py_ssize_t e, n = f.n_entries[word]
+    if x < held:
+        for e in range(n):
+            f.masses[e] = (
+                <float>f.entry_count[first + e] * f.rate[f.entry_dish[first + e]]
+            )
+        return f.entry_dish[first + pick(f.masses, n, &x)]
+    x -= held
+    if x < f.eta * f.rate_sum:
+        x /= f.eta
+        return <int32_t>pick(f.rate, f.n_served, &x)
+    return -1
+
+
+cdef inline int32_t pick_table(
+    Franchise* f, Document* d, int32_t k, double share
+) noexcept nogil:
+    """One of the tables of a dish in the document, by size; `share` is in [0, 1)."""
+    cdef int32_t left, t, last = f.doc_table[k]
+    if f.doc_tables[k] == 1:
+        return last
+    left = <int32_t>(share * f.doc_tokens[k])
+    for t in range(d.n_tables):
+        if d.size[t] > 0 and d.dish[t] == k:
+            last = t
+            left -= d.size[t]
+            if left < 0:
+                break
+    return last
+
+
+cdef inline int32_t pick_doc_dish(
+    Franchise* f, const Document* d, double* x
+) noexcept nogil:
+    """A dish of the document by doc_rate; as `pick`. -1 if there is none."""
+    cdef Py_ssize_t i
+    for i in range(d.n_dishes):
+        f.masses[i] = f.doc_rate[f.doc_dishes[i]]
+    i = pick(f.masses, d.n_dishes, x)
+    return -1 if i < 0 else f.doc_dishes[i]
+
+
+cdef inline void stand_up(
+    Franchise* f, Document* d, int64_t i, Seat* seat
+) noexcept nogil:
+    """Take a token from its table."""
+    cdef int32_t word = d.words[i], t = d.table[i], k = d.dish[t], other = 0
+    cdef Py_ssize_t n = f.n_entries[word]
+    cdef int64_t first = f.room[word]
+    seat.table, seat.dish = t, k
+    seat.entry = first + find(f.entry_dish + first, n, k)
+    seat.inverse, seat.rate, seat.doc_rate = f.inverse[k], f.rate[k], f.doc_rate[k]
+    seat.rate_sum, seat.doc_rate_sum = f.rate_sum, d.rate_sum
+    take_entry(f, word, seat.entry - first, 1)
+    if f.n_entries[word] < n:
+        seat.entry = -1
+    f.dish_tokens[k] -= 1
+    f.doc_tokens[k] -= 1
+    d.size[t] -= 1
+    if d.size[t] == 0:
+        f.empty[d.n_empty] = t
+        d.n_empty += 1
+        remove_table(f, k)
+        f.doc_tables[k] -= 1
+        if f.doc_tables[k] > 0 and f.doc_table[k] == t:
+            while d.size[other] == 0 or d.dish[other] != k:
+                other += 1
+            f.doc_table[k] = other
+    note_dish(f, k)
+    note_doc_dish(f, d, k)
+
+
+cdef inline void sit_again(
+    Franchise* f, Document* d, int64_t i, const Seat* seat
+) noexcept nogil:
+    """Sit down where the token sat, with others."""
+    cdef int32_t k = seat.dish
+    d.size[seat.table] += 1
+    f.dish_tokens[k] += 1
+    f.doc_tokens[k] += 1
+    if seat.entry < 0:
+        put_words(f, d.words[i], k, 1)
+    else:
+        f.entry_count[seat.entry] += 1
+    f.inverse[k], f.rate[k], f.doc_rate[k] = seat.inverse, seat.rate, seat.doc_rate
+    f.rate_sum, d.rate_sum = seat.rate_sum, seat.doc_rate_sum
+
+
+cdef inline void sit_down(
+    Franchise* f, Document* d, int64_t i, int32_t t, int32_t k, int64_t entry
+) noexcept nogil:
+    """Sit down at table t, -1: a new one; `entry` is the dish's, -1: to be found."""
+    if t < 0:
+        if d.n_empty:
+            d.n_empty -= 1
+            t = f.empty[d.n_empty]
+        else:
+            t = d.n_tables
+            d.n_tables += 1
+        d.size[t], d.dish[t] = 0, k
+        add_table(f, k)
+        f.doc_tables[k] += 1
+        f.doc_table[k] = t
+    d.table[i] = t
+    d.size[t] += 1
+    f.dish_tokens[k] += 1
+    f.doc_tokens[k] += 1
+    if entry < 0:
+        put_words(f, d.words[i], k, 1)
+    else:
+        f.entry_count[entry] += 1
+    note_dish(f, k)
+    note_doc_dish(f, d, k)
+
+
+cdef inline void weigh_entries(
+    const Franchise* f, int64_t first, Py_ssize_t n, float* here, float* anywhere
+) noexcept nogil:
+    """Masses n_kw n_jk / (n_k + V eta) of the entries of a word.
+
+    Puts their sum, and that of n_kw m_k / (n_k + V eta). Most words have few entries:
+    four sums hide what an addition takes.
+    """
+    cdef const int32_t* dishes = f.entry_dish + first
+    cdef const int32_t* counts = f.entry_count + first
+    cdef float* masses = f.masses
+    cdef float[4] mass, h, a
+    cdef float count
+    cdef Py_ssize_t e = 0
+    cdef int j
+    if n >= MANY:
+        weigh_many(n, dishes, counts, f.doc_rate, f.rate, masses, here, anywhere)
+        return
+    for j in range(4):
+        h[j] = a[j] = 0.0
+    while e + 4 <= n:
+        for j in range(4):
+            count = <float>counts[e + j]
+            mass[j] = count * f.doc_rate[dishes[e + j]]
+            h[j] += mass[j]
+            a[j] += count * f.rate[dishes[e + j]]
+        for j in range(4):
+            masses[e + j] = mass[j]
+        e += 4
+    for j in range(n - e):
+        count = <float>counts[e + j]
+        masses[e + j] = count * f.doc_rate[dishes[e + j]]
+        h[j] += masses[e + j]
+        a[j] += count * f.rate[dishes[e + j]]
+    here[0] = (h[0] + h[1]) + (h[2] + h[3])
+    anywhere[0] = (a[0] + a[1]) + (a[2] + a[3])
+
+
+cdef inline void draw_table(
+    Franchise* f, Document* d, int64_t i, bitgen_t* rng
+) noexcept nogil:
+    """Draw the table of a token.
+
+    Masses: n_jk (n_kw + eta) / (n_k + V eta) for the tables of a dish together,
+    alpha / (m + gamma) [sum_k m_k f_k(w) + gamma / V] for a new one.
+    """
+    cdef int32_t word = d.words[i], k = -1, t = -1
+    cdef int64_t first = f.room[word], entry = -1
+    cdef Py_ssize_t n
+    cdef float here, anywhere
+    cdef double held, old, fresh, per_table, x
+    cdef Seat seat = Seat(-1, -1, -1, 0.0, 0.0, 0.0, 0.0, 0.0)
+    if d.table[i] >= 0:
+        stand_up(f, d, i, &seat)
+    n = f.n_entries[word]
+    weigh_entries(f, first, n, &here, &anywhere)
+    held = here
+    old = held + f.eta * d.rate_sum
+    fresh = <double>anywhere + f.eta * f.rate_sum + d.base
+    per_table = f.doc_concentration / (<double>f.n_all_tables + f.corpus_concentration)
+    x = uniform(rng) * (old + per_table * fresh)
+    if x < held:
+        entry = first + pick(f.masses, n, &x)
+        k = f.entry_dish[entry]
+        t = pick_table(f, d, k, x)
+    elif x < old:
+        x = (x - held) / f.eta
+        k = pick_doc_dish(f, d, &x)
+        if k >= 0:
+            t = pick_table(f, d, k, x)
+    else:
+        k = pick_dish(f, word, (x - old) / per_table, anywhere)
+    if t >= 0 and t == seat.table:
+        sit_again(f, d, i, &seat)
+        return
+    if k < 0:
+        k = -1
+        if seat.dish >= 0 and f.dish_tables[seat.dish] == 0:
+            k = seat.dish
+        k = take_place(f, k)
+    sit_down(f, d, i, t, k, entry)
+
+
+cdef inline void sweep_tokens(
+    Franchise* f, Py_ssize_t doc, bitgen_t* rng
+) noexcept nogil:
+    cdef Document document
+    cdef int64_t i, later
+    open_document(f, &document, doc)
+    for i in range(document.n_tokens):
+        if i + AHEAD < document.n_tokens:
+            later = f.room[document.words[i + AHEAD]]
+            prefetch(f.entry_dish + later)
+            prefetch(f.entry_count + later)
+        draw_table(f, &document, i, rng)
+    f.n_tables[doc] = document.n_tables
+    close_document(f, &document)
+
+
+cdef inline void group_tokens(Franchise* f, Py_ssize_t doc) noexcept nogil:
+    """Number the tables of a document anew, and list its tokens by table."""
+    cdef int64_t begin = f.begin[doc], i
+    cdef int32_t* table = f.table + begin
+    cdef int32_t* size = f.size + begin
+    cdef int32_t* dish = f.dish + begin
+    cdef int32_t* renamed = f.empty
+    cdef int32_t t, at, n = 0
+    for t in range(f.n_tables[doc]):
+        renamed[t] = n
+        if size[t] > 0:
+            size[n], dish[n] = size[t], dish[t]
+            n += 1
+    f.n_tables[doc] = n
+    f.start[0] = 0
+    for t in range(n):
+        f.start[t + 1] = f.start[t] + size[t]
+    for i in range(f.begin[doc + 1] - begin):
+        t = renamed[table[i]]
+        table[i] = t
+        at = f.start[t]
+        f.start[t] = at + 1
+        f.order[at] = <int32_t>i
+    for t in range(n, 0, -1):
+        f.start[t] = f.start[t - 1]
+    f.start[0] = 0
+
+
+# -- dishes ---------------------------------------------------------------------------
+
+# The words of a table or a part of it, each once; `times` there, `own` in the table.
+cdef struct Block:
+    const int32_t* words
+    const int32_t* times
+    const int32_t* own
+    Py_ssize_t n
+    int32_t n_tokens
+
+
+cdef inline double weigh_dishes(
+    Franchise* f, Py_ssize_t begin, Py_ssize_t n, int32_t length, double scale
+) noexcept nogil:
+    """Weights m_k prod_w ratio_k / prod_i (x_k + i) of n touched dishes; their sum.
+
+    x = n_k + V eta; in units of prod_w (eta)^(x_w) and scale^L.
+    """
+    cdef const int32_t* dishes = f.touched + begin
+    cdef double v_eta = <double>f.n_words * f.eta, total_weight = 0.0
+    cdef double[LANES] total, down, up
+    cdef Py_ssize_t start = 0
+    cdef int32_t i, k
+    cdef int j
+    while start < n:
+        for j in range(LANES):
+            k = dishes[start + j if start + j < n else start]
+            total[j] = (<double>f.dish_tokens[k] + v_eta) * scale
+            up[j] = <double>f.dish_tables[k] * f.ratio[k]
+            down[j] = 1.0
+        for i in range(length):
+            for j in range(LANES):
+                down[j] *= total[j] + i * scale
+        for j in range(LANES):
+            up[j] /= down[j]
+        for j in range(min(<Py_ssize_t>LANES, n - start)):
+            f.weights[begin + start + j] = up[j]
+            total_weight += up[j]
+        start += LANES
+    return total_weight
+
+
+cdef inline int32_t pick_listed(
+    const int32_t* dishes, const double* weights, Py_ssize_t n, double x
+) noexcept nogil:
+    cdef int32_t last = -1
+    cdef Py_ssize_t i
+    for i in range(n):
+        if weights[i] > 0.0:
+            last = dishes[i]
+            if x < weights[i]:
+                break
+            x -= weights[i]
+    return last
+
+
+cdef inline Py_ssize_t touch_dishes(
+    Franchise* f, const Block* block, int32_t old
+) noexcept nogil:
+    """Multiply up the ratios of dishes that hold words of the block; how many."""
+    cdef double per_eta = 1.0 / f.eta, ratio
+    cdef Py_ssize_t i, n = 0
+    cdef int64_t e, first
+    cdef int32_t k, r, count
+    for i in range(block.n):
+        first = f.room[block.words[i]]
+        for e in range(first, first + f.n_entries[block.words[i]]):
+            k, count = f.entry_dish[e], f.entry_count[e]
+            if k == old:
+                count -= block.own[i]
+                if count == 0:
+                    continue
+            ratio = 1.0 + <double>count * per_eta
+            for r in range(1, block.times[i]):
+                ratio *= 1.0 + <double>count / (f.eta + r)
+            if f.ratio[k] == 1.0:
+                f.touched[n] = k
+                n += 1
+            f.ratio[k] *= ratio
+    return n
+
+
+cdef inline int32_t draw_dish(
+    Franchise* f, const Block* block, int32_t old, bitgen_t* rng
+) noexcept nogil:
+    """Draw a dish k with probability ~ m_k f_k(block), -1: a new one, ~ gamma f_new.
+
+    The block's tokens count for dish `old` among the entries, but nowhere else.
+    """
+    cdef double v_eta = <double>f.n_words * f.eta, seated = 0.0
+    cdef double scale, known, fresh, bound, others, u, x
+    cdef Py_ssize_t i, n = touch_dishes(f, block, old), n_others = 0
+    cdef int32_t k
+    # Numbers near one, whatever the unit.
+    for i in range(n):
+        seated += <double>f.dish_tokens[f.touched[i]]
+    scale = 1.0 / (v_eta + 1.0 + seated / <double>(n if n > 0 else 1))
+    known = weigh_dishes(f, 0, n, block.n_tokens, scale)
+    fresh = f.corpus_concentration / (v_eta * scale)
+    # Dishes that hold none of the words; each has a token at least.
+    bound = f.rate_sum / scale
+    for k in range(1, block.n_tokens):
+        fresh /= (v_eta + k) * scale
+        bound /= (v_eta + 1.0 + k) * scale
+    u = uniform(rng)
+    x = u * (known + fresh + bound)
+    if x >= known + fresh:
+        for k in range(<int32_t>f.n_served):
+            if f.dish_tables[k] > 0 and f.ratio[k] == 1.0:
+                f.touched[n + n_others] = k
+                n_others += 1
+        others = weigh_dishes(f, n, n_others, block.n_tokens, scale)
+        x = u * (known + fresh + others)
+        if x < known + fresh:  # u is near its border: draw anew
+            x = (known + fresh) * uniform(rng)
+    if x < known:
+        k = pick_listed(f.touched, f.weights, n, x)
+    elif x < known + fresh or n_others == 0:
+        k = -1
+    else:
+        k = pick_listed(f.touched + n, f.weights + n, n_others, x - known - fresh)
+    for i in range(n):
+        f.ratio[f.touched[i]] = 1.0
+    return k
+
+
+cdef inline double log_weight(
+    const Franchise* f, const Block* block, int32_t k, int32_t old
+) noexcept nogil:
+    """log m_k f_k(block); k = -1: log gamma f_new(block)."""
+    cdef double total = <double>f.n_words * f.eta, up = 1.0, down = 1.0, held, log_w
+    cdef Py_ssize_t i
+    cdef int32_t r, count, at = 0
+    if k < 0:
+        log_w = fast_log(f.corpus_concentration)
+    else:
+        log_w = fast_log(<double>f.dish_tables[k])
+        total += <double>f.dish_tokens[k]
+    for i in range(block.n):
+        held = f.eta
+        if k >= 0:
+            count = count_of(f, block.words[i], k)
+            held += count - (block.own[i] if k == old else 0)
+        for r in range(block.times[i]):
+            up *= held + r
+            down *= total + at
+            at += 1
+            if up > 1e140 or up < 1e-140 or down > 1e140 or down < 1e-140:
+                log_w += fast_log(up) - fast_log(down)
+                up = down = 1.0
+    return log_w + (fast_log(up) - fast_log(down))
+
+
+cdef inline Block part_of(
+    Franchise* f, const Block* block, int n_tokens
+) noexcept nogil:
+    """So many tokens of a block, at equal distances."""
+    cdef Block part
+    cdef Py_ssize_t i
+    cdef int32_t _, taken, at = 0, n = 0
+    part.words, part.times, part.own = f.part, f.part_times, f.part_own
+    part.n, part.n_tokens = 0, n_tokens
+    for i in range(block.n):
+        taken = 0
+        for _ in range(block.times[i]):
+            at += 1
+            if <int64_t>at * n_tokens // block.n_tokens > n:
+                n += 1
+                taken += 1
+        if taken > 0:
+            f.part[part.n], f.part_times[part.n] = block.words[i], taken
+            f.part_own[part.n] = block.own[i]
+            part.n += 1
+    return part
+
+
+cdef inline int32_t resample_dish(
+    Franchise* f, const Block* block, int32_t old, int meal_part, bitgen_t* rng
+) noexcept nogil:
+    """Resample the dish of a table.
+
+    Of a long one, a part proposes, with a Metropolis-Hastings step for the others.
+    `old` has lost the block but for its entries.
+    """
+    cdef Block part
+    cdef int32_t proposed, now
+    cdef double log_ratio
+    if block.n_tokens <= meal_part:
+        return draw_dish(f, block, old, rng)
+    part = part_of(f, block, meal_part)
+    proposed = draw_dish(f, &part, old, rng)
+    now = old if f.dish_tables[old] > 0 else -1  # another new dish is as good
+    if proposed == now:
+        return now
+    log_ratio = (
+        log_weight(f, block, proposed, old) - log_weight(f, block, now, old)
+        - (log_weight(f, &part, proposed, old) - log_weight(f, &part, now, old))
+    )
+    if log_ratio >= 0.0 or uniform(rng) < fast_exp(log_ratio):
+        return proposed
+    return now
+
+
+cdef inline Block block_of(
+    Franchise* f, Py_ssize_t doc, int32_t t
+) noexcept nogil:
+    """The words of a table, from the order of `group_tokens`."""
+    cdef const int32_t* words = f.words + f.begin[doc]
+    cdef Block block
+    cdef int32_t i, word
+    block.words, block.times, block.own = f.distinct, f.times, f.times
+    block.n, block.n_tokens = 0, f.size[f.begin[doc] + t]
+    for i in range(f.start[t], f.start[t + 1]):
+        word = words[f.order[i]]
+        if block.n > 0 and f.distinct[block.n - 1] == word:
+            f.times[block.n - 1] += 1
+        else:
+            f.distinct[block.n], f.times[block.n] = word, 1
+            block.n += 1
+    return block
+
+
+cdef inline void sweep_dishes(
+    Franchise* f, Py_ssize_t doc, int meal_part, bitgen_t* rng
+) noexcept nogil:
+    """Resample the dishes of tables; a single token has drawn its with the table."""
+    cdef int32_t* size = f.size + f.begin[doc]
+    cdef int32_t* dish = f.dish + f.begin[doc]
+    cdef Block block
+    cdef Py_ssize_t i
+    cdef int32_t t, k, old
+    for t in range(f.n_tables[doc]):
+        if size[t] < 2:
+            continue
+        block, old = block_of(f, doc, t), dish[t]
+        f.dish_tokens[old] -= size[t]
+        remove_table(f, old)
+        note_dish(f, old)
+        k = resample_dish(f, &block, old, meal_part, rng)
+        if k < 0:
+            k = take_place(f, old if f.dish_tables[old] == 0 else -1)
+        if k != old:
+            dish[t] = k
+            for i in range(block.n):
+                take_words(f, block.words[i], old, block.times[i])
+                put_words(f, block.words[i], k, block.times[i])
+        f.dish_tokens[k] += size[t]
+        add_table(f, k)
+        note_dish(f, k)
+
+
+# -- sweeps ---------------------------------------------------------------------------
+
+cdef Py_ssize_t sweep_documents "skbnp_sweep_documents"(
+    Franchise* f, Py_ssize_t doc, Py_ssize_t stop, int meal_part, bitgen_t* rng
+) noexcept nogil:
+    while doc < stop:
+        # A document has as many new dishes as tokens at the most.
+        if f.n_free + f.n_places - f.n_served < f.begin[doc + 1] - f.begin[doc]:
+            return doc
+        if doc % 16 == 0:
+            sum_rates(f)
+        sweep_tokens(f, doc, rng)
+        group_tokens(f, doc)
+        if meal_part > 0:
+            sweep_dishes(f, doc, meal_part, rng)
+        doc += 1
+    return doc
 
 
 def sweep(
@@ -194,168 +675,11 @@ def sweep(
        Process", 2012.
     """
     cdef Franchise f
-    cdef bitgen_t* rng = _borrow(bit_generator)
-    _open(&f, seating, work)
-    if not 0 <= doc <= stop <= f.n_docs or not 0 <= meal_part <= MEAL_PART:
+    cdef bitgen_t* rng = borrow(bit_generator)
+    open_seating(&f, seating, work)
+    if not 0 <= doc <= stop <= f.n_docs or not 0 <= meal_part <= PART_TOKENS:
         raise ValueError("documents or meal_part out of range")
     with bit_generator.lock, nogil:
-        doc = skbnp_franchise_sweep(&f, doc, stop, meal_part, rng)
-    _close(&f, seating)
+        doc = sweep_documents(&f, doc, stop, meal_part, rng)
+    close_seating(&f, seating)
     return doc
-
-
-def tidy(seating, Workspace work, const int32_t[::1] renamed):
-    """Move dishes to other places, and sort the dishes of each word by count."""
-    cdef Franchise f
-    _open(&f, seating, work)
-    if renamed.shape[0] < f.n_served:
-        raise ValueError("renamed must have an entry per place")
-    if renamed.shape[0]:
-        with nogil:
-            skbnp_franchise_tidy(&f, &renamed[0])
-
-
-def propose(
-    seating,                    # INOUT
-    Workspace work,
-    const int32_t[::1] words,   # IN    (n_tokens,) by document and table
-    const int32_t[::1] begin,   # IN    (n_tokens,) of each table in its document
-    const int32_t[::1] doc,     # IN    (n_tables,) of all tables, dish by dish
-    const int32_t[::1] table,   # IN    (n_tables,)
-    const int64_t[::1] first,   # IN    (n_places + 1,) limits of the dishes
-    object bit_generator,
-):
-    """Propose to split the dish of two random tables, or to merge their dishes.
-
-    By sequential allocation, Algorithm 1 of [1]_; there must be a free place.
-
-    Returns
-    -------
-    outcome : int
-        SPLIT, MERGED, or 0: rejected.
-    stays, comes : int
-        Places of the dishes: of a merge, the second ends.
-
-    References
-    ----------
-    .. [1] Wang and Blei, "A Split-Merge MCMC Algorithm for the Hierarchical Dirichlet
-       Process", 2012.
-    """
-    cdef Franchise f
-    cdef Proposal proposal
-    cdef bitgen_t* rng = _borrow(bit_generator)
-    cdef int32_t stays = -1, comes = -1
-    cdef int outcome
-    _open(&f, seating, work)
-    if f.n_all_tables < 2 or f.n_free + f.n_places == f.n_served:
-        raise ValueError("two tables and a free place are needed")
-    if not doc.shape[0] == table.shape[0] == f.n_all_tables:
-        raise ValueError("the list must hold all tables")
-    if first.shape[0] < f.n_served + 1 or first[f.n_served] != f.n_all_tables:
-        raise ValueError("first does not fit")
-    if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
-        raise ValueError("words and begin must have an entry per token")
-    cdef int32_t[::1] queue = np.empty(doc.shape[0], dtype=np.int32)
-    cdef int8_t[::1] choice = np.empty(doc.shape[0], dtype=np.int8)
-    cdef int32_t[:, ::1] counts = np.zeros((2, f.n_words), dtype=np.int32)
-    proposal.words, proposal.begin = &words[0], &begin[0]
-    proposal.doc, proposal.table, proposal.first = &doc[0], &table[0], &first[0]
-    proposal.queue, proposal.choice = &queue[0], &choice[0]
-    proposal.one, proposal.other = &counts[0, 0], &counts[1, 0]
-    with bit_generator.lock, nogil:
-        outcome = skbnp_franchise_propose(&f, &proposal, rng, &stays, &comes)
-    _close(&f, seating)
-    return outcome, stays, comes
-
-
-def group(seating, Workspace work, int32_t[::1] words, int32_t[::1] begin):
-    """List the words of each document by table, and where each table begins there."""
-    cdef Franchise f
-    _open(&f, seating, work)
-    if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
-        raise ValueError("words and begin must have an entry per token")
-    if words.shape[0]:
-        with nogil:
-            skbnp_franchise_group(&f, &words[0], &begin[0])
-
-
-def count(seating, Workspace work):
-    """Add what tokens at tables count for to counts, and compute rates."""
-    cdef Franchise f
-    _open(&f, seating, work)
-    with nogil:
-        skbnp_franchise_count(&f)
-        skbnp_franchise_rate(&f)
-    _close(&f, seating)
-
-
-def rate(seating, Workspace work):
-    """Compute the rates of all dishes."""
-    cdef Franchise f
-    _open(&f, seating, work)
-    with nogil:
-        skbnp_franchise_rate(&f)
-    _close(&f, seating)
-
-
-def one_table_per_dish(
-    const int64_t[::1] begin,   # IN    (n_docs + 1,) limits of the documents
-    const int32_t[::1] dish,    # IN    (n_tokens,) 0 <= dish < n_dishes
-    Py_ssize_t n_dishes,
-    int32_t[::1] table,         # OUT   (n_tokens,) of each token in its document
-    int32_t[::1] n_tables,      # OUT   (n_docs,)
-    int32_t[::1] size,          # OUT   (n_tokens,) of all tables, by document
-    int32_t[::1] dish_of,       # OUT   (n_tokens,) of all tables
-):
-    """Put the tokens of a document that have one dish at one table.
-
-    Returns the number of tables. Time O(n_tokens).
-    """
-    cdef Py_ssize_t doc, n_docs = begin.shape[0] - 1
-    cdef int64_t i, n = 0, first
-    cdef int32_t k
-    if begin[n_docs] > dish.shape[0] or begin[n_docs] > table.shape[0]:
-        raise ValueError("begin, dish and table disagree")
-    if size.shape[0] < dish.shape[0] or dish_of.shape[0] < dish.shape[0]:
-        raise ValueError("size and dish_of must have room for a table per token")
-    if n_tables.shape[0] < n_docs:
-        raise ValueError("n_tables must have an entry per document")
-    if dish.shape[0] and not 0 <= np.min(dish) <= np.max(dish) < n_dishes:
-        raise ValueError("dishes must be below n_dishes")
-    cdef int64_t[::1] at = np.full(n_dishes, -1, dtype=np.int64)
-    with nogil:
-        for doc in range(n_docs):
-            first = n
-            for i in range(begin[doc], begin[doc + 1]):
-                k = dish[i]
-                if at[k] < first:
-                    at[k] = n
-                    size[n] = 0
-                    dish_of[n] = k
-                    n += 1
-                size[at[k]] += 1
-                table[i] = <int32_t>(at[k] - first)
-            n_tables[doc] = <int32_t>(n - first)
-    return n
-
-
-def count_of_counts(seating, int32_t[::1] times, int32_t[::1] large):
-    """How often each count n_kw > 0 occurs: `times[n]`; those beyond are listed.
-
-    Returns how many were put to `large`.
-    """
-    cdef const int64_t[::1] room = seating.room
-    cdef const int32_t[::1] n_entries = seating.n_entries
-    cdef const int32_t[::1] counts = seating.entry_count
-    cdef Py_ssize_t word, n = 0, size = times.shape[0]
-    cdef int64_t e
-    for word in range(n_entries.shape[0]):
-        for e in range(room[word], room[word] + n_entries[word]):
-            if counts[e] < size:
-                times[counts[e]] += 1
-            else:
-                if n == large.shape[0]:
-                    raise ValueError("large is too short")
-                large[n] = counts[e]
-                n += 1
-    return n

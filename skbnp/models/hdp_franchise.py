@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skbnp.kernels._franchise import (
+from skbnp.kernels._seating import (
     MEAL_PART,
     Workspace,
     count,

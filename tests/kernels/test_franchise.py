@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from checks.long import few_and_many
 from reference import hdp_franchise as reference
 from skbnp.inference.moves.table_split_merge import propose_moves
-from skbnp.kernels._franchise import MEAL_PART, sweep
+from skbnp.kernels._franchise import sweep
+from skbnp.kernels._seating import MEAL_PART
 from skbnp.models.hdp_franchise import Concentrations, Seating, Tokens
 
 #: Two documents of three tokens: 712 seatings.

@@ -8,7 +8,8 @@ what has been allocated so far. The kernel computes and decides.
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.kernels._franchise import SPLIT, group, propose
+from skbnp.kernels._seating import group
+from skbnp.kernels._split_merge import SPLIT, propose
 from skbnp.models.hdp_franchise import Seating
 
 __all__ = ["propose_moves"]

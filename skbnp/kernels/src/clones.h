@@ -2,7 +2,11 @@
 
    Only where compiler and C library can do it (x86-64, GNU C library, gcc 12 or newer);
    elsewhere, with SKBNP_PORTABLE and under a sanitizer (which is not there yet when the
-   choice is made), there is the one that the compiler makes by default. All of them compute the same, up to rounding. */
+   choice is made), there is the one that the compiler makes by default. All of them
+   compute the same, up to rounding.
+
+   A Cython function gets its versions from a declaration, with SKBNP_CLONES, that comes
+   before its own. What it calls is compiled inside of each version. */
 
 #ifndef SKBNP_CLONES_H
 #define SKBNP_CLONES_H
@@ -12,7 +16,8 @@
 #include <features.h>
 #if defined(__GLIBC__) && __GNUC__ >= 12
 #define SKBNP_CLONES \
-    __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+    __attribute__((                                                                    \
+        flatten, target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #endif
 #endif
 #ifndef SKBNP_CLONES
@@ -24,6 +29,12 @@
 #define SKBNP_INLINE static inline __attribute__((always_inline))
 #else
 #define SKBNP_INLINE static __inline
+#endif
+
+#if defined(__GNUC__)
+#define SKBNP_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define SKBNP_PREFETCH(address) ((void)(address))
 #endif
 
 #if defined(_OPENMP) || defined(__GNUC__)

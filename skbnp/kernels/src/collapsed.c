@@ -331,11 +331,6 @@ ptrdiff_t skbnp_collapsed_finish(const Document *document, const double *counts,
 
 /* Documents ahead whose sums are fetched. */
 #define AHEAD 8
-#if defined(__GNUC__)
-#define SKBNP_PREFETCH(at) __builtin_prefetch(at)
-#else
-#define SKBNP_PREFETCH(at) ((void)(at))
-#endif
 
 /* Position of the lowest bit that is set, if any is. */
 SKBNP_INLINE int lowest_bit(uint64_t bits)

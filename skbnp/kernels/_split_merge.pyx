@@ -1,0 +1,343 @@
+"""Split-merge proposals of the Chinese restaurant franchise."""
+
+import numpy as np
+
+from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.string cimport memset
+
+from numpy.random cimport bitgen_t
+
+from skbnp.kernels._math cimport fast_exp, fast_log, log_gamma, log_rising
+from skbnp.kernels._rng cimport below, borrow, uniform
+from skbnp.kernels._seating cimport (
+    Franchise,
+    Workspace,
+    add_table,
+    close_seating,
+    note_dish,
+    open_seating,
+    put_words,
+    remove_table,
+    take_place,
+    take_words,
+)
+
+cdef extern from "src/clones.h":
+    """
+    #include <numpy/random/bitgen.h>
+    struct skbnp_franchise;
+    struct skbnp_proposal;
+    SKBNP_CLONES static int skbnp_propose(
+        struct skbnp_franchise *, struct skbnp_proposal *, bitgen_t *);
+    """
+
+cdef enum Outcome:
+    REJECTED, SPLITTING, MERGING
+
+#: Outcomes of a proposal; 0 is none.
+SPLIT, MERGED = SPLITTING, MERGING
+
+
+# Two tables that are drawn, their dishes, and how the other tables of these are shared
+# between two dishes: by sequential allocation in a split, as they are in a merge.
+cdef struct Proposal "skbnp_proposal":
+    # Words of the documents by table, and where each table begins in its document.
+    const int32_t* words
+    const int32_t* begin
+    # All tables, dish by dish; limits of the dishes.
+    const int32_t* doc
+    const int32_t* table
+    const int64_t* first
+    # The tables drawn, and the dishes that stays and that comes or goes.
+    int64_t a, b
+    int32_t one, other
+    # The other tables, and whether each goes to the second dish.
+    int64_t n_queue
+    int32_t* queue
+    int8_t* is_other
+    # Counts of words (zero between calls), tables and tokens of the two, so far.
+    int32_t* counts_one
+    int32_t* counts_other
+    double tables_one, tables_other, tokens_one, tokens_other
+
+
+cdef inline const int32_t* words_of(
+    const Franchise* f, const Proposal* p, int64_t at, int32_t* n
+) noexcept nogil:
+    """The words of a table, equal ones side by side."""
+    cdef int64_t begin = f.begin[p.doc[at]], table = begin + p.table[at]
+    n[0] = f.size[table]
+    return p.words + begin + p.begin[table]
+
+
+cdef inline int32_t dish_of(
+    const Franchise* f, const Proposal* p, int64_t at
+) noexcept nogil:
+    return f.dish[f.begin[p.doc[at]] + p.table[at]]
+
+
+cdef inline int32_t add_words(
+    const Franchise* f, const Proposal* p, int64_t at, int32_t* counts
+) noexcept nogil:
+    """Count the words of a table; how many."""
+    cdef int32_t i, n
+    cdef const int32_t* words = words_of(f, p, at, &n)
+    for i in range(n):
+        counts[words[i]] += 1
+    return n
+
+
+cdef inline double log_odds(
+    const Franchise* f, const Proposal* p, int64_t at
+) noexcept nogil:
+    """log p(words of a table | one) - log p(words | other), by counts so far."""
+    cdef double v_eta = <double>f.n_words * f.eta, log_ratio = 0.0, up = 1.0, down = 1.0
+    cdef int32_t i, n, word, run = 0
+    cdef const int32_t* words = words_of(f, p, at, &n)
+    for i in range(n):
+        word = words[i]
+        run = run + 1 if i > 0 and words[i - 1] == word else 0
+        up *= (f.eta + p.counts_one[word] + run) * (v_eta + p.tokens_other + i)
+        down *= (f.eta + p.counts_other[word] + run) * (v_eta + p.tokens_one + i)
+        if up > 1e100 or up < 1e-100 or down > 1e100 or down < 1e-100:
+            log_ratio += fast_log(up) - fast_log(down)
+            up = down = 1.0
+    return log_ratio + (fast_log(up) - fast_log(down))
+
+
+cdef inline double word_gain(double eta, int32_t a, int32_t b) noexcept nogil:
+    """lnG(eta + a) + lnG(eta + b) - lnG(eta) - lnG(eta + a + b).
+
+    Of a word in two dishes, against both together; zero if it is in one alone.
+    """
+    if a == 0 or b == 0:
+        return 0.0
+    return log_rising(eta, a) - log_rising(eta + b, a)
+
+
+cdef inline double log_split(
+    const Franchise* f, double gains, double m1, double m2, double n1, double n2
+) noexcept nogil:
+    """log p(split) - log p(merged) of two dishes, words' gains given."""
+    cdef double v_eta = <double>f.n_words * f.eta, digamma
+    gains += log_rising(v_eta + n1, n2) - log_rising(v_eta, n2)
+    return gains + fast_log(f.corpus_concentration) + log_gamma(m1, &digamma) + (
+        log_gamma(m2, &digamma)
+    ) - log_gamma(m1 + m2, &digamma)
+
+
+cdef inline double log_split_present(
+    const Franchise* f, int32_t one, int32_t other
+) noexcept nogil:
+    """log p(split) - log p(merged) of two dishes as they are."""
+    cdef double gains = 0.0
+    cdef Py_ssize_t word
+    cdef int64_t e
+    cdef int32_t first, second
+    for word in range(f.n_words):
+        first = second = 0
+        for e in range(f.room[word], f.room[word] + f.n_entries[word]):
+            first = f.entry_count[e] if f.entry_dish[e] == one else first
+            second = f.entry_count[e] if f.entry_dish[e] == other else second
+        gains += word_gain(f.eta, first, second)
+    return log_split(
+        f, gains, f.dish_tables[one], f.dish_tables[other], f.dish_tokens[one],
+        f.dish_tokens[other],
+    )
+
+
+cdef inline double log_split_proposed(
+    const Franchise* f, const Proposal* p
+) noexcept nogil:
+    """log p(split) - log p(merged) of the allocation."""
+    cdef double gains = 0.0
+    cdef Py_ssize_t word
+    for word in range(f.n_words):
+        gains += word_gain(f.eta, p.counts_one[word], p.counts_other[word])
+    return log_split(
+        f, gains, p.tables_one, p.tables_other, p.tokens_one, p.tokens_other
+    )
+
+
+cdef inline void fill_queue(Proposal* p, bitgen_t* rng) noexcept nogil:
+    """All tables of both dishes but the two drawn, in random order."""
+    cdef int64_t n = 0, i, j
+    cdef int32_t kept
+    for i in range(p.first[p.one], p.first[p.one + 1]):
+        if i != p.a and i != p.b:
+            p.queue[n] = <int32_t>i
+            n += 1
+    if p.other != p.one:
+        for i in range(p.first[p.other], p.first[p.other + 1]):
+            if i != p.b:
+                p.queue[n] = <int32_t>i
+                n += 1
+    p.n_queue = n
+    for i in range(n - 1, 0, -1):
+        j = below(i + 1, rng)
+        kept = p.queue[i]
+        p.queue[i] = p.queue[j]
+        p.queue[j] = kept
+
+
+cdef inline double allocate(
+    const Franchise* f, Proposal* p, bint is_split, double least, bitgen_t* rng
+) noexcept nogil:
+    """Share the queue between the two dishes, table by table.
+
+    Returns the log probability of the choices, as drawn or, in a merge, as they are; it
+    only falls, and ends in a merge once it is not above `least`.
+    """
+    cdef double odds, log_probability = 0.0
+    cdef int64_t i, at
+    cdef bint is_other
+    p.tables_one = p.tables_other = 1.0
+    p.tokens_one = add_words(f, p, p.a, p.counts_one)
+    p.tokens_other = add_words(f, p, p.b, p.counts_other)
+    for i in range(p.n_queue):
+        at = p.queue[i]
+        odds = log_odds(f, p, at) + fast_log(p.tables_one / p.tables_other)
+        if is_split:
+            is_other = uniform(rng) >= 1.0 / (1.0 + fast_exp(-odds))
+        else:
+            is_other = dish_of(f, p, at) == p.other
+        # log p(choice) = -log(1 + exp(-+odds))
+        if is_other:
+            odds = -odds
+            p.tokens_other += add_words(f, p, at, p.counts_other)
+            p.tables_other += 1.0
+        else:
+            p.tokens_one += add_words(f, p, at, p.counts_one)
+            p.tables_one += 1.0
+        p.is_other[i] = is_other
+        log_probability -= -odds if odds < -36.0 else fast_log(1.0 + fast_exp(-odds))
+        if not is_split and log_probability <= least:
+            break
+    return log_probability
+
+
+cdef inline void move_table(
+    Franchise* f, const Proposal* p, int64_t at, int32_t source, int32_t target
+) noexcept nogil:
+    """Move a table to another dish."""
+    cdef int32_t i, n
+    cdef const int32_t* words = words_of(f, p, at, &n)
+    for i in range(n):
+        take_words(f, words[i], source, 1)
+        put_words(f, words[i], target, 1)
+    f.dish[f.begin[p.doc[at]] + p.table[at]] = target
+    f.dish_tokens[source] -= n
+    f.dish_tokens[target] += n
+    remove_table(f, source)
+    add_table(f, target)
+
+
+cdef inline void split(Franchise* f, Proposal* p) noexcept nogil:
+    """Serve a new dish at the second table and at those that went with it."""
+    cdef int64_t i
+    p.other = take_place(f, -1)
+    f.dish_tokens[p.other] = 0
+    for i in range(p.n_queue):
+        if p.is_other[i]:
+            move_table(f, p, p.queue[i], p.one, p.other)
+    move_table(f, p, p.b, p.one, p.other)
+
+
+cdef inline void merge(Franchise* f, Proposal* p) noexcept nogil:
+    """Serve the first dish at the tables of the second."""
+    cdef int64_t i
+    for i in range(p.first[p.other], p.first[p.other + 1]):
+        move_table(f, p, i, p.other, p.one)
+
+
+cdef inline bint is_accepted(
+    const Franchise* f, Proposal* p, bint is_split, bitgen_t* rng
+) noexcept nogil:
+    """Propose and compare the Metropolis-Hastings ratio with a uniform number."""
+    cdef double log_u = fast_log(1.0 - uniform(rng)), log_joint, log_proposal
+    if is_split:
+        fill_queue(p, rng)
+        log_proposal = allocate(f, p, True, 0.0, rng)
+        return log_u < log_split_proposed(f, p) - log_proposal
+    # The ratio of a merge is at most that of the joint probabilities.
+    log_joint = -log_split_present(f, p.one, p.other)
+    if log_u >= log_joint:
+        return False
+    fill_queue(p, rng)
+    log_proposal = allocate(f, p, False, log_u - log_joint, rng)
+    return log_u < log_proposal + log_joint
+
+
+cdef int propose_dishes "skbnp_propose"(
+    Franchise* f, Proposal* p, bitgen_t* rng
+) noexcept nogil:
+    cdef bint is_split, is_applied
+    p.a = below(f.n_all_tables, rng)
+    p.b = below(f.n_all_tables - 1, rng)
+    p.b += p.b >= p.a  # any two tables, in any order
+    p.one, p.other = dish_of(f, p, p.a), dish_of(f, p, p.b)
+    is_split = p.one == p.other
+    is_applied = is_accepted(f, p, is_split, rng)
+    memset(p.counts_one, 0, f.n_words * sizeof(int32_t))
+    memset(p.counts_other, 0, f.n_words * sizeof(int32_t))
+    if not is_applied:
+        return REJECTED
+    if is_split:
+        split(f, p)
+    else:
+        merge(f, p)
+    note_dish(f, p.one)
+    note_dish(f, p.other)
+    return SPLITTING if is_split else MERGING
+
+
+def propose(
+    seating,                    # INOUT
+    Workspace work,
+    const int32_t[::1] words,   # IN    (n_tokens,) by document and table
+    const int32_t[::1] begin,   # IN    (n_tokens,) of each table in its document
+    const int32_t[::1] doc,     # IN    (n_tables,) of all tables, dish by dish
+    const int32_t[::1] table,   # IN    (n_tables,)
+    const int64_t[::1] first,   # IN    (n_places + 1,) limits of the dishes
+    object bit_generator,
+):
+    """Propose to split the dish of two random tables, or to merge their dishes.
+
+    By sequential allocation, Algorithm 1 of [1]_; there must be a free place.
+
+    Returns
+    -------
+    outcome : int
+        SPLIT, MERGED, or 0: rejected.
+    stays, comes : int
+        Places of the dishes: of a merge, the second ends.
+
+    References
+    ----------
+    .. [1] Wang and Blei, "A Split-Merge MCMC Algorithm for the Hierarchical Dirichlet
+       Process", 2012.
+    """
+    cdef Franchise f
+    cdef Proposal p
+    cdef bitgen_t* rng = borrow(bit_generator)
+    cdef int outcome
+    open_seating(&f, seating, work)
+    if f.n_all_tables < 2 or f.n_free + f.n_places == f.n_served:
+        raise ValueError("two tables and a free place are needed")
+    if not doc.shape[0] == table.shape[0] == f.n_all_tables:
+        raise ValueError("the list must hold all tables")
+    if first.shape[0] < f.n_served + 1 or first[f.n_served] != f.n_all_tables:
+        raise ValueError("first does not fit")
+    if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
+        raise ValueError("words and begin must have an entry per token")
+    cdef int32_t[::1] queue = np.empty(doc.shape[0], dtype=np.int32)
+    cdef int8_t[::1] is_other = np.empty(doc.shape[0], dtype=np.int8)
+    cdef int32_t[:, ::1] counts = np.zeros((2, f.n_words), dtype=np.int32)
+    p.words, p.begin = &words[0], &begin[0]
+    p.doc, p.table, p.first = &doc[0], &table[0], &first[0]
+    p.queue, p.is_other = &queue[0], &is_other[0]
+    p.counts_one, p.counts_other = &counts[0, 0], &counts[1, 0]
+    with bit_generator.lock, nogil:
+        outcome = propose_dishes(&f, &p, rng)
+    close_seating(&f, seating)
+    return outcome, p.one, p.other
