@@ -22,7 +22,7 @@ KERNELS = {
     "_hdp_local": ["document"],
     "_merge": ["arrays"],
     "_ncrp_local": ["ncrp_local"],
-    "_nested_crp": ["nested_crp"],
+    "_nested_crp": [],
     "_seating": [],
     "_special": ["arrays"],
     "_split_merge": [],

@@ -1,45 +1,297 @@
-"""Gibbs sampler of the collapsed nested Chinese restaurant process."""
+"""Gibbs sampler of the collapsed nested Chinese restaurant process.
+
+Each document walks down one path of a tree of topics, and each of its tokens is drawn
+at one level of the path.
+"""
 
 import numpy as np
 
-from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from numpy.random cimport bitgen_t
 
-cdef extern from "src/nested_crp.h" nogil:
-    ctypedef struct NestedCRP:
-        ptrdiff_t n_docs, n_words, n_levels
-        const int64_t *begin
-        const int32_t *words
-        uint8_t *level
-        int32_t *path
-        const int64_t *first
-        int32_t *n_nodes
-        ptrdiff_t stride
-        int32_t *counts
-        int32_t *totals
-        int32_t *docs
-        int32_t *parent
-        int32_t *is_new
-        double concentration
-        const double *level_prior
-        const double *topic_prior
-        const float *log_counts
-        ptrdiff_t n_logs
-        double *score
-        double *weight
-        int32_t *unique
-        int32_t *times
-        int32_t *at_level
-        int32_t *from_ "from"
+from skbnp.kernels._math cimport fast_exp, fast_log, log_rising
+from skbnp.kernels._rng cimport borrow, uniform
 
-    ptrdiff_t skbnp_nested_crp_sweep(
-        NestedCRP *s, ptrdiff_t doc, ptrdiff_t stop, int with_paths, bitgen_t *rng
-    )
+cdef extern from "src/clones.h":
+    """
+    #include <numpy/random/bitgen.h>
+    struct skbnp_tree;
+    SKBNP_CLONES static Py_ssize_t skbnp_sweep_tree(
+        struct skbnp_tree *, Py_ssize_t, Py_ssize_t, int, bitgen_t *);
+    """
+
+cdef enum:
+    MOST_LEVELS = 255
 
 #: Levels that a path has at the most.
-MAX_LEVELS = 255
+MAX_LEVELS = MOST_LEVELS
+
+
+cdef struct Tree "skbnp_tree":
+    # Corpus: the tokens of document j are words[begin[j]] to words[begin[j + 1] - 1],
+    # equal words side by side.
+    Py_ssize_t n_docs, n_words, n_levels
+    const int64_t* begin
+    const int32_t* words
+    uint8_t* level              # of each token
+    int32_t* path               # (n_docs, n_levels) nodes; -1: not seated yet
+    # Nodes of a level are columns first[level] to first[level] + n_nodes[level] - 1;
+    # one without documents is free. A node is named by its column.
+    const int64_t* first        # (n_levels + 1,)
+    int32_t* n_nodes            # (n_levels,) columns that have been taken
+    Py_ssize_t stride           # first[n_levels], or more
+    int32_t* counts             # (n_words, stride) tokens of a word at a node
+    int32_t* totals             # (stride,)
+    int32_t* docs               # (stride,) documents through a node
+    int32_t* parent             # (stride,) -1: the root, or free
+    int32_t* is_new             # (stride,) whether it was taken since this was set to 0
+    double concentration        # gamma
+    const double* level_prior   # (n_levels,) alpha
+    const double* topic_prior   # (n_levels,) eta
+    const float* log_counts     # (n_levels, n_logs) log(n + eta) for small n
+    Py_ssize_t n_logs
+    # Workspace.
+    double* score               # (stride,)
+    double* weight              # (stride,)
+    int32_t* unique             # (longest document,), and the next
+    int32_t* times
+    int32_t* limits             # (n_levels + 1,) of the levels in these
+    int32_t* at_level           # (n_levels,) tokens of the document
+
+
+cdef inline double log_held(const Tree* s, Py_ssize_t level, int32_t n) noexcept nogil:
+    """log(n + eta)."""
+    if n < s.n_logs:
+        return <double>s.log_counts[level * s.n_logs + n]
+    return fast_log(<double>n + s.topic_prior[level])
+
+
+cdef inline int64_t end_of(const Tree* s, Py_ssize_t level) noexcept nogil:
+    """Behind the last column of a level that has been taken."""
+    return s.first[level] + s.n_nodes[level]
+
+
+cdef inline int32_t free_column(const Tree* s, Py_ssize_t level) noexcept nogil:
+    """A column of a level that has no documents; -1: there is none."""
+    cdef int64_t i, end = end_of(s, level)
+    for i in range(s.first[level], end):
+        if s.docs[i] == 0:
+            return <int32_t>i
+    return <int32_t>end if end < s.first[level + 1] else -1
+
+
+cdef inline bint has_room(const Tree* s) noexcept nogil:
+    """Whether each level below the root has a free column."""
+    cdef Py_ssize_t level
+    for level in range(1, s.n_levels):
+        if free_column(s, level) < 0:
+            return False
+    return True
+
+
+cdef inline void list_words(Tree* s, Py_ssize_t doc) noexcept nogil:
+    """List the words of a document at each level, each once."""
+    cdef Py_ssize_t level
+    cdef int64_t i
+    cdef int32_t n = 0
+    for level in range(s.n_levels):
+        s.limits[level] = n
+        for i in range(s.begin[doc], s.begin[doc + 1]):
+            if s.level[i] != level:
+                continue
+            if n > s.limits[level] and s.unique[n - 1] == s.words[i]:
+                s.times[n - 1] += 1
+            else:
+                s.unique[n] = s.words[i]
+                s.times[n] = 1
+                n += 1
+    s.limits[s.n_levels] = n
+
+
+cdef inline void move_document(Tree* s, Py_ssize_t doc, int32_t sign) noexcept nogil:
+    """Add a document to the counts of its path, or take it out."""
+    cdef const int32_t* path = s.path + doc * s.n_levels
+    cdef Py_ssize_t level
+    cdef int32_t i, node
+    for level in range(s.n_levels):
+        node = path[level]
+        s.docs[node] += sign
+        for i in range(s.limits[level], s.limits[level + 1]):
+            s.counts[<Py_ssize_t>s.unique[i] * s.stride + node] += sign * s.times[i]
+            s.totals[node] += sign * s.times[i]
+        if s.docs[node] == 0:
+            s.parent[node] = -1
+
+
+cdef inline double score_level(Tree* s, Py_ssize_t level) noexcept nogil:
+    """log p(words of the document at a level | node), for all nodes of the level.
+
+    Returns that of a new node.
+    """
+    cdef int64_t first = s.first[level]
+    cdef Py_ssize_t k, n = s.n_nodes[level]
+    cdef double v_eta = <double>s.n_words * s.topic_prior[level], fresh = 0.0
+    cdef double* score = s.score + first
+    cdef const int32_t* row
+    cdef int32_t i, r, n_tokens = 0
+    for k in range(n):
+        score[k] = 0.0
+    for i in range(s.limits[level], s.limits[level + 1]):
+        row = s.counts + <Py_ssize_t>s.unique[i] * s.stride + first
+        for r in range(s.times[i]):
+            for k in range(n):
+                score[k] += log_held(s, level, row[k] + r)
+            fresh += log_held(s, level, r)
+        n_tokens += s.times[i]
+    for k in range(n):
+        score[k] -= log_rising(v_eta + <double>s.totals[first + k], n_tokens)
+    return fresh - log_rising(v_eta, n_tokens)
+
+
+cdef inline double score_paths(Tree* s) noexcept nogil:
+    """log p(path) p(words | path) of old paths and new branches; the largest.
+
+    A leaf is a path; an inner node stands for a new branch below it.
+    """
+    cdef Py_ssize_t level, last = s.n_levels - 1
+    cdef double[MOST_LEVELS + 1] fresh
+    cdef double below = 0.0, most = -INFINITY
+    cdef int64_t i
+    cdef int32_t up
+    for level in range(s.n_levels):
+        fresh[level] = score_level(s, level)
+    # Down the tree: score_l + log(d / (d_parent + gamma)) along the path.
+    for level in range(1, s.n_levels):
+        for i in range(s.first[level], end_of(s, level)):
+            if s.docs[i] > 0:
+                up = s.parent[i]
+                s.score[i] += s.score[up] + fast_log(<double>s.docs[i]) - (
+                    fast_log(<double>s.docs[up] + s.concentration)
+                )
+    for level in range(last, -1, -1):
+        for i in range(s.first[level], end_of(s, level)):
+            s.weight[i] = -INFINITY
+            if s.docs[i] == 0:
+                continue
+            s.weight[i] = s.score[i]
+            if level < last:
+                s.weight[i] += below + fast_log(s.concentration) - (
+                    fast_log(<double>s.docs[i] + s.concentration)
+                )
+            most = s.weight[i] if s.weight[i] > most else most
+        below += fresh[level]
+    return most
+
+
+cdef inline int32_t draw_node(Tree* s, double most, bitgen_t* rng) noexcept nogil:
+    """Draw a leaf, or a node to branch off below, by the weights of `score_paths`."""
+    cdef double total = 0.0, x
+    cdef Py_ssize_t level
+    cdef int64_t i
+    cdef int32_t kept = -1
+    for level in range(s.n_levels):
+        for i in range(s.first[level], end_of(s, level)):
+            s.weight[i] = fast_exp(s.weight[i] - most) if s.docs[i] > 0 else 0.0
+            total += s.weight[i]
+    x = uniform(rng) * total
+    for level in range(s.n_levels):
+        for i in range(s.first[level], end_of(s, level)):
+            if s.weight[i] <= 0.0:
+                continue
+            kept = <int32_t>i
+            if x < s.weight[i]:
+                return kept
+            x -= s.weight[i]
+    return kept
+
+
+cdef inline void draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogil:
+    """Draw a path given the levels of the tokens: an old one, or a new branch."""
+    cdef int32_t* path = s.path + doc * s.n_levels
+    cdef double most = score_paths(s)
+    cdef int32_t node = -1
+    cdef Py_ssize_t level = -1, up
+    cdef bint stays
+    if most > -INFINITY:
+        node = draw_node(s, most, rng)
+        level = s.n_levels - 1
+        while level > 0 and node < s.first[level]:
+            level -= 1
+    # Up from the node, then new ones below it; all are new for the first document.
+    stays = level < 0 or path[level] == node
+    for up in range(level, -1, -1):
+        path[up] = node
+        node = s.parent[node]
+    for level in range(level + 1, s.n_levels):
+        node = free_column(s, level)
+        if node == end_of(s, level):
+            s.n_nodes[level] += 1
+        s.parent[node] = path[level - 1] if level > 0 else -1
+        # One that the document has just left alone keeps its name, where its parent
+        # does.
+        stays = stays and path[level] == node
+        if not stays:
+            s.is_new[node] = 1
+        path[level] = node
+        s.docs[node] = 0
+
+
+cdef inline void draw_levels(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogil:
+    """Draw the level of each token given the path."""
+    cdef const int32_t* path = s.path + doc * s.n_levels
+    cdef double[MOST_LEVELS + 1] mass
+    cdef double eta, total, x
+    cdef int32_t* row
+    cdef Py_ssize_t level
+    cdef int64_t i
+    for level in range(s.n_levels):
+        s.at_level[level] = 0
+    for i in range(s.begin[doc], s.begin[doc + 1]):
+        s.at_level[s.level[i]] += 1
+    for i in range(s.begin[doc], s.begin[doc + 1]):
+        row = s.counts + <Py_ssize_t>s.words[i] * s.stride
+        level = s.level[i]
+        row[path[level]] -= 1
+        s.totals[path[level]] -= 1
+        s.at_level[level] -= 1
+        total = 0.0
+        for level in range(s.n_levels):
+            eta = s.topic_prior[level]
+            mass[level] = (
+                (s.level_prior[level] + s.at_level[level]) * (row[path[level]] + eta)
+                / (s.totals[path[level]] + <double>s.n_words * eta)
+            )
+            total += mass[level]
+        x = uniform(rng) * total
+        level = 0
+        while level < s.n_levels - 1 and x >= mass[level]:
+            x -= mass[level]
+            level += 1
+        row[path[level]] += 1
+        s.totals[path[level]] += 1
+        s.at_level[level] += 1
+        s.level[i] = <uint8_t>level
+
+
+cdef Py_ssize_t sweep_tree "skbnp_sweep_tree"(
+    Tree* s, Py_ssize_t doc, Py_ssize_t stop, bint with_paths, bitgen_t* rng
+) noexcept nogil:
+    cdef bint is_seated
+    while doc < stop:
+        is_seated = s.path[doc * s.n_levels] >= 0
+        if with_paths or not is_seated:
+            if not has_room(s):
+                break
+            list_words(s, doc)
+            if is_seated:
+                move_document(s, doc, -1)
+            draw_path(s, doc, rng)
+            move_document(s, doc, 1)
+        draw_levels(s, doc, rng)
+        doc += 1
+    return doc
 
 
 def sweep(
@@ -77,14 +329,12 @@ def sweep(
        Bayesian Nonparametric Inference of Topic Hierarchies", Journal of the ACM 57,
        2010.
     """
-    cdef NestedCRP s
+    cdef Tree s
     cdef Py_ssize_t longest = 1, j
-    cdef bitgen_t* rng = <bitgen_t*>PyCapsule_GetPointer(
-        bit_generator.capsule, "BitGenerator"
-    )
+    cdef bitgen_t* rng = borrow(bit_generator)
     s.n_docs, s.n_levels, s.n_words = path.shape[0], path.shape[1], counts.shape[0]
     s.stride = counts.shape[1]
-    if not 1 <= s.n_levels <= 255 or s.n_words < 1:
+    if not 1 <= s.n_levels <= MOST_LEVELS or s.n_words < 1:
         raise ValueError("there must be a word, and 1 to 255 levels")
     if begin.shape[0] != s.n_docs + 1 or begin[s.n_docs] > words.shape[0]:
         raise ValueError("begin, words and path disagree")
@@ -104,7 +354,7 @@ def sweep(
         return stop
     for j in range(s.n_docs):
         longest = max(longest, begin[j + 1] - begin[j])
-    cdef double[::1] room = np.empty(3 * s.stride)
+    cdef double[::1] room = np.empty(2 * s.stride)
     cdef int32_t[::1] space = np.empty(2 * longest + 2 * s.n_levels + 1, dtype=np.int32)
     s.begin, s.words, s.level, s.path = &begin[0], &words[0], &level[0], &path[0, 0]
     s.first, s.n_nodes, s.counts = &first[0], &n_nodes[0], &counts[0, 0]
@@ -116,7 +366,7 @@ def sweep(
     s.score, s.weight = &room[0], &room[s.stride]
     s.unique, s.times = &space[0], &space[longest]
     s.at_level = &space[2 * longest]
-    s.from_ = &space[2 * longest + s.n_levels]
+    s.limits = &space[2 * longest + s.n_levels]
     with bit_generator.lock, nogil:
-        doc = skbnp_nested_crp_sweep(&s, doc, stop, with_paths, rng)
+        doc = sweep_tree(&s, doc, stop, with_paths, rng)
     return doc
