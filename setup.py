@@ -27,7 +27,7 @@ KERNELS = {
     "_special": ["arrays"],
     "_split_merge": [],
     "_tables": ["tables"],
-    "_word_topics": ["word_topics"],
+    "_word_topics": [],
 }
 
 if MSVC:

@@ -1,20 +1,42 @@
-"""The table of topic counts: sparse rows into it, sums over it."""
+"""The table of topic counts: sparse rows into it, sums over it.
+
+Of counts S, with g(s) = lnG(eta + s) - lnG(eta).
+"""
 
 from libc.stdint cimport int32_t
 
-cdef extern from "src/word_topics.h" nogil:
-    void skbnp_growth(
-        ptrdiff_t n_words, ptrdiff_t n_topics, ptrdiff_t stride, const double *held,
-        double scale, double eta, double *growth, double *moment,
+from skbnp.kernels._math cimport log_gamma, log_rising
+
+cdef extern from "src/growth.h" nogil:
+    """
+    SKBNP_CLONES static void skbnp_add_growth(
+        const double *, Py_ssize_t, Py_ssize_t, Py_ssize_t, double, double, double *,
+        double *);
+    SKBNP_CLONES static double skbnp_sum_joint(
+        const double *, Py_ssize_t, Py_ssize_t, double, double, Py_ssize_t, Py_ssize_t);
+    SKBNP_CLONES static double skbnp_sum_expected(
+        const double *, const double *, Py_ssize_t, double);
+    """
+    void grow_row(
+        Py_ssize_t n, const double* counts, double scale, double eta, double nothing,
+        double* growth, double* moment,
     )
-    double skbnp_joint_growth(
-        ptrdiff_t n_words, ptrdiff_t stride, const double *held, double scale,
-        double eta, ptrdiff_t a, ptrdiff_t b,
+    void joint_gains(
+        Py_ssize_t n, const double* one, const double* other, double eta,
+        double nothing, double* gains,
     )
-    void skbnp_expected_growth(
-        ptrdiff_t n_rows, ptrdiff_t n_words, const double *means,
-        const double *variances, const double *eta, double *totals,
+    void expected_growths(
+        Py_ssize_t n, const double* means, const double* variances, double eta,
+        double nothing, double* growths,
     )
+    double where_some(
+        double mean, double variance, double* others, double* spread
+    )
+    double trigamma(double x)
+
+# Words at a time.
+cdef enum:
+    CHUNK = 64
 
 
 def add_rows(
@@ -62,10 +84,22 @@ def growth(
         raise ValueError("table, growths and moments disagree on the topics")
     if n_topics and table.shape[0]:
         with nogil:
-            skbnp_growth(
-                table.shape[0], n_topics, table.shape[1], &table[0, 0], scale, eta,
+            _add_growth(
+                &table[0, 0], table.shape[0], n_topics, table.shape[1], scale, eta,
                 &growths[0], &moments[0],
             )
+
+
+cdef void _add_growth "skbnp_add_growth"(
+    const double* table, Py_ssize_t n_words, Py_ssize_t n_topics, Py_ssize_t stride,
+    double scale, double eta, double* growths, double* moments,
+) noexcept nogil:
+    cdef double unused, nothing = log_gamma(eta, &unused)
+    cdef Py_ssize_t word
+    for word in range(n_words):
+        grow_row(
+            n_topics, table + word * stride, scale, eta, nothing, growths, moments
+        )
 
 
 def joint_growth(
@@ -84,9 +118,29 @@ def joint_growth(
         raise ValueError("topics must be columns of the table")
     if table.shape[0]:
         with nogil:
-            total = skbnp_joint_growth(
-                table.shape[0], table.shape[1], &table[0, 0], scale, eta, one, other
+            total = _sum_joint(
+                &table[0, 0], table.shape[0], table.shape[1], scale, eta, one, other
             )
+    return total
+
+
+cdef double _sum_joint "skbnp_sum_joint"(
+    const double* table, Py_ssize_t n_words, Py_ssize_t stride, double scale,
+    double eta, Py_ssize_t a, Py_ssize_t b,
+) noexcept nogil:
+    cdef double unused, nothing = log_gamma(eta, &unused), total = 0.0
+    cdef double[CHUNK] one, other, gains
+    cdef Py_ssize_t word, i, n = 0
+    for word in range(n_words):
+        # A word that only one of them holds gains nothing.
+        one[n] = scale * table[word * stride + a]
+        other[n] = scale * table[word * stride + b]
+        n += one[n] > 0.0 and other[n] > 0.0
+        if n == CHUNK or word == n_words - 1:
+            joint_gains(n, one, other, eta, nothing, gains)
+            for i in range(n):
+                total += gains[i]
+            n = 0
     return total
 
 
@@ -108,13 +162,41 @@ def expected_growth(
     so that a single trial is exact; n = S where R = 0. Errors of rounding are below
     1e-12 of the larger of the value and S. Time O(n_rows * n_words); no allocation.
     """
-    cdef Py_ssize_t n_rows = means.shape[0], n_words = means.shape[1]
+    cdef Py_ssize_t n_rows = means.shape[0], n_words = means.shape[1], row
     if not n_rows == variances.shape[0] == eta.shape[0] == totals.shape[0]:
         raise ValueError("means, variances, eta and totals disagree on the rows")
     if n_words != variances.shape[1]:
         raise ValueError("means and variances disagree on the words")
     if n_rows and n_words:
         with nogil:
-            skbnp_expected_growth(
-                n_rows, n_words, &means[0, 0], &variances[0, 0], &eta[0], &totals[0]
-            )
+            for row in range(n_rows):
+                totals[row] = _sum_expected(
+                    &means[row, 0], &variances[row, 0], n_words, eta[row]
+                )
+
+
+cdef double _sum_expected "skbnp_sum_expected"(
+    const double* means, const double* variances, Py_ssize_t n_words, double eta
+) noexcept nogil:
+    cdef double unused, nothing = log_gamma(eta, &unused), total = 0.0
+    cdef double[CHUNK] mean, variance, growths
+    cdef Py_ssize_t word, i, n = 0
+    for word in range(n_words):
+        mean[n], variance[n] = means[word], variances[word]
+        n += not mean[n] <= 1e-30  # what is not a number is not lost
+        if n == CHUNK or word == n_words - 1:
+            if eta < 1e3:
+                expected_growths(n, mean, variance, eta, nothing, growths)
+            else:  # the difference would be of rounding
+                for i in range(n):
+                    growths[i] = _risen(mean[i], variance[i], eta)
+            for i in range(n):
+                total += growths[i]
+            n = 0
+    return total
+
+
+cdef inline double _risen(double mean, double variance, double eta) noexcept nogil:
+    cdef double others, spread, some = where_some(mean, variance, &others, &spread)
+    cdef double bend = 0.5 * spread * trigamma(eta + others)
+    return some * (log_rising(eta, others) + bend)
