@@ -26,7 +26,7 @@ KERNELS = {
     "_seating": [],
     "_special": ["arrays"],
     "_split_merge": [],
-    "_tables": ["tables"],
+    "_tables": [],
     "_word_topics": [],
 }
 

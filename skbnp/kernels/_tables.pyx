@@ -1,6 +1,9 @@
 """The document step of an HDP with sticks in each document.
 
-The loops are in src/tables.c, in versions for several instruction sets.
+A document has T tables; table t serves topic k with probability phi_tk, and a token of
+word w sits at table t with probability zeta_wt. Log weights E_wk are (n_words, stride)
+floats, up to a constant per word; stride is a multiple of 8, and what stands behind the
+K-th column is not read. Passes over words and topics are in src/seats.h.
 """
 
 import numpy as np
@@ -10,39 +13,48 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
-cdef extern from "src/special.h" nogil:
-    double log_gamma(double x, double *digamma)
+from skbnp.kernels._math cimport digamma_exponent, fast_log, log_gamma
+from skbnp.kernels._order cimport insertion_sort
 
-cdef extern from "src/tables.h" nogil:
-    void skbnp_log_sticks(
-        ptrdiff_t n_used, ptrdiff_t n_tables, const float *tokens, double scale,
-        double concentration, double *log_pi,
+cdef extern from "src/seats.h" nogil:
+    """
+    struct skbnp_model;
+    struct skbnp_seats;
+    struct skbnp_tables;
+    struct skbnp_table_words;
+    SKBNP_CLONES static void skbnp_seat(
+        const struct skbnp_model *, struct skbnp_seats *, Py_ssize_t, float, float);
+    SKBNP_CLONES static double skbnp_settle(
+        const struct skbnp_model *, const struct skbnp_seats *, const double *, double,
+        struct skbnp_tables *);
+    SKBNP_CLONES static Py_ssize_t skbnp_sum_tables(
+        const struct skbnp_table_words *, Py_ssize_t, Py_ssize_t);
+    SKBNP_CLONES static void skbnp_log_rows(
+        const double *, Py_ssize_t, const Py_ssize_t *, Py_ssize_t, double,
+        const double *, Py_ssize_t, double, int, double *, float *, Py_ssize_t);
+    SKBNP_ONE_VERSION static void skbnp_log_sticks(
+        Py_ssize_t, Py_ssize_t, const float *, double, double, double *);
+    """
+    float seat_words(
+        Py_ssize_t n, const float* counts, Py_ssize_t n_used, const float* tile,
+        Py_ssize_t tile_stride, const float* phi, const float* log_pi,
+        Py_ssize_t wide, float* seats, float* tokens, float* before,
     )
-    size_t skbnp_seat_work(size_t n, size_t n_seats, size_t n_topics)
-    ptrdiff_t skbnp_seat(
-        ptrdiff_t n, const int32_t *words, const float *counts, ptrdiff_t n_topics,
-        ptrdiff_t stride, const float *logs, const float *log_beta,
-        double concentration, ptrdiff_t n_tables, ptrdiff_t n_start, float *served,
-        float *tokens, float *work, double *exact, ptrdiff_t max_iter, float tol,
-        float least,
+    void weigh_topics(
+        Py_ssize_t n, Py_ssize_t n_used, const float* tile, Py_ssize_t tile_stride,
+        const int32_t* rows, const float* log_beta, Py_ssize_t wide,
+        const float* seats, float* logits,
     )
-    double skbnp_settle(
-        ptrdiff_t n, const int32_t *words, const double *counts, ptrdiff_t n_topics,
-        ptrdiff_t stride, const float *logs, const double *log_beta, ptrdiff_t n_used,
-        const float *served, double support, const double *log_pi, Py_ssize_t *limits,
-        int32_t *topics, double *phi, double *zeta, double *tokens,
+    void serve(Py_ssize_t n_used, Py_ssize_t wide, float* phi)
+    void weigh_alone(
+        Py_ssize_t n, const int32_t* words, const float* counts, Py_ssize_t n_topics,
+        Py_ssize_t stride, const float* logs, const float* log_beta, float* weight,
+        float* share,
     )
-    ptrdiff_t skbnp_table_sums(
-        ptrdiff_t begin, ptrdiff_t end, const int32_t *columns, const int32_t *docs,
-        const double *counts, const Py_ssize_t *places, const double *zeta,
-        const int32_t *tables, const Py_ssize_t *support, const int32_t *table_topics,
-        const double *phi, int32_t *lengths, int32_t *topics, double *sums,
-        int32_t *marks, double *scratch, int32_t *found,
-    )
-    void skbnp_log_weights(
-        ptrdiff_t n_words, const Py_ssize_t *words, ptrdiff_t n_topics,
-        ptrdiff_t stride, const double *held, ptrdiff_t held_stride, double scale,
-        const double *norm, double eta, int mean, double *work, float *table,
+    void exp_below(Py_ssize_t n, double top, double* x)
+    void log_row(
+        Py_ssize_t n_topics, const double* counts, double scale, const double* norm,
+        double eta, int mean, double* work, float* row,
     )
 
 #: A table with fewer tokens (times the document's, if less than one) is empty, unless
@@ -50,6 +62,514 @@ cdef extern from "src/tables.h" nogil:
 EMPTY, SUPPORT = 1e-2, 1e-9
 #: Nats per token by which another start must be better, as for other documents.
 MARGIN = 2e-6
+
+cdef double EMPTY_TOKENS = EMPTY, LEAST_SHARE = SUPPORT, NATS = MARGIN
+# No table sits where the last vector is filled up.
+cdef float NOWHERE = -1e30
+# What the first topics of the tables count for at the start, the rest for the others.
+cdef float FAITH = 0.95
+# Topics that a table serves less, beside the one that it serves most, are left out
+# until the next look at all topics, but for those that would explain so many tokens of
+# the document by themselves (RARE, or more of a document with many).
+cdef float ACTIVE = 1e-4, RARE = 0.1, RARE_SHARE = 2e-3
+
+cdef enum:
+    LANES = 8
+    # So often, at the most, all topics are looked at.
+    MAX_ROUNDS = 4
+    # Iterations between looks at the order of the tables; so often, at the most, a new
+    # order asks for more of them.
+    SORT_EVERY = 8
+    MAX_SORTS = 4
+
+
+# Topics, which are held fixed, and when to stop.
+cdef struct Model "skbnp_model":
+    Py_ssize_t n_topics, stride, n_tables
+    Py_ssize_t n_seats          # tables that can be in use
+    const float* logs           # (n_words, stride) E
+    const double* log_beta      # (n_topics,)
+    const float* beta           # the same
+    double concentration, tol
+    Py_ssize_t max_iter
+
+
+# A document in single precision; rows by table have `wide` entries, a multiple of 8.
+cdef struct Seats "skbnp_seats":
+    Py_ssize_t n
+    const int32_t* words        # (n,)
+    float* counts               # (n,)
+    float* served               # (n_seats, n_topics) phi, before and after
+    float* seated               # (n_seats,) n_t, before and after
+    Py_ssize_t n_left           # tables in use
+    Py_ssize_t wide
+    Py_ssize_t n_used           # topics in use
+    Py_ssize_t iteration
+    float* phi                  # (n_used, wide)
+    float* all                  # (n_topics, wide) phi of all topics
+    float* tile                 # (n, n_used) E of the topics in use
+    float* zeta                 # (n, wide) n_w zeta_wt
+    float* weight               # (n_topics,) tokens if there were no tables
+    float* beta                 # (n_used,)
+    float* log_pi               # (wide,), and the next three
+    float* before
+    float* tokens
+    float* row
+    int32_t* topics             # (n_used,)
+    int32_t* order              # (2 wide,)
+    double* exact               # (n_seats,) E log pi
+
+
+# Tables of a document in double precision.
+cdef struct Tables "skbnp_tables":
+    Py_ssize_t n_used
+    Py_ssize_t* limits          # (n_used + 1,) of the tables in the next two
+    int32_t* topics
+    double* phi
+    double* tokens              # (n_used,)
+    double* zeta                # (n, n_used)
+
+
+cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
+    return (n + LANES - 1) // LANES * LANES
+
+
+cdef Py_ssize_t _seat_work(Py_ssize_t n, Py_ssize_t n_seats, Py_ssize_t n_topics):
+    """Floats of work space for documents of at most n distinct words."""
+    cdef Py_ssize_t wide = padded(n_seats), topics = padded(n_topics)
+    cdef Py_ssize_t words = n + LANES
+    return 2 * topics * wide + words * topics + words * wide + 4 * topics + 6 * wide
+
+
+cdef void _divide(const Model* m, Seats* s, float* work) noexcept nogil:
+    """Give a document of s.n words its parts of the work space."""
+    cdef Py_ssize_t full = padded(m.n_topics), most = padded(m.n_seats)
+    s.phi = work
+    s.all = s.phi + full * most
+    s.tile = s.all + full * most
+    s.zeta = s.tile + (s.n + LANES) * full
+    s.weight = s.zeta + (s.n + LANES) * most
+    s.beta = s.weight + full
+    s.log_pi = s.beta + full
+    s.before = s.log_pi + most
+    s.tokens = s.before + most
+    s.row = s.tokens + most
+    s.topics = <int32_t*>(s.row + most)
+    s.order = s.topics + full
+
+
+# -- single precision -----------------------------------------------------------------
+
+cdef void _log_sticks "skbnp_log_sticks"(
+    Py_ssize_t n_used, Py_ssize_t n_tables, const float* tokens, double scale,
+    double concentration, double* log_pi,
+) noexcept nogil:
+    """E log pi_t of the sticks of tables with tokens[t] / scale tokens."""
+    cdef double left = 0.0, behind = 0.0  # E log of what is left; tokens behind
+    cdef double[3] x, psi
+    cdef double here
+    cdef Py_ssize_t t
+    cdef int i
+    for t in range(n_used):
+        behind += <double>tokens[t] / scale
+    for t in range(n_used):
+        here = <double>tokens[t] / scale
+        behind -= here
+        if t == n_tables - 1:  # the last takes what is left
+            log_pi[t] = left
+            return
+        x[0] = 1.0 + here
+        x[1] = concentration + (behind if behind > 0.0 else 0.0)
+        x[2] = x[0] + x[1]
+        for i in range(3):
+            psi[i] = fast_log(x[i] + 8.0) + digamma_exponent(x[i])
+        log_pi[t] = left + psi[0] - psi[2]
+        left += psi[1] - psi[2]
+
+
+cdef inline void update_sticks(const Model* m, Seats* s) noexcept nogil:
+    """E log pi of the tables in use, and nowhere behind them."""
+    cdef Py_ssize_t t
+    _log_sticks(s.n_left, m.n_tables, s.tokens, 1.0, m.concentration, s.exact)
+    for t in range(s.wide):
+        s.log_pi[t] = <float>s.exact[t] if t < s.n_left else NOWHERE
+
+
+cdef inline float update_seats(Seats* s) noexcept nogil:
+    """zeta from phi and the sticks; returns sum_t |change of n_t|."""
+    return seat_words(
+        s.n, s.counts, s.n_used, s.tile, s.n_used, s.phi, s.log_pi, s.wide, s.zeta,
+        s.tokens, s.before,
+    )
+
+
+cdef inline Py_ssize_t largest(
+    Py_ssize_t n, const float* value, Py_ssize_t most, int32_t* chosen
+) noexcept nogil:
+    """Positions of the `most` largest of n values, falling; of equal ones the first."""
+    cdef Py_ssize_t k, place, found = 0
+    for k in range(n):
+        place = found if found < most else most - 1
+        if found == most and not value[k] > value[chosen[place]]:
+            continue
+        while place > 0 and value[k] > value[chosen[place - 1]]:
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = <int32_t>k
+        found += found < most
+    return found
+
+
+cdef inline double value_of_order(
+    Py_ssize_t n_tables, const float* tokens, const int32_t* order,
+    double concentration,
+) noexcept nogil:
+    """What the order of tables, all in use, contributes to the bound of a document.
+
+    sum_t<T lnG(1 + n_t) + lnG(alpha + n_>t) - lnG(1 + alpha + n_>=t).
+    """
+    cdef double value = 0.0, behind = 0.0, here, digamma
+    cdef Py_ssize_t t
+    for t in range(n_tables - 1, -1, -1):
+        here = <double>tokens[order[t]]
+        if t < n_tables - 1:
+            value += log_gamma(1.0 + here, &digamma)
+            value += log_gamma(concentration + behind, &digamma)
+            value -= log_gamma(1.0 + concentration + behind + here, &digamma)
+        behind += here
+    return value
+
+
+cdef inline void permute(
+    float* base, Py_ssize_t n_rows, Py_ssize_t old, Py_ssize_t wide, Py_ssize_t kept,
+    const int32_t* order, float* row,
+) noexcept nogil:
+    """Put the columns of an array in order; its stride becomes `wide`."""
+    cdef Py_ssize_t i, t
+    for i in range(n_rows):
+        for t in range(wide):
+            row[t] = base[i * old + order[t]] if t < kept else <float>0.0
+        for t in range(wide):
+            base[i * wide + t] = row[t]
+
+
+cdef inline bint arrange(const Model* m, Seats* s, float least) noexcept nogil:
+    """Put tables in the order of their tokens, and drop those below `least`.
+
+    That order is best unless the last stick, which takes what is left, is in use: then
+    tables move only if it is better. Returns whether they have moved.
+    """
+    cdef Py_ssize_t old = s.wide, before = s.n_left, kept = 0, t
+    cdef Py_ssize_t found = largest(before, s.tokens, before, s.order)
+    cdef int32_t* same
+    cdef double ordered
+    cdef bint moved = False
+    while kept < found and s.tokens[s.order[kept]] >= least:
+        moved |= s.order[kept] != kept
+        kept += 1
+    kept = kept if kept else 1
+    s.n_left = kept
+    if moved and kept == m.n_tables and m.concentration > 1.0:
+        same = s.order + kept
+        for t in range(kept):
+            same[t] = <int32_t>t
+        ordered = value_of_order(kept, s.tokens, s.order, m.concentration)
+        if not ordered > value_of_order(kept, s.tokens, same, m.concentration):
+            return False
+    s.wide = padded(kept)
+    if moved or s.wide != old or kept != before:
+        permute(s.tokens, 1, old, s.wide, kept, s.order, s.row)
+        permute(s.phi, s.n_used, old, s.wide, kept, s.order, s.row)
+        permute(s.zeta, s.n, old, s.wide, kept, s.order, s.row)
+    return moved
+
+
+cdef inline void narrow(
+    const Model* m, Seats* s, float rare, float active
+) noexcept nogil:
+    """Go on with the topics that some table serves, or that are not rare."""
+    cdef Py_ssize_t n_used = 0, wide = s.wide, a, k, t
+    cdef float* least = s.before
+    cdef const float* row
+    cdef float total
+    cdef bint is_used
+    for t in range(s.n_left):
+        least[t] = 0.0
+        for k in range(m.n_topics):
+            row = s.all + k * wide
+            least[t] = row[t] if row[t] > least[t] else least[t]
+        least[t] *= active
+    for k in range(m.n_topics):
+        row = s.all + k * wide
+        is_used = s.weight[k] >= rare
+        for t in range(s.n_left):
+            is_used |= row[t] > 0.0 and row[t] >= least[t]
+        if is_used:
+            memcpy(s.phi + n_used * wide, row, wide * sizeof(float))
+            s.topics[n_used] = <int32_t>k
+            n_used += 1
+    for t in range(wide):
+        total = 0.0
+        for a in range(n_used):
+            total += s.phi[a * wide + t]
+        for a in range(n_used):
+            s.phi[a * wide + t] = (
+                s.phi[a * wide + t] / total if total > 0.0 else <float>0.0
+            )
+    s.n_used = n_used
+
+
+cdef inline float missed(const Model* m, const Seats* s) noexcept nogil:
+    """Tokens of tables times what they serve of topics that are left out."""
+    cdef Py_ssize_t k, t, a = 0
+    cdef float total = 0.0
+    for k in range(m.n_topics):
+        if a < s.n_used and s.topics[a] == k:
+            a += 1
+            continue
+        for t in range(s.n_left):
+            total += s.tokens[t] * s.all[k * s.wide + t]
+    return total
+
+
+cdef inline void gather(const Model* m, Seats* s) noexcept nogil:
+    """E and E log beta of the topics in use."""
+    cdef Py_ssize_t i, a
+    cdef const float* row
+    cdef float* tile = s.tile
+    for i in range(s.n):
+        row = m.logs + s.words[i] * m.stride
+        for a in range(s.n_used):
+            tile[i * s.n_used + a] = row[s.topics[a]]
+    for a in range(s.n_used):
+        s.beta[a] = m.beta[s.topics[a]]
+
+
+cdef inline void start_tables(
+    const Model* m, Seats* s, Py_ssize_t n_start, float rare
+) noexcept nogil:
+    """Tables of the topics that explain the document best, or those that it had."""
+    cdef Py_ssize_t a, k, t
+    s.wide = padded(m.n_seats)
+    for t in range(s.wide):
+        s.tokens[t] = s.seated[t] if t < n_start else <float>0.0
+    if n_start == 0:
+        s.n_left = s.n_used = largest(m.n_topics, s.weight, m.n_seats, s.topics)
+        for a in range(s.n_used):
+            for t in range(s.wide):
+                s.phi[a * s.wide + t] = FAITH if a == t else <float>0.0
+        for t in range(s.wide):
+            s.log_pi[t] = <float>0.0 if t < s.n_left else NOWHERE
+    else:
+        s.n_left = n_start
+        for k in range(m.n_topics):
+            for t in range(s.wide):
+                s.all[k * s.wide + t] = (
+                    s.served[t * m.n_topics + k] if t < n_start else <float>0.0
+                )
+        narrow(m, s, rare, 0.0)
+        update_sticks(m, s)
+
+
+cdef inline int iterate_used(
+    const Model* m, Seats* s, float tol, float least, int sorts
+) noexcept nogil:
+    """Iterate over the topics in use; returns how often the order has changed."""
+    cdef float change
+    cdef bint is_done
+    while True:
+        change = update_seats(s)
+        s.iteration += 1
+        is_done = s.iteration >= m.max_iter or change < tol
+        if (is_done or s.iteration % SORT_EVERY == 0) and arrange(m, s, least):
+            is_done = s.iteration >= m.max_iter
+            if not is_done:
+                sorts += 1
+                is_done = sorts > MAX_SORTS
+        update_sticks(m, s)
+        if is_done:
+            return sorts
+        weigh_topics(
+            s.n, s.n_used, s.tile, s.n_used, NULL, s.beta, s.wide, s.zeta, s.phi
+        )
+        serve(s.n_used, s.wide, s.phi)
+
+
+cdef void _seat "skbnp_seat"(
+    const Model* m, Seats* s, Py_ssize_t n_start, float tol, float least
+) noexcept nogil:
+    """Iterate phi, zeta and the sticks of a document in single precision.
+
+    From n_start tables, or with none from the topics that would explain the document
+    best by themselves, until sum_t |change of n_t| < tol; then the largest tables come
+    first, and a few rounds follow. Leaves tables with n_t >= least, n_t in falling
+    order unless the last stick is in use and another is better, and phi_t by Eq. (17)
+    over all topics.
+    """
+    cdef float n_tokens = 0.0, rare
+    cdef Py_ssize_t i, k, t
+    cdef int rounds = 0, sorts = 0
+    s.iteration = 0
+    for i in range(s.n):
+        n_tokens += s.counts[i]
+    rare = RARE * (n_tokens if n_tokens < 1.0 else <float>1.0)
+    rare = rare if rare > RARE_SHARE * n_tokens else RARE_SHARE * n_tokens
+    weigh_alone(
+        s.n, s.words, s.counts, m.n_topics, m.stride, m.logs, m.beta, s.weight, s.all
+    )
+    start_tables(m, s, n_start, rare)
+    gather(m, s)
+    update_seats(s)
+    arrange(m, s, least)
+    update_sticks(m, s)
+    while True:
+        # Look at all topics...
+        weigh_topics(
+            s.n, m.n_topics, m.logs, m.stride, s.words, m.beta, s.wide, s.zeta, s.all
+        )
+        serve(m.n_topics, s.wide, s.all)
+        if s.iteration >= m.max_iter or rounds == MAX_ROUNDS:
+            break
+        if rounds and missed(m, s) < tol:
+            break
+        # ...and go on with those in use.
+        narrow(m, s, rare, ACTIVE)
+        gather(m, s)
+        sorts = iterate_used(m, s, tol, least, sorts)
+        rounds += 1
+    for t in range(s.n_left):
+        s.seated[t] = s.tokens[t]
+        for k in range(m.n_topics):
+            s.served[t * m.n_topics + k] = s.all[k * s.wide + t]
+
+
+# -- double precision -----------------------------------------------------------------
+
+cdef double _settle "skbnp_settle"(
+    const Model* m, const Seats* s, const double* counts, double support, Tables* found
+) noexcept nogil:
+    """phi over the topics of at least `support`, zeta and n_t.
+
+    Returns sum_w n_w log sum_t exp(log_pi_t + sum_k phi_tk E_wk) - sum_t n_t log_pi_t
+    + sum_tk phi_tk (log_beta_k - log phi_tk).
+    """
+    cdef double bound = 0.0, total, top, x
+    cdef const float* e
+    cdef double* share
+    cdef Py_ssize_t i, k, t, a, put = 0, n_used = s.n_left
+    cdef Py_ssize_t* limits = found.limits
+    cdef int32_t* topics = found.topics
+    cdef double* phi = found.phi
+    found.n_used, limits[0] = n_used, 0
+    for t in range(n_used):
+        total = 0.0
+        for k in range(m.n_topics):
+            topics[put] = <int32_t>k
+            phi[put] = <double>s.served[t * m.n_topics + k]
+            total += phi[put] if phi[put] >= support else 0.0
+            put += phi[put] >= support
+        limits[t + 1] = put
+        for a in range(limits[t], put):
+            phi[a] /= total
+            bound += phi[a] * (m.log_beta[topics[a]] - fast_log(phi[a]))
+        found.tokens[t] = 0.0
+    for i in range(s.n):
+        e = m.logs + s.words[i] * m.stride
+        share, top, total = found.zeta + i * n_used, -INFINITY, 0.0
+        for t in range(n_used):
+            x = 0.0
+            for a in range(limits[t], limits[t + 1]):
+                x += phi[a] * <double>e[topics[a]]
+            share[t] = s.exact[t] + x
+            top = share[t] if share[t] > top else top
+        exp_below(n_used, top, share)
+        for t in range(n_used):
+            total += share[t]
+        for t in range(n_used):
+            share[t] /= total
+            found.tokens[t] += counts[i] * share[t]
+        bound += counts[i] * (top + fast_log(total))
+    for t in range(n_used):
+        bound -= found.tokens[t] * s.exact[t]
+    return bound
+
+
+# -- batches --------------------------------------------------------------------------
+
+# What `infer_tables` returned before; `tables` is NULL if there is nothing.
+cdef struct Starts:
+    const int32_t* tables
+    const double* tokens
+    const Py_ssize_t* limits
+    const int32_t* topics
+    const double* phi
+
+
+# What `infer_tables` returns; memory for topics and phi grows.
+cdef struct Kept:
+    int32_t* tables
+    double* tokens
+    Py_ssize_t* limits
+    double* zeta
+    Py_ssize_t n_zeta
+    int32_t* topics
+    double* phi
+    Py_ssize_t n_put, room
+
+
+cdef bint _reserve(Kept* kept, Py_ssize_t n) noexcept nogil:
+    """Make room for n more topics and phi; whether there is."""
+    cdef void* more
+    if kept.n_put + n <= kept.room:
+        return True
+    kept.room = 2 * (kept.room + n)
+    more = realloc(kept.phi, kept.room * sizeof(double))
+    if more == NULL:
+        return False
+    kept.phi = <double*>more
+    more = realloc(kept.topics, kept.room * sizeof(int32_t))
+    if more == NULL:
+        return False
+    kept.topics = <int32_t*>more
+    return True
+
+
+cdef bint _keep(
+    Kept* kept, const Tables* best, Py_ssize_t doc, Py_ssize_t n
+) noexcept nogil:
+    """Put the tables of a document of n words; whether there is memory."""
+    cdef Py_ssize_t n_used = best.n_used, n_put = best.limits[n_used], t
+    cdef int32_t begin = kept.tables[doc]
+    if not _reserve(kept, n_put):
+        return False
+    memcpy(kept.phi + kept.n_put, best.phi, n_put * sizeof(double))
+    memcpy(kept.topics + kept.n_put, best.topics, n_put * sizeof(int32_t))
+    for t in range(n_used):
+        kept.tokens[begin + t] = best.tokens[t]
+        kept.limits[begin + t + 1] = kept.n_put + best.limits[t + 1]
+    memcpy(kept.zeta + kept.n_zeta, best.zeta, n * n_used * sizeof(double))
+    kept.tables[doc + 1] = begin + <int32_t>n_used
+    kept.n_put += n_put
+    kept.n_zeta += n * n_used
+    return True
+
+
+cdef Py_ssize_t _recall(
+    const Model* m, Seats* s, const Starts* starts, Py_ssize_t doc, double scale
+) noexcept nogil:
+    """Start from the tables that are remembered; how many there are."""
+    cdef Py_ssize_t n_start, at, i, t
+    if starts.tables == NULL:
+        return 0
+    n_start = starts.tables[doc + 1] - starts.tables[doc]
+    for i in range(n_start * m.n_topics):
+        s.served[i] = 0.0
+    for t in range(n_start):
+        at = starts.tables[doc] + t
+        s.seated[t] = <float>(starts.tokens[at] * scale)
+        for i in range(starts.limits[at], starts.limits[at + 1]):
+            s.served[t * m.n_topics + starts.topics[i]] = <float>starts.phi[i]
+    return n_start
 
 
 cdef double _stick_bound(
@@ -66,6 +586,73 @@ cdef double _stick_bound(
         bound += log(concentration) + log_gamma(a, &digamma)
         bound += log_gamma(b, &digamma) - log_gamma(a + b, &digamma)
     return bound
+
+
+cdef double _infer_document(
+    const Model* m, Seats* s, const double* counts, double n_tokens, double scale,
+    Py_ssize_t n_start, double empty, double rest, Tables* found,
+) noexcept nogil:
+    """Tables of a document from a start; returns its bound."""
+    cdef double bound
+    empty = empty * fmin(1.0, n_tokens) * scale
+    _seat(m, s, n_start, <float>(m.tol * n_tokens * scale), <float>empty)
+    _log_sticks(s.n_left, m.n_tables, s.seated, scale, m.concentration, s.exact)
+    bound = _settle(m, s, counts, LEAST_SHARE, found)
+    bound += _stick_bound(found.n_used, m.n_tables, found.tokens, m.concentration)
+    # Tables that are not in use are left to the prior.
+    return bound + (m.n_tables - found.n_used) * rest
+
+
+cdef double _log_total(Py_ssize_t n, const double* log_beta) noexcept nogil:
+    """log sum_k exp(log beta_k)."""
+    cdef double top = -INFINITY, total = 0.0
+    cdef Py_ssize_t k
+    for k in range(n):
+        top = max(top, log_beta[k])
+    for k in range(n):
+        total += exp(log_beta[k] - top)
+    return top + log(total)
+
+
+cdef bint _infer(
+    const Model* m, Seats* s, float* work, const Starts* starts, Kept* kept,
+    Tables* two, Py_ssize_t n_docs, const int32_t* indptr, const int32_t* words,
+    const double* counts,
+) noexcept nogil:
+    """Tables of all documents; whether memory has run out."""
+    cdef double rest = _log_total(m.n_topics, m.log_beta), n_tokens, scale, best, bound
+    cdef Py_ssize_t doc, begin, i, n_start
+    cdef int now
+    for doc in range(n_docs):
+        begin, s.n = indptr[doc], indptr[doc + 1] - indptr[doc]
+        kept.tables[doc + 1] = kept.tables[doc]
+        if s.n == 0:
+            continue
+        s.words = words + begin
+        _divide(m, s, work)
+        n_tokens = 0.0
+        for i in range(s.n):
+            n_tokens += counts[begin + i]
+        # Into the range of single precision, mostly as they are.
+        scale = 1e-20 / n_tokens if n_tokens < 1e-20 else 1.0
+        scale = 1e9 / n_tokens if n_tokens > 1e9 else scale
+        for i in range(s.n):
+            s.counts[i] = <float>(counts[begin + i] * scale)
+        best = _infer_document(
+            m, s, counts + begin, n_tokens, scale, 0, EMPTY_TOKENS, rest, &two[0]
+        )
+        now = 0
+        n_start = _recall(m, s, starts, doc, scale)
+        if n_start > 0:
+            bound = _infer_document(
+                m, s, counts + begin, n_tokens, scale, n_start, LEAST_SHARE, rest,
+                &two[1],
+            )
+            # What is remembered may stay.
+            now = bound + NATS * n_tokens > best
+        if not _keep(kept, &two[now], doc, s.n):
+            return True
+    return False
 
 
 def infer_tables(
@@ -119,18 +706,19 @@ def infer_tables(
        Dirichlet Process", AISTATS 2011.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_topics = log_beta.shape[0]
-    cdef Py_ssize_t stride = logs.shape[1], doc, i, k, t, s, begin, n, n_used, start
-    cdef Py_ssize_t longest = 0, put = 0, placed = 0, room = 0, n_start, best_used = 0
-    cdef double n_tokens, scale, best, bound, margin = MARGIN
-    cdef double top = -INFINITY, rest = 0.0, empty = EMPTY, support = SUPPORT
-    cdef Py_ssize_t n_seats = min(n_tables, n_topics)  # that can be in use
-    cdef double *held_phi = NULL
-    cdef int32_t *held_topics = NULL
-    cdef bint failed = False, goes_on = remembered is not None
-    if not n_topics <= stride or n_tables < 1:
+    cdef Py_ssize_t n_seats = min(n_tables, n_topics), longest = 0, doc
+    cdef Model m
+    cdef Seats s
+    cdef Tables[2] two
+    cdef Starts starts
+    cdef Kept kept
+    if not n_topics <= logs.shape[1] or n_tables < 1:
         raise ValueError("logs must have a column per topic, and there must be tables")
     if words.shape[0] != counts.shape[0] or indptr[n_docs] != counts.shape[0]:
         raise ValueError("indptr, words and counts disagree on documents")
+    if remembered is not None:
+        _check_remembered(*remembered[:5], n_docs, n_seats, n_topics)
+    _open_starts(&starts, remembered)
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
     tables = np.zeros(n_docs + 1, dtype=np.int32)
@@ -145,150 +733,145 @@ def infer_tables(
     cdef int32_t[::1] ends = tables
     cdef double[::1] n_t = tokens, all_zeta = zeta
     cdef Py_ssize_t[::1] edges = limits
-    cdef int32_t[::1] topics_out
-    cdef double[::1] phi_out
-    cdef const int32_t[::1] old_tables, old_topics
-    cdef const double[::1] old_tokens, old_phi
-    cdef const Py_ssize_t[::1] old_limits
-    if goes_on:
-        old_tables, old_tokens, old_limits, old_topics, old_phi = remembered[:5]
-        _check_remembered(*remembered[:5], n_docs, n_seats, n_topics)
     # In single precision: counts, log beta, the tables of a start and what they need.
     cdef Py_ssize_t size = n_seats * n_topics
     cdef float[::1] space = np.empty(
-        longest + n_topics + size + n_seats
-        + skbnp_seat_work(longest, n_seats, n_topics), dtype=np.float32,
+        longest + n_topics + size + n_seats + _seat_work(longest, n_seats, n_topics),
+        dtype=np.float32,
     )
-    cdef float *scaled = &space[0]
-    cdef float *beta = scaled + longest
-    cdef float *served = beta + n_topics
-    cdef float *seated = served + size
-    cdef float *work = seated + n_seats
+    cdef float* beta = &space[longest]
     # Two results: limits, topics; phi, tokens, zeta.
     cdef Py_ssize_t[:, ::1] two_limits = np.empty((2, n_seats + 1), dtype=np.intp)
     cdef int32_t[:, ::1] two_topics = np.empty((2, size), dtype=np.int32)
-    cdef double[:, ::1] two = np.empty((2, size + n_seats + longest * n_seats))
+    cdef double[:, ::1] room = np.empty((2, size + n_seats + longest * n_seats))
     cdef double[::1] sticks = np.empty(n_seats)
-    cdef Py_ssize_t now = 0, kept = 1
-    cdef double *log_pi = &sticks[0]
-    with nogil:
-        for k in range(n_topics):
-            beta[k] = <float>log_beta[k]
-            top = max(top, log_beta[k])
-        for k in range(n_topics):
-            rest += exp(log_beta[k] - top)
-        rest = top + log(rest)
-        for doc in range(n_docs):
-            begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
-            ends[doc + 1] = ends[doc]
-            if n == 0:
-                continue
-            n_tokens = 0.0
-            for i in range(n):
-                n_tokens += counts[begin + i]
-            # Into the range of single precision, mostly as they are.
-            scale = 1e-20 / n_tokens if n_tokens < 1e-20 else 1.0
-            scale = 1e9 / n_tokens if n_tokens > 1e9 else scale
-            for i in range(n):
-                scaled[i] = <float>(counts[begin + i] * scale)
-            best = -INFINITY
-            for start in range(2):
-                n_start = 0
-                if start == 1:
-                    if not goes_on:
-                        continue
-                    n_start = old_tables[doc + 1] - old_tables[doc]
-                    if n_start == 0:
-                        continue
-                    for i in range(n_start * n_topics):
-                        served[i] = 0.0
-                    for t in range(n_start):
-                        i = old_tables[doc] + t
-                        seated[t] = <float>(old_tokens[i] * scale)
-                        for s in range(old_limits[i], old_limits[i + 1]):
-                            served[t * n_topics + old_topics[s]] = <float>old_phi[s]
-                n_used = skbnp_seat(
-                    n, &words[begin], scaled, n_topics, stride, &logs[0, 0], beta,
-                    concentration, n_tables, n_start, served, seated, work, log_pi,
-                    max_iter,
-                    <float>(tol * n_tokens * scale),
-                    <float>(
-                        (support if start else empty) * fmin(1.0, n_tokens) * scale
-                    ),
-                )
-                skbnp_log_sticks(
-                    n_used, n_tables, seated, scale, concentration, log_pi
-                )
-                bound = skbnp_settle(
-                    n, &words[begin], &counts[begin], n_topics, stride, &logs[0, 0],
-                    &log_beta[0], n_used, served, support, log_pi, &two_limits[now, 0],
-                    &two_topics[now, 0], &two[now, 0], &two[now, size + n_seats],
-                    &two[now, size],
-                )
-                bound += _stick_bound(n_used, n_tables, &two[now, size], concentration)
-                # Tables that are not in use are left to the prior.
-                bound += (n_tables - n_used) * rest
-                bound += margin * n_tokens * start  # what is remembered may stay
-                if bound > best:
-                    best, best_used = bound, n_used
-                    now, kept = kept, now
-            n_used = two_limits[kept, best_used]
-            if put + n_used > room:
-                room = 2 * (room + n_used)
-                held_phi = <double *>_grown(held_phi, room * sizeof(double), &failed)
-                held_topics = <int32_t *>_grown(
-                    held_topics, room * sizeof(int32_t), &failed
-                )
-                if failed:
-                    break
-            memcpy(held_phi + put, &two[kept, 0], n_used * sizeof(double))
-            memcpy(held_topics + put, &two_topics[kept, 0], n_used * sizeof(int32_t))
-            for t in range(best_used):
-                n_t[ends[doc] + t] = two[kept, size + t]
-                edges[ends[doc] + t + 1] = put + two_limits[kept, t + 1]
-            put += n_used
-            ends[doc + 1] = ends[doc] + <int32_t>best_used
-            memcpy(
-                &all_zeta[placed], &two[kept, size + n_seats],
-                n * best_used * sizeof(double),
-            )
-            placed += n * best_used
+    for i in range(2):
+        two[i].limits, two[i].topics = &two_limits[i, 0], &two_topics[i, 0]
+        two[i].phi, two[i].tokens = &room[i, 0], &room[i, size]
+        two[i].zeta = &room[i, size + n_seats]
+    for k in range(n_topics):
+        beta[k] = <float>log_beta[k]
+    m.n_topics, m.stride, m.n_tables = n_topics, logs.shape[1], n_tables
+    m.n_seats, m.logs, m.beta, m.log_beta = n_seats, &logs[0, 0], beta, &log_beta[0]
+    m.concentration, m.tol, m.max_iter = concentration, tol, max_iter
+    s.counts, s.served = &space[0], beta + n_topics
+    s.seated, s.exact = s.served + size, &sticks[0]
+    kept.phi, kept.topics, kept.n_put, kept.room = NULL, NULL, 0, 0
+    kept.tables, kept.tokens, kept.limits = &ends[0], &n_t[0], &edges[0]
+    kept.zeta, kept.n_zeta = &all_zeta[0], 0
     try:
+        with nogil:
+            failed = _infer(
+                &m, &s, s.seated + n_seats, &starts, &kept, two, n_docs, &indptr[0],
+                &words[0], &counts[0],
+            )
         if failed:
             raise MemoryError
-        topics, phi = np.empty(put, dtype=np.int32), np.empty(put)
-        topics_out, phi_out = topics, phi
-        if put:
-            memcpy(&topics_out[0], held_topics, put * sizeof(int32_t))
-            memcpy(&phi_out[0], held_phi, put * sizeof(double))
+        topics, phi = _copied(&kept)
     finally:
-        free(held_phi)
-        free(held_topics)
+        free(kept.phi)
+        free(kept.topics)
     used = tables[n_docs]
     return (
         tables, tokens[:used].copy(), limits[: used + 1].copy(), topics, phi,
-        zeta[:placed].copy(),
+        zeta[: kept.n_zeta].copy(),
     )
 
 
-cdef void *_grown(void *held, size_t size, bint *failed) noexcept nogil:
-    cdef void *more = realloc(held, size)
-    if more == NULL:
-        failed[0] = True
-        return held
-    return more
+cdef int _open_starts(Starts* starts, object remembered) except -1:
+    """Point at what is remembered."""
+    starts.tables = NULL
+    if remembered is None or len(remembered[1]) == 0:
+        return 0
+    cdef const int32_t[::1] tables = remembered[0], topics = remembered[3]
+    cdef const double[::1] tokens = remembered[1], phi = remembered[4]
+    cdef const Py_ssize_t[::1] limits = remembered[2]
+    starts.tables, starts.tokens, starts.limits = &tables[0], &tokens[0], &limits[0]
+    starts.topics = &topics[0] if topics.shape[0] else NULL
+    starts.phi = &phi[0] if phi.shape[0] else NULL
+    return 0
+
+
+cdef tuple _copied(const Kept* kept):
+    """Topics and phi of all tables, as arrays."""
+    topics, phi = np.empty(kept.n_put, dtype=np.int32), np.empty(kept.n_put)
+    cdef int32_t[::1] topics_out = topics
+    cdef double[::1] phi_out = phi
+    if kept.n_put:
+        memcpy(&topics_out[0], kept.topics, kept.n_put * sizeof(int32_t))
+        memcpy(&phi_out[0], kept.phi, kept.n_put * sizeof(double))
+    return topics, phi
 
 
 def _check_remembered(tables, tokens, limits, topics, phi, n_docs, n_seats, n_topics):
     """Raise an error unless these are tables of so many documents."""
-    if len(tables) != n_docs + 1 or tables[-1] != len(tokens):
+    if len(tables) != n_docs + 1 or tables[n_docs] != len(tokens):
         raise ValueError("remembered must be of the same documents")
-    if len(limits) != len(tokens) + 1 or not limits[-1] == len(topics) == len(phi):
+    if len(limits) != len(tokens) + 1 or not (
+        limits[len(tokens)] == len(topics) == len(phi)
+    ):
         raise ValueError("remembered tables and topics disagree")
     if n_docs and np.diff(tables).max() > n_seats:
         raise ValueError("remembered must not have more tables than there are")
     if len(topics) and not 0 <= topics.min() <= topics.max() < n_topics:
         raise ValueError("remembered topics must be columns of logs")
+
+
+# The documents of words, and what `infer_tables` said of them: see `table_sums`.
+cdef struct TableWords "skbnp_table_words":
+    const int32_t* columns
+    const int32_t* docs
+    const double* counts
+    const Py_ssize_t* places
+    const double* zeta
+    const int32_t* tables
+    const Py_ssize_t* limits
+    const int32_t* table_topics
+    const double* phi
+    int32_t* n_used             # OUT
+    int32_t* topics             # OUT
+    double* sums                # OUT
+    int32_t* marks              # (n_topics,) of -1, left so
+    double* scratch             # (n_topics,) of zeros, left so
+    int32_t* found              # (n_topics,)
+
+
+cdef Py_ssize_t _sum_tables "skbnp_sum_tables"(
+    const TableWords* w, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    """Sums of the words from `begin` to `end`; returns how many were put."""
+    cdef Py_ssize_t word, at, first, t, a, i, put = 0, n_found
+    cdef const Py_ssize_t* limits = w.limits
+    cdef const int32_t* table_topics = w.table_topics
+    cdef const double* phi = w.phi
+    cdef int32_t* marks = w.marks
+    cdef int32_t* found = w.found
+    cdef double* scratch = w.scratch
+    cdef double seats
+    cdef int32_t k
+    for word in range(begin, end):
+        n_found = 0
+        for at in range(w.columns[word], w.columns[word + 1]):
+            first = w.tables[w.docs[at]]
+            for t in range(first, w.tables[w.docs[at] + 1]):
+                seats = w.counts[at] * w.zeta[w.places[at] + t - first]
+                for a in range(limits[t], limits[t + 1]):
+                    k = table_topics[a]
+                    if marks[k] != <int32_t>word:
+                        marks[k] = <int32_t>word
+                        found[n_found] = k
+                        n_found += 1
+                    scratch[k] += seats * phi[a]
+        insertion_sort(n_found, found)
+        for i in range(n_found):
+            k = found[i]
+            w.topics[put] = k
+            w.sums[put] = scratch[k]
+            put += 1
+            scratch[k] = 0.0
+            marks[k] = -1
+        w.n_used[word - begin] = <int32_t>n_found
+    return put
 
 
 def table_sums(
@@ -330,13 +913,15 @@ def table_sums(
     cdef int32_t[::1] marks = np.full(n_topics, -1, dtype=np.int32)
     cdef int32_t[::1] found = np.empty(n_topics, dtype=np.int32)
     cdef double[::1] scratch = np.zeros(n_topics)
+    cdef TableWords w
     if most > 1:
+        w.columns, w.docs, w.counts = &columns[0], &docs[0], &counts[0]
+        w.places, w.zeta, w.tables = &places[0], &zeta[0], &tables[0]
+        w.limits, w.table_topics, w.phi = &limits[0], &table_topics[0], &phi[0]
+        w.n_used, w.topics, w.sums = &lengths[0], &put[0], &values[0]
+        w.marks, w.scratch, w.found = &marks[0], &scratch[0], &found[0]
         with nogil:
-            used = skbnp_table_sums(
-                begin, end, &columns[0], &docs[0], &counts[0], &places[0], &zeta[0],
-                &tables[0], &limits[0], &table_topics[0], &phi[0], &lengths[0], &put[0],
-                &values[0], &marks[0], &scratch[0], &found[0],
-            )
+            used = _sum_tables(&w, begin, end)
     return n_used[: end - begin], topics[:used].copy(), sums[:used].copy()
 
 
@@ -366,7 +951,23 @@ def log_weights(
         return
     cdef double[::1] work = np.empty(n_topics)
     with nogil:
-        skbnp_log_weights(
-            words.shape[0], &words[0], n_topics, table.shape[1], &held[0, 0],
-            held.shape[1], scale, &norm[0], eta, mean, &work[0], &table[0, 0],
+        _log_rows(
+            &held[0, 0], held.shape[1], &words[0], words.shape[0], scale, &norm[0],
+            n_topics, eta, mean, &work[0], &table[0, 0], table.shape[1],
         )
+
+
+cdef void _log_rows "skbnp_log_rows"(
+    const double* held, Py_ssize_t held_stride, const Py_ssize_t* words,
+    Py_ssize_t n_words, double scale, const double* norm, Py_ssize_t n_topics,
+    double eta, bint mean, double* work, float* table, Py_ssize_t stride,
+) noexcept nogil:
+    cdef Py_ssize_t i, k
+    cdef float* row
+    for i in range(n_words):
+        row = table + i * stride
+        log_row(
+            n_topics, held + words[i] * held_stride, scale, norm, eta, mean, work, row
+        )
+        for k in range(n_topics, stride):
+            row[k] = 0.0

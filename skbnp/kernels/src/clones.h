@@ -24,6 +24,13 @@
 #define SKBNP_CLONES
 #endif
 
+/* What must compute the same bits whichever version calls it. */
+#if defined(__GNUC__)
+#define SKBNP_ONE_VERSION __attribute__((noinline))
+#else
+#define SKBNP_ONE_VERSION
+#endif
+
 /* Helpers must be compiled inside of each version. */
 #if defined(__GNUC__)
 #define SKBNP_INLINE static inline __attribute__((always_inline))

@@ -1,0 +1,200 @@
+/* Passes over the words, topics and tables of a document, eight floats at a time. */
+
+#ifndef SKBNP_SEATS_H
+#define SKBNP_SEATS_H
+
+#include "clones.h"
+#include "lanes.h"
+#include "special.h"
+
+/* seats_wt = n_w softmax_t(log_pi_t + sum_a phi_at E_wa) over the tables, eight words at
+   a time; tokens_t = sum_w seats_wt. Returns sum_t |change of tokens|. */
+SKBNP_INLINE float seat_words(ptrdiff_t n, const float *counts, ptrdiff_t n_used,
+                              const float *tile, ptrdiff_t tile_stride,
+                              const float *phi, const float *log_pi, ptrdiff_t wide,
+                              float *seats, float *tokens, float *before)
+{
+    float change = 0.0f;
+    for (ptrdiff_t t = 0; t < wide; t++) {
+        before[t] = tokens[t];
+        tokens[t] = 0.0f;
+    }
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        const float *r[8];
+        float *out = seats + i * wide;
+        ptrdiff_t m = n - i < 8 ? n - i : 8;
+        for (ptrdiff_t j = 0; j < 8; j++)
+            r[j] = tile + (i + (j < m ? j : 0)) * tile_stride;
+        for (ptrdiff_t t = 0; t < wide; t += LANES) {
+            Lanes s0 = lanes_load(log_pi + t), s1 = s0, s2 = s0, s3 = s0;
+            Lanes s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+            for (ptrdiff_t a = 0; a < n_used; a++) {
+                Lanes p = lanes_load(phi + a * wide + t);
+                s0 = lanes_add(s0, lanes_mul(p, lanes_of(r[0][a])));
+                s1 = lanes_add(s1, lanes_mul(p, lanes_of(r[1][a])));
+                s2 = lanes_add(s2, lanes_mul(p, lanes_of(r[2][a])));
+                s3 = lanes_add(s3, lanes_mul(p, lanes_of(r[3][a])));
+                s4 = lanes_add(s4, lanes_mul(p, lanes_of(r[4][a])));
+                s5 = lanes_add(s5, lanes_mul(p, lanes_of(r[5][a])));
+                s6 = lanes_add(s6, lanes_mul(p, lanes_of(r[6][a])));
+                s7 = lanes_add(s7, lanes_mul(p, lanes_of(r[7][a])));
+            }
+            lanes_store(out + t, s0);
+            lanes_store(out + wide + t, s1);
+            lanes_store(out + 2 * wide + t, s2);
+            lanes_store(out + 3 * wide + t, s3);
+            lanes_store(out + 4 * wide + t, s4);
+            lanes_store(out + 5 * wide + t, s5);
+            lanes_store(out + 6 * wide + t, s6);
+            lanes_store(out + 7 * wide + t, s7);
+        }
+        for (ptrdiff_t j = 0; j < m; j++) {
+            float *row = out + j * wide, top, sum, factor;
+            Lanes most = lanes_load(row), total = lanes_of(0.0f);
+            for (ptrdiff_t t = LANES; t < wide; t += LANES)
+                most = lanes_max(most, lanes_load(row + t));
+            top = lanes_most(most);
+            SKBNP_PRAGMA(omp simd)
+            for (ptrdiff_t t = 0; t < wide; t++) {
+                float x = row[t] - top;
+                row[t] = x < -80.0f ? 0.0f : fast_expf(x);
+            }
+            for (ptrdiff_t t = 0; t < wide; t += LANES)
+                total = lanes_add(total, lanes_load(row + t));
+            sum = lanes_sum(total);
+            factor = counts[i + j] / sum;
+            for (ptrdiff_t t = 0; t < wide; t += LANES) {
+                Lanes share = lanes_mul(lanes_load(row + t), lanes_of(factor));
+                lanes_store(row + t, share);
+                lanes_store(tokens + t, lanes_add(lanes_load(tokens + t), share));
+            }
+        }
+    }
+    for (ptrdiff_t t = 0; t < wide; t++)
+        change += fabsf(tokens[t] - before[t]);
+    return change;
+}
+
+/* logits_at = log_beta_a + sum_w seats_wt E_wa for some topics, eight at a time. */
+SKBNP_INLINE void weigh_topics(ptrdiff_t n, ptrdiff_t n_used, const float *tile,
+                               ptrdiff_t tile_stride, const int32_t *rows,
+                               const float *log_beta, ptrdiff_t wide,
+                               const float *seats, float *logits)
+{
+    for (ptrdiff_t a = 0; a < n_used; a += 8) {
+        ptrdiff_t m = n_used - a < 8 ? n_used - a : 8, at[8];
+        for (ptrdiff_t j = 0; j < 8; j++)
+            at[j] = a + (j < m ? j : 0);
+        for (ptrdiff_t t = 0; t < wide; t += LANES) {
+            Lanes s0 = lanes_of(log_beta[at[0]]), s1 = lanes_of(log_beta[at[1]]);
+            Lanes s2 = lanes_of(log_beta[at[2]]), s3 = lanes_of(log_beta[at[3]]);
+            Lanes s4 = lanes_of(log_beta[at[4]]), s5 = lanes_of(log_beta[at[5]]);
+            Lanes s6 = lanes_of(log_beta[at[6]]), s7 = lanes_of(log_beta[at[7]]);
+            for (ptrdiff_t i = 0; i < n; i++) {
+                Lanes z = lanes_load(seats + i * wide + t);
+                const float *r = tile + (rows ? (ptrdiff_t)rows[i] : i) * tile_stride;
+                s0 = lanes_add(s0, lanes_mul(z, lanes_of(r[at[0]])));
+                s1 = lanes_add(s1, lanes_mul(z, lanes_of(r[at[1]])));
+                s2 = lanes_add(s2, lanes_mul(z, lanes_of(r[at[2]])));
+                s3 = lanes_add(s3, lanes_mul(z, lanes_of(r[at[3]])));
+                s4 = lanes_add(s4, lanes_mul(z, lanes_of(r[at[4]])));
+                s5 = lanes_add(s5, lanes_mul(z, lanes_of(r[at[5]])));
+                s6 = lanes_add(s6, lanes_mul(z, lanes_of(r[at[6]])));
+                s7 = lanes_add(s7, lanes_mul(z, lanes_of(r[at[7]])));
+            }
+            float *out = logits + a * wide + t;
+            lanes_store(out, s0);
+            if (m > 1)
+                lanes_store(out + wide, s1);
+            if (m > 2)
+                lanes_store(out + 2 * wide, s2);
+            if (m > 3)
+                lanes_store(out + 3 * wide, s3);
+            if (m > 4)
+                lanes_store(out + 4 * wide, s4);
+            if (m > 5)
+                lanes_store(out + 5 * wide, s5);
+            if (m > 6)
+                lanes_store(out + 6 * wide, s6);
+            if (m > 7)
+                lanes_store(out + 7 * wide, s7);
+        }
+    }
+}
+
+/* Softmax over the topics, for each table; in place. */
+SKBNP_INLINE void serve(ptrdiff_t n_used, ptrdiff_t wide, float *phi)
+{
+    for (ptrdiff_t t = 0; t < wide; t += LANES) {
+        Lanes most = lanes_load(phi + t), sum = lanes_of(0.0f);
+        for (ptrdiff_t a = 1; a < n_used; a++)
+            most = lanes_max(most, lanes_load(phi + a * wide + t));
+        for (ptrdiff_t a = 0; a < n_used; a++) {
+            float x[LANES];
+            lanes_store(x, lanes_sub(lanes_load(phi + a * wide + t), most));
+            for (int i = 0; i < LANES; i++)
+                x[i] = x[i] < -80.0f ? 0.0f : fast_expf(x[i]);
+            lanes_store(phi + a * wide + t, lanes_load(x));
+            sum = lanes_add(sum, lanes_load(x));
+        }
+        sum = lanes_div(lanes_of(1.0f), sum);
+        for (ptrdiff_t a = 0; a < n_used; a++)
+            lanes_store(phi + a * wide + t,
+                        lanes_mul(lanes_load(phi + a * wide + t), sum));
+    }
+}
+
+/* Tokens of each topic if the document chose among topics alone, log_beta their prior. */
+SKBNP_INLINE void weigh_alone(ptrdiff_t n, const int32_t *words, const float *counts,
+                              ptrdiff_t n_topics, ptrdiff_t stride, const float *logs,
+                              const float *log_beta, float *weight, float *share)
+{
+    for (ptrdiff_t k = 0; k < n_topics; k++)
+        weight[k] = 0.0f;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float *row = logs + words[i] * stride;
+        float top = -HUGE_VALF, sum = 0.0f, factor;
+        SKBNP_PRAGMA(omp simd reduction(max : top))
+        for (ptrdiff_t k = 0; k < n_topics; k++) {
+            share[k] = row[k] + log_beta[k];
+            top = share[k] > top ? share[k] : top;
+        }
+        SKBNP_PRAGMA(omp simd reduction(+ : sum))
+        for (ptrdiff_t k = 0; k < n_topics; k++) {
+            share[k] = fast_expf(share[k] - top);
+            sum += share[k];
+        }
+        factor = counts[i] / sum;
+        SKBNP_PRAGMA(omp simd)
+        for (ptrdiff_t k = 0; k < n_topics; k++)
+            weight[k] += factor * share[k];
+    }
+}
+
+/* exp(x - top); in place. */
+SKBNP_INLINE void exp_below(ptrdiff_t n, double top, double *x)
+{
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t t = 0; t < n; t++)
+        x[t] = fast_exp(x[t] - top);
+}
+
+/* psi(eta + S_k) - norm_k, or log(eta + S_k) - norm_k for the mean, minus the largest. */
+SKBNP_INLINE void log_row(ptrdiff_t n_topics, const double *restrict counts, double scale,
+                          const double *norm, double eta, int mean, double *work,
+                          float *restrict row)
+{
+    double top = -HUGE_VAL;
+    SKBNP_PRAGMA(omp simd reduction(max : top))
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        double x = eta + scale * counts[k];
+        work[k] = fast_log(mean ? x : x + 8.0) - norm[k];
+        work[k] += mean ? 0.0 : digamma_exponent(x < 1e30 ? x : 1e30);
+        top = work[k] > top ? work[k] : top;
+    }
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < n_topics; k++)
+        row[k] = (float)(work[k] - top);
+}
+
+#endif
