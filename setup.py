@@ -21,7 +21,7 @@ KERNELS = {
     "_franchise": [],
     "_hdp_local": ["document"],
     "_merge": ["arrays"],
-    "_ncrp_local": ["ncrp_local"],
+    "_ncrp_local": [],
     "_nested_crp": [],
     "_seating": [],
     "_special": ["arrays"],

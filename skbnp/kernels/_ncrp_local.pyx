@@ -1,8 +1,8 @@
 """The document step of the variational nested CRP: paths, levels and topics of words.
 
-The loops over words are in src/ncrp_local.c, in versions for several instruction sets.
 A *stub* is a node of the tree, and stands for the path to it if that is a leaf, for all
-paths that leave the tree below it otherwise.
+paths that leave the tree below it otherwise. A path is n_levels rows of a table with a
+row for each node, and for each level one of topics that are not in the tree.
 """
 
 import numpy as np
@@ -10,44 +10,51 @@ import numpy as np
 from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log
 from libc.stdint cimport int32_t, int64_t
 
-cdef extern from "src/ncrp_local.h" nogil:
-    size_t skbnp_path_work(size_t wide, size_t n_levels)
-    void skbnp_path_logs(
-        ptrdiff_t n, ptrdiff_t wide, const int32_t *words, ptrdiff_t n_nodes,
-        ptrdiff_t n_levels, const double *log_weights, const double *off_tree,
-        double *logs,
+from skbnp.kernels._math cimport (
+    digamma_exponent,
+    digamma_factor,
+    fast_exp,
+    fast_log,
+    log_gamma,
+)
+
+cdef extern from "src/paths.h" nogil:
+    """
+    struct skbnp_document;
+    SKBNP_CLONES static void skbnp_list_nodes(
+        const struct skbnp_document *, const double *, Py_ssize_t, const double *);
+    SKBNP_CLONES static void skbnp_share_weights(const struct skbnp_document *);
+    SKBNP_CLONES static void skbnp_list_stubs(
+        const struct skbnp_document *, const double *, Py_ssize_t, const double *,
+        Py_ssize_t, const int32_t *, const int32_t *);
+    SKBNP_CLONES static double skbnp_walk(
+        const struct skbnp_document *, const double *, const double *, const int32_t *,
+        double *, double *, Py_ssize_t, double);
+    SKBNP_CLONES static void skbnp_mix_paths(
+        const struct skbnp_document *, Py_ssize_t, const int32_t *, const double *,
+        double *);
+    SKBNP_CLONES static void skbnp_node_terms(
+        const struct skbnp_document *, const int32_t *, const double *, double *);
+    SKBNP_CLONES static double skbnp_share_path(
+        const struct skbnp_document *, const double *, const int32_t *, const double *,
+        double *);
+    """
+    void exponentiate(Py_ssize_t wide, const double* row, const double* top, double* to)
+    void copy_row(Py_ssize_t wide, const double* row, double* to)
+    void raise_row(Py_ssize_t wide, const double* row, double* most)
+    double least_of(Py_ssize_t wide, const double* row)
+    void scale_row(Py_ssize_t wide, double w, const double* row, double* to)
+    void add_row(Py_ssize_t wide, double w, const double* row, double* to)
+    void divide_row(Py_ssize_t wide, const double* counts, double* s)
+    double dot(Py_ssize_t wide, const double* a, const double* b)
+    double log_dot(Py_ssize_t wide, const double* counts, const double* s)
+    double share_dot(
+        Py_ssize_t wide, const double* counts, const double* own, const double* s,
+        const double* row,
     )
-    void skbnp_stub_logs(
-        ptrdiff_t n, ptrdiff_t wide, const int32_t *words, ptrdiff_t n_nodes,
-        ptrdiff_t n_levels, const double *log_weights, const double *off_tree,
-        ptrdiff_t n_stubs, const int32_t *stubs, const int32_t *stub_nodes,
-        double *logs,
-    )
-    void skbnp_shared_weights(
-        ptrdiff_t wide, ptrdiff_t n_rows, const double *logs, double *shared
-    )
-    double skbnp_level_norm(
-        ptrdiff_t n_levels, const double *prior, double n_tokens,
-    )
-    double skbnp_walk(
-        ptrdiff_t wide, ptrdiff_t n_levels, const double *counts, const double *logs,
-        ptrdiff_t n_rows, const double *shared, const int32_t *path,
-        const double *prior, double *levels, double *weights, double *work,
-        ptrdiff_t max_iter, double tol,
-    )
-    void skbnp_mix_paths(
-        ptrdiff_t wide, ptrdiff_t n_levels, const double *logs, ptrdiff_t n_paths,
-        const int32_t *paths, const double *shares, double *mixed,
-    )
-    void skbnp_path_terms(
-        ptrdiff_t wide, ptrdiff_t n_levels, const double *counts, const double *logs,
-        ptrdiff_t n_rows, const int32_t *node_level, const double *weights,
-        const double *work, double *terms,
-    )
-    double skbnp_path_tokens(
-        ptrdiff_t n, ptrdiff_t wide, ptrdiff_t n_levels, const double *counts,
-        const double *logs, const int32_t *path, const double *prior,
-        const double *weights, double *tokens, double *work,
+    double relative_dot(
+        Py_ssize_t wide, const double* s, const double* row, const double* own,
+        const double* top,
     )
 
 cdef enum:
@@ -57,6 +64,335 @@ cdef enum:
 CHEAP_ITERATIONS = CHEAP
 #: Nats below the best at which a stub is left out in any case: a share of zero.
 MOST_NATS = 700.0
+
+
+# A document; its words come `wide` to a row, a multiple of 8, the last ones with count
+# zero.
+cdef struct Document "skbnp_document":
+    Py_ssize_t n, wide, n_levels, n_rows
+    const int32_t* words        # (n,)
+    double* counts              # (wide,)
+    double n_tokens
+    const double* prior         # (n_levels,) alpha
+    double* logs                # (n_rows, wide) E log W of the nodes and levels
+    double* shared              # (n_rows + 1, wide) see `_share_weights`
+    double* tile                # (n_levels, wide) weights of a path,
+    double* top                 # (wide,) relative to these logarithms;
+    double* norms               # (wide,) s,
+    double* sums                # (n_levels,)
+    double* exponents           # (n_levels,)
+
+
+cdef size_t _path_work(size_t wide, size_t n_levels):
+    return (n_levels + 2) * wide + 2 * n_levels
+
+
+cdef void _open(
+    Document* d, const int32_t* words, const double* counts, Py_ssize_t n, double* work
+) noexcept nogil:
+    """The next document; `work` holds what `_path_work` says."""
+    cdef Py_ssize_t i
+    d.n, d.wide, d.words = n, (n + 7) // 8 * 8, words
+    d.n_tokens = 0.0
+    for i in range(d.wide):
+        d.counts[i] = counts[i] if i < n else 0.0
+        d.n_tokens += d.counts[i]
+    d.tile = work
+    d.top = d.tile + d.n_levels * d.wide
+    d.norms = d.top + d.wide
+    d.sums = d.norms + d.wide
+    d.exponents = d.sums + d.n_levels
+
+
+# -- rows of words --------------------------------------------------------------------
+
+cdef void _list_nodes "skbnp_list_nodes"(
+    const Document* d, const double* log_weights, Py_ssize_t n_nodes,
+    const double* off_tree,
+) noexcept nogil:
+    """Rows of the nodes, from a table with a row for each word, and of the levels."""
+    cdef const double* source[8]
+    cdef Py_ssize_t at = 0, i, node, level
+    while at < d.wide:  # eight words at a time: rows are written by cache lines
+        for i in range(8):
+            node = d.words[at + i if at + i < d.n else 0]
+            source[i] = log_weights + node * n_nodes
+        for node in range(n_nodes):
+            for i in range(8):
+                d.logs[node * d.wide + at + i] = source[i][node]
+        at += 8
+    for level in range(d.n_levels):
+        for i in range(d.wide):
+            d.logs[(n_nodes + level) * d.wide + i] = off_tree[level]
+
+
+cdef void _share_weights "skbnp_share_weights"(const Document* d) noexcept nogil:
+    """exp(logs), relative to the largest of each word, and those as another row."""
+    cdef double* best = d.shared + d.n_rows * d.wide
+    cdef Py_ssize_t row
+    copy_row(d.wide, d.logs, best)
+    for row in range(1, d.n_rows):
+        raise_row(d.wide, d.logs + row * d.wide, best)
+    for row in range(d.n_rows):
+        exponentiate(d.wide, d.logs + row * d.wide, best, d.shared + row * d.wide)
+
+
+cdef void _list_stubs "skbnp_list_stubs"(
+    const Document* d, const double* log_weights, Py_ssize_t n_nodes,
+    const double* off_tree, Py_ssize_t n_stubs, const int32_t* stubs,
+    const int32_t* stub_nodes,
+) noexcept nogil:
+    """Rows of the levels of some stubs, one stub after another; -1 is off the tree."""
+    cdef Py_ssize_t k, level, u
+    cdef int32_t node
+    cdef double* row
+    for k in range(n_stubs):
+        for level in range(d.n_levels):
+            node = stub_nodes[stubs[k] * d.n_levels + level]
+            row = d.logs + (k * d.n_levels + level) * d.wide
+            for u in range(d.wide):
+                row[u] = off_tree[level]
+            if node >= 0:
+                for u in range(d.n):
+                    row[u] = log_weights[d.words[u] * n_nodes + node]
+
+
+cdef void _mix_paths "skbnp_mix_paths"(
+    const Document* d, Py_ssize_t n_paths, const int32_t* paths, const double* shares,
+    double* mixed,
+) noexcept nogil:
+    """Rows of the levels, averaged over the paths with their shares."""
+    cdef Py_ssize_t k, level
+    for level in range(d.n_levels):
+        for k in range(d.wide):
+            mixed[level * d.wide + k] = 0.0
+    for k in range(n_paths):
+        if shares[k] > 0.0:
+            for level in range(d.n_levels):
+                add_row(
+                    d.wide, shares[k], d.logs + paths[k * d.n_levels + level] * d.wide,
+                    mixed + level * d.wide,
+                )
+
+
+# -- levels of a path -----------------------------------------------------------------
+
+cdef inline void fill(
+    const Document* d, const double* logs, const int32_t* path
+) noexcept nogil:
+    """Fill the tile with exp(logs) of a path, relative to the largest of each word."""
+    cdef Py_ssize_t level
+    copy_row(d.wide, logs + path[0] * d.wide, d.top)
+    for level in range(1, d.n_levels):
+        raise_row(d.wide, logs + path[level] * d.wide, d.top)
+    for level in range(d.n_levels):
+        exponentiate(
+            d.wide, logs + path[level] * d.wide, d.top, d.tile + level * d.wide
+        )
+
+
+cdef inline bint is_shared(
+    const Document* d, const double* table, const int32_t* path
+) noexcept nogil:
+    """Whether each word has a level of a weight that is not too small."""
+    cdef Py_ssize_t level, u
+    for u in range(d.wide):
+        d.norms[u] = 0.0
+    for level in range(d.n_levels):
+        raise_row(d.wide, table + path[level] * d.wide, d.norms)
+    return least_of(d.wide, d.norms) >= 1e-100
+
+
+cdef inline const double* row_of(
+    const Document* d, const double* table, const int32_t* path, Py_ssize_t level
+) noexcept nogil:
+    """Weights of a level of a path: a row of a table, or without a path of a tile."""
+    return table + (path[level] if path != NULL else level) * d.wide
+
+
+cdef inline void weigh_levels(
+    const Document* d, const double* levels, double* weights
+) noexcept nogil:
+    """exp(psi(a_l)) up to a factor that cancels; products with words' stay normal."""
+    cdef double most = -INFINITY, w
+    cdef Py_ssize_t level
+    for level in range(d.n_levels):
+        d.exponents[level] = digamma_exponent(levels[level])
+        most = d.exponents[level] if d.exponents[level] > most else most
+    for level in range(d.n_levels):
+        w = digamma_factor(levels[level]) * fast_exp(d.exponents[level] - most)
+        weights[level] = 1e-80 if w < 1e-80 else w
+
+
+cdef inline void sum_levels(
+    const Document* d, const double* table, const int32_t* path, const double* weights
+) noexcept nogil:
+    """s_u = sum_l w_l b_lu."""
+    cdef Py_ssize_t level
+    scale_row(d.wide, weights[0], row_of(d, table, path, 0), d.norms)
+    for level in range(1, d.n_levels):
+        add_row(d.wide, weights[level], row_of(d, table, path, level), d.norms)
+
+
+cdef inline void share_out(
+    const Document* d, const double* table, const int32_t* path, const double* weights
+) noexcept nogil:
+    """N_l = sum_u x_u w_l b_lu / s_u; s becomes x / s."""
+    cdef Py_ssize_t level
+    divide_row(d.wide, d.counts, d.norms)
+    for level in range(d.n_levels):
+        d.sums[level] = weights[level] * dot(
+            d.wide, d.norms, row_of(d, table, path, level)
+        )
+
+
+cdef inline double score(const Document* d, const double* weights) noexcept nogil:
+    """sum_u x_u log s_u - sum_l N_l log w_l + sum_l lnG(alpha_l + N_l)."""
+    cdef double total = log_dot(d.wide, d.counts, d.norms), unused
+    cdef Py_ssize_t level
+    for level in range(d.n_levels):
+        total += log_gamma(d.prior[level] + d.sums[level], &unused) - (
+            d.sums[level] * fast_log(weights[level])
+        )
+    return total
+
+
+cdef double _level_norm(const Document* d) noexcept nogil:
+    """lnG(sum alpha) - sum_l lnG(alpha_l) - lnG(sum alpha + tokens)."""
+    cdef double all_levels = 0.0, total = 0.0, unused
+    cdef Py_ssize_t level
+    for level in range(d.n_levels):
+        all_levels += d.prior[level]
+        total -= log_gamma(d.prior[level], &unused)
+    return total + (
+        log_gamma(all_levels, &unused) - log_gamma(all_levels + d.n_tokens, &unused)
+    )
+
+
+cdef double _walk "skbnp_walk"(
+    const Document* d, const double* logs, const double* shared, const int32_t* path,
+    double* levels, double* weights, Py_ssize_t max_iter, double tol,
+) noexcept nogil:
+    """Iterate a = alpha + sum_u x_u phi_u, phi_ul ~ exp(psi(a_l)) exp(logs).
+
+    Until sum |change| <= tol, or max_iter (at least one) times. Puts the factors of the
+    last phi to `weights`, and returns its bound but for `_level_norm`,
+
+        sum_u x_u sum_l phi_ul (logs - log phi_ul) + sum_l lnG(a_l).
+
+    `shared` saves exponentials; without (NULL) the path's weights stay in the tile.
+    """
+    cdef const double* table = shared
+    cdef const double* top = d.top
+    cdef double change, after
+    cdef Py_ssize_t level, iteration = 0
+    if shared == NULL or not is_shared(d, shared, path):
+        fill(d, logs, path)
+        table, path = d.tile, NULL
+    else:
+        top = shared + d.n_rows * d.wide
+    while iteration == 0 or iteration < max_iter:
+        change = 0.0
+        weigh_levels(d, levels, weights)
+        sum_levels(d, table, path, weights)
+        share_out(d, table, path, weights)
+        for level in range(d.n_levels):
+            after = d.prior[level] + d.sums[level]
+            change += fabs(after - levels[level])
+            levels[level] = after
+        if change <= tol:
+            break
+        iteration += 1
+    sum_levels(d, table, path, weights)
+    return dot(d.wide, d.counts, top) + score(d, weights)
+
+
+cdef void _node_terms "skbnp_node_terms"(
+    const Document* d, const int32_t* node_level, const double* weights, double* terms
+) noexcept nogil:
+    """sum_u x_u phi_ul logs for each node, with phi as `_walk` left it in the tile."""
+    cdef Py_ssize_t row
+    cdef int32_t level
+    for row in range(d.n_rows):
+        level = node_level[row]
+        terms[row] = weights[level] * share_dot(
+            d.wide, d.counts, d.tile + level * d.wide, d.norms, d.logs + row * d.wide
+        )
+
+
+cdef double _share_path "skbnp_share_path"(
+    const Document* d, const double* logs, const int32_t* path, const double* weights,
+    double* tokens,
+) noexcept nogil:
+    """Put x_u phi_ul to `tokens`, n_levels to a word.
+
+    Returns sum_l lnG(alpha_l + sum_u x_u phi_ul) - sum_u x_u sum_l phi_ul log phi_ul.
+    """
+    cdef const double* row
+    cdef double result
+    cdef Py_ssize_t level, u
+    fill(d, logs, path)
+    sum_levels(d, d.tile, NULL, weights)
+    share_out(d, d.tile, NULL, weights)
+    for level in range(d.n_levels):
+        row = d.tile + level * d.wide
+        d.exponents[level] = weights[level] * relative_dot(
+            d.wide, d.norms, row, logs + path[level] * d.wide, d.top
+        )
+        for u in range(d.n):
+            tokens[u * d.n_levels + level] = weights[level] * d.norms[u] * row[u]
+    sum_levels(d, d.tile, NULL, weights)
+    result = score(d, weights)
+    for level in range(d.n_levels):
+        result -= d.exponents[level]
+    return result
+
+
+# -- stubs ----------------------------------------------------------------------------
+
+# The tree, and when to stop.
+cdef struct Tree:
+    Py_ssize_t n_nodes, n_stubs, n_levels
+    const double* log_weights   # (n_words, n_nodes) E log W
+    const double* off_tree      # (n_levels,)
+    const int32_t* paths        # (n_stubs, n_levels) rows
+    const int32_t* node_level   # (n_rows,)
+    const int32_t* mixture      # (n_levels,) rows of the mixture
+    const double* log_prior     # (n_stubs,)
+    Py_ssize_t max_iter
+    double tol, prune, enter
+    double all_levels           # sum_l alpha_l
+
+
+# Stubs of a document; `known` are places in what is remembered, or -1.
+cdef struct Stubs:
+    int32_t* known              # (n_stubs,)
+    double* scores              # (n_stubs,)
+    double* shares              # (n_stubs,)
+    double* levels              # (n_stubs, n_levels) a
+    double* weights             # (n_stubs, n_levels)
+    double* cold                # (2, n_levels) levels of a start, and their weights
+    double* warm                # (2, n_levels)
+    double* terms               # (n_stubs or n_rows,)
+
+
+# An earlier result.
+cdef struct Starts:
+    const int32_t* limits
+    const int32_t* stubs
+    const double* shares
+    const double* levels
+
+
+# What `infer_paths` returns; there is room for so many stubs.
+cdef struct Supports:
+    int32_t* limits
+    double* bounds
+    int32_t* stubs
+    double* shares
+    double* levels
+    double* weights
+    Py_ssize_t n_put, room
 
 
 cdef inline bint _is_in(
@@ -88,101 +424,190 @@ cdef double _shares(
     return best + log(total)
 
 
+cdef inline double _walk_stub(
+    const Tree* t, const Document* d, Py_ssize_t k, double* levels, double* weights,
+    Py_ssize_t max_iter,
+) noexcept nogil:
+    """Score of a stub by its own levels, after so many more iterations."""
+    return t.log_prior[k] + _walk(
+        d, d.logs, d.shared, t.paths + k * t.n_levels, levels, weights, max_iter,
+        t.tol * d.n_tokens,
+    )
+
+
+cdef void _score_stub(
+    const Tree* t, const Document* d, Stubs* s, const Starts* starts, Py_ssize_t k,
+    Py_ssize_t max_iter,
+) noexcept nogil:
+    """Score a stub by a few iterations, from the better of two starts."""
+    cdef double* levels = s.levels + k * t.n_levels
+    cdef double* weights = s.weights + k * t.n_levels
+    cdef double* own_weights = s.warm + t.n_levels
+    cdef Py_ssize_t level
+    cdef double remembered
+    for level in range(t.n_levels):
+        levels[level] = s.cold[level]
+    s.scores[k] = _walk_stub(t, d, k, levels, weights, max_iter)
+    if s.known[k] < 0:
+        return
+    for level in range(t.n_levels):
+        s.warm[level] = starts.levels[s.known[k] * t.n_levels + level]
+    remembered = _walk_stub(t, d, k, s.warm, own_weights, max_iter)
+    if remembered >= s.scores[k]:
+        s.scores[k] = remembered
+        for level in range(t.n_levels):
+            levels[level], weights[level] = s.warm[level], own_weights[level]
+
+
 cdef double _walk_each(
-    Py_ssize_t wide, Py_ssize_t n_levels, Py_ssize_t n_stubs, const double *counts,
-    const double *logs, Py_ssize_t n_rows, const double *shared, const int32_t *paths,
-    const double *log_prior, const double *prior, const double *cold,
-    const int32_t *known, const double *remembered, double *scores, double *levels,
-    double *weights, double *shares, double *work, double *start, Py_ssize_t max_iter,
-    double tol, double prune, double enter,
+    const Tree* t, const Document* d, Stubs* s, const Starts* starts
 ) noexcept nogil:
     """Levels for each stub on its own; returns the bound without their norm."""
-    cdef Py_ssize_t k, level
-    cdef Py_ssize_t first = min(max_iter, <Py_ssize_t>CHEAP)
-    cdef double best = -INFINITY, score
-    cdef double *own
-    for k in range(n_stubs):
-        own = &levels[k * n_levels]
-        for level in range(n_levels):
-            own[level] = cold[level]
-        scores[k] = log_prior[k] + skbnp_walk(
-            wide, n_levels, counts, logs, n_rows, shared, &paths[k * n_levels], prior,
-            own, &weights[k * n_levels], work, first, tol,
-        )
-        if known[k] >= 0:
-            for level in range(n_levels):
-                start[level] = remembered[known[k] * n_levels + level]
-            score = log_prior[k] + skbnp_walk(
-                wide, n_levels, counts, logs, n_rows, shared, &paths[k * n_levels],
-                prior, start, &start[n_levels], work, first, tol,
-            )
-            if score >= scores[k]:
-                scores[k] = score
-                for level in range(n_levels):
-                    own[level] = start[level]
-                    weights[k * n_levels + level] = start[n_levels + level]
-        best = fmax(best, scores[k])
-    if max_iter > first:
-        for k in range(n_stubs):
-            if _is_in(scores[k], best, known[k], prune, enter):
-                scores[k] = log_prior[k] + skbnp_walk(
-                    wide, n_levels, counts, logs, n_rows, shared, &paths[k * n_levels],
-                    prior, &levels[k * n_levels], &weights[k * n_levels], work,
-                    max_iter - first, tol,
+    cdef Py_ssize_t k, first = min(t.max_iter, <Py_ssize_t>CHEAP)
+    cdef double best = -INFINITY
+    for k in range(t.n_stubs):
+        _score_stub(t, d, s, starts, k, first)
+        best = fmax(best, s.scores[k])
+    if t.max_iter > first:
+        for k in range(t.n_stubs):
+            if _is_in(s.scores[k], best, s.known[k], t.prune, t.enter):
+                s.scores[k] = _walk_stub(
+                    t, d, k, s.levels + k * t.n_levels, s.weights + k * t.n_levels,
+                    t.max_iter - first,
                 )
-    return _shares(n_stubs, scores, known, prune, enter, shares)
+    return _shares(t.n_stubs, s.scores, s.known, t.prune, t.enter, s.shares)
 
 
-cdef double _walk_all(
-    Py_ssize_t wide, Py_ssize_t n_levels, Py_ssize_t n_stubs, Py_ssize_t n_rows,
-    const double *counts, double n_tokens, double *logs, const int32_t *paths,
-    const int32_t *node_level, const int32_t *mixture, const int32_t *known,
-    const double *log_prior, const double *prior, double *levels, double *weights,
-    double *scores,
-    double *shares, double *work, double *terms, Py_ssize_t max_iter, double tol,
-    double prune,
-) noexcept nogil:
+cdef double _update_shares(const Tree* t, const Document* d, Stubs* s) noexcept nogil:
+    """q(c = k) given the levels that all stubs share; sum of its changes."""
+    cdef Py_ssize_t k, level
+    cdef double turned = 0.0
+    _node_terms(d, t.node_level, s.cold + t.n_levels, s.terms)
+    for k in range(t.n_stubs):
+        s.scores[k] = t.log_prior[k]
+        for level in range(t.n_levels):
+            s.scores[k] += s.terms[t.paths[k * t.n_levels + level]]
+    for k in range(t.n_stubs):
+        s.terms[k] = s.shares[k]
+    _shares(t.n_stubs, s.scores, s.known, t.prune, t.prune, s.shares)
+    for k in range(t.n_stubs):
+        turned += fabs(s.shares[k] - s.terms[k])
+    return turned
+
+
+cdef double _walk_all(const Tree* t, const Document* d, Stubs* s) noexcept nogil:
     """Levels that all stubs share; returns the bound without their norm.
 
-    Starts from `levels` and `shares`. The last `n_levels` rows of `logs` are for the
-    mixture.
+    Starts from the cold levels and `shares`. Rows of the mixture stand behind those of
+    the nodes.
     """
-    cdef Py_ssize_t iteration = 0, k, level
-    cdef double *mixed = &logs[n_rows * wide]
+    cdef double* mixed = d.logs + d.n_rows * d.wide
     cdef double moved, turned, bound
+    cdef Py_ssize_t iteration = 0, k, level
     cdef bint converged = False
     while True:
-        for level in range(n_levels):
-            terms[level] = levels[level]
-        skbnp_mix_paths(wide, n_levels, logs, n_stubs, paths, shares, mixed)
-        bound = skbnp_walk(
-            wide, n_levels, counts, mixed, n_rows, NULL, mixture, prior, levels,
-            weights, work, 1, 0.0,
-        )
+        for level in range(t.n_levels):
+            s.terms[level] = s.cold[level]
+        _mix_paths(d, t.n_stubs, t.paths, s.shares, mixed)
+        bound = _walk(d, mixed, NULL, t.mixture, s.cold, s.cold + t.n_levels, 1, 0.0)
         # What is returned goes with the shares: they never change last.
-        if converged or iteration == max_iter:
+        if converged or iteration == t.max_iter:
             break
-        moved = turned = 0.0
-        for level in range(n_levels):
-            moved += fabs(levels[level] - terms[level])
-        skbnp_path_terms(
-            wide, n_levels, counts, logs, n_rows, node_level, weights, work, terms
-        )
-        for k in range(n_stubs):
-            scores[k] = log_prior[k]
-            for level in range(n_levels):
-                scores[k] += terms[paths[k * n_levels + level]]
-        for k in range(n_stubs):
-            terms[k] = shares[k]
-        _shares(n_stubs, scores, known, prune, prune, shares)
-        for k in range(n_stubs):
-            turned += fabs(shares[k] - terms[k])
-        converged = moved <= tol * n_tokens and turned <= tol
+        moved = 0.0
+        for level in range(t.n_levels):
+            moved += fabs(s.cold[level] - s.terms[level])
+        turned = _update_shares(t, d, s)
+        converged = moved <= t.tol * d.n_tokens and turned <= t.tol
         iteration += 1
-    for k in range(n_stubs):
-        if shares[k] > 0.0:
-            bound += shares[k] * (log_prior[k] - log(shares[k]))
+    for k in range(t.n_stubs):
+        if s.shares[k] > 0.0:
+            bound += s.shares[k] * (t.log_prior[k] - log(s.shares[k]))
     return bound
+
+
+cdef double _infer_each(
+    const Tree* t, const Document* d, Stubs* s, const Starts* starts, Py_ssize_t doc
+) noexcept nogil:
+    """The stubs of a document, each with its own levels."""
+    cdef double bound
+    cdef Py_ssize_t at
+    _share_weights(d)
+    for at in range(starts.limits[doc], starts.limits[doc + 1]):
+        s.known[starts.stubs[at]] = <int32_t>at
+    bound = _walk_each(t, d, s, starts)
+    for at in range(starts.limits[doc], starts.limits[doc + 1]):
+        s.known[starts.stubs[at]] = -1
+    return bound
+
+
+cdef double _infer_all(
+    const Tree* t, const Document* d, Stubs* s, const Starts* starts, Py_ssize_t doc
+) noexcept nogil:
+    """The stubs of a document, with one set of levels."""
+    cdef double total = 0.0, bound
+    cdef Py_ssize_t at, k, level
+    for k in range(t.n_stubs):
+        s.shares[k] = 0.0
+    for at in range(starts.limits[doc], starts.limits[doc + 1]):
+        s.shares[starts.stubs[at]] = starts.shares[at]
+        total += starts.shares[at]
+        for level in range(t.n_levels):
+            s.cold[level] = starts.levels[at * t.n_levels + level]
+    if total > 0.0:
+        for k in range(t.n_stubs):
+            s.shares[k] /= total
+    else:
+        _shares(t.n_stubs, t.log_prior, s.known, t.prune, t.prune, s.shares)
+    bound = _walk_all(t, d, s)
+    for k in range(t.n_stubs):
+        for level in range(t.n_levels):
+            s.levels[k * t.n_levels + level] = s.cold[level]
+            s.weights[k * t.n_levels + level] = s.cold[t.n_levels + level]
+    return bound
+
+
+cdef void _keep(const Tree* t, const Stubs* s, Supports* out) noexcept nogil:
+    """Put the support of a document."""
+    cdef Py_ssize_t k, level
+    for k in range(t.n_stubs):
+        if s.shares[k] > 0.0:
+            out.stubs[out.n_put], out.shares[out.n_put] = <int32_t>k, s.shares[k]
+            for level in range(t.n_levels):
+                out.levels[out.n_put * t.n_levels + level] = (
+                    s.levels[k * t.n_levels + level]
+                )
+                out.weights[out.n_put * t.n_levels + level] = (
+                    s.weights[k * t.n_levels + level]
+                )
+            out.n_put += 1
+
+
+cdef Py_ssize_t _infer(
+    const Tree* t, Document* d, Stubs* s, const Starts* starts, Supports* out,
+    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] counts,
+    double* work, bint factorised, Py_ssize_t done,
+) noexcept nogil:
+    """Infer documents from `done` on; returns that before which there is no room."""
+    cdef Py_ssize_t doc, n, level
+    for doc in range(done, indptr.shape[0] - 1):
+        if out.n_put + t.n_stubs > out.room:
+            return doc
+        n = indptr[doc + 1] - indptr[doc]
+        _open(
+            d, &words[indptr[doc]] if n else NULL, &counts[indptr[doc]] if n else NULL,
+            n, work,
+        )
+        for level in range(t.n_levels):
+            s.cold[level] = d.prior[level] * (1.0 + d.n_tokens / t.all_levels)
+        _list_nodes(d, t.log_weights, t.n_nodes, t.off_tree)
+        if factorised:
+            out.bounds[doc] = _infer_all(t, d, s, starts, doc)
+        else:
+            out.bounds[doc] = _infer_each(t, d, s, starts, doc)
+        out.bounds[doc] += _level_norm(d)
+        _keep(t, s, out)
+        out.limits[doc + 1] = <int32_t>out.n_put
+    return indptr.shape[0] - 1
 
 
 def _rows(const int32_t[:, ::1] stub_nodes, Py_ssize_t n_nodes):
@@ -282,10 +707,13 @@ def infer_paths(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_nodes = log_weights.shape[1]
     cdef Py_ssize_t n_stubs = stub_nodes.shape[0], n_levels = stub_nodes.shape[1]
-    cdef Py_ssize_t n_rows = n_nodes + n_levels
-    cdef Py_ssize_t doc, done, i, k, level, at, begin, n, wide, longest = 0, used = 0
-    cdef double n_tokens, total, all_levels = 0.0
+    cdef Py_ssize_t n_rows = n_nodes + n_levels, doc, level, done = 0, longest = 0
     cdef bint warm = starts is not None
+    cdef Tree t
+    cdef Document d
+    cdef Stubs s
+    cdef Starts old
+    cdef Supports out
     _check(indptr, words, counts, log_weights)
     if not n_levels == off_tree.shape[0] == level_prior.shape[0]:
         raise ValueError("off_tree and level_prior must have an entry per level")
@@ -321,125 +749,70 @@ def infer_paths(
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
     longest = (longest + 7) // 8 * 8
-    cdef Py_ssize_t wider = max(n_stubs, n_rows)
     cdef double[::1] space = np.empty(
         (2 * n_rows + n_levels + 2) * longest
-        + skbnp_path_work(longest, n_levels)
+        + _path_work(longest, n_levels)
         + 2 * n_stubs * (n_levels + 1)
         + 4 * n_levels
-        + wider
+        + max(n_stubs, n_rows)
     )
-    cdef double *logs = &space[0]
-    cdef const double *table = &log_weights[0, 0] if log_weights.shape[0] else NULL
-    cdef double *shared = logs + (n_rows + n_levels) * longest
-    cdef double *scaled = shared + (n_rows + 1) * longest
-    cdef double *work = scaled + longest
-    cdef double *scores = work + skbnp_path_work(longest, n_levels)
-    cdef double *q = scores + n_stubs
-    cdef double *own = q + n_stubs
-    cdef double *factors = own + n_stubs * n_levels
-    cdef double *cold = factors + n_stubs * n_levels
-    cdef double *start = cold + 2 * n_levels
-    cdef double *terms = start + 2 * n_levels
-    known_stubs = np.full(n_stubs, -1, dtype=np.int32)
-    cdef int32_t[::1] known = known_stubs
+    cdef int32_t[::1] known = np.full(n_stubs, -1, dtype=np.int32)
+    d.n_levels, d.n_rows, d.prior = n_levels, n_rows, &level_prior[0]
+    d.logs = &space[0]
+    d.shared = d.logs + (n_rows + n_levels) * longest
+    d.counts = d.shared + (n_rows + 1) * longest
+    cdef double* work = d.counts + longest
+    s.known = &known[0]
+    s.scores = work + _path_work(longest, n_levels)
+    s.shares = s.scores + n_stubs
+    s.levels = s.shares + n_stubs
+    s.weights = s.levels + n_stubs * n_levels
+    s.cold = s.weights + n_stubs * n_levels
+    s.warm = s.cold + 2 * n_levels
+    s.terms = s.warm + 2 * n_levels
+    t.n_nodes, t.n_stubs, t.n_levels = n_nodes, n_stubs, n_levels
+    t.log_weights = &log_weights[0, 0] if log_weights.shape[0] else NULL
+    t.off_tree, t.log_prior = &off_tree[0], &log_prior[0]
+    t.paths, t.node_level, t.mixture = &paths[0, 0], &node_level[0], &mixture[0]
+    t.max_iter, t.tol = max_iter, tol
+    t.prune = fmin(prune, MOST_NATS)
+    t.enter = fmin(enter, t.prune)
+    t.all_levels = 0.0
+    for level in range(n_levels):
+        t.all_levels += level_prior[level]
+    old.limits = &old_limits[0]
+    old.stubs = &old_stubs[0] if old_stubs.shape[0] else NULL
+    old.shares = &old_shares[0] if old_stubs.shape[0] else NULL
+    old.levels = &old_levels[0, 0] if old_stubs.shape[0] else NULL
     limits, bounds = np.zeros(n_docs + 1, dtype=np.int32), np.empty(n_docs)
     cdef int32_t[::1] ends = limits
     cdef double[::1] values = bounds
-    cdef Py_ssize_t room = 2 * n_docs + n_stubs
-    stubs, shares = np.empty(room, dtype=np.int32), np.empty(room)
-    levels, weights = np.empty((2, room, n_levels))
-    cdef int32_t[::1] put_stubs = stubs
-    cdef double[::1] put_shares = shares
-    cdef double[:, ::1] put_levels = levels, put_weights = weights
-    prune = fmin(prune, MOST_NATS)
-    enter = fmin(enter, prune)
-    for level in range(n_levels):
-        all_levels += level_prior[level]
-    done = 0
-    while done < n_docs:
-        with nogil:
-            for doc in range(done, n_docs):
-                if used + n_stubs > room:
-                    break
-                begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
-                wide = (n + 7) // 8 * 8
-                n_tokens = 0.0
-                for i in range(n):
-                    scaled[i] = counts[begin + i]
-                    n_tokens += scaled[i]
-                for i in range(n, wide):
-                    scaled[i] = 0.0
-                for level in range(n_levels):
-                    cold[level] = level_prior[level] * (1.0 + n_tokens / all_levels)
-                skbnp_path_logs(
-                    n, wide, &words[begin] if n else NULL, n_nodes, n_levels,
-                    table, &off_tree[0], logs,
-                )
-                if factorised:
-                    total = 0.0
-                    for k in range(n_stubs):
-                        q[k] = 0.0
-                    for at in range(old_limits[doc], old_limits[doc + 1]):
-                        q[old_stubs[at]] = old_shares[at]
-                        total += old_shares[at]
-                        for level in range(n_levels):
-                            cold[level] = old_levels[at, level]
-                    if total > 0.0:
-                        for k in range(n_stubs):
-                            q[k] /= total
-                    else:
-                        _shares(n_stubs, &log_prior[0], &known[0], prune, prune, q)
-                    values[doc] = _walk_all(
-                        wide, n_levels, n_stubs, n_rows, scaled, n_tokens, logs,
-                        &paths[0, 0], &node_level[0], &mixture[0], &known[0],
-                        &log_prior[0],
-                        &level_prior[0], cold, &cold[n_levels], scores, q, work, terms,
-                        max_iter, tol, prune,
-                    )
-                    for k in range(n_stubs):
-                        for level in range(n_levels):
-                            own[k * n_levels + level] = cold[level]
-                            factors[k * n_levels + level] = cold[n_levels + level]
-                else:
-                    skbnp_shared_weights(wide, n_rows, logs, shared)
-                    for at in range(old_limits[doc], old_limits[doc + 1]):
-                        known[old_stubs[at]] = <int32_t>at
-                    values[doc] = _walk_each(
-                        wide, n_levels, n_stubs, scaled, logs, n_rows, shared,
-                        &paths[0, 0], &log_prior[0], &level_prior[0], cold, &known[0],
-                        &old_levels[0, 0] if old_stubs.shape[0] else NULL,
-                        scores, own, factors, q, work, start, max_iter, tol * n_tokens,
-                        prune, enter,
-                    )
-                    for at in range(old_limits[doc], old_limits[doc + 1]):
-                        known[old_stubs[at]] = -1
-                values[doc] += skbnp_level_norm(n_levels, &level_prior[0], n_tokens)
-                for k in range(n_stubs):
-                    if q[k] > 0.0:
-                        put_stubs[used] = <int32_t>k
-                        put_shares[used] = q[k]
-                        for level in range(n_levels):
-                            put_levels[used, level] = own[k * n_levels + level]
-                            put_weights[used, level] = factors[k * n_levels + level]
-                        used += 1
-                ends[doc + 1] = <int32_t>used
-                done = doc + 1
-        if done < n_docs:  # out of room
-            room = 2 * room
-            stubs, shares = np.resize(stubs, room), np.resize(shares, room)
-            levels = np.resize(levels, (room, n_levels))
-            weights = np.resize(weights, (room, n_levels))
-            put_stubs, put_shares = stubs, shares
-            put_levels, put_weights = levels, weights
-    return (
-        limits,
-        stubs[:used].copy(),
-        shares[:used].copy(),
-        levels[:used].copy(),
-        weights[:used].copy(),
-        bounds,
+    out.limits, out.bounds = &ends[0], &values[0] if n_docs else NULL
+    out.n_put, out.room = 0, 2 * n_docs + n_stubs
+    arrays = (
+        np.empty(out.room, dtype=np.int32), np.empty(out.room),
+        np.empty((out.room, n_levels)), np.empty((out.room, n_levels)),
     )
+    while done < n_docs:
+        _point(&out, arrays)
+        with nogil:
+            done = _infer(
+                &t, &d, &s, &old, &out, indptr, words, counts, work, factorised, done
+            )
+        if done < n_docs:  # out of room
+            out.room *= 2
+            arrays = [np.resize(a, (out.room, *a.shape[1:])) for a in arrays]
+    return limits, *(array[: out.n_put].copy() for array in arrays), bounds
+
+
+cdef int _point(Supports* out, object arrays) except -1:
+    """Put supports there."""
+    cdef int32_t[::1] stubs = arrays[0]
+    cdef double[::1] shares = arrays[1]
+    cdef double[:, ::1] levels = arrays[2], weights = arrays[3]
+    out.stubs, out.shares = &stubs[0], &shares[0]
+    out.levels, out.weights = &levels[0, 0], &weights[0, 0]
+    return 0
 
 
 def share_words(
@@ -470,9 +843,9 @@ def share_words(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_nodes = log_weights.shape[1]
     cdef Py_ssize_t n_levels = stub_nodes.shape[1], n_stubs = stub_nodes.shape[0]
-    cdef Py_ssize_t doc, at, i, k, n, wide, begin, longest = 0, width = 0, count
-    cdef Py_ssize_t put = 0
-    cdef double total, n_tokens, norm
+    cdef Py_ssize_t doc, at, k, n, begin, longest = 0, width = 0, count, put = 0
+    cdef double total, norm
+    cdef Document d
     _check(indptr, words, counts, log_weights)
     if limits.shape[0] != n_docs + 1 or not (
         limits[n_docs] == stubs.shape[0] == shares.shape[0] == weights.shape[0]
@@ -495,16 +868,17 @@ def share_words(
     cdef double[::1] values = entropies
     cdef double[::1] space = np.empty(
         ((width + 1) * n_levels + 1) * longest
-        + skbnp_path_work(longest, n_levels)
+        + _path_work(longest, n_levels)
         + n_levels
     )
     cdef const double *table = &log_weights[0, 0] if log_weights.shape[0] else NULL
     # The levels of a mixture, or those of each stub of a document.
-    cdef double *mixed = &space[0]
-    cdef double *logs = mixed + n_levels * longest
-    cdef double *scaled = logs + width * n_levels * longest
-    cdef double *work = scaled + longest
-    cdef double *unused = work + skbnp_path_work(longest, n_levels)
+    cdef double* mixed = &space[0]
+    d.n_levels, d.prior = n_levels, &level_prior[0]
+    d.logs = mixed + n_levels * longest
+    d.counts = d.logs + width * n_levels * longest
+    cdef double* work = d.counts + longest
+    cdef double* unused = work + _path_work(longest, n_levels)
     cdef const int32_t[:, ::1] paths = np.arange(
         (width + 1) * n_levels, dtype=np.int32
     ).reshape(width + 1, n_levels)
@@ -515,27 +889,21 @@ def share_words(
             at, count = limits[doc], limits[doc + 1] - limits[doc]
             if count == 0:
                 continue
-            wide = (n + 7) // 8 * 8
-            n_tokens = 0.0
-            for i in range(wide):
-                scaled[i] = counts[begin + i] if i < n else 0.0
-                n_tokens += scaled[i]
-            norm = skbnp_level_norm(n_levels, &level_prior[0], n_tokens)
-            skbnp_stub_logs(
-                n, wide, &words[begin] if n else NULL, n_nodes, n_levels,
-                table, &off_tree[0], count, &stubs[at], &stub_nodes[0, 0],
-                logs,
+            _open(
+                &d, &words[begin] if n else NULL, &counts[begin] if n else NULL, n, work
+            )
+            norm = _level_norm(&d)
+            _list_stubs(
+                &d, table, n_nodes, &off_tree[0], count, &stubs[at], &stub_nodes[0, 0]
             )
             if factorised:
-                skbnp_mix_paths(
-                    wide, n_levels, logs, count, &paths[0, 0], &shares[at], mixed
-                )
+                _mix_paths(&d, count, &paths[0, 0], &shares[at], mixed)
             total = 0.0
             for k in range(at, at + count):
-                total += shares[k] * (norm + skbnp_path_tokens(
-                    n, wide, n_levels, scaled, mixed if factorised else logs,
-                    &paths[0 if factorised else k - at, 0], &level_prior[0],
-                    &weights[k, 0], &out[put, 0] if n else unused, work,
+                total += shares[k] * (norm + _share_path(
+                    &d, mixed if factorised else d.logs,
+                    &paths[0 if factorised else k - at, 0], &weights[k, 0],
+                    &out[put, 0] if n else unused,
                 ))
                 if shares[k] > 0.0:
                     total -= shares[k] * log(shares[k])
