@@ -19,7 +19,7 @@ MSVC = sys.platform == "win32"
 KERNELS = {
     "_collapsed": ["collapsed"],
     "_franchise": [],
-    "_hdp_local": ["document"],
+    "_hdp_local": [],
     "_merge": ["arrays"],
     "_ncrp_local": [],
     "_nested_crp": [],

@@ -12,7 +12,7 @@ for needed in (
     "examples/quickstart.py",
     "skbnp/kernels/_hdp_local.pyi",
     "skbnp/kernels/_hdp_local.pyx",
-    "skbnp/kernels/src/document.c",
+    "skbnp/kernels/_seating.pxd",
     "skbnp/kernels/src/document.h",
     "skbnp/py.typed",
     "tests/kernels/test_hdp_local.py",

@@ -1,40 +1,80 @@
 """The document step of a topic model with a Dirichlet prior over topics.
 
-The loops are in src/document.c, in versions for several instruction sets.
+Tables of word weights b_wk are (n_words, stride) floats; stride is a multiple of 8,
+columns from K on are zero. Arrays by topic have `stride` entries too, with priors of
+next to nothing and counts of zero behind the K-th. Passes over words and topics are in
+src/document.h.
 """
 
 import numpy as np
 
-from libc.math cimport INFINITY, fmin
+from libc.math cimport INFINITY, fmin, lgamma, log
 from libc.stdint cimport int32_t
+from libc.string cimport memcpy
+
+from skbnp.kernels._order cimport insertion_sort
 
 cdef extern from "src/document.h" nogil:
-    size_t skbnp_document_work(size_t n, size_t stride)
-    void skbnp_iterate(
-        ptrdiff_t n, const int32_t *words, const float *counts, ptrdiff_t n_topics,
-        ptrdiff_t stride, const float *weights, const float *prior, float *doc_topic,
-        float *work, ptrdiff_t n_mean, ptrdiff_t max_iter, float tol, float active,
+    """
+    struct skbnp_topics;
+    struct skbnp_document;
+    struct skbnp_support;
+    struct skbnp_word_docs;
+    SKBNP_CLONES static void skbnp_iterate(
+        const struct skbnp_topics *, const struct skbnp_document *, float *, float *,
+        Py_ssize_t);
+    SKBNP_CLONES static double skbnp_finish(
+        const struct skbnp_topics *, const struct skbnp_document *, const float *,
+        const struct skbnp_support *, int);
+    SKBNP_CLONES static Py_ssize_t skbnp_sum_words(
+        const struct skbnp_word_docs *, Py_ssize_t, Py_ssize_t);
+    SKBNP_CLONES static void skbnp_weigh_words(
+        const double *, Py_ssize_t, double, const Py_ssize_t *, Py_ssize_t,
+        const double *, Py_ssize_t, double, int, double *, float *, Py_ssize_t,
+        double *);
+    """
+    Py_ssize_t padded(Py_ssize_t n)
+    void weigh_mean(Py_ssize_t n, const float* prior, const float* doc_topic, float* e)
+    void weigh(Py_ssize_t n, const float* prior, const float* doc_topic, float* e)
+    float settle(Py_ssize_t n, const float* e, const float* total, float* doc_topic)
+    void sum_words(
+        Py_ssize_t n, const int32_t* words, const float* counts, Py_ssize_t stride,
+        const float* weights, const float* e, float* total,
     )
-    double skbnp_finish(
-        ptrdiff_t n, const int32_t *words, const double *counts, ptrdiff_t stride,
-        const float *weights, const double *prior, ptrdiff_t n_support,
-        const int32_t *topics, const float *start, double scale, double *doc_weights,
-        double *doc_topic, double *norms, int with_bound,
+    void sum_tile(
+        Py_ssize_t n, const float* counts, Py_ssize_t n_used, const float* tile,
+        const float* e, float* sums, float* total,
     )
-    ptrdiff_t skbnp_word_sums(
-        ptrdiff_t begin, ptrdiff_t end, const int32_t *columns, const int32_t *docs,
-        const double *ratios, const double *log_ratios, const int32_t *support,
-        const int32_t *doc_topics, const double *doc_weights, ptrdiff_t stride,
-        const float *weights, int32_t *limits, int32_t *topics, double *used_weights,
-        double *sums, double *log_norms, int32_t *marks, double *scratch,
-        int32_t *found,
+    Py_ssize_t choose(
+        Py_ssize_t n, const float* doc_topic, float active, int32_t* chosen
     )
-    void skbnp_word_weights(
-        ptrdiff_t n_words, const Py_ssize_t *words, ptrdiff_t n_topics,
-        ptrdiff_t stride, const double *held, ptrdiff_t held_stride, double scale,
-        const double *norm, double eta, float smallest, double *work, int mean,
-        float *table, double *tops,
+    Py_ssize_t count_active(Py_ssize_t n, const float* doc_topic, float active)
+    void narrow(
+        Py_ssize_t n, const int32_t* words, Py_ssize_t stride, const float* weights,
+        Py_ssize_t n_used, const int32_t* topics, float* tile,
     )
+    void weigh_exactly(Py_ssize_t n, double* weights, double* work)
+    void finish_few(
+        Py_ssize_t n, const int32_t* words, const double* counts, Py_ssize_t stride,
+        const float* weights, Py_ssize_t n_support, const int32_t* topics,
+        const double* doc_weights, double* doc_topic, double* norms,
+    )
+    void finish_many(
+        Py_ssize_t n, const int32_t* words, const double* counts, Py_ssize_t stride,
+        const float* weights, Py_ssize_t n_support, const int32_t* topics,
+        const double* doc_weights, double* doc_topic, double* norms,
+    )
+    double mean_row(
+        Py_ssize_t n_topics, const double* counts, double scale, double eta,
+        const double* inverse, float smallest, double* means, float* row,
+    )
+    void digamma_row(
+        Py_ssize_t n_topics, const double* counts, double scale, double eta,
+        const float* shift, float smallest, float* x, float* exponent, float* row,
+    )
+
+    enum:
+        MANY
 
 #: Columns of a table of word weights are a multiple of this.
 LANES = 8
@@ -48,27 +88,205 @@ ACTIVE = 0.1
 #: weights can make of two equals.
 MARGIN = 2e-6
 
+cdef float SMALLEST = SMALLEST_WORD_WEIGHT
+cdef double NATS = MARGIN, ACTIVE_TOKENS = ACTIVE
 
-cdef double _total(Py_ssize_t n, const double *counts) noexcept nogil:
-    cdef double total = 0.0
-    cdef Py_ssize_t i
-    for i in range(n):
-        total += counts[i]
-    return total
+cdef enum:
+    LANE = 8
+    # A document goes on with the topics in use once they are this part of all...
+    NARROW = 4
+    # ...and leaves out more of them once one in so many has become idle...
+    DROP = 5
+    # ...for so many rounds, between passes over all topics.
+    MAX_ROUNDS = 3
 
 
-cdef double _scale(double n_tokens) noexcept nogil:
-    """What brings a document into the range of single precision, mostly one.
+# Topics, which are held fixed, and when to stop.
+cdef struct Topics "skbnp_topics":
+    Py_ssize_t n_topics, stride
+    const float* weights        # (n_words, stride) b
+    const double* prior         # (n_topics,)
+    const double* share         # (n_topics,) of a cold start
+    float* lanes                # (stride,) the prior
+    Py_ssize_t max_iter, n_mean
+    double tol, support, active
 
-    Beyond, the prior is all that counts, or nothing.
+
+cdef struct Document "skbnp_document":
+    Py_ssize_t n
+    const int32_t* words        # (n,)
+    const double* counts        # (n,)
+    float* scaled               # (n,) times `scale`; zeros up to a multiple of 8
+    double n_tokens
+    double scale                # into the range of single precision, mostly one
+    float tol, least, active    # n_tokens times that of the topics, scaled
+
+
+# Topics of a document in double precision.
+cdef struct Support "skbnp_support":
+    Py_ssize_t n
+    int32_t* topics             # (n,)
+    double* weights             # (n,) e
+    double* tokens              # (n,) N
+    double* norms               # (words,) s
+
+
+cdef size_t _work(size_t n, size_t stride):
+    """Floats of work space for documents of at most n words."""
+    cdef size_t wide = (n + LANE - 1) // LANE * LANE, most = stride // NARROW
+    return 5 * stride + LANE * (most + LANE) + wide * most
+
+
+cdef inline Py_ssize_t drop_idle(
+    Py_ssize_t n_used, Py_ssize_t wide, float active, float* used, float* prior,
+    int32_t* topics, float* tile, int32_t* kept,
+) noexcept nogil:
+    """Leave out topics of few tokens, once they are many; how many stay."""
+    cdef Py_ssize_t n_left = count_active(n_used, used, active), a, source
+    if n_left == 0 or n_left > n_used - n_used // DROP - 1:
+        return n_used
+    choose(n_used, used, active, kept)
+    for a in range(padded(n_left)):
+        source = kept[a] if a < n_left else 0
+        topics[a] = topics[source]
+        prior[a] = prior[source] if a < n_left else <float>1e-18
+        used[a] = used[source] if a < n_left else <float>0.0
+        if a < n_left and a != source:
+            memcpy(tile + a * wide, tile + source * wide, wide * sizeof(float))
+    return n_left
+
+
+cdef inline Py_ssize_t iterate_used(
+    const Topics* m, const Document* d, float* doc_topic, float* work,
+    Py_ssize_t n_used, Py_ssize_t iteration,
+) noexcept nogil:
+    """Iterate over the topics in use; returns the iterations so far."""
+    cdef Py_ssize_t wide = padded(d.n), a
+    cdef float* e = work
+    cdef float* total = e + m.stride
+    cdef float* prior = total + m.stride
+    cdef float* used = prior + m.stride
+    cdef int32_t* topics = <int32_t*>(used + m.stride)
+    cdef float* sums = <float*>(topics + m.stride)
+    cdef float* tile = sums + LANE * (m.stride // NARROW + LANE)
+    cdef float change
+    choose(m.n_topics, doc_topic, d.active, topics)
+    narrow(d.n, d.words, m.stride, m.weights, n_used, topics, tile)
+    for a in range(padded(n_used)):
+        # What fills the last vector: its exponent is never the largest.
+        prior[a] = m.lanes[topics[a]] if a < n_used else <float>1e-18
+        used[a] = doc_topic[topics[a]] if a < n_used else <float>0.0
+    while iteration < m.max_iter:
+        weigh(padded(n_used), prior, used, e)
+        sum_tile(d.n, d.scaled, n_used, tile, e, sums, total)
+        change = settle(padded(n_used), e, total, used)
+        iteration += 1
+        if change < d.tol:
+            break
+        n_used = drop_idle(
+            n_used, wide, d.active, used, prior, topics, tile, <int32_t*>total
+        )
+    for a in range(m.stride):
+        doc_topic[a] = 0.0
+    for a in range(n_used):
+        doc_topic[topics[a]] = used[a]
+    return iteration
+
+
+cdef void _iterate "skbnp_iterate"(
+    const Topics* m, const Document* d, float* doc_topic, float* work,
+    Py_ssize_t n_mean,
+) noexcept nogil:
+    """Iterate N_k = e_k sum_w n_w b_wk / s_w, e ~ exp(psi(prior + N)).
+
+    Until sum |change| < tol or max_iter times; before, n_mean times with
+    e ~ prior + N. Topics with N_k < active are left out on the way.
     """
-    if n_tokens < 1e-20:
-        return 1e-20 / n_tokens
-    return 1e9 / n_tokens if n_tokens > 1e9 else 1.0
+    cdef float* e = work
+    cdef float* total = e + m.stride
+    cdef Py_ssize_t iteration = 0, n_used, _
+    cdef int rounds = 0
+    for _ in range(n_mean):
+        weigh_mean(m.stride, m.lanes, doc_topic, e)
+        sum_words(d.n, d.words, d.scaled, m.stride, m.weights, e, total)
+        settle(m.stride, e, total, doc_topic)
+    while iteration < m.max_iter:
+        weigh(m.stride, m.lanes, doc_topic, e)
+        sum_words(d.n, d.words, d.scaled, m.stride, m.weights, e, total)
+        iteration += 1
+        if settle(m.stride, e, total, doc_topic) < d.tol:
+            return
+        if iteration < 2 or rounds == MAX_ROUNDS:
+            continue
+        n_used = count_active(m.n_topics, doc_topic, d.active)
+        if n_used == 0 or NARROW * n_used > m.n_topics:
+            continue
+        # Few topics are in use: iterate over them alone, then look at all again.
+        rounds += 1
+        iteration = iterate_used(m, d, doc_topic, work, n_used, iteration)
+
+
+cdef double _finish "skbnp_finish"(
+    const Topics* m, const Document* d, const float* start, const Support* s,
+    bint with_bound,
+) noexcept nogil:
+    """e, N and norms over the support from counts N at the start, times `scale`.
+
+    Returns sum_w n_w log s_w - sum_k N_k log e_k
+    + sum_k [lnG(prior_k + N_k) - lnG(prior_k)], or zero without `with_bound`.
+    """
+    cdef double bound = 0.0, x
+    cdef Py_ssize_t a, i
+    for a in range(s.n):
+        s.weights[a] = m.prior[s.topics[a]] + <double>start[s.topics[a]] / d.scale
+    weigh_exactly(s.n, s.weights, s.tokens)
+    if s.n <= MANY:
+        finish_few(
+            d.n, d.words, d.counts, m.stride, m.weights, s.n, s.topics, s.weights,
+            s.tokens, s.norms,
+        )
+    else:
+        finish_many(
+            d.n, d.words, d.counts, m.stride, m.weights, s.n, s.topics, s.weights,
+            s.tokens, s.norms,
+        )
+    if not with_bound:
+        return 0.0
+    for i in range(d.n):
+        bound += d.counts[i] * log(s.norms[i])
+    for a in range(s.n):
+        x = m.prior[s.topics[a]]
+        bound += lgamma(x + s.tokens[a]) - lgamma(x)
+        bound -= s.tokens[a] * log(s.weights[a])
+    return bound
+
+
+cdef void _open(
+    const Topics* m, Document* d, const int32_t* words, const double* counts,
+    Py_ssize_t n,
+) noexcept nogil:
+    """The next document. Beyond single precision, the prior is all, or nothing."""
+    cdef Py_ssize_t i
+    d.n, d.words, d.counts = n, words, counts
+    d.n_tokens = 0.0
+    for i in range(n):
+        d.n_tokens += counts[i]
+    d.scale = 1.0
+    if d.n_tokens < 1e-20:
+        d.scale = 1e-20 / d.n_tokens
+    elif d.n_tokens > 1e9:
+        d.scale = 1e9 / d.n_tokens
+    for i in range(n):
+        d.scaled[i] = <float>(counts[i] * d.scale)
+    for i in range(n, n + LANE):
+        d.scaled[i] = 0.0
+    d.tol = <float>(m.tol * d.n_tokens * d.scale)
+    d.least = <float>(m.support * fmin(1.0, d.n_tokens) * d.scale)
+    d.active = <float>(m.active * fmin(1.0, d.n_tokens) * d.scale)
 
 
 cdef Py_ssize_t _choose(
-    Py_ssize_t n, const float *start, float least, int32_t *topics
+    Py_ssize_t n, const float* start, float least, int32_t* topics
 ) noexcept nogil:
     """Positions of the entries that are at least so large."""
     cdef Py_ssize_t k, a = 0
@@ -76,6 +294,57 @@ cdef Py_ssize_t _choose(
         topics[a] = <int32_t>k
         a += start[k] >= least
     return a
+
+
+cdef void _start_cold(const Topics* m, const Document* d, float* start) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(m.n_topics):
+        start[k] = <float>(d.n_tokens * d.scale * m.share[k])
+    for k in range(m.n_topics, m.stride):
+        start[k] = 0.0
+
+
+cdef Py_ssize_t _infer_better(
+    const Topics* m, const Document* d, float* start, float* other, float* work,
+    Support* s,
+) noexcept nogil:
+    """Iterate from what is remembered and from a cold start, and keep the better."""
+    cdef double best = -INFINITY, bound
+    cdef size_t size = m.stride * sizeof(float)
+    cdef int cold
+    # A step over the support alone cannot fall below what it was.
+    s.n = _choose(m.n_topics, start, d.least, s.topics)
+    if s.n:
+        best = NATS * d.n_tokens + _finish(m, d, start, s, True)
+    memcpy(other, start, size)
+    for cold in range(2):
+        if cold:
+            _start_cold(m, d, start)
+        _iterate(m, d, start, work, m.n_mean if cold else 0)
+        s.n = _choose(m.n_topics, start, d.least, s.topics)
+        bound = _finish(m, d, start, s, True)
+        if bound > best:
+            best = bound
+            memcpy(other, start, size)
+    memcpy(start, other, size)
+    return _choose(m.n_topics, start, d.least, s.topics)
+
+
+cdef Py_ssize_t _infer(
+    const Topics* m, const Document* d, float* start, float* other, float* work,
+    Support* s, bint remembered, bint cold,
+) noexcept nogil:
+    """Counts of a document, to `start`; how many topics have enough of them."""
+    cdef Py_ssize_t k
+    if remembered:
+        for k in range(m.n_topics, m.stride):
+            start[k] = 0.0
+        if cold:
+            return _infer_better(m, d, start, other, work, s)
+    else:
+        _start_cold(m, d, start)
+    _iterate(m, d, start, work, 0 if remembered else m.n_mean)
+    return _choose(m.n_topics, start, d.least, s.topics)
 
 
 def infer_documents(
@@ -136,11 +405,11 @@ def infer_documents(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
-    cdef Py_ssize_t doc, i, k, begin, n, a, longest = 0
+    cdef Py_ssize_t doc, k, longest = 0
     cdef bint cold = share.shape[0] > 0
-    cdef double n_tokens, scale, best, bound
-    cdef float least, active, low = -1.0 if plain else ACTIVE
-    cdef double margin = MARGIN
+    cdef Topics m
+    cdef Document d
+    cdef Support s
     if stride % 8 or not n_topics <= stride < n_topics + 8:
         raise ValueError("weights must have a column per topic, and lanes filled")
     if starts.shape[0] != n_docs or starts.shape[1] != stride:
@@ -152,7 +421,7 @@ def infer_documents(
     limits = np.zeros(n_docs + 1, dtype=np.int32)
     norms = np.ones(counts.shape[0])
     cdef int32_t[::1] ends = limits
-    cdef double[::1] s = norms
+    cdef double[::1] all_norms = norms
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
     if longest == 0:
@@ -160,100 +429,111 @@ def infer_documents(
         return limits, np.zeros(0, dtype=np.int32), nothing, nothing, norms
     # Priors by lane, the better start, scaled counts, and what the iteration needs.
     cdef float[::1] space = np.empty(
-        2 * stride + longest + 8 + skbnp_document_work(longest, stride),
-        dtype=np.float32,
+        2 * stride + longest + LANE + _work(longest, stride), dtype=np.float32
     )
     cdef double[::1] room = np.empty(2 * n_topics)
     cdef int32_t[::1] chosen = np.empty(n_topics, dtype=np.int32)
-    cdef float *lanes = &space[0]
-    cdef float *other = lanes + stride
-    cdef float *scaled = other + stride
-    cdef float *work = scaled + longest + 8
-    cdef float *start
+    cdef float* other = &space[stride]
+    cdef float* work
+    m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
+    m.prior, m.share, m.lanes = &prior[0], &share[0] if cold else NULL, &space[0]
+    m.max_iter, m.n_mean, m.tol, m.support = max_iter, n_mean, tol, support
+    m.active = -1.0 if plain else <float>ACTIVE_TOKENS
+    d.scaled = other + stride
+    work = d.scaled + longest + LANE
+    s.topics, s.weights, s.tokens = &chosen[0], &room[0], &room[n_topics]
     with nogil:
         for k in range(stride):
-            lanes[k] = <float>fmin(prior[k], 1e10) if k < n_topics else 1e-18
+            m.lanes[k] = <float>fmin(prior[k], 1e10) if k < n_topics else 1e-18
         for doc in range(n_docs):
-            begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
-            start = &starts[doc, 0]
             ends[doc + 1] = ends[doc]
-            if n == 0:
-                continue
-            n_tokens = _total(n, &counts[begin])
-            scale = _scale(n_tokens)
-            for i in range(n):
-                scaled[i] = <float>(counts[begin + i] * scale)
-            for i in range(n, n + 8):
-                scaled[i] = 0.0
-            least = <float>(support * fmin(1.0, n_tokens) * scale)
-            active = <float>(low * fmin(1.0, n_tokens) * scale)
-            best = -INFINITY
-            if remembered:
-                for k in range(n_topics, stride):
-                    start[k] = 0.0
-            if remembered and cold:
-                # A step over the support alone cannot fall below what it was.
-                a = _choose(n_topics, start, least, &chosen[0])
-                if a:
-                    best = margin * n_tokens + skbnp_finish(
-                        n, &words[begin], &counts[begin], stride, &weights[0, 0],
-                        &prior[0], a, &chosen[0], start, scale, &room[0],
-                        &room[n_topics], &s[begin], True,
-                    )
-                for k in range(stride):
-                    other[k] = start[k]
-            for i in range(2):
-                if (i == 0 and not remembered) or (i == 1 and not cold):
-                    continue
-                if i == 1:
-                    for k in range(n_topics):
-                        start[k] = <float>(n_tokens * scale * share[k])
-                    for k in range(n_topics, stride):
-                        start[k] = 0.0
-                skbnp_iterate(
-                    n, &words[begin], scaled, n_topics, stride, &weights[0, 0], lanes,
-                    start, work, n_mean if i == 1 else 0, max_iter,
-                    <float>(tol * n_tokens * scale), active,
+            if indptr[doc + 1] > indptr[doc]:
+                k = indptr[doc]
+                _open(&m, &d, &words[k], &counts[k], indptr[doc + 1] - k)
+                s.norms = &all_norms[k]
+                ends[doc + 1] += <int32_t>_infer(
+                    &m, &d, &starts[doc, 0], other, work, &s, remembered, cold
                 )
-                a = _choose(n_topics, start, least, &chosen[0])
-                if not (remembered and cold):
-                    continue
-                bound = skbnp_finish(
-                    n, &words[begin], &counts[begin], stride, &weights[0, 0],
-                    &prior[0], a, &chosen[0], start, scale, &room[0],
-                    &room[n_topics], &s[begin], True,
-                )
-                if bound > best:
-                    best = bound
-                    for k in range(stride):
-                        other[k] = start[k]
-            if remembered and cold:
-                for k in range(stride):
-                    start[k] = other[k]
-                a = _choose(n_topics, start, least, &chosen[0])
-            ends[doc + 1] = ends[doc] + <int32_t>a
     topics = np.empty(limits[n_docs], dtype=np.int32)
     doc_topic, doc_weights = np.empty(len(topics)), np.empty(len(topics))
     cdef int32_t[::1] used = topics
     cdef double[::1] tokens = doc_topic, e = doc_weights
     with nogil:
         for doc in range(n_docs):
-            begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
-            i, a = ends[doc], ends[doc + 1] - ends[doc]
-            if a == 0:
+            s.n, k = ends[doc + 1] - ends[doc], indptr[doc]
+            if s.n == 0:
                 continue
-            start = &starts[doc, 0]
-            n_tokens = _total(n, &counts[begin])
-            scale = _scale(n_tokens)
-            least = <float>(support * fmin(1.0, n_tokens) * scale)
-            _choose(n_topics, start, least, &chosen[0])
-            for k in range(a):
-                used[i + k] = chosen[k]
-            skbnp_finish(
-                n, &words[begin], &counts[begin], stride, &weights[0, 0], &prior[0], a,
-                &used[i], start, scale, &e[i], &tokens[i], &s[begin], False,
-            )
+            _open(&m, &d, &words[k], &counts[k], indptr[doc + 1] - k)
+            _choose(n_topics, &starts[doc, 0], d.least, &chosen[0])
+            s.topics, s.norms = &used[ends[doc]], &all_norms[k]
+            s.weights, s.tokens = &e[ends[doc]], &tokens[ends[doc]]
+            memcpy(s.topics, &chosen[0], s.n * sizeof(int32_t))
+            _finish(&m, &d, &starts[doc, 0], &s, False)
     return limits, topics, doc_topic, doc_weights, norms
+
+
+# The documents of words, and what `infer_documents` said of them: see `word_sums`.
+cdef struct WordDocs "skbnp_word_docs":
+    const int32_t* columns
+    const int32_t* docs
+    const double* ratios
+    const double* log_ratios
+    const int32_t* limits
+    const int32_t* doc_topics
+    const double* doc_weights
+    const float* weights
+    Py_ssize_t stride
+    int32_t* n_used             # OUT
+    int32_t* topics             # OUT
+    double* used_weights        # OUT
+    double* sums                # OUT
+    double* log_norms           # OUT
+    int32_t* marks              # (n_topics,) of -1, left so
+    double* scratch             # (n_topics, 2) of zeros, left so
+    int32_t* found              # (n_topics,)
+
+
+cdef Py_ssize_t _sum_words "skbnp_sum_words"(
+    const WordDocs* w, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    """Sums of the words from `begin` to `end`; returns how many were put."""
+    cdef const int32_t* doc_topics = w.doc_topics
+    cdef const double* doc_weights = w.doc_weights
+    cdef const int32_t* docs = w.docs
+    cdef int32_t* marks = w.marks
+    cdef int32_t* found = w.found
+    cdef double* scratch = w.scratch
+    cdef const int32_t* limits = w.limits
+    cdef const float* row
+    cdef Py_ssize_t word, at, a, last, i, put = 0, n_found
+    cdef double ratio, log_ratio, e, b
+    cdef int32_t k
+    for word in range(begin, end):
+        n_found, row = 0, w.weights + word * w.stride
+        for at in range(w.columns[word], w.columns[word + 1]):
+            ratio, log_ratio = w.ratios[at], w.log_ratios[at]
+            a, last = limits[docs[at]], limits[docs[at] + 1]
+            while a < last:
+                k, e = doc_topics[a], doc_weights[a]
+                a += 1
+                if marks[k] != <int32_t>word:
+                    marks[k] = <int32_t>word
+                    found[n_found] = k
+                    n_found += 1
+                scratch[2 * k] += ratio * e
+                scratch[2 * k + 1] += log_ratio * e
+        insertion_sort(n_found, found)  # documents list their topics in order
+        for i in range(n_found):
+            k = found[i]
+            b = <double>row[k]
+            w.topics[put], w.used_weights[put] = k, b
+            w.sums[put] = b * scratch[2 * k]
+            put += 1
+            w.log_norms[k] += b * scratch[2 * k + 1]
+            scratch[2 * k] = scratch[2 * k + 1] = 0.0
+            marks[k] = -1
+        w.n_used[word - begin] = <int32_t>n_found
+    return put
 
 
 def word_sums(
@@ -283,6 +563,7 @@ def word_sums(
     """
     cdef Py_ssize_t at, most = 0, used
     cdef Py_ssize_t n_docs = limits.shape[0] - 1
+    cdef WordDocs w
     if not 0 <= begin <= end <= weights.shape[0] or columns.shape[0] <= end:
         raise ValueError("words must lie between 0 and the rows of weights")
     if not docs.shape[0] == ratios.shape[0] == log_ratios.shape[0]:
@@ -305,13 +586,15 @@ def word_sums(
     cdef double[::1] scratch = np.zeros(2 * n_topics)
     used = 0
     if end > begin and doc_topics.shape[0] and docs.shape[0]:
+        w.columns, w.docs, w.limits = &columns[0], &docs[0], &limits[0]
+        w.ratios, w.log_ratios = &ratios[0], &log_ratios[0]
+        w.doc_topics, w.doc_weights = &doc_topics[0], &doc_weights[0]
+        w.weights, w.stride = &weights[0, 0], weights.shape[1]
+        w.n_used, w.topics, w.used_weights = &lengths[0], &columns_put[0], &b[0]
+        w.sums, w.log_norms, w.marks = &values[0], &logs[0], &marks[0]
+        w.scratch, w.found = &scratch[0], &found[0]
         with nogil:
-            used = skbnp_word_sums(
-                begin, end, &columns[0], &docs[0], &ratios[0], &log_ratios[0],
-                &limits[0], &doc_topics[0], &doc_weights[0], weights.shape[1],
-                &weights[0, 0], &lengths[0], &columns_put[0], &b[0], &values[0],
-                &logs[0], &marks[0], &scratch[0], &found[0],
-            )
+            used = _sum_words(&w, begin, end)
     return (
         n_used[: end - begin],
         topics[:used].copy(),
@@ -350,12 +633,47 @@ def word_weights(
     if tops is not None and (tops.shape[0] != words.shape[0] or not mean):
         raise ValueError("tops must have an entry per word, and are those of means")
     cdef double[::1] work = np.empty(2 * stride)
-    cdef float smallest = SMALLEST_WORD_WEIGHT
     cdef double *largest = NULL
     if tops is not None:
         largest = &tops[0]
     with nogil:
-        skbnp_word_weights(
-            words.shape[0], &words[0], n_topics, stride, &held[0, 0], held.shape[1],
-            scale, &norm[0], eta, smallest, &work[0], mean, &table[0, 0], largest,
+        _weigh_words(
+            &held[0, 0], held.shape[1], scale, &words[0], words.shape[0], &norm[0],
+            n_topics, eta, mean, &work[0], &table[0, 0], stride, largest,
         )
+
+
+cdef void _weigh_words "skbnp_weigh_words"(
+    const double* held, Py_ssize_t held_stride, double scale, const Py_ssize_t* words,
+    Py_ssize_t n_words, const double* norm, Py_ssize_t n_topics, double eta, bint mean,
+    double* work, float* table, Py_ssize_t stride, double* tops,
+) noexcept nogil:
+    cdef float* x = <float*>work
+    cdef float* exponent = x + stride
+    cdef float* shift = exponent + stride  # of the exponents, by topic
+    cdef double* inverse = work + stride
+    cdef const double* counts
+    cdef float* row
+    cdef double heaviest = -INFINITY, largest
+    cdef Py_ssize_t i, k
+    for k in range(n_topics):
+        heaviest = norm[k] if norm[k] > heaviest else heaviest
+    for k in range(n_topics):
+        if mean:
+            inverse[k] = heaviest / norm[k]
+        else:
+            shift[k] = <float>(norm[k] - heaviest)
+    for i in range(n_words):
+        counts, row = held + words[i] * held_stride, table + i * stride
+        if mean:
+            largest = mean_row(
+                n_topics, counts, scale, eta, inverse, SMALLEST, work, row
+            )
+            if tops != NULL:
+                tops[i] = largest
+        else:
+            digamma_row(
+                n_topics, counts, scale, eta, shift, SMALLEST, x, exponent, row
+            )
+        for k in range(n_topics, stride):
+            row[k] = 0.0

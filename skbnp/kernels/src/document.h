@@ -1,64 +1,220 @@
-/* The document step of a topic model with a Dirichlet prior over topics: hot loops.
-
-   Tables of word weights b_wk are (n_words, stride) floats; stride is a multiple of
-   LANES, columns from K on are zero. Arrays by topic have `stride` entries too, with
-   priors of next to nothing and counts of zero behind the K-th. */
+/* Passes over the words and topics of a document, and over topics of a word. */
 
 #ifndef SKBNP_DOCUMENT_H
 #define SKBNP_DOCUMENT_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 
-/* Floats of work space for documents of at most `n` distinct words. */
-size_t skbnp_document_work(size_t n, size_t stride);
+#include "passes.h"
+#include "special.h"
 
-/* Iterate N_k = e_k sum_w n_w b_wk / sum_l e_l b_wl, e ~ exp(psi(prior + N)), until
-   sum |change| < tol or max_iter times. `words` holds the n words of the document,
-   `counts` theirs, and zeros up to a multiple of LANES. Topics with N_k < active are
-   left out on the way, none if that is -1. Before, n_mean iterations with e ~ prior +
-   N. */
-void skbnp_iterate(ptrdiff_t n, const int32_t *words, const float *counts,
-                   ptrdiff_t n_topics, ptrdiff_t stride, const float *weights,
-                   const float *prior, float *doc_topic, float *work, ptrdiff_t n_mean,
-                   ptrdiff_t max_iter, float tol, float active);
+/* Topics of a document that have room beside its words in double precision. */
+#define MANY 64
+#define SMALLEST_WEIGHT 1e-150
 
-/* Responsibilities r_wk = e_k b_wk / s_w over some topics, from their counts N (`start`,
-   to be divided by `scale`), in double precision: puts e_k, up to a factor that
-   cancels, to doc_weights, the new
-   counts sum_w n_w r_wk to doc_topic, (n_support,) each, and s_w to norms (n,). Returns
-   sum_w n_w log s_w - sum_k N_k log e_k + sum_k [lnG(prior_k + N_k) - lnG(prior_k)], or
-   zero without `with_bound`. */
-double skbnp_finish(ptrdiff_t n, const int32_t *words, const double *counts,
-                    ptrdiff_t stride, const float *weights, const double *prior,
-                    ptrdiff_t n_support, const int32_t *topics, const float *start,
-                    double scale, double *doc_weights, double *doc_topic, double *norms,
-                    int with_bound);
+/* e_k = exp(psi(prior_k + N_k)) up to a factor that cancels: relative to the largest
+   exponent, for all of them may leave the range. */
+SKBNP_INLINE void weigh(ptrdiff_t stride, const float *restrict prior,
+                        const float *restrict doc_topic, float *restrict e)
+{
+    Lanes most = lanes_of(-HUGE_VALF);
+    float top;
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < stride; k++)
+        e[k] = digamma_exponentf(prior[k] + doc_topic[k]);
+    for (ptrdiff_t k = 0; k < stride; k += LANES)
+        most = lanes_max(most, lanes_load(e + k));
+    top = lanes_most(most);
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < stride; k++) {
+        float factor = digamma_factorf(prior[k] + doc_topic[k]);
+        float weight = factor * fast_expf(e[k] - top);
+        e[k] = weight < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : weight;
+    }
+}
 
-/* Sums over the documents of a batch, word by word, for words `begin` to `end` of
-   `columns` (n_words + 1,), which delimits for each word its documents and the ratios
-   n_w / s_w there (and n_w log(s_w) / s_w). Documents have topics and weights e between
-   the limits in `support`. Word by word, the topics in use, increasing, go to `topics`,
-   b_wk and S_wk = sum n r to `used_weights` and `sums`, their number to `limits`; sums
-   of n r log s are added to log_norms (K,). Returns how many were put. `marks`: K
-   entries of -1, left so; `scratch`: 2 K zeros, left so; `found`: K entries. */
-ptrdiff_t skbnp_word_sums(ptrdiff_t begin, ptrdiff_t end, const int32_t *columns,
-                          const int32_t *docs, const double *ratios,
-                          const double *log_ratios, const int32_t *support,
-                          const int32_t *doc_topics, const double *doc_weights,
-                          ptrdiff_t stride, const float *weights, int32_t *limits,
-                          int32_t *topics, double *used_weights, double *sums,
-                          double *log_norms, int32_t *marks, double *scratch,
-                          int32_t *found);
+/* total_a = sum_w n_w b_wa / s_w for the topics in a tile. Some words at a time, so that
+   what is read of them stays at hand; `sums` holds the lanes of each total. */
+SKBNP_INLINE void sum_tile(ptrdiff_t n, const float *counts, ptrdiff_t n_used,
+                           const float *tile, const float *e, float *sums, float *total)
+{
+    ptrdiff_t wide = padded(n), i = 0, a;
+    for (a = 0; a < padded(n_used); a++)
+        lanes_store(sums + a * LANES, lanes_of(0.0f));
+    for (; i + 4 * LANES <= wide; i += 4 * LANES) {
+        Lanes s0 = lanes_of(0.0f), s1 = s0, s2 = s0, s3 = s0;
+        for (a = 0; a < n_used; a++) {
+            const float *t = tile + a * wide + i;
+            Lanes w = lanes_of(e[a]);
+            s0 = lanes_add(s0, lanes_mul(w, lanes_load(t)));
+            s1 = lanes_add(s1, lanes_mul(w, lanes_load(t + LANES)));
+            s2 = lanes_add(s2, lanes_mul(w, lanes_load(t + 2 * LANES)));
+            s3 = lanes_add(s3, lanes_mul(w, lanes_load(t + 3 * LANES)));
+        }
+        s0 = lanes_div(lanes_load(counts + i), s0);
+        s1 = lanes_div(lanes_load(counts + i + LANES), s1);
+        s2 = lanes_div(lanes_load(counts + i + 2 * LANES), s2);
+        s3 = lanes_div(lanes_load(counts + i + 3 * LANES), s3);
+        for (a = 0; a < n_used; a++) {
+            const float *t = tile + a * wide + i;
+            Lanes low = lanes_add(lanes_mul(s0, lanes_load(t)),
+                                  lanes_mul(s1, lanes_load(t + LANES)));
+            Lanes high = lanes_add(lanes_mul(s2, lanes_load(t + 2 * LANES)),
+                                   lanes_mul(s3, lanes_load(t + 3 * LANES)));
+            Lanes sum = lanes_add(lanes_load(sums + a * LANES), lanes_add(low, high));
+            lanes_store(sums + a * LANES, sum);
+        }
+    }
+    for (; i < wide; i += LANES) {
+        Lanes s = lanes_of(0.0f);
+        for (a = 0; a < n_used; a++)
+            s = lanes_add(s, lanes_mul(lanes_of(e[a]), lanes_load(tile + a * wide + i)));
+        s = lanes_div(lanes_load(counts + i), s);
+        for (a = 0; a < n_used; a++) {
+            Lanes part = lanes_mul(s, lanes_load(tile + a * wide + i));
+            lanes_store(sums + a * LANES, lanes_add(lanes_load(sums + a * LANES), part));
+        }
+    }
+    for (a = 0; a < n_used; a += 8) {
+        const float *t = sums + a * LANES;
+        lanes_store(total + a,
+                    lanes_fold(lanes_load(t), lanes_load(t + LANES),
+                               lanes_load(t + 2 * LANES), lanes_load(t + 3 * LANES),
+                               lanes_load(t + 4 * LANES), lanes_load(t + 5 * LANES),
+                               lanes_load(t + 6 * LANES), lanes_load(t + 7 * LANES)));
+    }
+}
 
-/* Weights of some words of a table of counts S (`held`, (all words, held_stride), to be
-   multiplied by `scale`): exp(psi(eta + S) - norm_k), or means (eta + S) / norm_k,
-   relative to the largest of each word, at least `smallest`. `work` holds 2 stride
-   doubles. Largest means, (n_words,), times the heaviest norm, go to `tops` where that
-   is given. */
-void skbnp_word_weights(ptrdiff_t n_words, const ptrdiff_t *words, ptrdiff_t n_topics,
-                        ptrdiff_t stride, const double *held, ptrdiff_t held_stride,
-                        double scale, const double *norm, double eta, float smallest,
-                        double *work, int mean, float *table, double *tops);
+/* Sums over words for up to MANY topics, eight at a time. */
+SKBNP_INLINE void finish_few(ptrdiff_t n, const int32_t *words, const double *counts,
+                             ptrdiff_t stride, const float *weights,
+                             ptrdiff_t n_support, const int32_t *topics,
+                             const double *doc_weights, double *doc_topic, double *norms)
+{
+    double e[MANY], tokens[MANY], part[MANY];
+    int32_t column[MANY];
+    ptrdiff_t wide = padded(n_support), a;
+    for (a = 0; a < wide; a++) {
+        e[a] = a < n_support ? doc_weights[a] : 0.0;
+        column[a] = a < n_support ? topics[a] : 0;
+        tokens[a] = 0.0;
+    }
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float *row = weights + words[i] * stride;
+        double sum[8] = {0.0}, f;
+        for (a = 0; a < wide; a += 8)
+            for (int j = 0; j < 8; j++) {
+                part[a + j] = e[a + j] * (double)row[column[a + j]];
+                sum[j] += part[a + j];
+            }
+        norms[i] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) +
+                   ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+        f = counts[i] / norms[i];
+        for (a = 0; a < wide; a += 8)
+            for (int j = 0; j < 8; j++)
+                tokens[a + j] += f * part[a + j];
+    }
+    for (a = 0; a < n_support; a++)
+        doc_topic[a] = tokens[a];
+}
+
+/* The same for any number of topics. */
+SKBNP_INLINE void finish_many(ptrdiff_t n, const int32_t *words, const double *counts,
+                              ptrdiff_t stride, const float *weights,
+                              ptrdiff_t n_support, const int32_t *topics,
+                              const double *doc_weights, double *doc_topic,
+                              double *norms)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float *row = weights + words[i] * stride;
+        double s = 0.0, f;
+        for (ptrdiff_t a = 0; a < n_support; a++)
+            s += doc_weights[a] * (double)row[topics[a]];
+        norms[i] = s;
+        f = counts[i] / s;
+        for (ptrdiff_t a = 0; a < n_support; a++)
+            doc_topic[a] += f * doc_weights[a] * (double)row[topics[a]];
+    }
+}
+
+/* e = exp(psi(theta)) up to a factor that cancels; in place. `work` is left zero. */
+SKBNP_INLINE void weigh_exactly(ptrdiff_t n, double *weights, double *work)
+{
+    double top = -HUGE_VAL;
+    SKBNP_PRAGMA(omp simd reduction(max : top))
+    for (ptrdiff_t a = 0; a < n; a++) {
+        work[a] = digamma_exponent(weights[a]);
+        top = work[a] > top ? work[a] : top;
+    }
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t a = 0; a < n; a++) {
+        double weight = digamma_factor(weights[a]) * fast_exp(work[a] - top);
+        weights[a] = weight < SMALLEST_WEIGHT ? SMALLEST_WEIGHT : weight;
+        work[a] = 0.0;
+    }
+}
+
+/* Of a word in a topic, within the range of single precision. */
+SKBNP_INLINE double parameter(double eta, double scale, double count)
+{
+    double x = eta + scale * count;
+    x = x < 1e-18 ? 1e-18 : x;
+    return x > 1e30 ? 1e30 : x;
+}
+
+/* Means (eta + S_k) inverse_k of a word, relative to the largest, which is returned. */
+SKBNP_INLINE double mean_row(ptrdiff_t n_topics, const double *restrict counts,
+                             double scale, double eta, const double *inverse,
+                             float smallest, double *means, float *restrict row)
+{
+    double largest = 0.0;
+    SKBNP_PRAGMA(omp simd reduction(max : largest))
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        means[k] = (eta + scale * counts[k]) * inverse[k];
+        largest = means[k] > largest ? means[k] : largest;
+    }
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        float weight = (float)(means[k] / largest);
+        row[k] = weight < smallest ? smallest : weight;
+    }
+    return largest;
+}
+
+/* exp(psi(eta + S_k) - shift_k) of a word, relative to the largest. */
+SKBNP_INLINE void digamma_row(ptrdiff_t n_topics, const double *restrict counts,
+                              double scale, double eta, const float *shift,
+                              float smallest, float *x, float *exponent,
+                              float *restrict row)
+{
+    double largest = 0.0;
+    float top = -HUGE_VALF, most = 0.0f, first;
+    SKBNP_PRAGMA(omp simd reduction(max : largest))
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        double count = parameter(eta, scale, counts[k]);
+        largest = count > largest ? count : largest;
+    }
+    first = (float)largest;
+    /* Relative to the largest, of which -1/x alone may be out of proportion; and then to
+       the largest exponent, for the smallest may leave the range. */
+    SKBNP_PRAGMA(omp simd reduction(max : top))
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        double count = parameter(eta, scale, counts[k]);
+        x[k] = (float)count;
+        exponent[k] = digamma_restf(x[k]) - shift[k];
+        exponent[k] += (float)(count - largest) / (x[k] * first);
+        top = exponent[k] > top ? exponent[k] : top;
+    }
+    SKBNP_PRAGMA(omp simd reduction(max : most))
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        row[k] = digamma_factorf(x[k]) * fast_expf(exponent[k] - top);
+        most = row[k] > most ? row[k] : most;
+    }
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t k = 0; k < n_topics; k++) {
+        float weight = row[k] / most; /* exactly one for the largest */
+        row[k] = weight < smallest ? smallest : weight;
+    }
+}
 
 #endif
