@@ -17,7 +17,7 @@ MSVC = sys.platform == "win32"
 
 #: Kernels, and the C files that hold loops of theirs.
 KERNELS = {
-    "_collapsed": ["collapsed"],
+    "_collapsed": [],
     "_franchise": [],
     "_hdp_local": [],
     "_merge": ["arrays"],

@@ -1,6 +1,8 @@
 """The collapsed document step of a topic model with a Dirichlet prior over topics.
 
-The loops are in src/collapsed.c, in versions for several instruction sets.
+Tables of word weights b_wk are as in _hdp_local, with b_wk = phi_wk / unit_w,
+phi_wk = (eta + S_wk) / (V eta + S_k) the mean topics. Passes over words are in
+src/collapsed.h.
 """
 
 import numpy as np
@@ -8,41 +10,66 @@ import numpy as np
 from libc.math cimport fmax, fmin, log
 from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
+
+from skbnp.kernels._math cimport fast_log
 
 cdef extern from "src/collapsed.h" nogil:
-    ctypedef struct Document:
-        ptrdiff_t n
-        const int32_t *words
-        const float *counts
-        const float *own
-        const float *low
-    ptrdiff_t skbnp_collapsed_start(
-        const Document *document, ptrdiff_t n_topics, ptrdiff_t stride,
-        const float *weights, const float *prior, float *doc_topic, float *work,
-        ptrdiff_t n_iter, float tol, float active, int32_t *topics,
+    """
+    struct skbnp_topics;
+    struct skbnp_document;
+    struct skbnp_space;
+    struct skbnp_word_sums;
+    SKBNP_CLONES static Py_ssize_t skbnp_choose_topics(
+        const struct skbnp_topics *, const struct skbnp_document *, float *, float *,
+        int32_t *);
+    SKBNP_CLONES static Py_ssize_t skbnp_iterate(
+        const struct skbnp_topics *, const struct skbnp_document *,
+        struct skbnp_space *, const float *, int32_t *, Py_ssize_t);
+    SKBNP_CLONES static Py_ssize_t skbnp_finish(
+        const struct skbnp_topics *, const struct skbnp_document *,
+        const struct skbnp_space *, const int32_t *, Py_ssize_t, int32_t *, int32_t *,
+        double *, double *, double *);
+    SKBNP_CLONES static Py_ssize_t skbnp_sum_words(
+        const struct skbnp_word_sums *, Py_ssize_t, Py_ssize_t);
+    """
+    void prefetch "SKBNP_PREFETCH"(const void* address)
+    Py_ssize_t padded(Py_ssize_t n)
+    void weigh_mean(Py_ssize_t n, const float* prior, const float* doc_topic, float* e)
+    float settle(Py_ssize_t n, const float* e, const float* total, float* doc_topic)
+    void sum_words(
+        Py_ssize_t n, const int32_t* words, const float* counts, Py_ssize_t stride,
+        const float* weights, const float* e, float* total,
     )
-    size_t skbnp_collapsed_tile(ptrdiff_t n, ptrdiff_t n_used)
-    size_t skbnp_collapsed_work(ptrdiff_t n_used)
-    ptrdiff_t skbnp_collapsed_iterate(
-        const Document *document, ptrdiff_t stride, const float *weights,
-        const float *prior, const float *inverse, const float *doc_topic,
-        ptrdiff_t n_used, int32_t *topics, float *tile, float *shares, float *work,
-        ptrdiff_t max_iter, float tol, float idle, float scale,
+    Py_ssize_t choose(
+        Py_ssize_t n, const float* doc_topic, float active, int32_t* chosen
     )
-    ptrdiff_t skbnp_collapsed_finish(
-        const Document *document, const double *counts, const float *prior,
-        const float *inverse, ptrdiff_t n_used, const int32_t *topics,
-        const float *tile, const float *shares, float *work, float least, float scale,
-        int32_t *lengths, int32_t *places, double *sums, double *tokens,
-        double *log_predictive,
+    Py_ssize_t count_active(Py_ssize_t n, const float* doc_topic, float active)
+    void set_rates(
+        Py_ssize_t n_used, const float* prior, const float* tokens, float scale,
+        float* rates,
     )
-    ptrdiff_t skbnp_collapsed_sums(
-        ptrdiff_t begin, ptrdiff_t end, const int32_t *columns,
-        const Py_ssize_t *stored, const Py_ssize_t *limits, const int32_t *topics,
-        const double *sums, ptrdiff_t n_topics, int32_t *lengths, int32_t *used,
-        double *totals, uint64_t *marks, double *scratch,
+    float fold_sums(Py_ssize_t n_used, const float* lanes, float* tokens)
+    void start_chunk(
+        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* prior,
+        const float* tokens, const float* tile, float* shares, float* lanes,
     )
+    void update_chunk(
+        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
+        const float* low, const float* prior, const float* inverse,
+        const float* tokens, const float* rates, const float* tile, float* shares,
+        float* lanes,
+    )
+    void predict_words(
+        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
+        const float* low, const float* held, const float* prior, const float* inverse,
+        const int32_t* topics, const float* tile, const float* shares, float* masses,
+    )
+    int lowest_bit(uint64_t bits)
+
+    enum:
+        LANES
+        CHUNK
 
 #: Iterations over all topics before those in use are chosen: those with so many
 #: expected tokens, or with this share of the document's where it is short.
@@ -55,6 +82,51 @@ LEAST = 1e-3
 cdef double ACTIVE_TOKENS = ACTIVE, SHARE_IN_USE = ACTIVE_SHARE
 cdef float SMALLEST_SHARE = LEAST, IDLE_SHARE = IDLE
 cdef Py_ssize_t START_ITER = N_START
+
+cdef enum:
+    # Topics leave a document once one in so many has become idle.
+    DROP = 5
+    # Documents ahead whose sums are fetched.
+    AHEAD = 8
+
+
+# Topics, which are held fixed, and when to stop.
+cdef struct Topics "skbnp_topics":
+    Py_ssize_t n_topics, stride, max_iter
+    const float* weights        # (n_words, stride) b
+    const double* exact         # (n_topics,) prior
+    const double* share         # (n_topics,) of the start
+    float* prior                # (stride,) of the document in hand
+    float* inverse              # (stride,) largest norm, relative to that of a topic
+    double heaviest             # the largest norm
+    double whole                # prior of all topics together
+    double tol, eta
+
+
+# Arrays by word have room up to a multiple of 8.
+cdef struct Document "skbnp_document":
+    Py_ssize_t n
+    const int32_t* words        # (n,) rows of the table
+    const double* exact         # (n,) counts
+    float* counts               # (n,) n_w, scaled
+    float* own                  # (n,) n_w / unit_w times what the totals hold of it
+    float* low                  # (n,) eta / unit_w: no weight is less, times inverse
+    double n_tokens
+    double seen                 # scale of the prior
+    float scale                 # the same
+    float tol, active, idle     # in tokens
+
+
+# Topics in use of a document: rows of the tile and of responsibilities, and by topic.
+cdef struct Space "skbnp_space":
+    Py_ssize_t wide             # words of a row, a multiple of CHUNK
+    float* tile
+    float* shares               # r_wk
+    float* lanes                # (n_used, LANES) lanes of the sums of topics
+    float* tokens               # (n_used,), and the next three
+    float* rates
+    float* prior
+    float* inverse
 
 
 cdef struct Room:
@@ -70,7 +142,7 @@ cdef struct Room:
 cdef bint _reserve(Room *room, size_t n_floats, size_t n_sums) noexcept nogil:
     """Make room for so many floats, and so many more sums; whether there is."""
     cdef size_t n
-    cdef float *floats
+    cdef float* floats
     cdef int32_t *places
     cdef double *sums
     if n_floats > room.n_floats:
@@ -99,6 +171,273 @@ cdef bint _reserve(Room *room, size_t n_floats, size_t n_sums) noexcept nogil:
 cdef float _lane(double value) noexcept nogil:
     """Bring a factor into the range of single precision."""
     return <float>fmin(fmax(value, 1e-30), 1e30)
+
+
+cdef Py_ssize_t _tile(Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
+    """Floats of a tile of n words."""
+    return (n + CHUNK - 1) // CHUNK * CHUNK * n_used
+
+
+cdef Py_ssize_t _work(Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
+    return 2 * _tile(n, n_used) + (LANES + 4) * (n_used + LANES)
+
+
+cdef void _divide(
+    Space* s, float* work, Py_ssize_t n, Py_ssize_t n_used
+) noexcept nogil:
+    cdef Py_ssize_t most = padded(n_used)
+    s.wide = _tile(n, 1)
+    s.tile = work
+    s.shares = s.tile + _tile(n, n_used)
+    s.lanes = s.shares + _tile(n, n_used)
+    s.tokens = s.lanes + most * LANES
+    s.rates = s.tokens + most
+    s.prior = s.rates + most
+    s.inverse = s.prior + most
+
+
+# -- a document -----------------------------------------------------------------------
+
+cdef Py_ssize_t _choose_topics "skbnp_choose_topics"(
+    const Topics* m, const Document* d, float* doc_topic, float* work, int32_t* topics
+) noexcept nogil:
+    """Iterate N_k = e_k sum_w n_w b_wk / s_w with e = prior + N over all topics.
+
+    Puts the topics with enough tokens, or else the one with the most; how many.
+    """
+    cdef float* e = work
+    cdef float* total = e + m.stride
+    cdef Py_ssize_t k, most = 0
+    for _ in range(START_ITER):
+        weigh_mean(m.stride, m.prior, doc_topic, e)
+        sum_words(d.n, d.words, d.counts, m.stride, m.weights, e, total)
+        if settle(m.stride, e, total, doc_topic) < d.tol:
+            break
+    if count_active(m.n_topics, doc_topic, d.active) > 0:
+        return choose(m.n_topics, doc_topic, d.active, topics)
+    for k in range(1, m.n_topics):
+        most = k if doc_topic[k] > doc_topic[most] else most
+    topics[0] = <int32_t>most
+    return 1
+
+
+cdef inline const float* part_of(
+    const float* values, Py_ssize_t begin, Py_ssize_t n, float* room
+) noexcept nogil:
+    """Entries of a chunk of an array by word; zeros behind its end."""
+    cdef Py_ssize_t i
+    if begin + CHUNK <= n:
+        return values + begin
+    for i in range(CHUNK):
+        room[i] = values[begin + i] if begin + i < n else <float>0.0
+    return room
+
+
+cdef inline void fill_tile(
+    const Topics* m, const Document* d, Space* s, const int32_t* topics,
+    Py_ssize_t n_used,
+) noexcept nogil:
+    """Word weights of the topics in use; those behind the last word are not counted."""
+    cdef const float* rows[CHUNK]
+    cdef Py_ssize_t i = 0, j, a
+    while i < s.wide:
+        for j in range(CHUNK):
+            a = d.words[i + j if i + j < d.n else i]
+            rows[j] = m.weights + a * m.stride
+        for a in range(n_used):
+            for j in range(CHUNK):
+                s.tile[a * s.wide + i + j] = rows[j][topics[a]]
+        i += CHUNK
+
+
+cdef inline Py_ssize_t drop_idle(
+    Space* s, float idle, int32_t* topics, Py_ssize_t n_used
+) noexcept nogil:
+    """Drop topics of fewer tokens from all arrays, once they are many; how many stay."""
+    cdef Py_ssize_t left = count_active(n_used, s.tokens, idle), put = 0, a
+    cdef size_t size = s.wide * sizeof(float)
+    if left == 0 or left > n_used - n_used // DROP - 1:
+        return n_used
+    for a in range(n_used):
+        if s.tokens[a] < idle:
+            continue
+        if a != put:
+            s.tokens[put], s.prior[put] = s.tokens[a], s.prior[a]
+            s.inverse[put], topics[put] = s.inverse[a], topics[a]
+            memcpy(s.tile + put * s.wide, s.tile + a * s.wide, size)
+            memcpy(s.shares + put * s.wide, s.shares + a * s.wide, size)
+        put += 1
+    return put
+
+
+cdef Py_ssize_t _iterate "skbnp_iterate"(
+    const Topics* m, const Document* d, Space* s, const float* doc_topic,
+    int32_t* topics, Py_ssize_t n_used,
+) noexcept nogil:
+    """Responsibilities of the topics in use, all words at once; how many stay in use.
+
+    rate_k N_k + prior_k is the geometric mean of prior_k + n for a Poisson number n,
+    zero treated apart.
+    """
+    cdef float[CHUNK] counts_room, own_room, low_room
+    cdef Py_ssize_t i, a
+    for a in range(n_used):
+        s.tokens[a] = doc_topic[topics[a]]
+        s.prior[a], s.inverse[a] = m.prior[topics[a]], m.inverse[topics[a]]
+    fill_tile(m, d, s, topics, n_used)
+    memset(s.lanes, 0, n_used * LANES * sizeof(float))
+    i = 0
+    while i < s.wide:
+        start_chunk(
+            n_used, s.wide, part_of(d.counts, i, d.n, counts_room), s.prior, s.tokens,
+            s.tile + i, s.shares + i, s.lanes,
+        )
+        i += CHUNK
+    fold_sums(n_used, s.lanes, s.tokens)
+    for _ in range(m.max_iter):
+        set_rates(n_used, s.prior, s.tokens, d.scale, s.rates)
+        memset(s.lanes, 0, n_used * LANES * sizeof(float))
+        i = 0
+        while i < s.wide:
+            update_chunk(
+                n_used, s.wide, part_of(d.counts, i, d.n, counts_room),
+                part_of(d.own, i, d.n, own_room), part_of(d.low, i, d.n, low_room),
+                s.prior, s.inverse, s.tokens, s.rates, s.tile + i, s.shares + i,
+                s.lanes,
+            )
+            i += CHUNK
+        if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
+            break
+        n_used = drop_idle(s, d.idle, topics, n_used)
+    return n_used
+
+
+cdef inline Py_ssize_t keep_shares(
+    const Document* d, const Space* s, const int32_t* topics, Py_ssize_t n_used,
+    int32_t* lengths, int32_t* places, double* sums, double* tokens,
+) noexcept nogil:
+    """Put n_w r_wk, word by word, where r_wk is not tiny; they sum to n_w."""
+    cdef Py_ssize_t put = 0, begin, i, a
+    cdef double total
+    cdef float share, least = SMALLEST_SHARE
+    # As many topics as there are may share a word evenly.
+    if least * <float>n_used > <float>0.5:
+        least = <float>0.5 / <float>n_used
+    for a in range(n_used):
+        tokens[a] = 0.0
+    for i in range(d.n):
+        begin, total = put, 0.0
+        for a in range(n_used):
+            share = s.shares[a * s.wide + i]
+            places[put] = <int32_t>a
+            sums[put] = <double>share
+            put += share >= least
+        for a in range(begin, put):
+            total += sums[a]
+        total = d.exact[i] / total
+        for a in range(begin, put):
+            sums[a] *= total
+            tokens[places[a]] += sums[a]
+            places[a] = topics[places[a]]
+        lengths[i] = <int32_t>(put - begin)
+    return put
+
+
+cdef Py_ssize_t _finish "skbnp_finish"(
+    const Topics* m, const Document* d, const Space* s, const int32_t* topics,
+    Py_ssize_t n_used, int32_t* lengths, int32_t* places, double* sums, double* tokens,
+    double* log_predictive,
+) noexcept nogil:
+    """Make responsibilities exact, and predict each token from all others.
+
+    Puts the sum over w of
+
+        n_w log sum_k (prior_k + N_k - n_w r_wk) max(b_wk - .., ..).
+
+    Returns how many sums were put.
+    """
+    cdef Py_ssize_t put = keep_shares(
+        d, s, topics, n_used, lengths, places, sums, tokens
+    )
+    cdef float[LANES] counts, own, low, masses
+    cdef double total = 0.0
+    cdef Py_ssize_t i = 0, j, a
+    cdef bint is_word
+    for a in range(n_used):
+        s.tokens[a] = <float>(tokens[a] * <double>d.scale)
+    while i < d.n:
+        for j in range(LANES):
+            is_word = i + j < d.n
+            counts[j] = d.counts[i + j] if is_word else <float>0.0
+            own[j] = d.own[i + j] if is_word else <float>0.0
+            low[j] = d.low[i + j] if is_word else <float>0.0
+        predict_words(
+            n_used, s.wide, counts, own, low, s.tokens, m.prior, m.inverse, topics,
+            s.tile + i, s.shares + i, masses,
+        )
+        for j in range(min(<Py_ssize_t>LANES, d.n - i)):
+            total += d.exact[i + j] * fast_log(<double>masses[j])
+        i += LANES
+    log_predictive[0] = total
+    return put
+
+
+cdef void _open(
+    const Topics* m, Document* d, const double* tops, const int32_t* words,
+    const double* counts, Py_ssize_t n, double held, float* doc_topic,
+) noexcept nogil:
+    """The next document, and where it starts."""
+    cdef double scale = 1.0, unit
+    cdef Py_ssize_t i, k
+    d.n, d.words, d.exact, d.n_tokens = n, words, counts, 0.0
+    for i in range(n):
+        d.n_tokens += counts[i]
+    # Into the range of single precision, mostly one.
+    if d.n_tokens < 1e-20 or d.n_tokens > 1e9:
+        scale = (1e-20 if d.n_tokens < 1e-20 else 1e9) / d.n_tokens
+    d.seen = fmin(scale, 1.0)  # priors go with the counts of large documents
+    for k in range(m.n_topics):
+        m.prior[k] = _lane(fmin(m.exact[k], 1e10) * d.seen)
+        doc_topic[k] = <float>(d.n_tokens * scale * m.share[k])
+    for k in range(m.n_topics, m.stride):
+        doc_topic[k] = 0.0
+    for i in range(n):
+        unit = tops[words[i]]
+        d.counts[i], d.low[i] = <float>(counts[i] * scale), _lane(m.eta / unit)
+        d.own[i] = _lane(held * counts[i] / unit) if held > 0.0 else <float>0.0
+    for i in range(n, n + LANES):
+        d.counts[i] = d.own[i] = d.low[i] = 0.0
+    d.scale = <float>d.seen
+    d.tol = <float>(m.tol * d.n_tokens * scale)
+    d.active = <float>(fmin(ACTIVE_TOKENS, SHARE_IN_USE * d.n_tokens) * scale)
+    d.idle = IDLE_SHARE * d.active
+
+
+cdef bint _infer(
+    const Topics* m, Document* d, Room* room, Room* kept, float* doc_topic,
+    float* work, int32_t* chosen, int32_t* lengths, double* tokens,
+    Py_ssize_t* word_ends, Py_ssize_t* n_used, double* found,
+) noexcept nogil:
+    """Put the sums of a document; whether there was memory."""
+    cdef Space s
+    cdef Py_ssize_t i, k, used = _choose_topics(m, d, doc_topic, work, chosen)
+    if not _reserve(room, _work(d.n, used), d.n * used):
+        return False
+    if not _reserve(kept, 0, used):
+        return False
+    _divide(&s, room.floats, d.n, used)
+    used = _iterate(m, d, &s, doc_topic, chosen, used)
+    room.n_put += _finish(
+        m, d, &s, chosen, used, lengths, room.places + room.n_put,
+        room.sums + room.n_put, tokens, found,
+    )
+    for i in range(d.n):
+        word_ends[i + 1] = word_ends[i] + lengths[i]
+    for k in range(used):
+        kept.places[kept.n_put], kept.sums[kept.n_put] = chosen[k], tokens[k]
+        kept.n_put += 1
+    n_used[0] = used
+    return True
 
 
 def infer_collapsed(
@@ -160,12 +499,12 @@ def infer_collapsed(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
-    cdef Py_ssize_t doc, i, k, begin, n, n_used, put, longest = 0
-    cdef double n_tokens, scale, seen, heaviest = 0.0, whole = rest, logs = 0.0, found
-    cdef float least
+    cdef Py_ssize_t doc, i, k, begin, n, n_used, longest = 0
+    cdef double logs = 0.0, found
     cdef bint failed = False
-    cdef Room room
-    cdef Document document
+    cdef Topics m
+    cdef Document d
+    cdef Room room, kept
     if stride % 8 or not n_topics <= stride < n_topics + 8:
         raise ValueError("weights must have a column per topic, and lanes filled")
     if words.shape[0] != nnz or indptr[n_docs] != nnz or held.shape[0] != n_docs:
@@ -189,99 +528,49 @@ def infer_collapsed(
     # Priors and inverse norms by lane, the counts of topics, and what a start needs;
     # counts of words, and what to take out of their weights.
     cdef float[::1] space = np.empty(5 * stride + 3 * (longest + 8), dtype=np.float32)
-    cdef float *lanes = &space[0]
-    cdef float *inverse = lanes + stride
-    cdef float *doc_topic = inverse + stride
-    cdef float *work = doc_topic + stride
-    cdef float *scaled = work + 2 * stride
-    cdef float *own = scaled + longest + 8
-    cdef float *low = own + longest + 8
-    cdef float *tile
-    cdef float *shares
-    cdef float *space_left
-    # What is put for documents: numbers of topics and of tokens.
-    cdef Room kept
-    room.floats, room.places, room.sums = NULL, NULL, NULL
-    room.n_floats, room.n_sums, room.n_put = 0, 0, 0
-    kept.floats, kept.places, kept.sums = NULL, NULL, NULL
-    kept.n_floats, kept.n_sums, kept.n_put = 0, 0, 0
+    m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
+    m.max_iter, m.tol, m.eta = max_iter, tol, eta
+    m.exact, m.share = &prior[0], &share[0]
+    m.prior = &space[0]
+    m.inverse = m.prior + stride
+    cdef float* doc_topic = m.inverse + stride
+    cdef float* work = doc_topic + stride
+    d.counts = work + 2 * stride
+    d.own = d.counts + longest + 8
+    d.low = d.own + longest + 8
+    # Sums of words, and what is put for documents: numbers of topics and of tokens.
+    memset(&room, 0, sizeof(Room))
+    memset(&kept, 0, sizeof(Room))
+    m.heaviest, m.whole = 0.0, rest
     try:
         with nogil:
             for k in range(n_topics):
-                heaviest = fmax(heaviest, norm[k])
-                whole += prior[k]
+                m.heaviest = fmax(m.heaviest, norm[k])
+                m.whole += prior[k]
             for k in range(stride):
-                lanes[k] = _lane(fmin(prior[k], 1e10)) if k < n_topics else 1e-18
-                inverse[k] = _lane(heaviest / norm[k]) if k < n_topics else 0.0
-            document.counts, document.own, document.low = scaled, own, low
+                m.prior[k] = 1e-18
+                m.inverse[k] = _lane(m.heaviest / norm[k]) if k < n_topics else 0.0
             for doc in range(n_docs):
                 begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
                 doc_limits[doc + 1] = doc_limits[doc]
                 if n == 0:
                     continue
-                n_tokens = 0.0
-                for i in range(n):
-                    n_tokens += counts[begin + i]
-                # Into the range of single precision, mostly one.
-                scale = 1.0
-                if n_tokens < 1e-20 or n_tokens > 1e9:
-                    scale = (1e-20 if n_tokens < 1e-20 else 1e9) / n_tokens
-                seen = fmin(scale, 1.0)  # priors go with the counts of large documents
-                for k in range(n_topics):
-                    lanes[k] = _lane(fmin(prior[k], 1e10) * seen)
-                for i in range(n):
-                    scaled[i] = <float>(counts[begin + i] * scale)
-                    found = tops[words[begin + i]]
-                    own[i] = 0.0
-                    if held[doc] > 0.0:
-                        own[i] = _lane(held[doc] * counts[begin + i] / found)
-                    low[i] = _lane(eta / found)
-                for i in range(n, n + 8):
-                    scaled[i] = own[i] = low[i] = 0.0
-                for k in range(stride):
-                    doc_topic[k] = 0.0
-                for k in range(n_topics):
-                    doc_topic[k] = <float>(n_tokens * scale * share[k])
-                document.n, document.words = n, &words[begin]
-                least = <float>(fmin(ACTIVE_TOKENS, SHARE_IN_USE * n_tokens) * scale)
-                n_used = skbnp_collapsed_start(
-                    &document, n_topics, stride, &weights[0, 0], lanes, doc_topic, work,
-                    START_ITER, <float>(tol * n_tokens * scale), least, &chosen[0],
+                _open(
+                    &m, &d, &tops[0], &words[begin], &counts[begin], n, held[doc],
+                    doc_topic,
                 )
-                if not _reserve(
-                    &room,
-                    2 * skbnp_collapsed_tile(n, n_used) + skbnp_collapsed_work(n_used),
-                    n * n_used,
-                ) or not _reserve(&kept, 0, n_used):
-                    failed = True
+                failed = not _infer(
+                    &m, &d, &room, &kept, doc_topic, work, &chosen[0], &lengths[0],
+                    &tokens[0], &word_ends[begin], &n_used, &found,
+                )
+                if failed:
                     break
-                tile = room.floats
-                shares = tile + skbnp_collapsed_tile(n, n_used)
-                space_left = shares + skbnp_collapsed_tile(n, n_used)
-                n_used = skbnp_collapsed_iterate(
-                    &document, stride, &weights[0, 0], lanes, inverse, doc_topic,
-                    n_used, &chosen[0], tile, shares, space_left, max_iter,
-                    <float>(tol * n_tokens * scale), IDLE_SHARE * least, <float>seen,
-                )
-                found = 0.0
-                put = skbnp_collapsed_finish(
-                    &document, &counts[begin], lanes, inverse, n_used, &chosen[0], tile,
-                    shares, space_left, SMALLEST_SHARE, <float>seen, &lengths[0],
-                    room.places + room.n_put, room.sums + room.n_put, &tokens[0],
-                    &found,
-                )
                 logs += found
                 for i in range(n):
-                    word_ends[begin + i + 1] = word_ends[begin + i] + lengths[i]
-                    logs += counts[begin + i] * (
-                        log(tops[words[begin + i]] / heaviest / seen)
-                        - log(whole + (n_tokens - counts[begin + i]))
+                    logs += d.exact[i] * (
+                        log(tops[d.words[i]] / m.heaviest / d.seen)
+                        - log(m.whole + (d.n_tokens - d.exact[i]))
                     )
-                room.n_put += put
-                for k in range(n_used):
-                    kept.places[kept.n_put] = chosen[k]
-                    kept.sums[kept.n_put] = tokens[k]
-                    kept.n_put += 1
                 doc_limits[doc + 1] = doc_limits[doc] + <int32_t>n_used
         if failed:
             raise MemoryError("no memory for the responsibilities of a document")
@@ -307,6 +596,61 @@ cdef tuple _copied(const Room *room):
     return places, sums
 
 
+# The stored counts of words, see `collapsed_sums`.
+cdef struct WordSums "skbnp_word_sums":
+    Py_ssize_t n_topics
+    const int32_t* columns
+    const Py_ssize_t* stored
+    const Py_ssize_t* limits
+    const int32_t* topics
+    const double* sums
+    int32_t* lengths            # OUT
+    int32_t* used               # OUT
+    double* totals              # OUT
+    uint64_t* marks             # a bit for each topic, zeros; left so
+    double* scratch             # (n_topics,) zeros, left so
+
+
+cdef Py_ssize_t _sum_words "skbnp_sum_words"(
+    const WordSums* w, Py_ssize_t begin, Py_ssize_t end
+) noexcept nogil:
+    """Sums of the words from `begin` to `end`; returns how many were put."""
+    cdef const Py_ssize_t* stored = w.stored
+    cdef const Py_ssize_t* limits = w.limits
+    cdef const int32_t* topics = w.topics
+    cdef const double* sums = w.sums
+    cdef uint64_t* marks = w.marks
+    cdef double* scratch = w.scratch
+    cdef Py_ssize_t word, at, i, last, part, put = 0, before, later
+    cdef Py_ssize_t n_parts = (w.n_topics + 63) >> 6, last_column = w.columns[end]
+    cdef uint64_t bits
+    cdef int32_t k
+    for word in range(begin, end):
+        before = put
+        for at in range(w.columns[word], w.columns[word + 1]):
+            if at + AHEAD < last_column:
+                later = limits[stored[at + AHEAD]]
+                prefetch(topics + later)
+                prefetch(sums + later)
+            i, last = limits[stored[at]], limits[stored[at] + 1]
+            while i < last:
+                k = topics[i]
+                marks[k >> 6] |= <uint64_t>1 << (k & 63)
+                scratch[k] += sums[i]
+                i += 1
+        for part in range(n_parts):
+            bits = marks[part]
+            marks[part] = 0
+            while bits:
+                k = <int32_t>(part << 6) + lowest_bit(bits)
+                w.used[put], w.totals[put] = k, scratch[k]
+                put += 1
+                scratch[k] = 0.0
+                bits &= bits - 1
+        w.lengths[word - begin] = <int32_t>(put - before)
+    return put
+
+
 def collapsed_sums(
     Py_ssize_t begin,
     Py_ssize_t end,
@@ -328,6 +672,7 @@ def collapsed_sums(
         of n r_wk.
     """
     cdef Py_ssize_t at, most = 0, put = 0
+    cdef WordSums w
     if not 0 <= begin <= end < columns.shape[0]:
         raise ValueError("words must lie between 0 and the end of columns")
     if limits.shape[0] != stored.shape[0] + 1 or topics.shape[0] != sums.shape[0]:
@@ -341,9 +686,10 @@ def collapsed_sums(
     cdef double[::1] values = totals, scratch = np.zeros(n_topics)
     cdef uint64_t[::1] marks = np.zeros(n_topics // 64 + 1, dtype=np.uint64)
     if end > begin and topics.shape[0]:
+        w.n_topics, w.columns, w.stored = n_topics, &columns[0], &stored[0]
+        w.limits, w.topics, w.sums = &limits[0], &topics[0], &sums[0]
+        w.lengths, w.used, w.totals = &lengths[0], &numbers[0], &values[0]
+        w.marks, w.scratch = &marks[0], &scratch[0]
         with nogil:
-            put = skbnp_collapsed_sums(
-                begin, end, &columns[0], &stored[0], &limits[0], &topics[0], &sums[0],
-                n_topics, &lengths[0], &numbers[0], &values[0], &marks[0], &scratch[0],
-            )
+            put = _sum_words(&w, begin, end)
     return n_used[: end - begin], used[:put].copy(), totals[:put].copy()

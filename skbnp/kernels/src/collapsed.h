@@ -1,81 +1,174 @@
-/* The collapsed document step of a topic model: hot loops.
-
-   Tables of word weights b_wk are as in document.h, with b_wk = phi_wk / unit_w, phi_wk =
-   (eta + S_wk) / (V eta + S_k) the mean topics. A document is handled in three calls:
-   `skbnp_collapsed_start` finds the topics in use, `skbnp_collapsed_iterate` their
-   responsibilities, and `skbnp_collapsed_finish` makes these exact. */
+/* Passes over the words of a document in chunks, for the collapsed step. */
 
 #ifndef SKBNP_COLLAPSED_H
 #define SKBNP_COLLAPSED_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 
-/* A document: its words, and what to take out of their weights. Arrays by word have
-   zeros (`low`: any) up to a multiple of LANES. */
-typedef struct {
-    ptrdiff_t n;
-    const int32_t *words;  /* (n,) rows of the table */
-    const float *counts;   /* (n,) n_w */
-    const float *own;      /* (n,) n_w / unit_w times what the totals hold of it */
-    const float *low;      /* (n,) eta / unit_w: what no weight falls below, times inverse */
-} Document;
+#include "passes.h"
+#include "special.h"
 
-/* Iterate N_k = e_k sum_w n_w b_wk / s_w with e = prior + N up to n_iter times, or until
-   sum |change| < tol; N is in doc_topic. The topics with N_k >= active, or else the one
-   with the largest, go to `topics`; returns how many. `work` holds 2 stride floats. */
-ptrdiff_t skbnp_collapsed_start(const Document *document, ptrdiff_t n_topics,
-                                ptrdiff_t stride, const float *weights,
-                                const float *prior, float *doc_topic, float *work,
-                                ptrdiff_t n_iter, float tol, float active,
-                                int32_t *topics);
+/* Of the two factors of a responsibility, so that their product stays normal. */
+#define SMALLEST_WORD_WEIGHT 1e-20f
+/* Tokens of a topic less rounding: where one word holds them all, none must be left. */
+#define CERTAIN (1.0f - 4e-7f)
+/* Words at a time in a tile. */
+#define CHUNK (4 * LANES)
 
-/* Floats of the tile of a document of n words that uses some topics; of responsibilities
-   as many; floats of work space. */
-size_t skbnp_collapsed_tile(ptrdiff_t n, ptrdiff_t n_used);
-size_t skbnp_collapsed_work(ptrdiff_t n_used);
+/* (G - a) / N, with G the geometric mean of a + n for n ~ Poisson(N), taking n for its
+   mean where it is not zero: with q = 1 - exp(-N), G = a exp(q log(1 + N / (q a))). */
+SKBNP_INLINE float growth_rate(float a, float mean)
+{
+    float some = mean < 0.03f ? mean * (1.0f - mean * (0.5f - mean * (1.0f / 6.0f)))
+                              : 1.0f - fast_expf(-mean);
+    float ratio = mean / (some * a), log_ratio, x, rise;
+    log_ratio = ratio < 1e-3f ? ratio * (1.0f - 0.5f * ratio) : fast_logf(1.0f + ratio);
+    x = some * log_ratio;
+    rise = x < 0.03f ? x * (1.0f + x * (0.5f + x * (1.0f / 6.0f))) : fast_expf(x) - 1.0f;
+    return a * rise / mean;
+}
 
-/* Responsibilities r_wk of the topics in use, by topic in `shares` (n_used, padded n):
+/* Of topics whose counts are scaled; those of no tokens have the limit. */
+SKBNP_INLINE void set_rates(ptrdiff_t n_used, const float *prior, const float *tokens,
+                            float scale, float *rates)
+{
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        float mean = tokens[a] / scale, rate;
+        mean = mean < 1e-20f ? 1e-20f : mean;
+        mean = mean > 1e20f ? 1e20f : mean;
+        rate = growth_rate(prior[a] / scale, mean);
+        rates[a] = rate < 1.0f ? rate : 1.0f;
+    }
+}
 
-       r_wk ~ (prior_k + rate_k [N_k - n_w r_wk]_+) max(b_wk - own_w inverse_k r_wk,
-                                                       low_w inverse_k)
+/* Totals of the topics from the lanes of their sums; the sum of their changes. */
+SKBNP_INLINE float fold_sums(ptrdiff_t n_used, const float *lanes, float *tokens)
+{
+    float change = 0.0f;
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        float sum = lanes_sum(lanes_load(lanes + a * LANES));
+        change += fabsf(sum - tokens[a]);
+        tokens[a] = sum;
+    }
+    return change;
+}
 
-   from r_wk ~ (prior_k + N_k) b_wk, all words at once, up to max_iter times or until
-   sum |change of N| < tol. On the way topics with N_k < idle are left out; returns how
-   many stay in `topics`. rate_k N_k + prior_k is the geometric mean of prior_k + n for
-   a Poisson number n, zero treated apart. Counts are multiplied by `scale`. */
-ptrdiff_t skbnp_collapsed_iterate(const Document *document, ptrdiff_t stride,
-                                  const float *weights, const float *prior,
-                                  const float *inverse, const float *doc_topic,
-                                  ptrdiff_t n_used, int32_t *topics, float *tile,
-                                  float *shares, float *work, ptrdiff_t max_iter,
-                                  float tol, float idle, float scale);
+/* Make the responsibilities of a chunk sum to one, and add n_w r_wk to the topics. */
+SKBNP_INLINE void normalise(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+                            const Lanes *norms, float *shares, float *lanes)
+{
+    Lanes inverse[4], n[4];
+    for (int j = 0; j < 4; j++) {
+        inverse[j] = lanes_div(lanes_of(1.0f), norms[j]);
+        n[j] = lanes_load(counts + j * LANES);
+    }
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        float *r = shares + a * wide;
+        Lanes sum = lanes_load(lanes + a * LANES);
+        for (int j = 0; j < 4; j++) {
+            Lanes share = lanes_mul(lanes_load(r + j * LANES), inverse[j]);
+            lanes_store(r + j * LANES, share);
+            sum = lanes_add(sum, lanes_mul(n[j], share));
+        }
+        lanes_store(lanes + a * LANES, sum);
+    }
+}
 
-/* Keep responsibilities of at least `least`, which then sum to one for each word, in
-   double precision. Word by word, n_w r_wk go to `sums` and the topics' numbers to
-   `places`, how many to `lengths` (n,); N_k, (n_used,), goes to `tokens`. Adds to
-   `log_predictive` the sum over w of
+SKBNP_INLINE Lanes word_weight(Lanes b, Lanes own, Lanes low, Lanes inverse, Lanes share)
+{
+    Lanes weight = lanes_sub(b, lanes_mul(own, lanes_mul(inverse, share)));
+    weight = lanes_max(weight, lanes_mul(low, inverse));
+    return lanes_max(weight, lanes_of(SMALLEST_WORD_WEIGHT));
+}
 
-       n_w log sum_k (prior_k + N_k - n_w r_wk) max(b_wk - .., ..)
+/* r_wk ~ (prior_k + N_k) b_wk for a chunk of words. */
+SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+                              const float *prior, const float *tokens, const float *tile,
+                              float *shares, float *lanes)
+{
+    Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        float e = prior[a] + tokens[a];
+        Lanes held = lanes_of(e < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : e);
+        for (int j = 0; j < 4; j++) {
+            ptrdiff_t at = a * wide + j * LANES;
+            Lanes share = lanes_mul(held, lanes_load(tile + at));
+            lanes_store(shares + at, share);
+            norms[j] = lanes_add(norms[j], share);
+        }
+    }
+    normalise(n_used, wide, counts, norms, shares, lanes);
+}
 
-   over the topics in use. Returns how many were put. */
-ptrdiff_t skbnp_collapsed_finish(const Document *document, const double *counts,
-                                 const float *prior, const float *inverse,
-                                 ptrdiff_t n_used, const int32_t *topics,
-                                 const float *tile, const float *shares, float *work,
-                                 float least, float scale, int32_t *lengths,
-                                 int32_t *places, double *sums, double *tokens,
-                                 double *log_predictive);
+/* r_wk ~ (prior_k + rate_k [N_k - n_w r_wk]_+) max(b_wk - own_w inverse_k r_wk, ..). */
+SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+                               const float *own, const float *low, const float *prior,
+                               const float *inverse, const float *all_tokens,
+                               const float *rates, const float *tile, float *shares,
+                               float *lanes)
+{
+    Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
+    Lanes count[4], mine[4], least[4];
+    for (int j = 0; j < 4; j++) {
+        count[j] = lanes_load(counts + j * LANES);
+        mine[j] = lanes_load(own + j * LANES);
+        least[j] = lanes_load(low + j * LANES);
+    }
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        Lanes tokens = lanes_of(CERTAIN * all_tokens[a]), rate = lanes_of(rates[a]);
+        Lanes start = lanes_of(prior[a]), factor = lanes_of(inverse[a]);
+        for (int j = 0; j < 4; j++) {
+            ptrdiff_t at = a * wide + j * LANES;
+            Lanes share = lanes_load(shares + at), others, weight;
+            others = lanes_sub(tokens, lanes_mul(count[j], share));
+            others = lanes_max(others, lanes_of(0.0f));
+            others = lanes_add(lanes_mul(others, rate), start);
+            others = lanes_max(others, lanes_of(SMALLEST_FLOAT_WEIGHT));
+            weight = word_weight(lanes_load(tile + at), mine[j], least[j], factor, share);
+            share = lanes_mul(others, weight);
+            lanes_store(shares + at, share);
+            norms[j] = lanes_add(norms[j], share);
+        }
+    }
+    normalise(n_used, wide, counts, norms, shares, lanes);
+}
 
-/* Sums over the documents of a batch for words `begin` to `end` of `columns`, which
-   delimits for each word its stored counts, whose sums by topic lie between `limits`.
-   Word by word, the topics in use, increasing, go to `used`, the sums to `totals`, their
-   number to `lengths`; returns how many were put. `marks` (a bit for each topic) and
-   `scratch`: zeros, left so. */
-ptrdiff_t skbnp_collapsed_sums(ptrdiff_t begin, ptrdiff_t end, const int32_t *columns,
-                               const ptrdiff_t *stored, const ptrdiff_t *limits,
-                               const int32_t *topics, const double *sums,
-                               ptrdiff_t n_topics, int32_t *lengths, int32_t *used,
-                               double *totals, uint64_t *marks, double *scratch);
+/* sum_k (prior_k + N_k - n_w r_wk) max(b_wk - .., ..) for eight words. */
+SKBNP_INLINE void predict_words(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+                                const float *own, const float *low, const float *held,
+                                const float *prior, const float *inverse,
+                                const int32_t *topics, const float *tile,
+                                const float *shares, float *masses)
+{
+    Lanes n_here = lanes_load(counts), mine = lanes_load(own), least = lanes_load(low);
+    Lanes sum = lanes_of(0.0f);
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        ptrdiff_t at = a * wide;
+        Lanes share = lanes_load(shares + at);
+        Lanes others = lanes_of(CERTAIN * held[a]), weight;
+        others = lanes_sub(others, lanes_mul(n_here, share));
+        others = lanes_max(others, lanes_of(0.0f));
+        others = lanes_add(others, lanes_of(prior[topics[a]]));
+        others = lanes_max(others, lanes_of(SMALLEST_FLOAT_WEIGHT));
+        weight = word_weight(lanes_load(tile + at), mine, least,
+                             lanes_of(inverse[topics[a]]), share);
+        sum = lanes_add(sum, lanes_mul(others, weight));
+    }
+    lanes_store(masses, sum);
+}
+
+/* Position of the lowest bit that is set, if any is. */
+SKBNP_INLINE int lowest_bit(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(bits);
+#else
+    int at = 0;
+    for (; !(bits & 1u); bits >>= 1)
+        at++;
+    return at;
+#endif
+}
 
 #endif
