@@ -15,20 +15,19 @@ PORTABLE = os.environ.get("SKBNP_PORTABLE", "0") == "1"
 SANITIZE = os.environ.get("SKBNP_SANITIZE", "0") == "1"
 MSVC = sys.platform == "win32"
 
-#: Kernels, and the C files that hold loops of theirs.
-KERNELS = {
-    "_collapsed": [],
-    "_franchise": [],
-    "_hdp_local": [],
-    "_merge": ["arrays"],
-    "_ncrp_local": [],
-    "_nested_crp": [],
-    "_seating": [],
-    "_special": ["arrays"],
-    "_split_merge": [],
-    "_tables": [],
-    "_word_topics": [],
-}
+KERNELS = [
+    "_collapsed",
+    "_franchise",
+    "_hdp_local",
+    "_merge",
+    "_ncrp_local",
+    "_nested_crp",
+    "_seating",
+    "_special",
+    "_split_merge",
+    "_tables",
+    "_word_topics",
+]
 
 if MSVC:
     flags = ["/Od" if DEBUG else "/O2"]
@@ -53,17 +52,14 @@ setup(
         [
             Extension(
                 f"skbnp.kernels.{name}",
-                [
-                    f"skbnp/kernels/{name}.pyx",
-                    *(f"skbnp/kernels/src/{source}.c" for source in sources),
-                ],
+                [f"skbnp/kernels/{name}.pyx"],
                 depends=sorted(map(str, Path("skbnp/kernels/src").glob("*.h"))),
                 include_dirs=["skbnp/kernels", np.get_include()],
                 define_macros=[("SKBNP_PORTABLE", "1")] if PORTABLE else [],
                 extra_compile_args=flags,
                 extra_link_args=watch,
             )
-            for name, sources in KERNELS.items()
+            for name in KERNELS
         ],
         # Generated C goes to build/, so that the tree holds sources only.
         build_dir=BUILD,

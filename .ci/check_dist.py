@@ -18,12 +18,7 @@ for needed in (
     "tests/kernels/test_hdp_local.py",
 ):
     assert needed in names, f"the source distribution lacks {needed}"
-generated = [
-    name
-    for name in names
-    if name.endswith((".so", ".pyd", ".pyc"))
-    or (name.endswith(".c") and "/src/" not in name)
-]
+generated = [name for name in names if name.endswith((".so", ".pyd", ".pyc", ".c"))]
 assert not generated, f"the source distribution holds generated files: {generated}"
 
 names = zipfile.ZipFile(wheel).namelist()

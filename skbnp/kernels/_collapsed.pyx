@@ -253,7 +253,7 @@ cdef inline void fill_tile(
 cdef inline Py_ssize_t drop_idle(
     Space* s, float idle, int32_t* topics, Py_ssize_t n_used
 ) noexcept nogil:
-    """Drop topics of fewer tokens from all arrays, once they are many; how many stay."""
+    """Drop topics of fewer tokens, once these are many; returns how many stay."""
     cdef Py_ssize_t left = count_active(n_used, s.tokens, idle), put = 0, a
     cdef size_t size = s.wide * sizeof(float)
     if left == 0 or left > n_used - n_used // DROP - 1:

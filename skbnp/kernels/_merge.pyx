@@ -7,9 +7,9 @@ from cython cimport floating
 from libc.math cimport lgamma
 from libc.stdint cimport int32_t
 
-cdef extern from "src/arrays.h" nogil:
-    double skbnp_joint_entropy(
-        ptrdiff_t n, const double *a, const double *b, const double *factor
+cdef extern from "src/entropy.h" nogil:
+    double joint_entropy(
+        Py_ssize_t n, const double* a, const double* b, const double* factor
     )
 
 # Words at a time.
@@ -95,6 +95,6 @@ cdef double _loss(
         ratio[n] = counts[i] / norms[i]
         n += one[n] > 0.0 and other[n] > 0.0
         if n == CHUNK:
-            loss += skbnp_joint_entropy(n, one, other, ratio)
+            loss += joint_entropy(n, one, other, ratio)
             n = 0
-    return loss + skbnp_joint_entropy(n, one, other, ratio)
+    return loss + joint_entropy(n, one, other, ratio)

@@ -1,10 +1,10 @@
 """Special functions of arrays, several entries at a time."""
 
 cdef extern from "src/arrays.h" nogil:
-    void skbnp_exp_digamma(ptrdiff_t n, const double *x, double *out)
-    void skbnp_log(ptrdiff_t n, const double *x, double *out)
-    void skbnp_log_gamma(
-        ptrdiff_t n, const double *x, double *log_gammas, double *digammas
+    void all_exp_digamma(Py_ssize_t n, const double* x, double* out)
+    void all_log(Py_ssize_t n, const double* x, double* out)
+    void all_log_gamma(
+        Py_ssize_t n, const double* x, double* log_gammas, double* digammas
     )
 
 
@@ -14,7 +14,7 @@ def exp_digamma(const double[::1] x, double[::1] out):
         raise ValueError("x and out disagree on their length")
     if x.shape[0]:
         with nogil:
-            skbnp_exp_digamma(x.shape[0], &x[0], &out[0])
+            all_exp_digamma(x.shape[0], &x[0], &out[0])
 
 
 def log(const double[::1] x, double[::1] out):
@@ -23,7 +23,7 @@ def log(const double[::1] x, double[::1] out):
         raise ValueError("x and out disagree on their length")
     if x.shape[0]:
         with nogil:
-            skbnp_log(x.shape[0], &x[0], &out[0])
+            all_log(x.shape[0], &x[0], &out[0])
 
 
 def log_gamma(const double[::1] x, double[::1] log_gammas, double[::1] digammas):
@@ -35,4 +35,4 @@ def log_gamma(const double[::1] x, double[::1] log_gammas, double[::1] digammas)
         raise ValueError("x, log_gammas and digammas disagree on their length")
     if x.shape[0]:
         with nogil:
-            skbnp_log_gamma(x.shape[0], &x[0], &log_gammas[0], &digammas[0])
+            all_log_gamma(x.shape[0], &x[0], &log_gammas[0], &digammas[0])

@@ -5,15 +5,31 @@
 
 #include <stddef.h>
 
-/* out_i = exp(psi(x_i)), log(x_i). */
-void skbnp_exp_digamma(ptrdiff_t n, const double *x, double *out);
-void skbnp_log(ptrdiff_t n, const double *x, double *out);
+#include "special.h"
 
-/* lnG(x_i) and psi(x_i). */
-void skbnp_log_gamma(ptrdiff_t n, const double *x, double *log_gammas, double *digammas);
+SKBNP_CLONES
+static void all_exp_digamma(ptrdiff_t n, const double *x, double *out)
+{
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = exp_digamma(x[i]);
+}
 
-/* Returns sum factor_i ((a + b) log(a + b) - a log a - b log b)_i, a and b > 0. */
-double skbnp_joint_entropy(ptrdiff_t n, const double *a, const double *b,
-                           const double *factor);
+SKBNP_CLONES
+static void all_log(ptrdiff_t n, const double *x, double *out)
+{
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = fast_log(x[i]);
+}
+
+SKBNP_CLONES
+static void all_log_gamma(ptrdiff_t n, const double *x, double *log_gammas,
+                          double *digammas)
+{
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t i = 0; i < n; i++)
+        log_gammas[i] = log_gamma(x[i], &digammas[i]);
+}
 
 #endif
