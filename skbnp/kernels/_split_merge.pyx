@@ -132,13 +132,15 @@ cdef inline double log_split_present(
     """log p(split) - log p(merged) of two dishes as they are."""
     cdef double gains = 0.0
     cdef Py_ssize_t word
-    cdef int64_t e
-    cdef int32_t first, second
+    cdef const int32_t* dish
+    cdef const int32_t* count
+    cdef int32_t e, first, second
     for word in range(f.n_words):
         first = second = 0
-        for e in range(f.room[word], f.room[word] + f.n_entries[word]):
-            first = f.entry_count[e] if f.entry_dish[e] == one else first
-            second = f.entry_count[e] if f.entry_dish[e] == other else second
+        dish, count = f.entry_dish + f.room[word], f.entry_count + f.room[word]
+        for e in range(f.n_entries[word]):
+            first = count[e] if dish[e] == one else first
+            second = count[e] if dish[e] == other else second
         gains += word_gain(f.eta, first, second)
     return log_split(
         f, gains, f.dish_tables[one], f.dish_tables[other], f.dish_tokens[one],
