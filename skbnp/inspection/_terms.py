@@ -51,7 +51,7 @@ def top_terms(estimator, feature_names=None, n=10):
     >>> texts = ["sun sun rain", "sun rain", "oil coal coal", "coal coal oil"] * 9
     >>> hdp = HDP(n_components=2, random_state=0)
     >>> top_terms(make_pipeline(CountVectorizer(), hdp).fit(texts), n=2)
-    [['sun', 'rain'], ['coal', 'oil']]
+    [['coal', 'oil'], ['sun', 'rain']]
     """
     components = fitted(estimator, "components_")
     names = column_names(estimator, components.shape[1], feature_names)
@@ -99,7 +99,7 @@ def top_documents(estimator, X, n=10, *, return_shares=False):
     >>> from skbnp import HDP
     >>> from skbnp.inspection import top_documents
     >>> X = [[0, 9], [5, 0], [1, 7], [9, 0], [4, 4]] * 9
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
     >>> top_documents(hdp, X[:5], n=2)
     array([[0, 2],
            [3, 1]])
