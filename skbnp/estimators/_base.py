@@ -347,6 +347,18 @@ def warn_if_too_few(counts: sp.csr_array) -> None:
         )
 
 
+def warn_if_no_counts(counts: sp.csr_array) -> None:
+    """Warn of weights that are below one on average: they say less than a token each."""
+    if counts.nnz and counts.data.mean() < 1.0:
+        warnings.warn(
+            f"The weights in X are {counts.data.mean():.2g} on average, as of tf-idf, "
+            "but stand for tokens: a document of small weights tells little of its "
+            "topics. Use counts (CountVectorizer), or multiply the weights by a number.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def drop_empty(counts: sp.csr_array) -> sp.csr_array:
     """Leave out documents without tokens."""
     used = np.diff(counts.indptr) > 0

@@ -21,6 +21,7 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
     drop_empty,
+    warn_if_no_counts,
     warn_if_too_few,
 )
 from skbnp.estimators._saved import (
@@ -152,6 +153,7 @@ class VariationalModel(
         )
         counts = drop_empty(counts)
         warn_if_too_few(counts)
+        warn_if_no_counts(counts)
         entropy = draw_entropy(self.random_state)
         if goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
@@ -232,6 +234,8 @@ class VariationalModel(
             accept=self._accepter(goes_on),
         )
         counts = drop_empty(counts)
+        if not goes_on:
+            warn_if_no_counts(counts)
         if goes_on:
             posterior = self._resumed(model, in_fit=False)
             history, n_iter = self.history_, self.n_iter_

@@ -181,6 +181,13 @@ def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
 
 
 def _check_kind(X: Any, name: str) -> None:
+    if _are_texts(X):
+        raise ValueError(
+            f"{name} must hold counts, got texts, tokens or bags of words. "
+            "sklearn.feature_extraction.text.CountVectorizer counts the words of texts, "
+            "and with analyzer=list of lists of tokens; "
+            "gensim.matutils.corpus2csc(bags).T makes counts of bags of words."
+        )
     if isinstance(X, (list, tuple)):
         X = np.asarray(X, dtype=object)
     dtypes: Any = getattr(X, "dtypes", getattr(X, "dtype", None))
@@ -198,6 +205,19 @@ def _check_kind(X: Any, name: str) -> None:
                 )
             if isinstance(value, int) and abs(value) >= MOST_TOKENS:
                 raise ValueError(f"{name} holds a value too large for a float.")
+
+
+def _are_texts(X: Any) -> bool:
+    """Tell texts, lists of tokens and bags of (number, count) pairs from counts."""
+    if isinstance(X, str):
+        return True
+    if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
+        return False
+    rows = (row for row in X if not (isinstance(row, (list, tuple)) and not row))
+    first = next(rows, None)
+    if isinstance(first, (list, tuple)):
+        return isinstance(first[0], (str, tuple))
+    return isinstance(first, str)
 
 
 def _check_structure(X: Any, name: str) -> None:

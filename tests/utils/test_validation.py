@@ -249,3 +249,24 @@ def test_duplicates_of_small_integers_are_summed_without_overflow():
     data = np.array([200, 100], dtype=np.uint8)
     got = check_counts(sp.coo_array((data, coords), shape=(1, 1)), whom="test")
     assert got.toarray() == [[300.0]]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        "rain",
+        ["rain", "sun"],
+        np.array(["rain", "sun"]),
+        [["rain", "sun"], ["snow"]],
+        [[], ["snow"]],
+        [[(0, 1), (3, 2)], [(1, 1)]],
+    ],
+    ids=["text", "texts", "array", "tokens", "no tokens", "bags"],
+)
+def test_texts_are_refused_by_naming_what_counts_words(texts):
+    with pytest.raises(ValueError, match="CountVectorizer"):
+        check_counts(texts, whom="fit")
+
+
+def test_numbers_are_not_taken_for_texts():
+    assert check_counts([(0, 1), (3, 2)], whom="fit").sum() == 6
