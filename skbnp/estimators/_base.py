@@ -348,12 +348,12 @@ def warn_if_too_few(counts: sp.csr_array) -> None:
 
 
 def warn_if_no_counts(counts: sp.csr_array) -> None:
-    """Warn of weights that are below one on average: they say less than a token each."""
+    """Warn of weights that are below one on average: each says less than a token."""
     if counts.nnz and counts.data.mean() < 1.0:
         warnings.warn(
             f"The weights in X are {counts.data.mean():.2g} on average, as of tf-idf, "
             "but stand for tokens: a document of small weights tells little of its "
-            "topics. Use counts (CountVectorizer), or multiply the weights by a number.",
+            "topics. Use counts (CountVectorizer), or multiply weights by a number.",
             UserWarning,
             stacklevel=4,
         )

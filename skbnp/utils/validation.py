@@ -184,9 +184,9 @@ def _check_kind(X: Any, name: str) -> None:
     if _are_texts(X):
         raise ValueError(
             f"{name} must hold counts, got texts, tokens or bags of words. "
-            "sklearn.feature_extraction.text.CountVectorizer counts the words of texts, "
-            "and with analyzer=list of lists of tokens; "
-            "gensim.matutils.corpus2csc(bags).T makes counts of bags of words."
+            "sklearn.feature_extraction.text.CountVectorizer counts the words of texts "
+            "(with analyzer=list, of lists of tokens), and "
+            "gensim.matutils.corpus2csc(bags).T those of bags of words."
         )
     if isinstance(X, (list, tuple)):
         X = np.asarray(X, dtype=object)
