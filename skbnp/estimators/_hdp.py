@@ -7,13 +7,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
-from skbnp.inference.collapsed import CollapsedStep
+from skbnp.inference.collapsed import CollapsedStep, Holdings
 from skbnp.inference.documents import DocumentStep
 from skbnp.inference.held_out import hold_out
 from skbnp.inference.held_out_trials import (
     FINAL_PASSES,
     HeldOutTrials,
-    StreamTrials,
+    try_on_sample,
 )
 from skbnp.inference.incremental import Incremental
 from skbnp.inference.memoized import Memoized
@@ -266,12 +266,14 @@ class HDP(VariationalTopicModel):
     A stream has such trials after 250 documents and whenever it has twice as many as at
     the last ones, over a random sample of its different documents: of about 1.5 million
     tokens (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a
-    document), part of the model wherever it is saved. Some, a tenth of the first
-    ones, are never learned from. Rivals learn twice as long, for the model knows more
-    documents; after a trial that was accepted, four passes over the sample follow, and
-    step sizes go on from there. A call of `partial_fit` may so take many times as long
-    as others. The more documents a stream has beyond its sample, the less a rival that
-    knows the sample alone can gain: in the end the number of topics stays.
+    document), part of the model wherever it is saved. A tenth of the first documents,
+    and fewer later, are held out: they are not learned from while they judge. Rivals
+    learn twice as long, for the model knows more documents; after a trial that was
+    accepted, four passes over the sample follow, and step sizes go on from there. A
+    call of `partial_fit` may so take many times as long as others. The more documents a
+    stream has beyond its sample, the less a rival that knows the sample alone can gain:
+    in the end the number of topics stays. Trials may undo what `merge_components` and
+    `drop_components` have done.
 
     **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
     full, all constants included.
@@ -543,23 +545,21 @@ class HDP(VariationalTopicModel):
     def _collapsed_learner(self, posterior, counts, visitor, moves, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
 
-        def learner(posterior, is_known, holdings=None):
+        def learner(posterior, holdings):
             schedule = self._fit_schedule(posterior, counts)
             if self.learning_method != "online":
                 return Incremental(
-                    posterior, counts, schedule, visitor, moves=moves, goes_on=is_known
+                    posterior, counts, schedule, visitor, moves=moves, holdings=holdings
                 )
-            online = Online(
+            return Online(
                 posterior,
                 counts,
                 schedule,
                 visitor,
                 warm_up=0,
                 moves=moves,
-                goes_on=is_known,
+                holdings=holdings,
             )
-            online.holdings = online.holdings if holdings is None else holdings
-            return online
 
         is_due = moves is not None and not posterior.trials_ended
         if is_due and self.max_iter >= self._fewest_passes(moves):
@@ -570,11 +570,11 @@ class HDP(VariationalTopicModel):
 
                 def finish(posterior, last):
                     holdings = last.holdings.spread(held.rows, counts.shape[0])
-                    return learner(posterior, True, holdings)
+                    return learner(posterior, holdings)
 
                 return HeldOutTrials(start, held, moves, self.max_iter, finish)
             posterior.trials_ended = True  # there is nothing to judge by
-        return learner(posterior, goes_on)
+        return learner(posterior, Holdings(counts.shape[0], float(goes_on)))
 
     def _trial_learner(self, posterior, held, visitor, moves, goes_on) -> Online:
         """Learn from the documents that are not held out."""
@@ -586,7 +586,7 @@ class HDP(VariationalTopicModel):
             visitor,
             warm_up=0,
             moves=moves,
-            goes_on=goes_on,
+            holdings=Holdings(held.train.shape[0], float(goes_on)),
         )
 
     @staticmethod
@@ -597,26 +597,28 @@ class HDP(VariationalTopicModel):
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         posterior.trials_ended = True  # a stream keeps its topics in later fits
         moves = self._moves()
-        if not self._is_collapsed or moves is None:
+        if not self._is_collapsed or moves is None or moves.reservoir_tokens == 0:
             super()._learn_chunk(posterior, counts, executor, monitor)
             return
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
-        while counts.shape[0]:
-            part = self._next_part(posterior.reservoir, counts)
+        begin, batch_size = 0, self._batch_size(counts)
+        while begin < counts.shape[0]:
+            n_left = counts.shape[0] - begin
+            end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
             posterior.reservoir, learned = posterior.reservoir.add(
-                counts[:part], moves.reservoir_tokens, posterior.entropy
+                counts[begin:end], moves.reservoir_tokens, posterior.entropy
             )
             super()._learn_chunk(posterior, learned, executor, monitor)
             self._try_numbers(posterior, executor, monitor, moves)
-            counts = counts[part:]
+            begin = end
 
-    def _next_part(self, reservoir: Reservoir, counts) -> int:
+    @staticmethod
+    def _next_part(reservoir: Reservoir, n_left: int, batch_size: int) -> int:
         """Documents to learn from until other numbers of topics may be tried."""
-        n_docs = counts.shape[0]
-        size = max(self._batch_size(counts), int(PART_SHARE * len(reservoir.keys)))
-        return -(-n_docs // -(-n_docs // size))  # parts of equal size
+        size = max(batch_size, int(PART_SHARE * len(reservoir.keys)))
+        return -(-n_left // -(-n_left // size))  # parts of equal size
 
     def _try_numbers(self, posterior, executor, monitor, moves) -> None:
         """Try other numbers of topics if a stream has grown enough."""
@@ -628,11 +630,13 @@ class HDP(VariationalTopicModel):
         if held is None:
             return
         visitor = Visitor(self._local_stop(), executor)
-        learner = self._trial_learner(posterior, held, visitor, moves, goes_on=True)
+
+        def learner(posterior):
+            return self._trial_learner(posterior, held, visitor, moves, goes_on=True)
+
         least = self._least_samples(posterior, held.train)
         n_docs = max(self.total_samples or posterior.n_seen, least)
-        share = held.train.shape[0] / n_docs
-        StreamTrials(learner, held, moves, share).run_all(monitor)
+        try_on_sample(posterior, learner, held, moves, n_docs, monitor)
         posterior.reservoir = reservoir.tried()
 
     @property

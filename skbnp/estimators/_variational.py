@@ -245,9 +245,9 @@ class VariationalModel(
             posterior = self._start(model, counts, entropy, total)
             history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
-        monitor = Monitor(history, criterion=model.criterion)
+        monitor = Monitor(history, verbose=self.verbose, criterion=model.criterion)
         try:
-            with executor:
+            with executor, shown(self.verbose):
                 self._learn_chunk(posterior, counts, executor, monitor)
         except BaseException:
             if posterior.n_steps > n_steps:
@@ -426,6 +426,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             self._check_size("with warm_start=True")
         limit = self._limit()
         posterior = replace(self._posterior, model=model, max_components=limit)
+        if in_fit:
+            posterior.reservoir = None  # a fit learns what was held out
         if in_fit and self.learning_method != "online":
             posterior.moving = None  # its trial would undo this fit
         elif posterior.moving is not None and posterior.moving.rival is not None:
@@ -556,14 +558,19 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             self._check_reservoir(posterior.reservoir)
 
     def _check_reservoir(self, reservoir: Reservoir) -> None:
-        keys = reservoir.keys
-        if not (isinstance(keys, np.ndarray) and keys.dtype == np.uint64):
+        keys, last = reservoir.keys, (reservoir.last_key, reservoir.last_held_key)
+        if not (
+            isinstance(keys, np.ndarray)
+            and keys.dtype == np.uint64
+            and keys.ndim == 1
+            and keys.dtype.isnative
+            and all(isinstance(key, int) and 0 < key <= LAST_KEY for key in last)
+        ):
             raise ValueError("The saved reservoir is damaged: it has other keys.")
         shape = (keys.size, self.n_features_in_)
         check_sparse("reservoir", reservoir.counts, shape, kind="f")
-        check_number("n_tried", reservoir.n_tried, least=0, most=np.inf)
-        for key in (reservoir.last_key, reservoir.last_held_key):
-            check_number("reservoir", key, least=0, most=LAST_KEY + 1.0)
+        for name in ("n_before", "n_tried"):
+            check_number(name, getattr(reservoir, name), least=0, most=HUGE)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

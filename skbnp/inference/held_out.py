@@ -46,6 +46,8 @@ SHARE = 0.1
 N_TOKENS, ENOUGH_DOCS = 20_000, 200
 #: Documents that are held out at the least, but no more than a quarter.
 FEWEST_DOCS = 100
+#: So few judge nothing.
+FEWEST_JUDGES = 5
 #: Parts of a held-out document; each is predicted from all others.
 N_FOLDS = 5
 #: Units that a count is split into, at the most.
@@ -154,7 +156,8 @@ def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
     """Gain of log probabilities of documents over others, paired by document."""
     gains, total = new - old, n_tokens.sum()
     mean = gains.sum() / total
-    error = np.sqrt(np.square(gains - mean * n_tokens).sum()) / total
+    spread = np.square(gains - mean * n_tokens).sum() * len(gains) / (len(gains) - 1)
+    error = np.sqrt(spread) / total
     return Gain(float(mean), float(error))
 
 
@@ -166,7 +169,9 @@ def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
     n_docs, order = X.shape[0], rng.permutation(X.shape[0])
     lengths = np.asarray(X.sum(axis=1)).ravel()
     n_held = min(int(np.ceil(SHARE * n_docs)), n_judges(lengths[order]))
-    n_held = min(max(n_held, min(FEWEST_DOCS, n_docs // 4)), n_docs // 2)
+    n_held = max(n_held, min(FEWEST_DOCS, n_docs // 4))
+    if n_held < FEWEST_JUDGES:
+        return None
     return split(X, np.sort(order[:n_held]), rng)
 
 
@@ -178,7 +183,7 @@ def n_judges(lengths: Array) -> int:
 def split(
     X: sp.csr_array, judges: NDArray[np.intp], rng: np.random.Generator
 ) -> HeldOut | None:
-    """Hold out some documents; None if not a token of them can be predicted.
+    """Hold out some documents; None if the tokens of hardly any can be predicted.
 
     Tokens are dealt out to the parts of a document at random. A fractional count c is
     split into ceil(c) equal units.
@@ -198,7 +203,7 @@ def split(
         observed.append(rest[some])
         held.append(into[some])
     numbers = np.concatenate(docs)
-    if not len(numbers):
+    if len(np.unique(numbers)) < FEWEST_JUDGES:
         return None
     is_train = np.ones(X.shape[0], bool)
     is_train[judges] = False

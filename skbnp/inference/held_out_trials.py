@@ -27,7 +27,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.models.statistics import multiply
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials"]
+__all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
 Kind = Literal["start", "births", "reduction"]
@@ -102,6 +102,7 @@ class HeldOutTrials:
         self.passes_left, self.finish = n_passes, finish
         self.n_tokens, self.n_trials = held.n_tokens, 0
         self.final: Learner | None = None
+        self.is_complete = False  # no trial is left
         self.n_final, self.n_final_passes = 0, FINAL_PASSES
         # Of the model itself; of what learns now, it or a rival; of the reductions.
         self.model = self.best = self.run = self._new_run("start", learner, 0)
@@ -136,6 +137,7 @@ class HeldOutTrials:
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
+            self.posterior.trials_ended = self.is_complete
         return settling and self.n_final > n_beside + 1
 
     def _gain(self, run: _Run, other: _Run) -> Gain:
@@ -184,7 +186,7 @@ class HeldOutTrials:
         if rival is not None and enough:
             self.run = rival
             return
-        self.posterior.trials_ended = rival is None
+        self.is_complete = rival is None
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.posterior.copy()
@@ -261,34 +263,58 @@ class StreamTrials(HeldOutTrials):
     Parameters
     ----------
     learner : Online
-        Of the stream's posterior, over the documents without held-out tokens.
+        Of a copy of the stream's posterior, over the documents that are not held out.
     held : HeldOut
     moves : SplitMerge
-    share : float
-        Of the documents that the totals stand for, those at hand. During the trials the
-        totals stand for these alone.
     """
 
-    def __init__(self, learner: Online, held: HeldOut, moves: SplitMerge, share: float):
+    def __init__(self, learner: Online, held: HeldOut, moves: SplitMerge):
         super().__init__(learner, held, moves, sys.maxsize, None)
-        self.share = share
         self.length = 2 * moves.trial_passes  # the model knows more documents
         self.n_final_passes = moves.trial_passes  # the stream goes on
 
-    def run_all(self, monitor: Monitor) -> bool:
-        """Make all trials; whether any was accepted."""
+    def run_all(self, found: Prediction, monitor: Monitor) -> Online | None:
+        """Make all trials; the learner of what was accepted last, if anything was.
+
+        `found` is what the model says of the held-out documents.
+        """
         start, length = self.model, self.length
-        start.found = self.held.predict(self.posterior, start.learner.visitor.executor)
-        logs = self.held.log_probability(start.found)
+        logs = self.held.log_probability(found)
+        start.found, start.n_passes = found, length
         start.logs = {(length + 1) // 2: logs, length: logs}
-        start.n_passes = length
-        with commit():
-            multiply(self.posterior.totals, self.share)
-        try:
-            self._decide(start, monitor)
-            while not (self.final and (self.model is start or self.has_ended)):
-                self.one_pass(monitor)
-        finally:
-            with commit():
-                multiply(self.posterior.totals, 1.0 / self.share)
-        return self.model is not start
+        self._decide(start, monitor)
+        while not (self.final and (self.model is start or self.has_ended)):
+            self.one_pass(monitor)
+        return None if self.model is start else self.model.learner
+
+
+def try_on_sample(
+    posterior: Posterior,
+    make_learner: Callable[[Posterior], Online],
+    held: HeldOut,
+    moves: SplitMerge,
+    n_docs: float,
+    monitor: Monitor,
+) -> None:
+    """Let a stream of `n_docs` have what trials over a sample of them find.
+
+    During the trials totals stand for the sample alone. Nothing is written before they
+    are over.
+    """
+    copy = posterior.copy()
+    learner = make_learner(copy)
+    found = held.predict(copy, learner.visitor.executor)
+    n_tokens = posterior.totals.topic_words.total.sum()
+    multiply(copy.totals, held.train.sum() / max(n_tokens, 1e-300))
+    criterion = posterior.model.criterion
+    beside = Monitor(
+        new_history(criterion), verbose=monitor.verbose, criterion=criterion
+    )
+    accepted = StreamTrials(learner, held, moves).run_all(found, beside)
+    if accepted is None:
+        return
+    multiply(copy.totals, n_docs / held.train.shape[0])
+    with commit():
+        posterior.adopt(copy)
+        posterior.step_origin = posterior.n_steps - accepted.n_updates
+        posterior.record(monitor)

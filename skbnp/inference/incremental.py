@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.inference.collapsed import Holdings
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import dropped, resummed
 from skbnp.inference.monitor import Monitor
@@ -35,8 +36,8 @@ class Incremental:
         The same batches in every pass; its steps are those of the first pass.
     visitor : Visitor
     moves : SplitMerge or None
-    goes_on : bool
-        Whether the totals hold these documents from an earlier fit.
+    holdings : Holdings
+        How often the totals hold these documents, from an earlier fit.
 
     Attributes
     ----------
@@ -55,11 +56,11 @@ class Incremental:
         visitor: Visitor,
         *,
         moves: SplitMerge | None,
-        goes_on: bool = False,
+        holdings: Holdings,
     ):
         self.posterior, self.X = posterior, X
         self.schedule, self.visitor, self.moves = schedule, visitor, moves
-        self.n_passes, self.goes_on = 0, goes_on
+        self.n_passes, self.holdings = 0, holdings
         self.memos: list[Any] = []
 
     @property
@@ -73,7 +74,9 @@ class Incremental:
         remembers, memos = len(self.memos) > 0, list(self.memos)
         for index, round in enumerate(self.schedule.one_pass(self.n_passes)):
             rows = self.X[round.rows]
-            held = np.ones(rows.shape[0]) if remembers or self.goes_on else None
+            held = self.holdings.of(round.rows)
+            if remembers:
+                held = np.ones_like(held)
             found = self.visitor.visit(posterior, rows, remembered=held)
             with commit():
                 if remembers:

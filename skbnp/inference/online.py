@@ -40,8 +40,9 @@ class Online:
     warm_up : int
         First passes, with mean weights.
     moves : SplitMerge or None
-    goes_on : bool
-        Whether the totals hold these documents from an earlier fit.
+    holdings : Holdings or None
+        How often the totals hold these documents; the collapsed document step takes
+        them out.
     """
 
     has_ended = False
@@ -55,33 +56,31 @@ class Online:
         *,
         warm_up: int,
         moves: SplitMerge | None,
-        goes_on: bool = False,
+        holdings: Holdings | None = None,
     ):
         self.posterior, self.X = posterior, X
         self.schedule, self.visitor = schedule, visitor
         self.warm_up, self.moves = warm_up, moves
         self.n_passes = 0
-        # A collapsed document step takes out what the totals hold of a document.
-        self.holdings = None
-        if not posterior.model.has_bound:
-            self.holdings = Holdings(X.shape[0], float(goes_on))
+        self.holdings = holdings
 
     def restart(self, posterior: Posterior, *, keep_holdings: bool = False) -> "Online":
         """Return one that learns another posterior, with steps as from the start.
 
         `keep_holdings` says that its totals hold the documents as those of this do.
         """
-        other = Online(
+        holdings = self.holdings
+        if holdings is not None:
+            holdings = holdings.copy() if keep_holdings else Holdings(self.X.shape[0])
+        return Online(
             posterior,
             self.X,
             self.schedule.afresh(),
             self.visitor,
             warm_up=self.warm_up,
             moves=self.moves,
+            holdings=holdings,
         )
-        if keep_holdings and self.holdings is not None:
-            other.holdings = self.holdings.copy()
-        return other
 
     @property
     def n_updates(self) -> int:

@@ -31,9 +31,9 @@ class Posterior:
     entropy: int = 0  # of its random streams
     n_steps: int = 0  # updates
     step_origin: int = 0  # `n_steps` from which step sizes decrease
-    n_seen: int = 0  # documents with tokens, each counted once
+    n_seen: int = 0  # documents learned from, by a stream as often as they come
     is_warm: bool = False  # the warm-up lies behind
-    trials_ended: bool = False  # of other numbers of topics, by held-out tokens
+    trials_ended: bool = False  # of other numbers of topics
     stale: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
     moving: Any = field(default=None)  # what moves remember between minibatches

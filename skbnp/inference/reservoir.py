@@ -40,18 +40,20 @@ class Reservoir:
     counts: sp.csr_array  # (n, V)
     last_key: int = LAST_KEY  # that is kept
     last_held_key: int = int(SHARE * LAST_KEY)
-    n_tried: float = 0.0  # documents of the stream when numbers were tried last
+    n_before: float = 0.0  # documents of the stream before the first one here
+    n_tried: float = 0.0  # documents when numbers were tried last
 
     @classmethod
     def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
         """Return one without documents, of a stream that goes on from `n_seen`."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
-        return cls(keys, nothing, n_tried=n_seen)
+        return cls(keys, nothing, n_before=n_seen, n_tried=n_seen)
 
     @property
     def n_docs(self) -> float:
         """Different documents of the stream, as the keys tell."""
-        return len(self.keys) * ((LAST_KEY + 1) / (self.last_key + 1))
+        kept = len(self.keys) * ((LAST_KEY + 1) / (self.last_key + 1))
+        return self.n_before + kept
 
     @property
     def is_due(self) -> bool:
@@ -67,45 +69,56 @@ class Reservoir:
     ) -> tuple["Reservoir", sp.csr_array]:
         """Return one with new documents in it, and those of `X` to learn from.
 
-        About `n_tokens` are kept, but `FEWEST_DOCS` documents at the least.
+        About `n_tokens` are kept, but `FEWEST_DOCS` documents at the least. Where all
+        of `X` would be held out, it is learned from.
         """
         keys = document_keys(X, entropy)
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
         new = np.flatnonzero(is_new)
         new = new[np.unique(keys[new], return_index=True)[1]]
-        grown = replace(
-            self,
-            keys=np.concatenate([self.keys, keys[new]]),
-            counts=sp.vstack([self.counts, X[new]], format="csr"),
-        )
-        return grown._limited(n_tokens), X[keys > np.uint64(self.last_held_key)]
+        grown = self
+        if len(new):
+            grown = replace(
+                self,
+                keys=np.concatenate([self.keys, keys[new]]),
+                counts=sp.vstack([self.counts, X[new]], format="csr"),
+            )._limited(n_tokens)
+        learned = ~_are_held_out(keys, X, self.last_held_key)
+        return grown, X[learned] if learned.any() else X
 
     def _limited(self, n_tokens: float) -> "Reservoir":
         """Return one of fewer documents if there are too many."""
         order = np.argsort(self.keys)
-        keys, counts, in_order = self.keys, self.counts, self.keys[order]
-        lengths = np.asarray(counts.sum(axis=1)).ravel()[order]
+        keys, counts = self.keys[order], self.counts
+        lengths = _lengths(counts)[order]
         n_kept = max(int((np.cumsum(lengths) <= n_tokens).sum()), FEWEST_DOCS)
-        last_key, most_held = self.last_key, n_judges(lengths)
+        most_held, kept = n_judges(lengths), self
         if n_kept * MARGIN < len(order):
-            rows, last_key = np.sort(order[:n_kept]), int(in_order[n_kept - 1])
-            keys, counts = keys[rows], counts[rows]
+            rows = np.sort(order[:n_kept])
+            last_key = int(keys[n_kept - 1])
+            kept = replace(
+                self, keys=self.keys[rows], counts=counts[rows], last_key=last_key
+            )
             most_held = min(most_held, int(np.ceil(SHARE * n_kept)))
-        last_held_key = self.last_held_key
-        if most_held < np.count_nonzero(in_order <= np.uint64(last_held_key)):
-            last_held_key = int(in_order[most_held - 1])
-        return replace(
-            self,
-            keys=keys,
-            counts=counts,
-            last_key=last_key,
-            last_held_key=last_held_key,
-        )
+        if most_held < np.count_nonzero(keys <= np.uint64(self.last_held_key)):
+            kept = replace(kept, last_held_key=int(keys[most_held - 1]))
+        return kept
 
     def held_out(self, rng: np.random.Generator) -> HeldOut | None:
         """Return what trials learn from and are judged by, if there is anything."""
-        judges = np.flatnonzero(self.keys <= np.uint64(self.last_held_key))
-        return split(self.counts, judges, rng)
+        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
+        return split(self.counts, np.flatnonzero(judges), rng)
+
+
+def _are_held_out(
+    keys: NDArray[np.uint64], counts: sp.csr_array, last_key: int
+) -> NDArray[np.bool_]:
+    """Tell documents of small keys, but for those of which nothing can be predicted."""
+    return (keys <= np.uint64(last_key)) & (_lengths(counts) >= 2.0)
+
+
+def _lengths(counts: sp.csr_array) -> NDArray[np.float64]:
+    return np.asarray(counts.sum(axis=1)).ravel()
 
 
 def document_keys(X: sp.csr_array, entropy: int) -> NDArray[np.uint64]:

@@ -56,8 +56,8 @@ class BatchSchedule:
             yield Round(rows, step=1.0, scale=1.0, ends_pass=True)
 
     def n_updates(self, n_passes: int) -> int:
-        """Updates by which steps have decreased after so many passes: none."""
-        return 0
+        """Updates that passes stand for: each for one."""
+        return n_passes
 
     def afresh(self) -> "BatchSchedule":
         """Return the same for a posterior that has made no updates."""

@@ -48,7 +48,7 @@ def test_planted_topics_are_found():
 
 
 def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
-    """What is checked above depends on the held-out tokens."""
+    """What is checked above depends on the judge."""
     monkeypatch.setattr(
         HeldOut, "log_probability", lambda self, found: -self.n_tokens * 1e3
     )
@@ -106,8 +106,9 @@ def test_without_births_topics_only_end(bars):
     assert not any(entry.kind == "birth" for entry in hdp.lineage_)
 
 
-def test_a_short_chunk_does_not_unlearn_a_fit(bars):
-    hdp = HDP(40, random_state=0).fit(bars.data)
+@pytest.mark.parametrize("method", ["online", "memoized", "batch"])
+def test_a_short_chunk_does_not_unlearn_a_fit(method, bars):
+    hdp = HDP(40, learning_method=method, random_state=0).fit(bars.data)
     ids = hdp.component_ids_.tolist()
     made = make_hdp(400, n_features=bars.data.shape[1], random_state=0)
     learn(hdp, made.data, 100)
@@ -132,8 +133,9 @@ def test_a_saved_stream_goes_on_as_if_it_had_not_been(bars):
 
 
 @pytest.mark.parametrize("n_passes", [1, 6, 30])
-def test_an_interrupt_during_trials_leaves_a_stream_that_goes_on(
-    bars, n_passes, monkeypatch
+@pytest.mark.parametrize("total_samples", [None, 100_000])
+def test_an_interrupt_during_trials_leaves_what_was_before(
+    bars, n_passes, total_samples, monkeypatch
 ):
     one_pass, left = held_out_trials.HeldOutTrials.one_pass, [n_passes]
 
@@ -144,10 +146,36 @@ def test_an_interrupt_during_trials_leaves_a_stream_that_goes_on(
         return one_pass(self, monitor)
 
     monkeypatch.setattr(held_out_trials.HeldOutTrials, "one_pass", interrupted)
-    hdp = HDP(4, random_state=0)
+    hdp = HDP(4, total_samples=total_samples, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         learn(hdp, bars.data[:600], 300)
-    totals = hdp._posterior.totals
-    assert totals.topic_words.total.sum() == pytest.approx(totals.n_tokens, rel=0.5)
+    n_docs = total_samples or hdp._posterior.n_seen
+    expected = bars.data[:600].sum() / 600 * n_docs
+    held = hdp._posterior.totals.topic_words.total.sum()
+    assert held == pytest.approx(expected, rel=0.3)
     learn(hdp, bars.data[600:], 300)
     assert abs(hdp.n_components_ - 20) <= 1
+
+
+def test_documents_are_learned_from_where_all_would_be_held_out():
+    X = np.tile([3.0, 0.0, 1.0, 2.0], (100, 1))
+    for seed in range(20):
+        hdp = HDP(3, random_state=seed).partial_fit(X)
+        assert hdp.history_["step"]
+    words = np.eye(20)[np.random.default_rng(0).integers(0, 20, 600)]
+    hdp = learn(HDP(3, random_state=0), sp.csr_array(words), 100)
+    held = hdp.components_.sum(axis=0) - hdp.n_components_ * hdp.topic_word_prior_
+    assert (held > 1.0).all()
+
+
+def test_nothing_is_kept_if_nothing_is_asked_for(bars):
+    moves = SplitMerge(reservoir_tokens=0)
+    hdp = learn(HDP(4, split_merge=moves, random_state=0), bars.data)
+    assert hdp._posterior.reservoir is None
+    assert hdp.n_components_ <= 4
+
+
+def test_a_fit_forgets_what_was_held_out(bars):
+    hdp = learn(HDP(4, warm_start=True, max_iter=2, random_state=0), bars.data[:300])
+    hdp.fit(bars.data[:300])
+    assert hdp._posterior.reservoir is None

@@ -80,7 +80,8 @@ def test_documents_of_one_token_leave_nothing_to_judge_by():
     ("n_docs", "length", "expected"),
     [
         (1, 10, 0),
-        (4, 10, 1),
+        (19, 10, 0),
+        (20, 10, 5),
         (200, 10, 50),
         (400, 10, 100),
         (2000, 10, 200),
@@ -99,12 +100,13 @@ def test_so_many_documents_are_held_out(n_docs, length, expected):
     assert parts.train.shape[0] == n_docs - expected
 
 
-def test_of_short_documents_as_many_as_hold_enough_tokens(X, monkeypatch):
-    monkeypatch.setattr(held_out, "N_TOKENS", 100)
+def test_of_long_documents_no_more_than_hold_enough_tokens(X, monkeypatch):
+    monkeypatch.setattr(held_out, "N_TOKENS", 300)
     monkeypatch.setattr(held_out, "ENOUGH_DOCS", 1)
     monkeypatch.setattr(held_out, "FEWEST_DOCS", 1)
+    monkeypatch.setattr(held_out, "SHARE", 0.5)
     few = hold_out(X, np.random.default_rng(0))
-    assert few.held.sum() <= 100
+    assert 200 < few.held.sum() <= 300
 
 
 def test_fractional_counts_are_split_into_equal_units():

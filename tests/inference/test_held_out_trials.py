@@ -1,4 +1,4 @@
-"""Trials of other numbers of topics, judged by held-out tokens."""
+"""Trials of other numbers of topics, judged by held-out documents."""
 
 import warnings
 
@@ -54,7 +54,7 @@ def test_planted_topics_are_found(start):
 
 
 def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
-    """What is checked above depends on the held-out tokens."""
+    """What is checked above depends on the judge."""
     monkeypatch.setattr(
         HeldOut, "log_probability", lambda self, found: -self.n_tokens * 1e3
     )

@@ -112,8 +112,8 @@ def test_trials_are_due_when_the_stream_has_doubled(X):
     kept, _ = add_all(X[:260], 260)
     assert kept.is_due
     assert not kept.tried().is_due
-    later, _ = Reservoir.empty(N_WORDS, 250).add(X, PLENTY, ENTROPY)
-    assert not later.is_due  # a fit has seen 250 before
+    later, _ = Reservoir.empty(N_WORDS, 500).add(X, PLENTY, ENTROPY)
+    assert not later.is_due  # a fit has seen 500 before
 
 
 def test_documents_of_one_token_leave_nothing_to_judge_by():

@@ -61,7 +61,8 @@ class SplitMerge:
         collapsed family trials have `trial_passes` alone, by all learning methods.
     reservoir_tokens : int
         Tokens of documents that collapsed learning keeps of a stream, to try other
-        numbers of topics on.
+        numbers of topics on, but 1,000 documents at the least; 0 keeps none, and tries
+        none.
     """
 
     births: bool = True
