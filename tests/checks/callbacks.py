@@ -51,6 +51,9 @@ class StopAfter:
 class Keep:
     """Keep the fitted estimators of all passes, and copies of them as they were."""
 
+    def __deepcopy__(self, memo):
+        return self  # or each copy would hold all copies before it
+
     def setup(self, estimator, context):
         self.fitted, self.copies, self.final = [], [], []
 
