@@ -78,10 +78,13 @@ class Reservoir:
         new = new[np.unique(keys[new], return_index=True)[1]]
         grown = self
         if len(new):
+            fresh = X[new]
+            fresh.indices = fresh.indices.astype(np.int32, copy=False)
+            fresh.indptr = fresh.indptr.astype(np.int32, copy=False)
             grown = replace(
                 self,
                 keys=np.concatenate([self.keys, keys[new]]),
-                counts=sp.vstack([self.counts, X[new]], format="csr"),
+                counts=sp.vstack([self.counts, fresh], format="csr"),
             )._limited(n_tokens)
         learned = ~_are_held_out(keys, X, self.last_held_key)
         return grown, X[learned] if learned.any() else X

@@ -94,7 +94,10 @@ VALUES = {
 _DAY = np.datetime64("2020-01-01")
 _SECOND = np.timedelta64(5, "s")
 _TIMES = r"X must hold counts, got dates or times"
-_NO_NUMBER = "could not convert string to float|must be a string or a real number"
+_NO_NUMBER = (
+    "CountVectorizer|could not convert string to float|"
+    "must be a string or a real number"
+)
 
 
 def _filled(value, dtype=None):
