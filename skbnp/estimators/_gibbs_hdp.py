@@ -487,9 +487,8 @@ class GibbsHDP(
         counts, dtype = check_documents(self, X, reset=False, method="transform")
         best = self._best()
         distr = expected_topics(best, counts, self.n_jobs)
-        distr = distr[:, rows_by_id(best.component_ids)]
         distr /= distr.sum(axis=1, keepdims=True)
-        return distr.astype(dtype, copy=False)
+        return distr[:, rows_by_id(best.component_ids)].astype(dtype, order="C")
 
 
 def _topics_of(model: Any, n_features: int) -> FixedTopics:
