@@ -60,12 +60,22 @@ def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):
 def online(X, *, executor=None, mass=1.0, moves=None):
     visitor = Visitor(STOP, executor or Executor(1))
     one = start(X, mass=mass)
-    return Online(one, X, schedule(reshuffle=True), visitor, warm_up=0, moves=moves)
+    return Online(
+        one,
+        X,
+        schedule(reshuffle=True),
+        visitor,
+        warm_up=0,
+        moves=moves,
+        holdings=Holdings(X.shape[0]),
+    )
 
 
 def incremental(X, rounds=None, *, moves=None, n_topics=6):
     visitor, rounds = Visitor(STOP, Executor(1)), rounds or schedule()
-    return Incremental(start(X, n_topics), X, rounds, visitor, moves=moves)
+    holdings = Holdings(X.shape[0])
+    one = start(X, n_topics)
+    return Incremental(one, X, rounds, visitor, moves=moves, holdings=holdings)
 
 
 def passes(learner, n_passes):
