@@ -13,8 +13,7 @@ import common  # before NumPy: it pins the threads
 import numpy as np
 import scipy.sparse as sp
 from common import cpu_seconds, hdp_prior, save, standard_score
-from peers import CORPORA as PEERS_CORPORA
-from peers import load as load_text
+from corpora import load as load_text
 
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
@@ -68,7 +67,6 @@ def load(name, seed):
     if name == "permuted ap":
         train, test = load_text("ap")
         return permuted(train, rng), permuted(test, rng), None
-    PEERS_CORPORA.setdefault(name, (1.0, 0.1))
     return *load_text(name), None
 
 

@@ -15,59 +15,33 @@ from itertools import cycle
 
 import common  # before NumPy: it pins the threads
 import numpy as np
-import scipy.sparse as sp
 import tomotopy
+from corpora import load
 from gensim.matutils import Sparse2Corpus
 from gensim.models import HdpModel, LdaModel
 from sklearn.decomposition import LatentDirichletAllocation
-from sklearn.feature_extraction.text import CountVectorizer
 
 from skbnp import HDP
-from skbnp.datasets import load_docstrings
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 logging.getLogger("gensim").setLevel(logging.ERROR)
 
-#: Corpus: share of it, share of test documents.
-CORPORA = {
-    "ap": (1.0, 0.1),
-    "kos": (1.0, 0.1),
-    "sotu": (1.0, 0.1),
-    "nips": (1.0, 0.2),
-    "arxiv_titles": (1.0, 0.1),
-    "arxiv_large_30": (0.3, 0.1),
-    "arxiv_large": (1.0, 0.1),
-    "docstrings": (1.0, 0.1),
-}
+CORPORA = (
+    "ap",
+    "kos",
+    "sotu",
+    "nips",
+    "arxiv_titles",
+    "arxiv_large_30",
+    "arxiv_large",
+    "docstrings",
+)
 SIZES = (100, 300)
 PRIORS = (0.01, 0.05)
 TIMES = (2.0, 5.0, 15.0, 30.0)
-#: Test documents at the most; documents of a minibatch of others.
-MOST_TEST, BATCH_SIZE = 2000, 256
+#: Documents of a minibatch of others.
+BATCH_SIZE = 256
 OURS = "skbnp HDP"
-
-
-def load(name):
-    """Training documents, and some test documents."""
-    share, test_share = CORPORA[name]
-    if name == "docstrings":
-        counts = docstring_counts()
-    else:
-        counts = common.load_corpus(name.removesuffix("_30"))
-    if share < 1.0:
-        rows = np.random.default_rng(1).permutation(counts.shape[0])
-        counts = counts[np.sort(rows[: int(share * counts.shape[0])])]
-    train, test = common.standard_split(counts, test_share)
-    return train, test[:MOST_TEST]
-
-
-def docstring_counts():
-    """The corpus of the quick start, as it counts the terms."""
-    docs = load_docstrings(remove=("code", "references"))
-    vectorizer = CountVectorizer(
-        stop_words="english", min_df=5, max_df=0.3, token_pattern=r"\b[a-z]{3,}\b"
-    )
-    return sp.csr_array(vectorizer.fit_transform(docs.data).astype(np.float64))
 
 
 # -- ours -----------------------------------------------------------------------------

@@ -42,7 +42,7 @@ LONG = {
     "examples/trees/plot_docstring_tree.py",
 }
 #: No scripts.
-SHARED = {"benchmarks/common.py", "benchmarks/hlda.py"}
+SHARED = {"benchmarks/common.py", "benchmarks/corpora.py", "benchmarks/hlda.py"}
 
 
 def test_every_script_is_known():
