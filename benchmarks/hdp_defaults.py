@@ -15,9 +15,7 @@ VARIANTS = {
     "learning_method='batch'": {"learning_method": "batch"},
     "split_merge=False": {"split_merge": False},
     "births=False": {"split_merge": SplitMerge(births=False)},
-    "start='paper', judge='same'": {
-        "split_merge": SplitMerge(start="paper", judge="same")
-    },
+    "variational_family='mean_field'": {"variational_family": "mean_field"},
     "n_components=20": {"n_components": 20},
     "n_components=300": {"n_components": 300},
     "warm_up=0": {"warm_up": 0},

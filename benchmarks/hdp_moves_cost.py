@@ -1,4 +1,4 @@
-"""What moves cost: their share of the passes in which they may happen.
+"""What moves that the bound judges cost: their share of the passes with moves.
 
 SKBNP_DATA=... python benchmarks/hdp_moves_cost.py
 """
@@ -10,15 +10,16 @@ from unittest.mock import patch
 from common import load_corpus, save, standard_split
 
 from skbnp import HDP
-from skbnp.inference import memoized, online, trials
-from skbnp.inference.moves import hdp_merge, rival
+from skbnp.estimators import SplitMerge
+from skbnp.inference import memoized, trials
+from skbnp.inference.moves import hdp_merge, minibatch
 
-#: Where moves happen; births are passes of their own.
+#: Where moves happen; trials, with memory, are passes of their own.
 MOVES = {
     "online": [
-        (online.minibatch, "merge"),
-        (online.minibatch, "prune"),
-        (online.minibatch, "split"),
+        (minibatch, "merge"),
+        (minibatch, "prune"),
+        (minibatch, "split"),
         (hdp_merge.Comparison, "__call__"),
     ],
     "memoized": [
@@ -28,12 +29,7 @@ MOVES = {
     ],
 }
 TRIALS = {
-    "online": [
-        (online, "_lesson"),
-        (online, "_learn"),
-        (rival, "propose"),
-        (rival, "decide"),
-    ],
+    "online": [],
     "memoized": [(trials.Trials, "_trial_pass"), (trials.Trials, "_propose")],
 }
 
@@ -70,6 +66,7 @@ def run(name, train, method, start):
             start,
             variational_family="mean_field",
             learning_method=method,
+            split_merge=SplitMerge(criterion="bound"),
             max_iter=25,
             tol=0,
             random_state=0,

@@ -9,16 +9,20 @@ from common import cpu_seconds, load_corpus, save, standard_split
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
 
-ONLINE = {"variational_family": "mean_field", "max_iter": 40}
+ONLINE = {"variational_family": "mean_field"}
 MEMOIZED = {**ONLINE, "learning_method": "memoized"}
-APART = {"split_merge": SplitMerge(births=False)}
+BOUND = {"split_merge": SplitMerge(criterion="bound")}
+PAPER = {"split_merge": SplitMerge(criterion="bound", start="paper", judge="same")}
+MERGES = {"split_merge": SplitMerge(criterion="bound", births=False)}
 RECIPES = {
     "memoized": MEMOIZED,
     "online": ONLINE,
     "memoized, no warm-up": {**MEMOIZED, "warm_up": 0},
     "online, no warm-up": {**ONLINE, "warm_up": 0},
-    "memoized, merges alone": {**MEMOIZED, **APART},
-    "online, splits and merges alone": {**ONLINE, **APART},
+    "memoized, by the bound": {**MEMOIZED, **BOUND},
+    "online, by the bound": {**ONLINE, **BOUND},
+    "online, by the bound, as in the paper": {**ONLINE, **PAPER},
+    "memoized, merges alone": {**MEMOIZED, **MERGES},
     "memoized, no moves": {**MEMOIZED, "split_merge": False},
     "online, no moves": {**ONLINE, "split_merge": False},
 }
@@ -28,7 +32,7 @@ FULL = ("memoized", "online")
 
 
 def run(train, test, recipe, start, seed):
-    options = {"tol": 0, "random_state": seed, **RECIPES[recipe]}
+    options = {"random_state": seed, **RECIPES[recipe]}
     hdp, seconds = cpu_seconds(lambda: HDP(start, **options).fit(train))
     moves = {name: hdp.history_[f"n_{name}"][-1] for name in ("births", "splits")}
     return {

@@ -56,32 +56,31 @@ class HDP(VariationalTopicModel):
     There are two families of posteriors. "collapsed" integrates topics and proportions
     out and keeps q(z) alone: on text it predicts unseen words better. The other,
     "mean_field", is that of [1]_: `fit` maximises the evidence lower bound of its
-    section 2.2 over q(phi) q(pi) q(z) and a point estimate of beta, and moves change
-    the number of topics where that raises the bound.
+    section 2.2 over q(phi) q(pi) q(z) and a point estimate of beta. Either finds the
+    number of topics that predicts best; by the bound, as in [1]_, on request.
 
     Parameters
     ----------
     n_components : int, default=300
         Number of represented topics (K) to start from, at least 1. `n_components_` says
-        how many `fit` has found, with `split_merge`: in the collapsed family about as
-        many from any start, see Notes; a stream (`partial_fit`) of that family as many
-        as it has shown so far. All other topics together keep the rest of the corpus
-        weights.
+        how many `fit` has found, with `split_merge`: about as many from any start, see
+        Notes; a stream (`partial_fit`) as many as it has shown so far. All other topics
+        together keep the rest of the corpus weights.
     max_components : int or None, default=None
         Bound of the number of topics that moves may reach, at least `n_components`.
-        None is 1,000, or `n_components` if that is more, in the collapsed family, whose
-        trials have three times as many topics as the model; otherwise no bound.
+        None is 1,000, or `n_components` if that is more: trials have three times as
+        many topics as the model.
     variational_family : {"collapsed", "mean_field"}, default="collapsed"
         "collapsed": each token is assigned given the expected assignments of all
         others, see Notes; the better predictor. There is no bound of the evidence to
         follow: `log_predictive_` stands in its place. "mean_field": the algorithm of
-        [1]_, with its bound, and moves judged by it.
+        [1]_, with its bound.
     learning_method : {"online", "memoized", "batch"}, default="online"
         "online": one update per minibatch, with decreasing steps; for streams and large
         corpora. "memoized": one update per minibatch, which remembers what it said when
         it was visited before, so that totals are those of the whole corpus; memory is
-        about twice that of the data. In the mean-field family the bound is then exact,
-        does not fall after the warm-up and judges moves. "batch": the same with the
+        about twice that of the data. In the mean-field family the bound is then exact
+        and does not fall after trials and the warm-up. "batch": the same with the
         corpus as one minibatch. (Changes of `corpus_concentration_` may lower the
         bound: each value has one of its own.)
     doc_concentration : float, default=1.0
@@ -101,13 +100,12 @@ class HDP(VariationalTopicModel):
         Shape and rate of the Gamma priors under which concentrations are learned,
         both > 0.
     split_merge : bool or SplitMerge, default=True
-        Whether the number of topics changes; a `SplitMerge` sets the details.
-        Collapsed learning tries other numbers of topics, judged by held-out documents
-        (Notes; `births`, `trial_passes`), and ends topics that hold less than a token
-        of the corpus (`prune_tokens`), in a stream after ten documents per topic.
-        Mean-field learning lets topics be born, split, merged and pruned after the
-        warm-up (Algorithm 2 of [1]_ and Notes); online it judges moves by minibatches,
-        otherwise by the exact bound.
+        Whether the number of topics changes; a `SplitMerge` sets the details. True
+        tries other numbers of topics, judged by held-out documents (Notes), and ends
+        topics that hold less than a token of the corpus, in a stream after ten
+        documents per topic. ``SplitMerge(criterion="bound")``, mean-field family only,
+        judges by the bound: online by that of minibatches (Algorithm 2 of [1]_ and
+        Notes), otherwise by the exact one.
     batch_size : int or "auto", default="auto"
         Documents of a minibatch at the most; minibatches of a pass are of equal size.
         "auto": 128, or as many as hold 4,000 tokens on average.
@@ -124,13 +122,13 @@ class HDP(VariationalTopicModel):
         uses the number of documents of `X`.
     max_iter : int, default=60
         Passes over the data in `fit`, warm-up and trials included. On text, trials take
-        10 to 50. With fewer than 16 there are none in the collapsed family (2
-        `trial_passes` and eight).
+        10 to 50. With fewer than 16 (2 `trial_passes` and eight) there are none that
+        held-out documents judge.
     tol : float, default=1e-4
         `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
-        relatively, between two passes after the warm-up and after trials; where trials
-        have ended, at the latest after eight passes over everything. 0 always makes
-        `max_iter` passes.
+        relatively, between two passes after the warm-up and after trials. Where trials
+        have ended, it ends at the latest after eight passes over everything, unless the
+        bound is exact. 0 always makes `max_iter` passes.
     max_doc_update_iter : int, default=100
         Iterations for one document at the most; collapsed learning makes no more than
         10.
@@ -141,8 +139,8 @@ class HDP(VariationalTopicModel):
     warm_up : int, default=5
         First passes in which the mean-field document step uses mean topics E[phi] in
         place of exp(E[log phi]), see Notes; 0 for none. In `partial_fit` the warm-up
-        lasts until ``warm_up * total_samples`` documents are seen, or 30 minibatches
-        where `total_samples` is None. Collapsed learning has none.
+        lasts until ``warm_up * total_samples`` documents are seen, or 10,000 where
+        `total_samples` is None. Collapsed learning has none.
     init : {"docs", "random"}, default="docs"
         Start each topic from a random document with noise, or from noise.
     n_jobs : int or None, default=None
@@ -190,8 +188,8 @@ class HDP(VariationalTopicModel):
         likewise. It tells whether a fit has settled. It is no held-out score: the
         others have shaped the topics, so it is higher. Edits do not change it.
     converged_ : bool
-        Whether `tol`, or eight passes after the last trial, ended the last `fit`. In
-        the collapsed family no trial of another number of topics was left then.
+        Whether `tol` (or eight passes over everything, see there) ended the last `fit`,
+        and no trial of another number of topics that held-out documents judge was left.
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
         time), `n_components`, `n_births`, `n_splits` and `n_merges` accepted so far,
@@ -237,44 +235,6 @@ class HDP(VariationalTopicModel):
     document (20 %) and the corpus. `transform`, `score` and `elbo` do not depend on the
     family but by the topics: they fold documents in by the mean-field step.
 
-    The number of topics is judged by prediction, for no bound ranks numbers of topics
-    as prediction does. `fit` holds out a tenth of the documents (no more than hold
-    20,000 tokens, or than 200; of fewer than 1,000 documents 100, or a quarter), and
-    predicts each fifth of their tokens from the others, as `score` does. Tokens held
-    out of documents that are learned from are no such judges: topics that no two
-    documents share predict them well.
-
-    - Births: after four passes (`trial_passes`) a rival with three times as many topics
-      (at least ten more; at most one more for each document) learns beside the model,
-      as long, or half as long if it is behind then. The old topics start afresh, as
-      mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a document):
-      settled topics take the documents back from newcomers. It replaces the model if
-      held-out documents gain more than a standard error, and .01 nats per token for
-      each doubling; and so on until a fifth of the topics find no documents.
-    - Reductions: from held-out documents follows what each merge of similar topics and
-      each end of a topic would cost with proportions as they are. The cheapest, of .001
-      nats together, are made in a rival that learns as long, with steps as from a
-      start. It is kept if it predicts alike, within .002 nats or a quarter of a
-      standard error of the best; and so on until hardly any are left.
-    - In the end everything is learned from, in eight passes with steps as from a start;
-      the first four beside the model, which they replace.
-
-    Trials of all learning methods are made in minibatches. A warm start makes the
-    trials that no fit has completed, with steps as from a start; otherwise, and after
-    `partial_fit`, it keeps the topics.
-
-    A stream has such trials after 250 documents and whenever it has twice as many as at
-    the last ones, over a random sample of its different documents: of about 1.5 million
-    tokens (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a
-    document), part of the model wherever it is saved. A tenth of the first documents,
-    and fewer later, are held out: they are not learned from while they judge. Rivals
-    learn twice as long, for the model knows more documents; after a trial that was
-    accepted, four passes over the sample follow, and step sizes go on from there. A
-    call of `partial_fit` may so take many times as long as others. The more documents a
-    stream has beyond its sample, the less a rival that knows the sample alone can gain:
-    in the end the number of topics stays. Trials may undo what `merge_components` and
-    `drop_components` have done.
-
     **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
     full, all constants included.
 
@@ -305,26 +265,65 @@ class HDP(VariationalTopicModel):
       of the corpus as the others.
     - Documents without tokens are left out of learning.
 
-    **Moves** (`split_merge`), after the warm-up:
+    **The number of topics** is judged by prediction in either family, for no bound
+    ranks numbers of topics as prediction does. `fit` holds out a tenth of the documents
+    (no more than hold 20,000 tokens, or than 200; of fewer than 1,000 documents 100, or
+    a quarter), and predicts each fifth of their tokens from the others, as `score`
+    does. Tokens held out of documents that are learned from are no such judges: topics
+    that no two documents share predict them well.
 
-    - Births. On a large vocabulary no single split raises the bound: each further term
-      in use costs a child about -log(eta). So a rival posterior with many new topics,
-      started from documents that are explained badly, and with some of the present
-      ones learns beside the model, with a warm-up of its own, and replaces it if the
-      bound is higher. With memory the bound is exact; online it is that of later
-      minibatches, before either has learned from them, by more than its noise.
+    - Births: after four passes (`trial_passes`) a rival with three times as many topics
+      (at least ten more; at most one more for each document) learns beside the model,
+      as long, or half as long if it is behind then. The old topics start afresh, as
+      mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a document):
+      settled topics take the documents back from newcomers. It replaces the model if
+      held-out documents gain more than a standard error, and .01 nats per token for
+      each doubling; and so on until a fifth of the topics find no documents.
+    - Reductions: from held-out documents follows what each merge of similar topics and
+      each end of a topic would cost with proportions as they are. The cheapest, of .001
+      nats together, are made in a rival that learns as long, with steps as from a
+      start. It is kept if it predicts alike, within .002 nats or a quarter of a
+      standard error of the best; and so on until hardly any are left.
+    - In the end everything is learned from, in eight passes with steps as from a start;
+      the first four beside the model, which they replace.
+
+    Trials of all learning methods are made in minibatches, in the mean-field family
+    with mean weights for `warm_up` passes, as those that follow. A warm start makes the
+    trials that no fit has completed, with steps as from a start; otherwise, and after
+    `partial_fit`, it keeps the topics.
+
+    A stream has such trials after 250 documents and whenever it has twice as many as at
+    the last ones, over a random sample of its different documents: of about 1.5 million
+    tokens (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a
+    document), part of the model wherever it is saved. A tenth of the first documents,
+    and fewer later, are held out: they are not learned from while they judge. Rivals
+    learn twice as long, for the model knows more documents; after a trial that was
+    accepted, four passes over the sample follow, and step sizes go on from there. A
+    call of `partial_fit` may so take many times as long as others. The more documents a
+    stream has beyond its sample, the less a rival that knows the sample alone can gain:
+    in the end the number of topics stays. Trials may undo what `merge_components` and
+    `drop_components` have done.
+
+    **Moves judged by the bound** (``SplitMerge(criterion="bound")``), mean-field, after
+    the warm-up:
+
     - Splits (online): Algorithm 2 of [1]_, on a fresh document step under the updated
       topics. Children are fitted to half of the minibatch's documents that use the
       topic and judged by the others; the paper's verdict on the same documents is
-      biased towards splitting. ``SplitMerge(start="paper", judge="same")`` is the
-      paper's way.
+      biased towards splitting: on text it costs prediction. With ``start="paper",
+      judge="same"`` it is the paper's. On a large vocabulary no split of few topics
+      raises the bound: each further term in use costs a child about -log(eta).
+    - Births (with memory): a rival posterior with many new topics, started from
+      documents that are explained badly, and with some of the present ones learns
+      beside the model, with a warm-up of its own, and replaces it if the bound is
+      higher.
     - Merges: a minibatch alone does not decide. Online, what documents gain is added up
       over minibatches until it is clear; with memory the gain is that of the corpus,
       exact.
     - Topics end when they are idle in some minibatches in a row (online) or have lost
       all documents (with memory, where trials end the lightest ones too).
 
-    The objective prefers fewer topics than prediction does where documents are long.
+    The bound prefers fewer topics than prediction does where documents are long.
 
     References
     ----------
@@ -426,6 +425,12 @@ class HDP(VariationalTopicModel):
         return self.variational_family == "collapsed"
 
     def _make_model(self) -> DirectHDP:
+        moves = self._moves()
+        if self._is_collapsed and moves is not None and moves.criterion == "bound":
+            raise ValueError(
+                'SplitMerge(criterion="bound") needs variational_family="mean_field": '
+                "the collapsed family has no bound."
+            )
         model = CollapsedHDP if self._is_collapsed else DirectHDP
         return model(**self._learned())
 
@@ -469,13 +474,11 @@ class HDP(VariationalTopicModel):
         return super()._unsettled()
 
     def _has_trials_left(self, posterior) -> bool:
-        has_trials = self._is_collapsed and self.split_merge is not False
-        return has_trials and not posterior.trials_ended
+        return self._held_out_moves() is not None and not posterior.trials_ended
 
     def _warn_if_not_converged(self, monitor) -> None:
-        moves = self._moves() or SplitMerge()
-        n_left = self.max_iter - self.n_iter_
-        if self.tol > 0 and self._has_trials_left(self._posterior):
+        moves, n_left = self._held_out_moves(), self.max_iter - self.n_iter_
+        if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
             too_few = self.max_iter < self._fewest_passes(moves)
             if too_few or n_left < moves.trial_passes + FINAL_PASSES:
                 warnings.warn(
@@ -502,7 +505,7 @@ class HDP(VariationalTopicModel):
 
     def _limit(self) -> float:
         if self.max_components is None:
-            return max(MOST_TOPICS, self.n_components) if self._is_collapsed else np.inf
+            return max(MOST_TOPICS, self.n_components)
         if self.max_components < self.n_components:
             raise ValueError(
                 f"max_components={self.max_components} must be at least "
@@ -515,6 +518,11 @@ class HDP(VariationalTopicModel):
             return SplitMerge()
         return self.split_merge or None
 
+    def _held_out_moves(self) -> SplitMerge | None:
+        """Return the moves if held-out documents judge them."""
+        moves = self._moves()
+        return moves if moves is not None and moves.criterion == "held_out" else None
+
     def _batch_size(self, counts) -> int:
         if self.batch_size != "auto":
             return self.batch_size
@@ -522,72 +530,72 @@ class HDP(VariationalTopicModel):
         return max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
 
     def _make_learner(self, posterior, counts, executor, goes_on):
-        moves, visitor = self._moves(), Visitor(self._local_stop(), executor)
-        if self._is_collapsed:
-            return self._collapsed_learner(posterior, counts, visitor, moves, goes_on)
-        warm_up = 0 if goes_on else self.warm_up
-        schedule = self._fit_schedule(posterior, counts)
+        """Trials of other numbers of topics where they are due, and what follows."""
+        visitor, moves = Visitor(self._local_stop(), executor), self._held_out_moves()
+        if (
+            moves is not None
+            and not posterior.trials_ended
+            and self.max_iter >= self._fewest_passes(moves)
+        ):
+            rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
+            held = hold_out(counts, rng)
+            if held is not None:
+                start = self._trial_learner(posterior, held, visitor, goes_on)
+
+                def finish(posterior, last):
+                    holdings = last.holdings
+                    if holdings is not None:
+                        holdings = holdings.spread(held.rows, counts.shape[0])
+                    return self._learner(
+                        posterior, counts, visitor, self._warm_up, holdings
+                    )
+
+                return HeldOutTrials(start, held, moves, self.max_iter, finish)
+            posterior.trials_ended = True  # there is nothing to judge by
+        warm_up = 0 if goes_on else self._warm_up
+        holdings = self._holdings(counts, goes_on)
+        return self._learner(posterior, counts, visitor, warm_up, holdings)
+
+    @property
+    def _warm_up(self) -> int:
+        """First passes with mean weights."""
+        return 0 if self._is_collapsed else self.warm_up
+
+    def _holdings(self, counts, goes_on) -> Holdings | None:
+        """How often totals hold documents, where the document step takes them out."""
+        n_docs = counts.shape[0]
+        return Holdings(n_docs, float(goes_on)) if self._is_collapsed else None
+
+    def _learner(self, posterior, counts, visitor, warm_up, holdings):
+        """What learns from all documents, as the parameters say."""
+        moves, schedule = self._moves(), self._fit_schedule(posterior, counts)
+        given = (posterior, counts, schedule, visitor)
         if self.learning_method == "online":
-            return Online(
-                posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
-            )
-        learner = Memoized(
-            posterior, counts, schedule, visitor, warm_up=warm_up, moves=moves
+            return Online(*given, warm_up=warm_up, moves=moves, holdings=holdings)
+        if self._is_collapsed:
+            return Incremental(*given, moves=moves, holdings=holdings)
+        learner = Memoized(*given, warm_up=warm_up, moves=moves)
+        if moves is not None and moves.criterion == "bound":
+            return Trials(learner, moves, self.max_iter)
+        return learner
+
+    def _trial_learner(self, posterior, held, visitor, goes_on) -> Online:
+        """Learn from the documents that are not held out."""
+        return Online(
+            posterior,
+            held.train,
+            self._schedule(posterior, held.train, first_step=0),
+            visitor,
+            warm_up=self._warm_up,
+            moves=self._moves(),
+            holdings=self._holdings(held.train, goes_on),
         )
-        return learner if moves is None else Trials(learner, moves, self.max_iter)
 
     def _fit_schedule(self, posterior, counts) -> Schedule:
         if self.learning_method == "batch":
             return BatchSchedule(counts.shape[0])
         reshuffle = self.learning_method == "online"
         return self._schedule(posterior, counts, reshuffle=reshuffle)
-
-    def _collapsed_learner(self, posterior, counts, visitor, moves, goes_on):
-        """Trials of other numbers of topics where they are due, and what follows."""
-
-        def learner(posterior, holdings):
-            schedule = self._fit_schedule(posterior, counts)
-            if self.learning_method != "online":
-                return Incremental(
-                    posterior, counts, schedule, visitor, moves=moves, holdings=holdings
-                )
-            return Online(
-                posterior,
-                counts,
-                schedule,
-                visitor,
-                warm_up=0,
-                moves=moves,
-                holdings=holdings,
-            )
-
-        is_due = moves is not None and not posterior.trials_ended
-        if is_due and self.max_iter >= self._fewest_passes(moves):
-            rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
-            held = hold_out(counts, rng)
-            if held is not None:
-                start = self._trial_learner(posterior, held, visitor, moves, goes_on)
-
-                def finish(posterior, last):
-                    holdings = last.holdings.spread(held.rows, counts.shape[0])
-                    return learner(posterior, holdings)
-
-                return HeldOutTrials(start, held, moves, self.max_iter, finish)
-            posterior.trials_ended = True  # there is nothing to judge by
-        return learner(posterior, Holdings(counts.shape[0], float(goes_on)))
-
-    def _trial_learner(self, posterior, held, visitor, moves, goes_on) -> Online:
-        """Learn from the documents that are not held out."""
-        schedule = self._schedule(posterior, held.train, first_step=0)
-        return Online(
-            posterior,
-            held.train,
-            schedule,
-            visitor,
-            warm_up=0,
-            moves=moves,
-            holdings=Holdings(held.train.shape[0], float(goes_on)),
-        )
 
     @staticmethod
     def _fewest_passes(moves: SplitMerge) -> int:
@@ -596,8 +604,8 @@ class HDP(VariationalTopicModel):
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         posterior.trials_ended = True  # a stream keeps its topics in later fits
-        moves = self._moves()
-        if not self._is_collapsed or moves is None or moves.reservoir_tokens == 0:
+        moves = self._held_out_moves()
+        if moves is None or moves.reservoir_tokens == 0:
             super()._learn_chunk(posterior, counts, executor, monitor)
             return
         if posterior.reservoir is None:
@@ -632,7 +640,7 @@ class HDP(VariationalTopicModel):
         visitor = Visitor(self._local_stop(), executor)
 
         def learner(posterior):
-            return self._trial_learner(posterior, held, visitor, moves, goes_on=True)
+            return self._trial_learner(posterior, held, visitor, goes_on=True)
 
         least = self._least_samples(posterior, held.train)
         n_docs = max(self.total_samples or posterior.n_seen, least)

@@ -93,7 +93,7 @@ class StickBreakingHDP(VariationalTopicModel):
     warm_up : int, default=5
         First passes in which documents see log E[phi] in place of E[log phi], see
         Notes; 0 for none, as in [1]_. In `partial_fit` the warm-up lasts until
-        ``warm_up * total_samples`` documents are seen, or 30 minibatches where
+        ``warm_up * total_samples`` documents are seen, or 10,000 where
         `total_samples` is None.
     init : {"docs", "random"}, default="docs"
         Start each topic from a random document with noise, or from noise.

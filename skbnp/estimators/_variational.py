@@ -54,8 +54,8 @@ from skbnp.utils.validation import (
 
 __all__ = ["VariationalModel", "VariationalTopicModel", "drawn_documents"]
 
-#: Minibatches of the warm-up of a stream of unknown length.
-STREAM_WARM_UP = 30
+#: Documents of the warm-up of a stream of unknown length.
+STREAM_WARM_UP = 10_000
 
 
 class VariationalModel(
@@ -428,13 +428,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         posterior = replace(self._posterior, model=model, max_components=limit)
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
-        if in_fit and self.learning_method != "online":
-            posterior.moving = None  # its trial would undo this fit
-        elif posterior.moving is not None and posterior.moving.rival is not None:
-            rival = posterior.moving.rival
-            rival.posterior = replace(
-                rival.posterior, model=model, max_components=limit
-            )
         return posterior
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
@@ -475,7 +468,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         if self.warm_up == 0 or posterior.is_warm:
             return False
         if self.total_samples is None:
-            return posterior.n_steps < STREAM_WARM_UP
+            return posterior.n_seen < STREAM_WARM_UP
         return posterior.n_seen < self.warm_up * self.total_samples
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
@@ -514,7 +507,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         apply(Remove(ids), self._posterior)
 
     def _publish_edits(self) -> None:
-        # What moves remember is about other topics, and a trial would undo the edit.
+        # What moves remember is about other topics.
         self._posterior.moving = None
         model = self._posterior.model
         if self.history_[model.criterion]:
@@ -528,9 +521,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _check_saved(self) -> None:
         self._check_posterior(self._posterior)
-        moving = self._posterior.moving
-        if moving is not None and moving.rival is not None:
-            self._check_posterior(moving.rival.posterior)
 
     def _check_posterior(self, posterior: Posterior) -> None:
         state, totals = posterior.state, posterior.totals

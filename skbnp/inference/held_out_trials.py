@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from skbnp.inference.engine import Learner
 from skbnp.inference.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.inference.interrupts import commit
+from skbnp.inference.memoized import Memoized
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import held_out_moves
 from skbnp.inference.moves.split_merge import SplitMerge
@@ -109,8 +110,12 @@ class HeldOutTrials:
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything has been learned from, so that scores are level."""
-        return self.n_final >= self.n_final_passes
+        """Whether everything has been learned from, so that scores are level.
+
+        A learner with an exact bound goes on until that has settled.
+        """
+        is_level = self.n_final >= self.n_final_passes
+        return is_level and not isinstance(self.final, Memoized)
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""

@@ -79,13 +79,19 @@ class Memoized:
         self.apart: dict[tuple[int, int], int] = {}  # ids, not compared before a pass
         self.bound, self.rise = -np.inf, np.inf
 
+    @property
+    def n_updates(self) -> int:
+        """Updates made, by which the steps of passes without memory have decreased."""
+        return self.schedule.n_updates(self.n_passes)
+
     def one_pass(self, monitor: Monitor | None) -> bool:
         """Make one pass; whether it was exact, so that the bound can settle."""
         posterior, number = self.posterior, self.n_passes
         mean, exact = number < self.warm_up, number >= self.n_forgetful
         remembers = number >= self.n_forgetful - 1
-        if self.moves is not None and mean and remembers:
-            self.prune(self.moves.light(posterior.totals.topic_words.total))
+        moves = self.moves if mean and remembers else None
+        if moves is not None and moves.criterion == "bound":
+            self.prune(moves.light(posterior.totals.topic_words.total))
         memos = list(self.memos)
         for index, round in enumerate(self.schedule.one_pass(number)):
             memo = self._visit(round, mean, memos[index] if exact else None, monitor)
@@ -145,7 +151,8 @@ class Memoized:
             n_changed += self.prune(doc_topic(self.memos).sum(axis=0) == 0.0)
             if n_changed:
                 self._refresh()
-            self._choose_pairs()
+            if self.moves.criterion == "bound":
+                self._choose_pairs()
         posterior.state = model.update_topic_prior(posterior.state, posterior.totals)
         bound = sum(posterior.objective().values())
         self.bound, self.rise = bound, bound - self.bound

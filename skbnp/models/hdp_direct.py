@@ -309,21 +309,11 @@ class DirectHDP:
 
         `words` is then E[log p(w | z, phi)] - KL(q(phi) || p(phi)).
         """
-        terms = self.documents_bound(state, topic_words, fresh)
-        terms["words"] -= self.divergence(state, topic_words)
-        return terms
-
-    def documents_bound(
-        self, state: HDPState, topic_words: WordTopics, fresh: HDPStats
-    ) -> dict[str, float]:
-        """Named terms of `bound` without the divergence; visits the words in use."""
         eta = state.topic_word_prior
         words = topics.expected_log(topic_words, eta, fresh.topic_words)
-        return self._terms(state, fresh, words)
-
-    def divergence(self, state: HDPState, topic_words: WordTopics) -> float:
-        """KL(q(phi) || p(phi)) of the topics, in nats; visits all words."""
-        return topics.divergence(topic_words, state.topic_word_prior)
+        terms = self._terms(state, fresh, words)
+        terms["words"] -= topics.divergence(topic_words, eta)
+        return terms
 
     def _terms(
         self, state: HDPState, stats: HDPStats, words: Array

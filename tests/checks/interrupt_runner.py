@@ -28,7 +28,6 @@ from checks.states import differences, learned
 from checks.test_failed_calls import check_usable
 from skbnp.estimators import SplitMerge
 from skbnp.inference import online
-from skbnp.inference.moves import rival
 
 MAIN = threading.main_thread().ident
 
@@ -170,9 +169,10 @@ def interrupt_moves(estimator, n_jobs):
     Each is a complete step by itself, so there is no twin to compare with.
     """
     X, found = topic_counts(24, 12), []
-    rival.SHORTEST, rival.STARTED = 1, 1.0  # trials of a few minibatches
-    rival.WINDOW, rival.EVERY, rival.LONGEST, online.STALE = 2, 1, 2, 0.9
-    moves = SplitMerge(quiet=1, trial_warm_up=1, trial_passes=1, prune_mass=5.0)
+    online.STALE = 0.9
+    moves = SplitMerge(
+        criterion="bound", trial_warm_up=1, trial_passes=1, prune_mass=5.0
+    )
     if criterion(estimator) == "log_predictive":
         moves = SplitMerge(prune_tokens=100.0)  # so that topics end
     n_passes = 3 if is_tree(estimator) else 10
@@ -248,12 +248,9 @@ MOVING = {
     ("incremental.py", "_end_pass"),
     ("split_merge.py", "end_unused"),
     ("online.py", "advance"),
-    ("online.py", "_move"),
-    ("online.py", "_accompany"),
-    ("rival.py", "decide"),
-    ("rival.py", "propose"),
     ("posterior.py", "adopt"),
     ("minibatch.py", "merge"),
+    ("minibatch.py", "move"),
     ("minibatch.py", "prune"),
     ("minibatch.py", "split"),
     ("edits.py", "apply"),

@@ -10,7 +10,6 @@ from sklearn.base import clone
 from checks.estimators import INSTANCES, evaluate
 from checks.states import TIMES, assert_same, learned
 from skbnp.inference.moves.minibatch import Moving
-from skbnp.inference.moves.rival import Rival
 from skbnp.inference.posterior import Posterior
 from skbnp.utils.plain import from_plain, to_plain
 
@@ -84,9 +83,9 @@ def test_plain_state_keeps_what_is_one_object_one():
 
 
 def test_plain_state_keeps_what_holds_itself():
-    moving = Moving(3)
-    moving.rival = Rival(Posterior(None, None, None, None, [], moving=moving))
+    moving = Moving(credit=3.0)
+    moving.idle[0] = Posterior(None, None, None, None, [], moving=moving)
     again = from_plain(pickle.loads(pickle.dumps(to_plain([moving])))[:])[0]
-    assert again.rival.posterior.moving is again
-    assert again.began == 3
+    assert again.idle[0].moving is again
+    assert again.credit == 3.0
     assert sio.get_untrusted_types(data=sio.dumps(to_plain(moving))) == []

@@ -231,8 +231,9 @@ def test_a_batch_fit_that_has_not_settled_says_so(X, family):
 
 
 def test_a_batch_fit_that_ends_with_the_warm_up_says_so(X):
+    hdp = mean_field_hdp(5, learning_method="batch", max_iter=3, split_merge=False)
     with pytest.warns(ConvergenceWarning, match="no two passes to compare"):
-        mean_field_hdp(5, learning_method="batch", max_iter=3, random_state=0).fit(X)
+        hdp.set_params(random_state=0).fit(X)
 
 
 def test_a_collapsed_batch_fit_of_too_few_passes_says_so(X):
@@ -286,14 +287,15 @@ def test_stream_learns_what_a_fit_learns(X, X_test, family):
     assert hdp.score(X_test) > short.score(X_test)
 
 
-def test_warm_up_of_a_stream_ends(X):
-    """30 minibatches, or warm_up * total_samples documents."""
-    hdp = mean_field_hdp(5, batch_size=10, random_state=0).partial_fit(X[:290])
+def test_warm_up_of_a_stream_ends(X, monkeypatch):
+    """After some documents, or warm_up * total_samples."""
+    monkeypatch.setattr("skbnp.estimators._variational.STREAM_WARM_UP", 300)
+    hdp = mean_field_hdp(5, split_merge=False, random_state=0).partial_fit(X[:290])
     assert hdp._is_warming_up(hdp._posterior)
     hdp.partial_fit(X[290:300])
     assert not hdp._is_warming_up(hdp._posterior)
-    hdp = mean_field_hdp(5, total_samples=100, warm_up=2, random_state=0)
-    hdp.partial_fit(X[:199])
+    hdp = mean_field_hdp(5, total_samples=100, warm_up=2, split_merge=False)
+    hdp.set_params(random_state=0).partial_fit(X[:199])
     assert hdp._is_warming_up(hdp._posterior)
     hdp.partial_fit(X[199:200])
     assert not hdp._is_warming_up(hdp._posterior)

@@ -27,7 +27,13 @@ from skbnp.inference.trials import Trials
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.models.statistics import WordTopics
 
-MOVES = SplitMerge(prune_mass=1.0, trial_warm_up=1, trial_passes=2, max_rejections=9)
+MOVES = SplitMerge(
+    criterion="bound",
+    prune_mass=1.0,
+    trial_warm_up=1,
+    trial_passes=2,
+    max_rejections=9,
+)
 
 
 class Recorder:

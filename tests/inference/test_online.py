@@ -1,4 +1,4 @@
-"""Moves of online learning: evidence, waits, limits, and rivals on trial."""
+"""Moves that minibatches judge by the bound: evidence, waits and limits."""
 
 import copy
 import pickle
@@ -12,32 +12,25 @@ from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
 from checks.estimators import mean_field_hdp
-from checks.states import assert_same, differences
+from checks.states import assert_same
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.moves import hdp_merge, hdp_split, minibatch, rival
+from skbnp.inference.moves import hdp_merge, hdp_split, minibatch
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import advance
 from skbnp.inference.posterior import Visitor
 from skbnp.inference.schedules import Round
 from skbnp.models.statistics import WordRows
 
-QUICK = SplitMerge(quiet=2, rest=3)
-#: Minibatches of a trial, as `quick` makes them: warm ones, then those that judge.
-WARM, JUDGING = 2, 3
+MOVES = SplitMerge(criterion="bound")
 VISITOR = Visitor(LocalStop(30, 1e-4), Executor(1))
 N_DOCS = 300.0
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Short trials, and splits tried whenever a topic does not wait."""
-    monkeypatch.setattr(rival, "SHORTEST", WARM)
-    monkeypatch.setattr(rival, "STARTED", 1.0)
-    monkeypatch.setattr(rival, "WINDOW", JUDGING)
-    monkeypatch.setattr(rival, "LONGEST", JUDGING)
-    monkeypatch.setattr(rival, "EVERY", 1)
+    """Splits are tried whenever a topic does not wait."""
     monkeypatch.setattr("skbnp.inference.online.STALE", 0.3)
     monkeypatch.setattr(minibatch, "EARNED", minibatch.CREDIT)
 
@@ -163,7 +156,7 @@ def test_evidence_of_documents_is_what_they_gain(X):
 
 def test_pairs_told_apart_are_not_compared_again_before_their_time(X, monkeypatch):
     monkeypatch.setattr(minibatch, "LONGEST_WAIT", 5)
-    moves = replace(QUICK, max_tries=0, quiet=1000, prune_tokens=0.0)
+    moves = replace(MOVES, max_tries=0, prune_tokens=0.0)
     posterior, told = stream(X, 6), {}
     for _ in go_on(posterior, X, moves, 40):
         moving = posterior.moving
@@ -179,7 +172,7 @@ def test_pairs_told_apart_are_not_compared_again_before_their_time(X, monkeypatc
 def test_a_pair_comes_back_when_its_time_is_over(X, monkeypatch):
     """The control: it is the list that keeps it away."""
     posterior = stream(X, 6)
-    moves = replace(QUICK, max_tries=0, quiet=1000, prune_tokens=0.0)
+    moves = replace(MOVES, max_tries=0, prune_tokens=0.0)
     run(posterior, X, moves, 8)
     moving = posterior.moving
     assert moving.apart
@@ -194,7 +187,7 @@ def test_a_pair_comes_back_when_its_time_is_over(X, monkeypatch):
 def test_rejected_splits_wait_longer_and_longer(X, monkeypatch):
     monkeypatch.setattr(hdp_split, "gain", lambda *arguments: (-1.0, 0.0))
     monkeypatch.setattr(hdp_merge, "candidates", lambda *arguments: [])
-    moves = replace(QUICK, quiet=1000, prune_tokens=0.0)
+    moves = replace(MOVES, prune_tokens=0.0)
     posterior, tried = stream(X, 3), {}
     original = minibatch._tried
 
@@ -217,13 +210,13 @@ def test_a_rejected_move_changes_nothing_but_waits(X, monkeypatch):
     monkeypatch.setattr(hdp_split, "gain", lambda *arguments: (-1.0, 0.0))
     monkeypatch.setattr(hdp_merge, "words_gain", lambda *arguments: -1e9)
     posterior = stream(X, 4)
-    run(posterior, X, replace(QUICK, quiet=1000, prune_tokens=0.0), 3)
+    run(posterior, X, replace(MOVES, prune_tokens=0.0), 3)
     other = copy.deepcopy(posterior)
     # Visits with a look take one more exact step; let both have it.
-    run(posterior, X, replace(QUICK, quiet=1000, prune_tokens=0.0), 4, 3)
+    run(posterior, X, replace(MOVES, prune_tokens=0.0), 4, 3)
     monkeypatch.setattr(minibatch, "split", lambda *arguments: None)
     monkeypatch.setattr(minibatch, "prune", lambda *arguments: None)
-    run(other, X, replace(QUICK, quiet=1000), 4, 3)
+    run(other, X, MOVES, 4, 3)
     assert_same((other.state, other.totals), (posterior.state, posterior.totals))
     assert other.lineage == posterior.lineage
     assert posterior.moving.waits != other.moving.waits
@@ -235,7 +228,7 @@ def test_splits_stay_within_the_limit(limit, max_splits, X, monkeypatch):
     monkeypatch.setattr(hdp_split, "gain", lambda *arguments: (1.0, 0.0))
     monkeypatch.setattr(hdp_merge, "candidates", lambda *arguments: [])
     posterior = stream(X, 3, max_components=limit)
-    moves = replace(QUICK, max_splits=max_splits, prune_tokens=0.0, quiet=1000)
+    moves = replace(MOVES, max_splits=max_splits, prune_tokens=0.0)
     sizes = [one.state.n_components for one in go_on(posterior, X, moves, 6)]
     assert max(sizes) == limit
 
@@ -244,7 +237,7 @@ def test_without_a_limit_splits_go_on(X, monkeypatch):
     monkeypatch.setattr(hdp_split, "gain", lambda *arguments: (1.0, 0.0))
     monkeypatch.setattr(hdp_merge, "candidates", lambda *arguments: [])
     posterior = stream(X, 3)
-    run(posterior, X, replace(QUICK, prune_tokens=0.0, quiet=1000), 6)
+    run(posterior, X, replace(MOVES, prune_tokens=0.0), 6)
     assert posterior.state.n_components == 9
 
 
@@ -254,8 +247,8 @@ def idle_stream(X, monkeypatch, idle, patience=3, least_docs=0):
     monkeypatch.setattr(hdp_merge, "candidates", lambda *arguments: [])
     posterior, sizes = stream(X, 4), []
     for number, tokens in enumerate(idle):
-        moves = SplitMerge(
-            max_tries=0, quiet=1000, prune_tokens=tokens, prune_patience=patience
+        moves = replace(
+            MOVES, max_tries=0, prune_tokens=tokens, prune_patience=patience
         )
         run(posterior, X, moves, 1, number)
         sizes.append(posterior.state.n_components)
@@ -279,144 +272,29 @@ def test_use_in_between_resets_patience(X, monkeypatch):
     assert sizes == [4] * 5
 
 
-# Rivals -------------------------------------------------------------------------------
-
-
-def at_trial(X, n_components=3, **settings):
-    """A posterior whose rival has just been proposed, and the next minibatch."""
-    posterior = stream(X, n_components, **settings)
-    for number, _ in enumerate(go_on(posterior, X, QUICK, 60)):
-        if posterior.moving.rival is not None:
-            return posterior, number + 1
-    raise AssertionError("there was no trial")
-
-
-def end_trial(posterior, X, number):
-    """Learn until the verdict; how many minibatches it took."""
-    for count in range(1, 30):
-        run(posterior, X, QUICK, 1, number + count - 1)
-        if posterior.moving.rival is None:
-            return count
-    raise AssertionError("there was no verdict")
-
-
-def test_a_rejected_rival_leaves_no_trace(X, monkeypatch):
-    """A run that has no rival and no moves has the same bits while it lives."""
-    monkeypatch.setattr(rival.Rival, "gain", lambda *arguments: (-1.0, 0.0))
-    posterior, number = at_trial(X)
-    other = copy.deepcopy(posterior)
-    other.moving = None
-    n_rounds = end_trial(posterior, X, number)
-    run(other, X, None, n_rounds, number)
-    assert posterior.moving.n_rejected == 1
-    posterior.moving = None
-    assert_same(other, posterior)
-
-
-def test_the_comparison_tells_a_rival_that_was_accepted(X, monkeypatch):
-    monkeypatch.setattr(rival.Rival, "gain", lambda *arguments: (1.0, 0.0))
-    posterior, number = at_trial(X)
-    other = copy.deepcopy(posterior)
-    run(other, X, None, end_trial(posterior, X, number), number)
-    posterior.moving = other.moving = None
-    assert list(differences(other, posterior))
-
-
-def test_an_accepted_rival_is_recorded(X, monkeypatch):
-    monkeypatch.setattr(rival.Rival, "gain", lambda *arguments: (1.0, 0.0))
-    posterior, number = at_trial(X)
-    log, other = list(posterior.lineage), posterior.moving.rival.posterior
-    end_trial(posterior, X, number)
-    assert posterior.state is other.state
-    assert posterior.lineage[: len(log)] == log
-    fresh = posterior.lineage[len(log) :]
-    assert {entry.kind for entry in fresh} <= {"birth", "prune"}
-    assert {entry.step for entry in fresh} == {posterior.n_steps}
-    alive = set()
-    for entry in posterior.lineage:
-        assert set(entry.parents) <= alive
-        alive = (alive - set(entry.parents)) | set(entry.children)
-    assert alive == set(posterior.ids.tolist())
-
-
-def test_a_rival_is_judged_by_minibatches_that_neither_has_absorbed(X, monkeypatch):
-    """Its gain is the difference of two bounds of fresh documents."""
-    posterior, number = at_trial(X)
-    trial = posterior.moving.rival
-    while not trial.gains:
-        ahead = copy.deepcopy(posterior)
-        run(posterior, X, QUICK, 1, number)
-        number += 1
-    posterior, trial = ahead, ahead.moving.rival
-    assert trial.age >= 1
-    assert trial.gains == []
-    number -= 1
-    rows = np.arange(30 * number, 30 * number + 30) % 300
-    pair = [copy.deepcopy(one) for one in (posterior, trial.posterior)]
-    bounds = []
-    for one in pair:
-        found = VISITOR.visit(one, X[rows])
-        words = one.totals.topic_words
-        terms = one.model.bound(one.state, words, found.stats)
-        divergence = one.model.divergence(one.state, words)
-        bounds.append(terms["words"] + divergence + terms["assignments"])
-        bounds[-1] += terms["entropy"]
-    run(posterior, X, QUICK, 1, number)
-    assert_allclose(trial.gains, [bounds[1] - bounds[0]], rtol=1e-9)
-    assert trial.n_docs == [30]
-
-
-def test_gain_of_a_rival_is_that_of_a_corpus(X):
-    posterior, _ = at_trial(X)
-    trial = posterior.moving.rival
-    trial.gains, trial.n_docs = [3.0, 8.0, 1.0], [30, 20, 10]
-    gained, error = trial.gain(posterior, N_DOCS)
-    prior = rival._prior_terms(trial.posterior) - rival._prior_terms(posterior)
-    assert_allclose(gained, N_DOCS * 12.0 / 60.0 + prior)
-    assert_allclose(error, N_DOCS * np.std([0.1, 0.4, 0.1], ddof=1) / np.sqrt(3))
-
-
-def test_after_rejections_there_is_a_rest(X, monkeypatch):
-    monkeypatch.setattr(rival.Rival, "gain", lambda *arguments: (-1.0, 0.0))
-    posterior, number = at_trial(X)
-    end_trial(posterior, X, number)
-    assert posterior.moving.rest_until == posterior.n_steps + QUICK.rest
-    assert not rival.may_begin(QUICK, posterior)
-
-
-@pytest.mark.parametrize("limit", [3, 4])
-def test_rivals_stay_within_the_limit(limit, X):
-    posterior, _ = at_trial(X, max_components=limit)
-    assert posterior.moving.rival.posterior.state.n_components <= limit
-
-
 # Estimator ----------------------------------------------------------------------------
 
 
 def streaming(**settings):
     options = {"warm_up": 0, "batch_size": 30, "total_samples": N_DOCS}
-    return mean_field_hdp(3, split_merge=QUICK, random_state=0, **options, **settings)
+    return mean_field_hdp(3, split_merge=MOVES, random_state=0, **options, **settings)
 
 
-def has_rival(hdp):
-    moving = hdp._posterior.moving
-    return moving is not None and moving.rival is not None
-
-
-def test_pickling_with_a_living_rival_changes_nothing(X):
-    one, two, alive = streaming(), streaming(), 0
+def test_pickling_between_chunks_changes_nothing(X):
+    one, two, n_waits = streaming(), streaming(), 0
     for number in range(30):
         chunk = X[30 * (number % 10) : 30 * (number % 10) + 30]
         one.partial_fit(chunk)
         two = pickle.loads(pickle.dumps(two)).partial_fit(chunk)
-        alive += has_rival(one)
-    assert alive > 3
+        moving = one._posterior.moving
+        n_waits += 0 if moving is None else len(moving.waits)
+    assert n_waits > 0
     assert_same(one._posterior, two._posterior)
 
 
 @pytest.mark.parametrize("edit", ["merge_components", "drop_components"])
 def test_a_stream_goes_on_after_any_edit(edit, X):
-    """Of ids that moves remember, and amid a trial: what has ended does not return."""
+    """Of ids that moves remember: what has ended does not return."""
     hdp, ended = streaming(), set()
     for number in range(40):
         hdp.partial_fit(X[30 * (number % 10) : 30 * (number % 10) + 30])
@@ -432,65 +310,3 @@ def test_a_stream_goes_on_after_any_edit(edit, X):
             getattr(hdp, edit)(names)
             ended |= alive - set(hdp.component_ids_.tolist())
     assert ended
-
-
-def amid_a_trial(X, monkeypatch):
-    """A stream whose rival will replace the model at the next verdict."""
-    monkeypatch.setattr(rival.Rival, "gain", lambda *arguments: (1.0, 0.0))
-    hdp = streaming()
-    for number in range(40):
-        hdp.partial_fit(X[30 * (number % 10) : 30 * (number % 10) + 30])
-        if has_rival(hdp) and hdp.n_components_ > 2:
-            return hdp, number + 1
-    raise AssertionError("there was no trial")
-
-
-def check_goes_on(hdp, X, begin, n_rounds=12):
-    """The log grows, and tells what lives; what has ended does not return."""
-    log, alive = list(hdp.lineage_), set(hdp.component_ids_.tolist())
-    ended = {name for entry in log for name in entry.children} - alive
-    for number in range(begin, begin + n_rounds):
-        hdp.partial_fit(X[30 * (number % 10) : 30 * (number % 10) + 30])
-        assert hdp.lineage_[: len(log)] == log
-        alive = set()
-        for entry in hdp.lineage_:
-            assert set(entry.parents) <= alive
-            alive = (alive - set(entry.parents)) | set(entry.children)
-        assert alive == set(hdp.component_ids_.tolist())
-        assert ended.isdisjoint(alive)
-
-
-def test_an_edit_amid_a_trial_is_not_undone(X, monkeypatch):
-    hdp, number = amid_a_trial(X, monkeypatch)
-    hdp.merge_components(hdp.component_ids_[-2:])
-    assert not has_rival(hdp)
-    check_goes_on(hdp, X, number)
-
-
-def test_without_an_edit_the_rival_takes_over(X, monkeypatch):
-    """The control of what follows an edit: there is something to undo."""
-    hdp, number = amid_a_trial(X, monkeypatch)
-    n_births = hdp._posterior.n_moves["n_births"]
-    check_goes_on(hdp, X, number)
-    assert hdp._posterior.n_moves["n_births"] > n_births
-
-
-@pytest.mark.parametrize("method", ["memoized", "batch"])
-def test_a_fit_of_another_kind_amid_a_trial_is_not_undone(method, X, monkeypatch):
-    """Memoized learning changes topics that the stream remembers."""
-    hdp, number = amid_a_trial(X, monkeypatch)
-    hdp.set_params(learning_method=method, warm_start=True, max_iter=12, tol=0)
-    hdp.fit(X)
-    fitted = hdp._posterior.state
-    hdp.partial_fit(X[:30])
-    assert not has_rival(hdp)
-    assert fitted is not hdp._posterior.state
-    check_goes_on(hdp, X, number)
-
-
-def test_a_limit_set_amid_a_trial_holds(X, monkeypatch):
-    hdp, number = amid_a_trial(X, monkeypatch)
-    limit = hdp.n_components_
-    hdp.set_params(max_components=max(limit, 3))
-    check_goes_on(hdp, X, number)
-    assert hdp.n_components_ <= max(limit, 3)

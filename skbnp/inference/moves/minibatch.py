@@ -9,7 +9,6 @@ Algorithm 2 of Bryant and Sudderth (2012), except that
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +19,9 @@ from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
 from skbnp.inference.moves import hdp_merge, hdp_split
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.utils.random import Purpose, stream
 
-__all__ = ["Moving", "comparison", "merge", "prune", "split"]
+__all__ = ["Moving", "comparison", "merge", "move", "prune", "split"]
 
 Pair = tuple[int, int]
 
@@ -77,21 +77,12 @@ class Evidence:
 class Moving:
     """What moves remember between minibatches; all by ids."""
 
-    began: int  # step of the first minibatch with moves
     # Minibatches, and documents in them, since a topic was last in use.
     idle: dict[int, tuple[int, int]] = field(default_factory=dict)
     pairs: dict[Pair, Evidence] = field(default_factory=dict)
     apart: dict[Pair, int] = field(default_factory=dict)  # not compared before a step
     waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
     credit: float = CREDIT  # for splits
-    rival: Any = None  # a posterior on trial
-    n_trials: int = 0
-    n_rejected: int = 0  # in a row
-    rest_until: int = 0  # no trial before this step
-
-    def start_afresh(self) -> None:
-        """Forget everything about topics."""
-        self.pairs, self.apart, self.waits, self.idle = {}, {}, {}, {}
 
     def forget(self, gone: set[int]) -> None:
         """Drop what is remembered about ids that have changed or ended."""
@@ -103,11 +94,33 @@ class Moving:
 
 def comparison(posterior: Posterior) -> hdp_merge.Comparison | None:
     """What to look at while the next minibatch is visited, if anything."""
+    if posterior.moving is None:
+        posterior.moving = Moving()
     columns, moving = posterior.columns, posterior.moving
     # An edit of a fitted model, or an interrupt in a move, may have ended some.
     moving.pairs = {p: e for p, e in moving.pairs.items() if columns.keys() >= set(p)}
     pairs = [(columns[one], columns[other]) for one, other in moving.pairs]
     return hdp_merge.Comparison(np.array(pairs, dtype=np.int32)) if pairs else None
+
+
+def move(
+    moves: SplitMerge,
+    posterior: Posterior,
+    X: sp.csr_array,
+    found: Collected,
+    n_docs: float,
+    step_size: float,
+    visitor: Visitor,
+) -> None:
+    """Change topics after a minibatch of a corpus of `n_docs` documents."""
+    columns = posterior.columns
+    used = found.stats.topic_words.total
+    idle = posterior.ids[used < moves.prune_tokens].tolist()
+    merge(moves, posterior, found, n_docs)
+    prune(moves, posterior, idle, X.shape[0])
+    rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+    doc_topic = found.doc_topic
+    split(moves, posterior, X, doc_topic, columns, n_docs, step_size, visitor, rng)
 
 
 def merge(

@@ -14,6 +14,7 @@ __all__ = ["SplitMerge", "end_unused"]
 #: Of what must not be zero.
 LEAST = {"prune_patience": 1, "trial_passes": 1}
 CHOICES = {
+    "criterion": ("held_out", "bound"),
     "start": ("mixed", "doc", "word", "paper"),
     "judge": ("others", "same"),
 }
@@ -25,62 +26,64 @@ class SplitMerge:
 
     Parameters
     ----------
+    criterion : {"held_out", "bound"}
+        What judges numbers of topics: how well documents that are held out are
+        predicted, or in the mean-field family the bound, which prefers fewer topics:
+        online that of minibatches, as in the paper, otherwise exact.
     births : bool
-        Whether trials add topics: for documents that are explained badly, or in the
-        collapsed family for random ones. Where the vocabulary is large, splits alone do
-        not climb from few topics.
+        Whether trials add topics.
+    trial_passes : int
+        Passes of a trial. With the bound, exact ones.
+    prune_tokens : float
+        A topic with fewer expected tokens of the corpus ends; with the bound, online,
+        after `prune_patience` minibatches in a row.
+    reservoir_tokens : int
+        Tokens of documents that are kept of a stream, to try other numbers of topics
+        on, but 1,000 documents at the least; 0 keeps none, and tries none. Not with
+        the bound.
     max_tries, max_splits : int
-        Topics that a minibatch tries to split, and splits at the most (online).
+        Topics that a minibatch tries to split, and splits at the most (bound, online).
     start : {"mixed", "doc", "word", "paper"}
         How the children of a split begin: as a document against the rest of the topic,
         as words that go together, as one of these at random, or, as in the paper, as
-        what the topic held against what the last minibatch added.
+        what the topic held against what the last minibatch added (bound, online).
     judge : {"others", "same"}
         Documents of the minibatch that judge a split: those that the children were not
         fitted to, or, as in the paper, the same. The latter is biased towards
-        splitting, but does with small minibatches.
+        splitting, but does with small minibatches (bound, online).
     confidence : float
-        Standard errors by which a move must raise the bound where minibatches judge it
-        (online). On a synthetic corpus useful splits had 2 and more, superfluous ones
-        below 1.3.
+        Standard errors by which a move must raise the bound where minibatches judge it.
+        On a synthetic corpus useful splits had 2 and more, superfluous ones below 1.3
+        (bound, online).
     min_child_tokens : float
-        Expected corpus tokens that each child of a split must hold.
-    prune_tokens, prune_patience : float, int
-        A topic with fewer expected tokens in so many minibatches in a row, of so many
-        times 50 documents together at the least, ends (online).
+        Expected corpus tokens that each child of a split must hold (bound, online).
+    prune_patience : int
+        Minibatches in a row, of so many times 50 documents together at the least, after
+        which an idle topic ends (bound, online).
     prune_mass : float
         Topics that hold fewer tokens of the corpus after a warm-up, and less than a
-        tenth of the mean of all topics, end.
-    quiet, rest : int
-        Minibatches without accepted moves before a trial, and without trials after a
-        rejected one; the latter grows with each rejection (online).
+        tenth of the mean of all topics, end (bound, memoized and batch).
     max_rejections : int
-        Trials rejected in a row after which none is made (memoized, batch).
-    trial_warm_up, trial_passes : int
-        Passes of a trial with mean weights, and exact ones (memoized, batch). In the
-        collapsed family trials have `trial_passes` alone, by all learning methods.
-    reservoir_tokens : int
-        Tokens of documents that collapsed learning keeps of a stream, to try other
-        numbers of topics on, but 1,000 documents at the least; 0 keeps none, and tries
-        none.
+        Trials rejected in a row after which none is made (bound, memoized and batch).
+    trial_warm_up : int
+        Passes of a trial with mean weights (bound, memoized and batch).
     """
 
+    criterion: Literal["held_out", "bound"] = "held_out"
     births: bool = True
+    trial_passes: int = 4
+    prune_tokens: float = 1.0
+    reservoir_tokens: int = 1_500_000
     max_tries: int = 20
     max_splits: int = 1
     start: Literal["mixed", "doc", "word", "paper"] = "mixed"
     judge: Literal["others", "same"] = "others"
     confidence: float = 1.5
     min_child_tokens: float = 1.0
-    prune_tokens: float = 1.0
     prune_patience: int = 3
     prune_mass: float = 20.0
-    quiet: int = 10
-    rest: int = 50
     max_rejections: int = 2
     trial_warm_up: int = 5
-    trial_passes: int = 4
-    reservoir_tokens: int = 1_500_000
 
     def light(self, mass: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Topics of so many tokens that end after a warm-up, (K,)."""
