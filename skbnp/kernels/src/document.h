@@ -42,25 +42,22 @@ SKBNP_INLINE void sum_tile(ptrdiff_t n, const float *counts, ptrdiff_t n_used,
     for (a = 0; a < padded(n_used); a++)
         lanes_store(sums + a * LANES, lanes_of(0.0f));
     for (; i + 4 * LANES <= wide; i += 4 * LANES) {
-        Lanes s0 = lanes_of(0.0f), s1 = s0, s2 = s0, s3 = s0;
+        Lanes s[4];
+        for (int j = 0; j < 4; j++)
+            s[j] = lanes_of(0.0f);
+        for (a = 0; a < n_used; a++)
+            for (int j = 0; j < 4; j++) {
+                Lanes b = lanes_load(tile + a * wide + i + j * LANES);
+                s[j] = lanes_add(s[j], lanes_mul(lanes_of(e[a]), b));
+            }
+        for (int j = 0; j < 4; j++)
+            s[j] = lanes_div(lanes_load(counts + i + j * LANES), s[j]);
         for (a = 0; a < n_used; a++) {
             const float *t = tile + a * wide + i;
-            Lanes w = lanes_of(e[a]);
-            s0 = lanes_add(s0, lanes_mul(w, lanes_load(t)));
-            s1 = lanes_add(s1, lanes_mul(w, lanes_load(t + LANES)));
-            s2 = lanes_add(s2, lanes_mul(w, lanes_load(t + 2 * LANES)));
-            s3 = lanes_add(s3, lanes_mul(w, lanes_load(t + 3 * LANES)));
-        }
-        s0 = lanes_div(lanes_load(counts + i), s0);
-        s1 = lanes_div(lanes_load(counts + i + LANES), s1);
-        s2 = lanes_div(lanes_load(counts + i + 2 * LANES), s2);
-        s3 = lanes_div(lanes_load(counts + i + 3 * LANES), s3);
-        for (a = 0; a < n_used; a++) {
-            const float *t = tile + a * wide + i;
-            Lanes low = lanes_add(lanes_mul(s0, lanes_load(t)),
-                                  lanes_mul(s1, lanes_load(t + LANES)));
-            Lanes high = lanes_add(lanes_mul(s2, lanes_load(t + 2 * LANES)),
-                                   lanes_mul(s3, lanes_load(t + 3 * LANES)));
+            Lanes low = lanes_add(lanes_mul(s[0], lanes_load(t)),
+                                  lanes_mul(s[1], lanes_load(t + LANES)));
+            Lanes high = lanes_add(lanes_mul(s[2], lanes_load(t + 2 * LANES)),
+                                   lanes_mul(s[3], lanes_load(t + 3 * LANES)));
             Lanes sum = lanes_add(lanes_load(sums + a * LANES), lanes_add(low, high));
             lanes_store(sums + a * LANES, sum);
         }
@@ -76,12 +73,10 @@ SKBNP_INLINE void sum_tile(ptrdiff_t n, const float *counts, ptrdiff_t n_used,
         }
     }
     for (a = 0; a < n_used; a += 8) {
-        const float *t = sums + a * LANES;
-        lanes_store(total + a,
-                    lanes_fold(lanes_load(t), lanes_load(t + LANES),
-                               lanes_load(t + 2 * LANES), lanes_load(t + 3 * LANES),
-                               lanes_load(t + 4 * LANES), lanes_load(t + 5 * LANES),
-                               lanes_load(t + 6 * LANES), lanes_load(t + 7 * LANES)));
+        Lanes all[8];
+        for (int j = 0; j < 8; j++)
+            all[j] = lanes_load(sums + (a + j) * LANES);
+        lanes_store(total + a, lanes_fold(all));
     }
 }
 

@@ -98,7 +98,7 @@ SKBNP_INLINE float lanes_most(Lanes a)
     return most;
 }
 
-/* Lane i of the result is the sum of the lanes of a_i: sums of neighbours, three times.
+/* Lane i of the result is the sum of the lanes of a[i]: sums of neighbours, three times.
    The order of the additions is the same wherever it is computed. */
 #if defined(__GNUC__) && !defined(SKBNP_PORTABLE) && defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
@@ -119,28 +119,24 @@ SKBNP_INLINE Lanes lanes_quads(Lanes a, Lanes b)
            __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
 }
 
-SKBNP_INLINE Lanes lanes_fold(Lanes a0, Lanes a1, Lanes a2, Lanes a3, Lanes a4, Lanes a5,
-                              Lanes a6, Lanes a7)
+SKBNP_INLINE Lanes lanes_fold(const Lanes *a)
 {
-    Lanes low = lanes_quads(lanes_pairs(a0, a1), lanes_pairs(a2, a3));
-    Lanes high = lanes_quads(lanes_pairs(a4, a5), lanes_pairs(a6, a7));
+    Lanes low = lanes_quads(lanes_pairs(a[0], a[1]), lanes_pairs(a[2], a[3]));
+    Lanes high = lanes_quads(lanes_pairs(a[4], a[5]), lanes_pairs(a[6], a[7]));
     return __builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11) +
            __builtin_shufflevector(low, high, 4, 5, 6, 7, 12, 13, 14, 15);
 }
 #else
-SKBNP_INLINE float lanes_fold_one(Lanes a)
+SKBNP_INLINE Lanes lanes_fold(const Lanes *a)
 {
-    float low = (lanes_get(a, 0) + lanes_get(a, 1)) + (lanes_get(a, 2) + lanes_get(a, 3));
-    float high = (lanes_get(a, 4) + lanes_get(a, 5)) + (lanes_get(a, 6) + lanes_get(a, 7));
-    return low + high;
-}
-
-SKBNP_INLINE Lanes lanes_fold(Lanes a0, Lanes a1, Lanes a2, Lanes a3, Lanes a4, Lanes a5,
-                              Lanes a6, Lanes a7)
-{
-    float sums[LANES] = {lanes_fold_one(a0), lanes_fold_one(a1), lanes_fold_one(a2),
-                         lanes_fold_one(a3), lanes_fold_one(a4), lanes_fold_one(a5),
-                         lanes_fold_one(a6), lanes_fold_one(a7)};
+    float sums[LANES];
+    for (int i = 0; i < LANES; i++) {
+        float low = (lanes_get(a[i], 0) + lanes_get(a[i], 1)) +
+                    (lanes_get(a[i], 2) + lanes_get(a[i], 3));
+        float high = (lanes_get(a[i], 4) + lanes_get(a[i], 5)) +
+                     (lanes_get(a[i], 6) + lanes_get(a[i], 7));
+        sums[i] = low + high;
+    }
     return lanes_load(sums);
 }
 #endif

@@ -62,35 +62,28 @@ SKBNP_INLINE void sum_words(ptrdiff_t n, const int32_t *words, const float *coun
             ptrdiff_t at = i + j < n ? i + j : i; /* its count is zero */
             r[j] = weights + words[at] * stride;
         }
-        const float *r0 = r[0], *r1 = r[1], *r2 = r[2], *r3 = r[3];
-        const float *r4 = r[4], *r5 = r[5], *r6 = r[6], *r7 = r[7];
-        Lanes s0 = lanes_of(0.0f), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0;
-        Lanes s7 = s0, f;
+        Lanes sum[8], f;
+        for (int j = 0; j < 8; j++)
+            sum[j] = lanes_of(0.0f);
         for (ptrdiff_t k = 0; k < stride; k += LANES) {
             Lanes w = lanes_load(e + k);
-            s0 = lanes_add(s0, lanes_mul(w, lanes_load(r0 + k)));
-            s1 = lanes_add(s1, lanes_mul(w, lanes_load(r1 + k)));
-            s2 = lanes_add(s2, lanes_mul(w, lanes_load(r2 + k)));
-            s3 = lanes_add(s3, lanes_mul(w, lanes_load(r3 + k)));
-            s4 = lanes_add(s4, lanes_mul(w, lanes_load(r4 + k)));
-            s5 = lanes_add(s5, lanes_mul(w, lanes_load(r5 + k)));
-            s6 = lanes_add(s6, lanes_mul(w, lanes_load(r6 + k)));
-            s7 = lanes_add(s7, lanes_mul(w, lanes_load(r7 + k)));
+            for (int j = 0; j < 8; j++)
+                sum[j] = lanes_add(sum[j], lanes_mul(w, lanes_load(r[j] + k)));
         }
-        f = lanes_div(lanes_load(counts + i), lanes_fold(s0, s1, s2, s3, s4, s5, s6, s7));
+        f = lanes_div(lanes_load(counts + i), lanes_fold(sum));
         Lanes f0 = lanes_of(lanes_get(f, 0)), f1 = lanes_of(lanes_get(f, 1));
         Lanes f2 = lanes_of(lanes_get(f, 2)), f3 = lanes_of(lanes_get(f, 3));
         Lanes f4 = lanes_of(lanes_get(f, 4)), f5 = lanes_of(lanes_get(f, 5));
         Lanes f6 = lanes_of(lanes_get(f, 6)), f7 = lanes_of(lanes_get(f, 7));
         for (ptrdiff_t k = 0; k < stride; k += LANES) {
-            Lanes t01 = lanes_add(lanes_mul(f0, lanes_load(r0 + k)),
-                                  lanes_mul(f1, lanes_load(r1 + k)));
-            Lanes t23 = lanes_add(lanes_mul(f2, lanes_load(r2 + k)),
-                                  lanes_mul(f3, lanes_load(r3 + k)));
-            Lanes t45 = lanes_add(lanes_mul(f4, lanes_load(r4 + k)),
-                                  lanes_mul(f5, lanes_load(r5 + k)));
-            Lanes t67 = lanes_add(lanes_mul(f6, lanes_load(r6 + k)),
-                                  lanes_mul(f7, lanes_load(r7 + k)));
+            Lanes t01 = lanes_add(lanes_mul(f0, lanes_load(r[0] + k)),
+                                  lanes_mul(f1, lanes_load(r[1] + k)));
+            Lanes t23 = lanes_add(lanes_mul(f2, lanes_load(r[2] + k)),
+                                  lanes_mul(f3, lanes_load(r[3] + k)));
+            Lanes t45 = lanes_add(lanes_mul(f4, lanes_load(r[4] + k)),
+                                  lanes_mul(f5, lanes_load(r[5] + k)));
+            Lanes t67 = lanes_add(lanes_mul(f6, lanes_load(r[6] + k)),
+                                  lanes_mul(f7, lanes_load(r[7] + k)));
             Lanes sum = lanes_add(lanes_add(t01, t23), lanes_add(t45, t67));
             lanes_store(total + k, lanes_add(lanes_load(total + k), sum));
         }

@@ -26,27 +26,16 @@ SKBNP_INLINE float seat_words(ptrdiff_t n, const float *counts, ptrdiff_t n_used
         for (ptrdiff_t j = 0; j < 8; j++)
             r[j] = tile + (i + (j < m ? j : 0)) * tile_stride;
         for (ptrdiff_t t = 0; t < wide; t += LANES) {
-            Lanes s0 = lanes_load(log_pi + t), s1 = s0, s2 = s0, s3 = s0;
-            Lanes s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+            Lanes sum[8];
+            for (int j = 0; j < 8; j++)
+                sum[j] = lanes_load(log_pi + t);
             for (ptrdiff_t a = 0; a < n_used; a++) {
                 Lanes p = lanes_load(phi + a * wide + t);
-                s0 = lanes_add(s0, lanes_mul(p, lanes_of(r[0][a])));
-                s1 = lanes_add(s1, lanes_mul(p, lanes_of(r[1][a])));
-                s2 = lanes_add(s2, lanes_mul(p, lanes_of(r[2][a])));
-                s3 = lanes_add(s3, lanes_mul(p, lanes_of(r[3][a])));
-                s4 = lanes_add(s4, lanes_mul(p, lanes_of(r[4][a])));
-                s5 = lanes_add(s5, lanes_mul(p, lanes_of(r[5][a])));
-                s6 = lanes_add(s6, lanes_mul(p, lanes_of(r[6][a])));
-                s7 = lanes_add(s7, lanes_mul(p, lanes_of(r[7][a])));
+                for (int j = 0; j < 8; j++)
+                    sum[j] = lanes_add(sum[j], lanes_mul(p, lanes_of(r[j][a])));
             }
-            lanes_store(out + t, s0);
-            lanes_store(out + wide + t, s1);
-            lanes_store(out + 2 * wide + t, s2);
-            lanes_store(out + 3 * wide + t, s3);
-            lanes_store(out + 4 * wide + t, s4);
-            lanes_store(out + 5 * wide + t, s5);
-            lanes_store(out + 6 * wide + t, s6);
-            lanes_store(out + 7 * wide + t, s7);
+            for (int j = 0; j < 8; j++)
+                lanes_store(out + j * wide + t, sum[j]);
         }
         for (ptrdiff_t j = 0; j < m; j++) {
             float *row = out + j * wide, top, sum, factor;
@@ -86,38 +75,18 @@ SKBNP_INLINE void weigh_topics(ptrdiff_t n, ptrdiff_t n_used, const float *tile,
         for (ptrdiff_t j = 0; j < 8; j++)
             at[j] = a + (j < m ? j : 0);
         for (ptrdiff_t t = 0; t < wide; t += LANES) {
-            Lanes s0 = lanes_of(log_beta[at[0]]), s1 = lanes_of(log_beta[at[1]]);
-            Lanes s2 = lanes_of(log_beta[at[2]]), s3 = lanes_of(log_beta[at[3]]);
-            Lanes s4 = lanes_of(log_beta[at[4]]), s5 = lanes_of(log_beta[at[5]]);
-            Lanes s6 = lanes_of(log_beta[at[6]]), s7 = lanes_of(log_beta[at[7]]);
+            Lanes sum[8];
+            for (int j = 0; j < 8; j++)
+                sum[j] = lanes_of(log_beta[at[j]]);
             for (ptrdiff_t i = 0; i < n; i++) {
                 Lanes z = lanes_load(seats + i * wide + t);
                 const float *r = tile + (rows ? (ptrdiff_t)rows[i] : i) * tile_stride;
-                s0 = lanes_add(s0, lanes_mul(z, lanes_of(r[at[0]])));
-                s1 = lanes_add(s1, lanes_mul(z, lanes_of(r[at[1]])));
-                s2 = lanes_add(s2, lanes_mul(z, lanes_of(r[at[2]])));
-                s3 = lanes_add(s3, lanes_mul(z, lanes_of(r[at[3]])));
-                s4 = lanes_add(s4, lanes_mul(z, lanes_of(r[at[4]])));
-                s5 = lanes_add(s5, lanes_mul(z, lanes_of(r[at[5]])));
-                s6 = lanes_add(s6, lanes_mul(z, lanes_of(r[at[6]])));
-                s7 = lanes_add(s7, lanes_mul(z, lanes_of(r[at[7]])));
+                for (int j = 0; j < 8; j++)
+                    sum[j] = lanes_add(sum[j], lanes_mul(z, lanes_of(r[at[j]])));
             }
-            float *out = logits + a * wide + t;
-            lanes_store(out, s0);
-            if (m > 1)
-                lanes_store(out + wide, s1);
-            if (m > 2)
-                lanes_store(out + 2 * wide, s2);
-            if (m > 3)
-                lanes_store(out + 3 * wide, s3);
-            if (m > 4)
-                lanes_store(out + 4 * wide, s4);
-            if (m > 5)
-                lanes_store(out + 5 * wide, s5);
-            if (m > 6)
-                lanes_store(out + 6 * wide, s6);
-            if (m > 7)
-                lanes_store(out + 7 * wide, s7);
+            for (int j = 0; j < 8; j++)
+                if (j < m)
+                    lanes_store(logits + (a + j) * wide + t, sum[j]);
         }
     }
 }
