@@ -9,10 +9,18 @@ import numpy as np
 
 from libc.math cimport fmax, fmin, log
 from libc.stdint cimport int32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from skbnp.kernels._math cimport fast_log
+from skbnp.kernels._sparse cimport (
+    Entries,
+    copy_entries,
+    mark,
+    release,
+    reserve,
+    take_marked,
+)
 
 cdef extern from "src/collapsed.h" nogil:
     """
@@ -65,7 +73,6 @@ cdef extern from "src/collapsed.h" nogil:
         const float* low, const float* held, const float* prior, const float* inverse,
         const int32_t* topics, const float* tile, const float* shares, float* masses,
     )
-    int lowest_bit(uint64_t bits)
 
     enum:
         LANES
@@ -103,7 +110,7 @@ cdef struct Topics "skbnp_topics":
     double tol, eta
 
 
-# Arrays by word have room up to a multiple of 8.
+# Arrays by word hold zeros up to a multiple of CHUNK.
 cdef struct Document "skbnp_document":
     Py_ssize_t n
     const int32_t* words        # (n,) rows of the table
@@ -120,6 +127,7 @@ cdef struct Document "skbnp_document":
 # Topics in use of a document: rows of the tile and of responsibilities, and by topic.
 cdef struct Space "skbnp_space":
     Py_ssize_t wide             # words of a row, a multiple of CHUNK
+    Py_ssize_t room             # floats of `tile` and what follows; memory grows
     float* tile
     float* shares               # r_wk
     float* lanes                # (n_used, LANES) lanes of the sums of topics
@@ -127,45 +135,6 @@ cdef struct Space "skbnp_space":
     float* rates
     float* prior
     float* inverse
-
-
-cdef struct Room:
-    # Memory that grows with the longest document.
-    float *floats
-    size_t n_floats
-    int32_t *places
-    double *sums
-    size_t n_sums
-    size_t n_put
-
-
-cdef bint _reserve(Room *room, size_t n_floats, size_t n_sums) noexcept nogil:
-    """Make room for so many floats, and so many more sums; whether there is."""
-    cdef size_t n
-    cdef float* floats
-    cdef int32_t *places
-    cdef double *sums
-    if n_floats > room.n_floats:
-        floats = <float *>malloc(n_floats * sizeof(float))
-        if floats == NULL:
-            return False
-        free(room.floats)
-        room.floats, room.n_floats = floats, n_floats
-    if room.n_put + n_sums > room.n_sums:
-        n = 2 * (room.n_put + n_sums)
-        places = <int32_t *>malloc(n * sizeof(int32_t))
-        sums = <double *>malloc(n * sizeof(double))
-        if places == NULL or sums == NULL:
-            free(places)
-            free(sums)
-            return False
-        if room.n_put:
-            memcpy(places, room.places, room.n_put * sizeof(int32_t))
-            memcpy(sums, room.sums, room.n_put * sizeof(double))
-        free(room.places)
-        free(room.sums)
-        room.places, room.sums, room.n_sums = places, sums, n
-    return True
 
 
 cdef float _lane(double value) noexcept nogil:
@@ -182,18 +151,23 @@ cdef Py_ssize_t _work(Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
     return 2 * _tile(n, n_used) + (LANES + 4) * (n_used + LANES)
 
 
-cdef void _divide(
-    Space* s, float* work, Py_ssize_t n, Py_ssize_t n_used
-) noexcept nogil:
-    cdef Py_ssize_t most = padded(n_used)
+cdef bint _divide(Space* s, Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
+    """Make room for n words, and divide it; whether there is."""
+    cdef Py_ssize_t most = padded(n_used), work = _work(n, n_used)
+    cdef void* more
+    if work > s.room:
+        more = realloc(s.tile, work * sizeof(float))
+        if more == NULL:
+            return False
+        s.tile, s.room = <float*>more, work
     s.wide = _tile(n, 1)
-    s.tile = work
     s.shares = s.tile + _tile(n, n_used)
     s.lanes = s.shares + _tile(n, n_used)
     s.tokens = s.lanes + most * LANES
     s.rates = s.tokens + most
     s.prior = s.rates + most
     s.inverse = s.prior + most
+    return True
 
 
 # -- a document -----------------------------------------------------------------------
@@ -219,18 +193,6 @@ cdef Py_ssize_t _choose_topics "skbnp_choose_topics"(
         most = k if doc_topic[k] > doc_topic[most] else most
     topics[0] = <int32_t>most
     return 1
-
-
-cdef inline const float* part_of(
-    const float* values, Py_ssize_t begin, Py_ssize_t n, float* room
-) noexcept nogil:
-    """Entries of a chunk of an array by word; zeros behind its end."""
-    cdef Py_ssize_t i
-    if begin + CHUNK <= n:
-        return values + begin
-    for i in range(CHUNK):
-        room[i] = values[begin + i] if begin + i < n else <float>0.0
-    return room
 
 
 cdef inline void fill_tile(
@@ -279,7 +241,6 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
     rate_k N_k + prior_k is the geometric mean of prior_k + n for a Poisson number n,
     zero treated apart.
     """
-    cdef float[CHUNK] counts_room, own_room, low_room
     cdef Py_ssize_t i, a
     for a in range(n_used):
         s.tokens[a] = doc_topic[topics[a]]
@@ -289,8 +250,8 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
     i = 0
     while i < s.wide:
         start_chunk(
-            n_used, s.wide, part_of(d.counts, i, d.n, counts_room), s.prior, s.tokens,
-            s.tile + i, s.shares + i, s.lanes,
+            n_used, s.wide, d.counts + i, s.prior, s.tokens, s.tile + i, s.shares + i,
+            s.lanes,
         )
         i += CHUNK
     fold_sums(n_used, s.lanes, s.tokens)
@@ -300,10 +261,8 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
         i = 0
         while i < s.wide:
             update_chunk(
-                n_used, s.wide, part_of(d.counts, i, d.n, counts_room),
-                part_of(d.own, i, d.n, own_room), part_of(d.low, i, d.n, low_room),
-                s.prior, s.inverse, s.tokens, s.rates, s.tile + i, s.shares + i,
-                s.lanes,
+                n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.prior, s.inverse,
+                s.tokens, s.rates, s.tile + i, s.shares + i, s.lanes,
             )
             i += CHUNK
         if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
@@ -359,21 +318,15 @@ cdef Py_ssize_t _finish "skbnp_finish"(
     cdef Py_ssize_t put = keep_shares(
         d, s, topics, n_used, lengths, places, sums, tokens
     )
-    cdef float[LANES] counts, own, low, masses
+    cdef float[LANES] masses
     cdef double total = 0.0
     cdef Py_ssize_t i = 0, j, a
-    cdef bint is_word
     for a in range(n_used):
         s.tokens[a] = <float>(tokens[a] * <double>d.scale)
     while i < d.n:
-        for j in range(LANES):
-            is_word = i + j < d.n
-            counts[j] = d.counts[i + j] if is_word else <float>0.0
-            own[j] = d.own[i + j] if is_word else <float>0.0
-            low[j] = d.low[i + j] if is_word else <float>0.0
         predict_words(
-            n_used, s.wide, counts, own, low, s.tokens, m.prior, m.inverse, topics,
-            s.tile + i, s.shares + i, masses,
+            n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.tokens, m.prior,
+            m.inverse, topics, s.tile + i, s.shares + i, masses,
         )
         for j in range(min(<Py_ssize_t>LANES, d.n - i)):
             total += d.exact[i + j] * fast_log(<double>masses[j])
@@ -405,7 +358,7 @@ cdef void _open(
         unit = tops[words[i]]
         d.counts[i], d.low[i] = <float>(counts[i] * scale), _lane(m.eta / unit)
         d.own[i] = _lane(held * counts[i] / unit) if held > 0.0 else <float>0.0
-    for i in range(n, n + LANES):
+    for i in range(n, n + CHUNK):
         d.counts[i] = d.own[i] = d.low[i] = 0.0
     d.scale = <float>d.seen
     d.tol = <float>(m.tol * d.n_tokens * scale)
@@ -414,28 +367,26 @@ cdef void _open(
 
 
 cdef bint _infer(
-    const Topics* m, Document* d, Room* room, Room* kept, float* doc_topic,
-    float* work, int32_t* chosen, int32_t* lengths, double* tokens,
+    const Topics* m, Document* d, Space* s, Entries* sums, Entries* kept,
+    float* doc_topic, float* work, int32_t* chosen, int32_t* lengths, double* tokens,
     Py_ssize_t* word_ends, Py_ssize_t* n_used, double* found,
 ) noexcept nogil:
     """Put the sums of a document; whether there was memory."""
-    cdef Space s
     cdef Py_ssize_t i, k, used = _choose_topics(m, d, doc_topic, work, chosen)
-    if not _reserve(room, _work(d.n, used), d.n * used):
+    if not (_divide(s, d.n, used) and reserve(sums, d.n * used)):
         return False
-    if not _reserve(kept, 0, used):
+    if not reserve(kept, used):
         return False
-    _divide(&s, room.floats, d.n, used)
-    used = _iterate(m, d, &s, doc_topic, chosen, used)
-    room.n_put += _finish(
-        m, d, &s, chosen, used, lengths, room.places + room.n_put,
-        room.sums + room.n_put, tokens, found,
+    used = _iterate(m, d, s, doc_topic, chosen, used)
+    sums.n += _finish(
+        m, d, s, chosen, used, lengths, sums.indices + sums.n, sums.values + sums.n,
+        tokens, found,
     )
     for i in range(d.n):
         word_ends[i + 1] = word_ends[i] + lengths[i]
     for k in range(used):
-        kept.places[kept.n_put], kept.sums[kept.n_put] = chosen[k], tokens[k]
-        kept.n_put += 1
+        kept.indices[kept.n], kept.values[kept.n] = chosen[k], tokens[k]
+        kept.n += 1
     n_used[0] = used
     return True
 
@@ -504,7 +455,9 @@ def infer_collapsed(
     cdef bint failed = False
     cdef Topics m
     cdef Document d
-    cdef Room room, kept
+    # Of stored counts, and of documents: topics, and tokens there.
+    cdef Entries put = Entries(NULL, NULL, 0, 0), kept = Entries(NULL, NULL, 0, 0)
+    cdef Space s
     if stride % 8 or not n_topics <= stride < n_topics + 8:
         raise ValueError("weights must have a column per topic, and lanes filled")
     if words.shape[0] != nnz or indptr[n_docs] != nnz or held.shape[0] != n_docs:
@@ -527,7 +480,9 @@ def infer_collapsed(
     cdef double[::1] tokens = np.empty(n_topics)
     # Priors and inverse norms by lane, the counts of topics, and what a start needs;
     # counts of words, and what to take out of their weights.
-    cdef float[::1] space = np.empty(5 * stride + 3 * (longest + 8), dtype=np.float32)
+    cdef float[::1] space = np.empty(
+        5 * stride + 3 * (longest + CHUNK), dtype=np.float32
+    )
     m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
     m.max_iter, m.tol, m.eta = max_iter, tol, eta
     m.exact, m.share = &prior[0], &share[0]
@@ -536,11 +491,9 @@ def infer_collapsed(
     cdef float* doc_topic = m.inverse + stride
     cdef float* work = doc_topic + stride
     d.counts = work + 2 * stride
-    d.own = d.counts + longest + 8
-    d.low = d.own + longest + 8
-    # Sums of words, and what is put for documents: numbers of topics and of tokens.
-    memset(&room, 0, sizeof(Room))
-    memset(&kept, 0, sizeof(Room))
+    d.own = d.counts + longest + CHUNK
+    d.low = d.own + longest + CHUNK
+    s.tile, s.room = NULL, 0
     m.heaviest, m.whole = 0.0, rest
     try:
         with nogil:
@@ -560,7 +513,7 @@ def infer_collapsed(
                     doc_topic,
                 )
                 failed = not _infer(
-                    &m, &d, &room, &kept, doc_topic, work, &chosen[0], &lengths[0],
+                    &m, &d, &s, &put, &kept, doc_topic, work, &chosen[0], &lengths[0],
                     &tokens[0], &word_ends[begin], &n_used, &found,
                 )
                 if failed:
@@ -574,26 +527,15 @@ def infer_collapsed(
                 doc_limits[doc + 1] = doc_limits[doc] + <int32_t>n_used
         if failed:
             raise MemoryError("no memory for the responsibilities of a document")
-        topics, doc_tokens = _copied(&kept)
-        used, sums = _copied(&room)
+        topics, doc_tokens = np.empty(kept.n, dtype=np.int32), np.empty(kept.n)
+        copy_entries(&kept, topics, doc_tokens)
+        used, sums = np.empty(put.n, dtype=np.int32), np.empty(put.n)
+        copy_entries(&put, used, sums)
     finally:
-        free(room.floats)
-        free(room.places)
-        free(room.sums)
-        free(kept.places)
-        free(kept.sums)
+        free(s.tile)
+        release(&kept)
+        release(&put)
     return limits, topics, doc_tokens, ends, used, sums, logs
-
-
-cdef tuple _copied(const Room *room):
-    """Numbers and sums that were put, as arrays."""
-    places, sums = np.empty(room.n_put, dtype=np.int32), np.empty(room.n_put)
-    cdef int32_t[::1] numbers = places
-    cdef double[::1] values = sums
-    if room.n_put:
-        memcpy(&numbers[0], room.places, room.n_put * sizeof(int32_t))
-        memcpy(&values[0], room.sums, room.n_put * sizeof(double))
-    return places, sums
 
 
 # The stored counts of words, see `collapsed_sums`.
@@ -621,12 +563,10 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
     cdef const double* sums = w.sums
     cdef uint64_t* marks = w.marks
     cdef double* scratch = w.scratch
-    cdef Py_ssize_t word, at, i, last, part, put = 0, before, later
-    cdef Py_ssize_t n_parts = (w.n_topics + 63) >> 6, last_column = w.columns[end]
-    cdef uint64_t bits
+    cdef Py_ssize_t word, at, i, last, put = 0, n_used, later
+    cdef Py_ssize_t last_column = w.columns[end]
     cdef int32_t k
     for word in range(begin, end):
-        before = put
         for at in range(w.columns[word], w.columns[word + 1]):
             if at + AHEAD < last_column:
                 later = limits[stored[at + AHEAD]]
@@ -635,19 +575,14 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
             i, last = limits[stored[at]], limits[stored[at] + 1]
             while i < last:
                 k = topics[i]
-                marks[k >> 6] |= <uint64_t>1 << (k & 63)
+                mark(marks, k)
                 scratch[k] += sums[i]
                 i += 1
-        for part in range(n_parts):
-            bits = marks[part]
-            marks[part] = 0
-            while bits:
-                k = <int32_t>(part << 6) + lowest_bit(bits)
-                w.used[put], w.totals[put] = k, scratch[k]
-                put += 1
-                scratch[k] = 0.0
-                bits &= bits - 1
-        w.lengths[word - begin] = <int32_t>(put - before)
+        n_used = take_marked(
+            w.n_topics, marks, scratch, w.used + put, w.totals + put
+        )
+        put += n_used
+        w.lengths[word - begin] = <int32_t>n_used
     return put
 
 

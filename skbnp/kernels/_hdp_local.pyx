@@ -9,10 +9,10 @@ src/document.h.
 import numpy as np
 
 from libc.math cimport INFINITY, fmin, lgamma, log
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
-from skbnp.kernels._order cimport insertion_sort
+from skbnp.kernels._sparse cimport mark, take_marked
 
 cdef extern from "src/document.h" nogil:
     """
@@ -285,17 +285,6 @@ cdef void _open(
     d.active = <float>(m.active * fmin(1.0, d.n_tokens) * d.scale)
 
 
-cdef Py_ssize_t _choose(
-    Py_ssize_t n, const float* start, float least, int32_t* topics
-) noexcept nogil:
-    """Positions of the entries that are at least so large."""
-    cdef Py_ssize_t k, a = 0
-    for k in range(n):
-        topics[a] = <int32_t>k
-        a += start[k] >= least
-    return a
-
-
 cdef void _start_cold(const Topics* m, const Document* d, float* start) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(m.n_topics):
@@ -313,7 +302,7 @@ cdef Py_ssize_t _infer_better(
     cdef size_t size = m.stride * sizeof(float)
     cdef int cold
     # A step over the support alone cannot fall below what it was.
-    s.n = _choose(m.n_topics, start, d.least, s.topics)
+    s.n = choose(m.n_topics, start, d.least, s.topics)
     if s.n:
         best = NATS * d.n_tokens + _finish(m, d, start, s, True)
     memcpy(other, start, size)
@@ -321,13 +310,13 @@ cdef Py_ssize_t _infer_better(
         if cold:
             _start_cold(m, d, start)
         _iterate(m, d, start, work, m.n_mean if cold else 0)
-        s.n = _choose(m.n_topics, start, d.least, s.topics)
+        s.n = choose(m.n_topics, start, d.least, s.topics)
         bound = _finish(m, d, start, s, True)
         if bound > best:
             best = bound
             memcpy(other, start, size)
     memcpy(start, other, size)
-    return _choose(m.n_topics, start, d.least, s.topics)
+    return choose(m.n_topics, start, d.least, s.topics)
 
 
 cdef Py_ssize_t _infer(
@@ -344,7 +333,7 @@ cdef Py_ssize_t _infer(
     else:
         _start_cold(m, d, start)
     _iterate(m, d, start, work, 0 if remembered else m.n_mean)
-    return _choose(m.n_topics, start, d.least, s.topics)
+    return choose(m.n_topics, start, d.least, s.topics)
 
 
 def infer_documents(
@@ -464,7 +453,7 @@ def infer_documents(
             if s.n == 0:
                 continue
             _open(&m, &d, &words[k], &counts[k], indptr[doc + 1] - k)
-            _choose(n_topics, &starts[doc, 0], d.least, &chosen[0])
+            choose(n_topics, &starts[doc, 0], d.least, &chosen[0])
             s.topics, s.norms = &used[ends[doc]], &all_norms[k]
             s.weights, s.tokens = &e[ends[doc]], &tokens[ends[doc]]
             memcpy(s.topics, &chosen[0], s.n * sizeof(int32_t))
@@ -474,6 +463,7 @@ def infer_documents(
 
 # The documents of words, and what `infer_documents` said of them: see `word_sums`.
 cdef struct WordDocs "skbnp_word_docs":
+    Py_ssize_t n_topics
     const int32_t* columns
     const int32_t* docs
     const double* ratios
@@ -488,9 +478,9 @@ cdef struct WordDocs "skbnp_word_docs":
     double* used_weights        # OUT
     double* sums                # OUT
     double* log_norms           # OUT
-    int32_t* marks              # (n_topics,) of -1, left so
-    double* scratch             # (n_topics, 2) of zeros, left so
-    int32_t* found              # (n_topics,)
+    uint64_t* marks             # a bit for each topic, zeros; left so
+    double* scratch             # (n_topics,) zeros, left so; and the next
+    double* log_scratch
 
 
 cdef Py_ssize_t _sum_words "skbnp_sum_words"(
@@ -500,39 +490,37 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
     cdef const int32_t* doc_topics = w.doc_topics
     cdef const double* doc_weights = w.doc_weights
     cdef const int32_t* docs = w.docs
-    cdef int32_t* marks = w.marks
-    cdef int32_t* found = w.found
+    cdef uint64_t* marks = w.marks
     cdef double* scratch = w.scratch
+    cdef double* log_scratch = w.log_scratch
     cdef const int32_t* limits = w.limits
     cdef const float* row
-    cdef Py_ssize_t word, at, a, last, i, put = 0, n_found
+    cdef Py_ssize_t word, at, a, last, i, put = 0, n_used
     cdef double ratio, log_ratio, e, b
     cdef int32_t k
     for word in range(begin, end):
-        n_found, row = 0, w.weights + word * w.stride
+        row = w.weights + word * w.stride
         for at in range(w.columns[word], w.columns[word + 1]):
             ratio, log_ratio = w.ratios[at], w.log_ratios[at]
             a, last = limits[docs[at]], limits[docs[at] + 1]
             while a < last:
                 k, e = doc_topics[a], doc_weights[a]
                 a += 1
-                if marks[k] != <int32_t>word:
-                    marks[k] = <int32_t>word
-                    found[n_found] = k
-                    n_found += 1
-                scratch[2 * k] += ratio * e
-                scratch[2 * k + 1] += log_ratio * e
-        insertion_sort(n_found, found)  # documents list their topics in order
-        for i in range(n_found):
-            k = found[i]
+                mark(marks, k)
+                scratch[k] += ratio * e
+                log_scratch[k] += log_ratio * e
+        n_used = take_marked(
+            w.n_topics, marks, scratch, w.topics + put, w.sums + put
+        )
+        for i in range(put, put + n_used):
+            k = w.topics[i]
             b = <double>row[k]
-            w.topics[put], w.used_weights[put] = k, b
-            w.sums[put] = b * scratch[2 * k]
-            put += 1
-            w.log_norms[k] += b * scratch[2 * k + 1]
-            scratch[2 * k] = scratch[2 * k + 1] = 0.0
-            marks[k] = -1
-        w.n_used[word - begin] = <int32_t>n_found
+            w.used_weights[i] = b
+            w.sums[i] *= b
+            w.log_norms[k] += b * log_scratch[k]
+            log_scratch[k] = 0.0
+        put += n_used
+        w.n_used[word - begin] = <int32_t>n_used
     return put
 
 
@@ -581,8 +569,7 @@ def word_sums(
     log_norms = np.zeros(n_topics)
     cdef int32_t[::1] lengths = n_used, columns_put = topics
     cdef double[::1] b = used_weights, values = sums, logs = log_norms
-    cdef int32_t[::1] marks = np.full(n_topics, -1, dtype=np.int32)
-    cdef int32_t[::1] found = np.empty(n_topics, dtype=np.int32)
+    cdef uint64_t[::1] marks = np.zeros(n_topics // 64 + 1, dtype=np.uint64)
     cdef double[::1] scratch = np.zeros(2 * n_topics)
     used = 0
     if end > begin and doc_topics.shape[0] and docs.shape[0]:
@@ -592,7 +579,7 @@ def word_sums(
         w.weights, w.stride = &weights[0, 0], weights.shape[1]
         w.n_used, w.topics, w.used_weights = &lengths[0], &columns_put[0], &b[0]
         w.sums, w.log_norms, w.marks = &values[0], &logs[0], &marks[0]
-        w.scratch, w.found = &scratch[0], &found[0]
+        w.scratch, w.log_scratch, w.n_topics = &scratch[0], &scratch[n_topics], n_topics
         with nogil:
             used = _sum_words(&w, begin, end)
     return (

@@ -9,12 +9,18 @@ K-th column is not read. Passes over words and topics are in src/seats.h.
 import numpy as np
 
 from libc.math cimport INFINITY, exp, fmin, log
-from libc.stdint cimport int32_t
-from libc.stdlib cimport free, realloc
+from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
 from skbnp.kernels._math cimport digamma_exponent, fast_log, log_gamma
-from skbnp.kernels._order cimport insertion_sort
+from skbnp.kernels._sparse cimport (
+    Entries,
+    copy_entries,
+    mark,
+    release,
+    reserve,
+    take_marked,
+)
 
 cdef extern from "src/seats.h" nogil:
     """
@@ -505,33 +511,14 @@ cdef struct Starts:
     const double* phi
 
 
-# What `infer_tables` returns; memory for topics and phi grows.
+# What `infer_tables` returns.
 cdef struct Kept:
     int32_t* tables
     double* tokens
     Py_ssize_t* limits
     double* zeta
     Py_ssize_t n_zeta
-    int32_t* topics
-    double* phi
-    Py_ssize_t n_put, room
-
-
-cdef bint _reserve(Kept* kept, Py_ssize_t n) noexcept nogil:
-    """Make room for n more topics and phi; whether there is."""
-    cdef void* more
-    if kept.n_put + n <= kept.room:
-        return True
-    kept.room = 2 * (kept.room + n)
-    more = realloc(kept.phi, kept.room * sizeof(double))
-    if more == NULL:
-        return False
-    kept.phi = <double*>more
-    more = realloc(kept.topics, kept.room * sizeof(int32_t))
-    if more == NULL:
-        return False
-    kept.topics = <int32_t*>more
-    return True
+    Entries served              # topics and phi
 
 
 cdef bint _keep(
@@ -540,16 +527,17 @@ cdef bint _keep(
     """Put the tables of a document of n words; whether there is memory."""
     cdef Py_ssize_t n_used = best.n_used, n_put = best.limits[n_used], t
     cdef int32_t begin = kept.tables[doc]
-    if not _reserve(kept, n_put):
+    cdef Entries* served = &kept.served
+    if not reserve(served, n_put):
         return False
-    memcpy(kept.phi + kept.n_put, best.phi, n_put * sizeof(double))
-    memcpy(kept.topics + kept.n_put, best.topics, n_put * sizeof(int32_t))
+    memcpy(served.values + served.n, best.phi, n_put * sizeof(double))
+    memcpy(served.indices + served.n, best.topics, n_put * sizeof(int32_t))
     for t in range(n_used):
         kept.tokens[begin + t] = best.tokens[t]
-        kept.limits[begin + t + 1] = kept.n_put + best.limits[t + 1]
+        kept.limits[begin + t + 1] = served.n + best.limits[t + 1]
     memcpy(kept.zeta + kept.n_zeta, best.zeta, n * n_used * sizeof(double))
     kept.tables[doc + 1] = begin + <int32_t>n_used
-    kept.n_put += n_put
+    served.n += n_put
     kept.n_zeta += n * n_used
     return True
 
@@ -756,7 +744,7 @@ def infer_tables(
     m.concentration, m.tol, m.max_iter = concentration, tol, max_iter
     s.counts, s.served = &space[0], beta + n_topics
     s.seated, s.exact = s.served + size, &sticks[0]
-    kept.phi, kept.topics, kept.n_put, kept.room = NULL, NULL, 0, 0
+    kept.served = Entries(NULL, NULL, 0, 0)
     kept.tables, kept.tokens, kept.limits = &ends[0], &n_t[0], &edges[0]
     kept.zeta, kept.n_zeta = &all_zeta[0], 0
     try:
@@ -767,10 +755,11 @@ def infer_tables(
             )
         if failed:
             raise MemoryError
-        topics, phi = _copied(&kept)
+        n_put = kept.served.n
+        topics, phi = np.empty(n_put, dtype=np.int32), np.empty(n_put)
+        copy_entries(&kept.served, topics, phi)
     finally:
-        free(kept.phi)
-        free(kept.topics)
+        release(&kept.served)
     used = tables[n_docs]
     return (
         tables, tokens[:used].copy(), limits[: used + 1].copy(), topics, phi,
@@ -792,17 +781,6 @@ cdef int _open_starts(Starts* starts, object remembered) except -1:
     return 0
 
 
-cdef tuple _copied(const Kept* kept):
-    """Topics and phi of all tables, as arrays."""
-    topics, phi = np.empty(kept.n_put, dtype=np.int32), np.empty(kept.n_put)
-    cdef int32_t[::1] topics_out = topics
-    cdef double[::1] phi_out = phi
-    if kept.n_put:
-        memcpy(&topics_out[0], kept.topics, kept.n_put * sizeof(int32_t))
-        memcpy(&phi_out[0], kept.phi, kept.n_put * sizeof(double))
-    return topics, phi
-
-
 def _check_remembered(tables, tokens, limits, topics, phi, n_docs, n_seats, n_topics):
     """Raise an error unless these are tables of so many documents."""
     if len(tables) != n_docs + 1 or tables[n_docs] != len(tokens):
@@ -819,6 +797,7 @@ def _check_remembered(tables, tokens, limits, topics, phi, n_docs, n_seats, n_to
 
 # The documents of words, and what `infer_tables` said of them: see `table_sums`.
 cdef struct TableWords "skbnp_table_words":
+    Py_ssize_t n_topics
     const int32_t* columns
     const int32_t* docs
     const double* counts
@@ -831,46 +810,37 @@ cdef struct TableWords "skbnp_table_words":
     int32_t* n_used             # OUT
     int32_t* topics             # OUT
     double* sums                # OUT
-    int32_t* marks              # (n_topics,) of -1, left so
-    double* scratch             # (n_topics,) of zeros, left so
-    int32_t* found              # (n_topics,)
+    uint64_t* marks             # a bit for each topic, zeros; left so
+    double* scratch             # (n_topics,) zeros, left so
 
 
 cdef Py_ssize_t _sum_tables "skbnp_sum_tables"(
     const TableWords* w, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
     """Sums of the words from `begin` to `end`; returns how many were put."""
-    cdef Py_ssize_t word, at, first, t, a, i, put = 0, n_found
+    cdef Py_ssize_t word, at, first, t, a, put = 0, n_used
     cdef const Py_ssize_t* limits = w.limits
     cdef const int32_t* table_topics = w.table_topics
     cdef const double* phi = w.phi
-    cdef int32_t* marks = w.marks
-    cdef int32_t* found = w.found
+    cdef uint64_t* marks = w.marks
     cdef double* scratch = w.scratch
     cdef double seats
     cdef int32_t k
     for word in range(begin, end):
-        n_found = 0
         for at in range(w.columns[word], w.columns[word + 1]):
             first = w.tables[w.docs[at]]
             for t in range(first, w.tables[w.docs[at] + 1]):
                 seats = w.counts[at] * w.zeta[w.places[at] + t - first]
                 for a in range(limits[t], limits[t + 1]):
                     k = table_topics[a]
-                    if marks[k] != <int32_t>word:
-                        marks[k] = <int32_t>word
-                        found[n_found] = k
-                        n_found += 1
+                    if scratch[k] == 0.0:  # marks wait for each other
+                        mark(marks, k)
                     scratch[k] += seats * phi[a]
-        insertion_sort(n_found, found)
-        for i in range(n_found):
-            k = found[i]
-            w.topics[put] = k
-            w.sums[put] = scratch[k]
-            put += 1
-            scratch[k] = 0.0
-            marks[k] = -1
-        w.n_used[word - begin] = <int32_t>n_found
+        n_used = take_marked(
+            w.n_topics, marks, scratch, w.topics + put, w.sums + put
+        )
+        put += n_used
+        w.n_used[word - begin] = <int32_t>n_used
     return put
 
 
@@ -910,8 +880,7 @@ def table_sums(
     sums = np.empty(most)
     cdef int32_t[::1] lengths = n_used, put = topics
     cdef double[::1] values = sums
-    cdef int32_t[::1] marks = np.full(n_topics, -1, dtype=np.int32)
-    cdef int32_t[::1] found = np.empty(n_topics, dtype=np.int32)
+    cdef uint64_t[::1] marks = np.zeros(n_topics // 64 + 1, dtype=np.uint64)
     cdef double[::1] scratch = np.zeros(n_topics)
     cdef TableWords w
     if most > 1:
@@ -919,7 +888,7 @@ def table_sums(
         w.places, w.zeta, w.tables = &places[0], &zeta[0], &tables[0]
         w.limits, w.table_topics, w.phi = &limits[0], &table_topics[0], &phi[0]
         w.n_used, w.topics, w.sums = &lengths[0], &put[0], &values[0]
-        w.marks, w.scratch, w.found = &marks[0], &scratch[0], &found[0]
+        w.marks, w.scratch, w.n_topics = &marks[0], &scratch[0], n_topics
         with nogil:
             used = _sum_tables(&w, begin, end)
     return n_used[: end - begin], topics[:used].copy(), sums[:used].copy()

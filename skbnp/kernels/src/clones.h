@@ -11,6 +11,8 @@
 #ifndef SKBNP_CLONES_H
 #define SKBNP_CLONES_H
 
+#include <stdint.h>
+
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && \
     !defined(__clang__) && !defined(SKBNP_PORTABLE) && !defined(__SANITIZE_ADDRESS__)
 #include <features.h>
@@ -49,5 +51,18 @@
 #else
 #define SKBNP_PRAGMA(text)
 #endif
+
+/* Position of the lowest bit that is set, if any is. */
+SKBNP_INLINE int lowest_bit(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(bits);
+#else
+    int at = 0;
+    for (; !(bits & 1u); bits >>= 1)
+        at++;
+    return at;
+#endif
+}
 
 #endif

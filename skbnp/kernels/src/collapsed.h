@@ -158,17 +158,4 @@ SKBNP_INLINE void predict_words(ptrdiff_t n_used, ptrdiff_t wide, const float *c
     lanes_store(masses, sum);
 }
 
-/* Position of the lowest bit that is set, if any is. */
-SKBNP_INLINE int lowest_bit(uint64_t bits)
-{
-#if defined(__GNUC__)
-    return __builtin_ctzll(bits);
-#else
-    int at = 0;
-    for (; !(bits & 1u); bits >>= 1)
-        at++;
-    return at;
-#endif
-}
-
 #endif
