@@ -9,6 +9,7 @@ import numpy as np
 
 from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 
 from skbnp.kernels._math cimport (
     digamma_exponent,
@@ -40,7 +41,6 @@ cdef extern from "src/paths.h" nogil:
         double *);
     """
     void exponentiate(Py_ssize_t wide, const double* row, const double* top, double* to)
-    void copy_row(Py_ssize_t wide, const double* row, double* to)
     void raise_row(Py_ssize_t wide, const double* row, double* most)
     double least_of(Py_ssize_t wide, const double* row)
     void scale_row(Py_ssize_t wide, double w, const double* row, double* to)
@@ -130,7 +130,7 @@ cdef void _share_weights "skbnp_share_weights"(const Document* d) noexcept nogil
     """exp(logs), relative to the largest of each word, and those as another row."""
     cdef double* best = d.shared + d.n_rows * d.wide
     cdef Py_ssize_t row
-    copy_row(d.wide, d.logs, best)
+    memcpy(best, d.logs, d.wide * sizeof(double))
     for row in range(1, d.n_rows):
         raise_row(d.wide, d.logs + row * d.wide, best)
     for row in range(d.n_rows):
@@ -182,7 +182,7 @@ cdef inline void fill(
 ) noexcept nogil:
     """Fill the tile with exp(logs) of a path, relative to the largest of each word."""
     cdef Py_ssize_t level
-    copy_row(d.wide, logs + path[0] * d.wide, d.top)
+    memcpy(d.top, logs + path[0] * d.wide, d.wide * sizeof(double))
     for level in range(1, d.n_levels):
         raise_row(d.wide, logs + path[level] * d.wide, d.top)
     for level in range(d.n_levels):
@@ -443,20 +443,18 @@ cdef void _score_stub(
     cdef double* levels = s.levels + k * t.n_levels
     cdef double* weights = s.weights + k * t.n_levels
     cdef double* own_weights = s.warm + t.n_levels
-    cdef Py_ssize_t level
+    cdef size_t size = t.n_levels * sizeof(double)
     cdef double remembered
-    for level in range(t.n_levels):
-        levels[level] = s.cold[level]
+    memcpy(levels, s.cold, size)
     s.scores[k] = _walk_stub(t, d, k, levels, weights, max_iter)
     if s.known[k] < 0:
         return
-    for level in range(t.n_levels):
-        s.warm[level] = starts.levels[s.known[k] * t.n_levels + level]
+    memcpy(s.warm, starts.levels + s.known[k] * t.n_levels, size)
     remembered = _walk_stub(t, d, k, s.warm, own_weights, max_iter)
     if remembered >= s.scores[k]:
         s.scores[k] = remembered
-        for level in range(t.n_levels):
-            levels[level], weights[level] = s.warm[level], own_weights[level]
+        memcpy(levels, s.warm, size)
+        memcpy(weights, own_weights, size)
 
 
 cdef double _walk_each(
@@ -506,8 +504,7 @@ cdef double _walk_all(const Tree* t, const Document* d, Stubs* s) noexcept nogil
     cdef Py_ssize_t iteration = 0, k, level
     cdef bint converged = False
     while True:
-        for level in range(t.n_levels):
-            s.terms[level] = s.cold[level]
+        memcpy(s.terms, s.cold, t.n_levels * sizeof(double))
         _mix_paths(d, t.n_stubs, t.paths, s.shares, mixed)
         bound = _walk(d, mixed, NULL, t.mixture, s.cold, s.cold + t.n_levels, 1, 0.0)
         # What is returned goes with the shares: they never change last.
@@ -545,14 +542,14 @@ cdef double _infer_all(
 ) noexcept nogil:
     """The stubs of a document, with one set of levels."""
     cdef double total = 0.0, bound
-    cdef Py_ssize_t at, k, level
+    cdef size_t size = t.n_levels * sizeof(double)
+    cdef Py_ssize_t at, k
     for k in range(t.n_stubs):
         s.shares[k] = 0.0
     for at in range(starts.limits[doc], starts.limits[doc + 1]):
         s.shares[starts.stubs[at]] = starts.shares[at]
         total += starts.shares[at]
-        for level in range(t.n_levels):
-            s.cold[level] = starts.levels[at * t.n_levels + level]
+        memcpy(s.cold, starts.levels + at * t.n_levels, size)
     if total > 0.0:
         for k in range(t.n_stubs):
             s.shares[k] /= total
@@ -560,25 +557,21 @@ cdef double _infer_all(
         _shares(t.n_stubs, t.log_prior, s.known, t.prune, t.prune, s.shares)
     bound = _walk_all(t, d, s)
     for k in range(t.n_stubs):
-        for level in range(t.n_levels):
-            s.levels[k * t.n_levels + level] = s.cold[level]
-            s.weights[k * t.n_levels + level] = s.cold[t.n_levels + level]
+        memcpy(s.levels + k * t.n_levels, s.cold, size)
+        memcpy(s.weights + k * t.n_levels, s.cold + t.n_levels, size)
     return bound
 
 
 cdef void _keep(const Tree* t, const Stubs* s, Supports* out) noexcept nogil:
     """Put the support of a document."""
-    cdef Py_ssize_t k, level
+    cdef Py_ssize_t k, put, row
+    cdef size_t size = t.n_levels * sizeof(double)
     for k in range(t.n_stubs):
         if s.shares[k] > 0.0:
             out.stubs[out.n_put], out.shares[out.n_put] = <int32_t>k, s.shares[k]
-            for level in range(t.n_levels):
-                out.levels[out.n_put * t.n_levels + level] = (
-                    s.levels[k * t.n_levels + level]
-                )
-                out.weights[out.n_put * t.n_levels + level] = (
-                    s.weights[k * t.n_levels + level]
-                )
+            row, put = k * t.n_levels, out.n_put * t.n_levels
+            memcpy(out.levels + put, s.levels + row, size)
+            memcpy(out.weights + put, s.weights + row, size)
             out.n_put += 1
 
 
@@ -630,10 +623,14 @@ def _check(
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1
     if n_docs < 0 or not words.shape[0] == counts.shape[0] == indptr[n_docs]:
         raise ValueError("indptr, words and counts disagree on documents")
-    if words.shape[0] and not (
-        0 <= np.min(words) and np.max(words) < log_weights.shape[0]
-    ):
-        raise ValueError("words must be rows of log_weights")
+    _check_range(words, 0, log_weights.shape[0], "words must be rows of log_weights")
+
+
+def _check_range(values, lowest, end, message):
+    """Raise an error unless all values are at least `lowest` and below `end`."""
+    values = np.asarray(values)
+    if values.size and not lowest <= values.min() <= values.max() < end:
+        raise ValueError(message)
 
 
 def infer_paths(
@@ -742,10 +739,7 @@ def infer_paths(
         or old_levels.shape[1] != n_levels
     ):
         raise ValueError("the arrays of starts disagree")
-    if old_stubs.shape[0] and not (
-        0 <= np.min(old_stubs) and np.max(old_stubs) < n_stubs
-    ):
-        raise ValueError("starts must name stubs")
+    _check_range(old_stubs, 0, n_stubs, "starts must name stubs")
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
     longest = (longest + 7) // 8 * 8
@@ -853,11 +847,10 @@ def share_words(
         raise ValueError("limits, stubs, shares and weights disagree")
     if not n_levels == weights.shape[1] == off_tree.shape[0] == level_prior.shape[0]:
         raise ValueError("weights, off_tree and level_prior disagree on levels")
-    if stubs.shape[0] and not 0 <= np.min(stubs) <= np.max(stubs) < n_stubs:
-        raise ValueError("stubs must be rows of stub_nodes")
-    given = np.asarray(stub_nodes)
-    if given.size and not -1 <= given.min() <= given.max() < n_nodes:
-        raise ValueError("stub_nodes must be columns of log_weights, or -1")
+    _check_range(stubs, 0, n_stubs, "stubs must be rows of stub_nodes")
+    _check_range(
+        stub_nodes, -1, n_nodes, "stub_nodes must be columns of log_weights, or -1"
+    )
     for doc in range(n_docs):
         n, count = indptr[doc + 1] - indptr[doc], limits[doc + 1] - limits[doc]
         longest, width = max(longest, n), max(width, count)
@@ -952,15 +945,12 @@ def sum_words(
         or not words.shape[0] == counts.shape[0] == indptr[n_docs]
     ):
         raise ValueError("pairs must be words times stubs of each document")
-    given = np.asarray(stub_nodes)
-    if stubs.shape[0] and not 0 <= np.min(stubs) <= np.max(stubs) < given.shape[0]:
-        raise ValueError("stubs must be rows of stub_nodes")
-    if given.size and not -1 <= given.min() <= given.max() < word_sums.shape[0]:
-        raise ValueError("stub_nodes must be rows of word_sums, or -1")
-    if words.shape[0] and not (
-        0 <= np.min(words) and np.max(words) < word_sums.shape[1]
-    ):
-        raise ValueError("words must be columns of word_sums")
+    _check_range(stubs, 0, stub_nodes.shape[0], "stubs must be rows of stub_nodes")
+    _check_range(
+        stub_nodes, -1, word_sums.shape[0],
+        "stub_nodes must be rows of word_sums, or -1",
+    )
+    _check_range(words, 0, word_sums.shape[1], "words must be columns of word_sums")
     if (
         tokens.shape[1] != n_levels
         or masses.shape[0] != stub_nodes.shape[0]

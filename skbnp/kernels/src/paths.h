@@ -22,13 +22,6 @@ SKBNP_INLINE void exponentiate(ptrdiff_t wide, const double *row, const double *
     }
 }
 
-SKBNP_INLINE void copy_row(ptrdiff_t wide, const double *row, double *restrict to)
-{
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t u = 0; u < wide; u++)
-        to[u] = row[u];
-}
-
 /* The larger of the two, for each word. */
 SKBNP_INLINE void raise_row(ptrdiff_t wide, const double *row, double *restrict most)
 {
