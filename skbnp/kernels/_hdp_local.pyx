@@ -74,10 +74,11 @@ cdef extern from "src/document.h" nogil:
     )
 
     enum:
+        LANE "LANES"
         MANY
 
 #: Columns of a table of word weights are a multiple of this.
-LANES = 8
+LANES = LANE
 #: Word weights come clamped here, relative to the word's largest; topic weights are
 #: clamped below. Products of the two stay normal, so that no division is 0/0.
 SMALLEST_WORD_WEIGHT = 1e-20
@@ -92,7 +93,6 @@ cdef float SMALLEST = SMALLEST_WORD_WEIGHT
 cdef double NATS = MARGIN, ACTIVE_TOKENS = ACTIVE
 
 cdef enum:
-    LANE = 8
     # A document goes on with the topics in use once they are this part of all...
     NARROW = 4
     # ...and leaves out more of them once one in so many has become idle...

@@ -41,6 +41,9 @@ cdef extern from "src/seats.h" nogil:
     SKBNP_ONE_VERSION static void skbnp_log_sticks(
         Py_ssize_t, Py_ssize_t, const float *, double, double, double *);
     """
+    enum:
+        LANES
+    Py_ssize_t padded(Py_ssize_t n)
     float seat_words(
         Py_ssize_t n, const float* counts, Py_ssize_t n_used, const float* tile,
         Py_ssize_t tile_stride, const float* phi, const float* log_pi,
@@ -80,7 +83,6 @@ cdef float FAITH = 0.95
 cdef float ACTIVE = 1e-4, RARE = 0.1, RARE_SHARE = 2e-3
 
 cdef enum:
-    LANES = 8
     # So often, at the most, all topics are looked at.
     MAX_ROUNDS = 4
     # Iterations between looks at the order of the tables; so often, at the most, a new
@@ -134,10 +136,6 @@ cdef struct Tables "skbnp_tables":
     double* phi
     double* tokens              # (n_used,)
     double* zeta                # (n, n_used)
-
-
-cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
-    return (n + LANES - 1) // LANES * LANES
 
 
 cdef Py_ssize_t _seat_work(Py_ssize_t n, Py_ssize_t n_seats, Py_ssize_t n_topics):

@@ -15,6 +15,11 @@
 
 #define LANES 8
 
+SKBNP_INLINE ptrdiff_t padded(ptrdiff_t n)
+{
+    return (n + LANES - 1) / LANES * LANES;
+}
+
 #if defined(__GNUC__) && !defined(SKBNP_PORTABLE)
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* everything here is inlined */

@@ -13,11 +13,6 @@
    the two stay normal, and no division is 0/0. */
 #define SMALLEST_FLOAT_WEIGHT 1e-17f
 
-SKBNP_INLINE ptrdiff_t padded(ptrdiff_t n)
-{
-    return (n + LANES - 1) / LANES * LANES;
-}
-
 /* e_k = prior_k + N_k up to a factor that cancels. */
 SKBNP_INLINE void weigh_mean(ptrdiff_t stride, const float *restrict prior,
                              const float *restrict doc_topic, float *restrict e)
