@@ -1,11 +1,13 @@
-"""Numbers of topics of a stream: `HDP.partial_fit`, collapsed family."""
+"""Numbers of topics of a stream: `HDP.partial_fit`."""
 
 import pickle
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
+from checks.estimators import each_family
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
@@ -33,10 +35,12 @@ def n_found(hdp, topics):
     return int(((one @ other.T).max(axis=1) > 0.95).sum())
 
 
+@each_family
 @pytest.mark.parametrize("size", [100, 500, 2000])
 @pytest.mark.parametrize("start", [1, 300])
-def test_bars_are_found_from_any_start(start, size, bars):
-    hdp = learn(HDP(start, random_state=0), bars.data, size)
+def test_bars_are_found_from_any_start(start, size, family, bars):
+    hdp = HDP(start, variational_family=family, random_state=0)
+    learn(hdp, bars.data, size)
     assert abs(hdp.n_components_ - 20) <= 1
     assert n_found(hdp, bars.topic_word_distr) == 20
 
@@ -115,17 +119,21 @@ def test_a_short_chunk_does_not_unlearn_a_fit(method, bars):
     assert hdp.component_ids_.tolist() == ids
 
 
-def test_jobs_do_not_matter(bars):
+@each_family
+def test_jobs_do_not_matter(family, bars):
+    hdp = HDP(4, variational_family=family, random_state=0)
     one, two = (
-        learn(HDP(4, n_jobs=n_jobs, random_state=0), bars.data[:600], 300)
+        learn(clone(hdp).set_params(n_jobs=n_jobs), bars.data[:600], 300)
         for n_jobs in (1, 2)
     )
     assert one.n_components_ > 4
     assert_same(learned(one), learned(two))
 
 
-def test_a_saved_stream_goes_on_as_if_it_had_not_been(bars):
-    hdp = learn(HDP(4, random_state=0), bars.data[:400], 100)
+@each_family
+def test_a_saved_stream_goes_on_as_if_it_had_not_been(family, bars):
+    hdp = HDP(4, variational_family=family, random_state=0)
+    learn(hdp, bars.data[:400], 100)
     other = pickle.loads(pickle.dumps(hdp))
     for each in (hdp, other):
         learn(each, bars.data[400:800], 100)
