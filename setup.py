@@ -19,6 +19,7 @@ KERNELS = [
     "_collapsed",
     "_franchise",
     "_hdp_local",
+    "_interrupts",
     "_merge",
     "_ncrp_local",
     "_nested_crp",

@@ -42,7 +42,8 @@ from skbnp.inference.posterior import Posterior, Visitor, per_token
 from skbnp.inference.reservoir import LAST_KEY, Reservoir
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.statistics import WordTopics
-from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.parts import row_parts
+from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -415,7 +416,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _start_topics(self, counts, n_components: int, rng) -> np.ndarray:
         """Topics of noise, or of a document each with noise, (V, K)."""
-        topics = rng.standard_gamma(1.0, size=(counts.shape[1], n_components))
+        topics = gamma_noise((counts.shape[1], n_components), rng)
         if self.init == "docs" and counts.shape[0] > 0:
             topics *= 0.1
             topics += drawn_documents(counts, n_components, rng)
@@ -624,5 +625,9 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 def drawn_documents(counts, n_drawn: int, rng) -> np.ndarray:
     """Counts of random documents, different ones if there are enough, (V, n_drawn)."""
     n_docs = counts.shape[0]
-    rows = rng.choice(n_docs, n_drawn, replace=n_docs < n_drawn)
-    return counts[rows].T.toarray()
+    chosen = rng.choice(n_docs, n_drawn, replace=n_docs < n_drawn)
+    rows, places = np.unique(chosen, return_inverse=True)
+    stored, drawn = counts[rows].tocsc(), np.empty((counts.shape[1], n_drawn))
+    for words in row_parts(drawn.shape):
+        drawn[words] = stored[:, words].T.toarray()[:, places]
+    return drawn

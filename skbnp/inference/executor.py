@@ -8,11 +8,13 @@ Results come back in the order of the items, whoever finishes first.
 
 An interrupt that arrives while the calling thread takes a lock of the pool leaves the
 lock taken, or another error comes out. So it is held back until the lock is free.
+Long work looks for interrupts itself; that of a pool ends when its executor does.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import Event
 from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
@@ -20,6 +22,7 @@ from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
 from skbnp.inference.interrupts import commit
+from skbnp.kernels._interrupts import end_with
 
 __all__ = ["Executor"]
 
@@ -44,14 +47,19 @@ class Executor:
         self._runs_threads = getattr(backend, "supports_sharedmem", False)
         self._is_lazy = getattr(backend, "supports_return_generator", False)
         self._pool: ThreadPoolExecutor | None = None
+        self._has_ended = Event()
 
     def __enter__(self) -> "Executor":
         if self.n_workers > 1 and self._runs_threads:
-            self._pool = ThreadPoolExecutor(self.n_workers - 1)
+            self._has_ended.clear()
+            self._pool = ThreadPoolExecutor(
+                self.n_workers - 1, initializer=end_with, initargs=(self._has_ended,)
+            )
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
+            self._has_ended.set()
             with commit():  # the items in work end first
                 self._pool.shutdown(wait=True, cancel_futures=True)
 

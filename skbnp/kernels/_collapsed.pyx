@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport fast_log
 from skbnp.kernels._sparse cimport (
     Entries,
@@ -108,6 +109,7 @@ cdef struct Topics "skbnp_topics":
     double heaviest             # the largest norm
     double whole                # prior of all topics together
     double tol, eta
+    Py_ssize_t* done            # work, for `count_work`
 
 
 # Arrays by word hold zeros up to a multiple of CHUNK.
@@ -174,7 +176,7 @@ cdef bint _divide(Space* s, Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
 
 cdef Py_ssize_t _choose_topics "skbnp_choose_topics"(
     const Topics* m, const Document* d, float* doc_topic, float* work, int32_t* topics
-) noexcept nogil:
+) except -1 nogil:
     """Iterate N_k = e_k sum_w n_w b_wk / s_w with e = prior + N over all topics.
 
     Puts the topics with enough tokens, or else the one with the most; how many.
@@ -185,6 +187,7 @@ cdef Py_ssize_t _choose_topics "skbnp_choose_topics"(
     for _ in range(START_ITER):
         weigh_mean(m.stride, m.prior, doc_topic, e)
         sum_words(d.n, d.words, d.counts, m.stride, m.weights, e, total)
+        count_work(d.n * m.stride, m.done)
         if settle(m.stride, e, total, doc_topic) < d.tol:
             break
     if count_active(m.n_topics, doc_topic, d.active) > 0:
@@ -195,10 +198,10 @@ cdef Py_ssize_t _choose_topics "skbnp_choose_topics"(
     return 1
 
 
-cdef inline void fill_tile(
+cdef inline int fill_tile(
     const Topics* m, const Document* d, Space* s, const int32_t* topics,
     Py_ssize_t n_used,
-) noexcept nogil:
+) except -1 nogil:
     """Word weights of the topics in use; those behind the last word are not counted."""
     cdef const float* rows[CHUNK]
     cdef Py_ssize_t i = 0, j, a
@@ -209,7 +212,9 @@ cdef inline void fill_tile(
         for a in range(n_used):
             for j in range(CHUNK):
                 s.tile[a * s.wide + i + j] = rows[j][topics[a]]
+        count_work(CHUNK * n_used, m.done)
         i += CHUNK
+    return 0
 
 
 cdef inline Py_ssize_t drop_idle(
@@ -235,7 +240,7 @@ cdef inline Py_ssize_t drop_idle(
 cdef Py_ssize_t _iterate "skbnp_iterate"(
     const Topics* m, const Document* d, Space* s, const float* doc_topic,
     int32_t* topics, Py_ssize_t n_used,
-) noexcept nogil:
+) except -1 nogil:
     """Responsibilities of the topics in use, all words at once; how many stay in use.
 
     rate_k N_k + prior_k is the geometric mean of prior_k + n for a Poisson number n,
@@ -253,6 +258,7 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
             n_used, s.wide, d.counts + i, s.prior, s.tokens, s.tile + i, s.shares + i,
             s.lanes,
         )
+        count_work(CHUNK * n_used, m.done)
         i += CHUNK
     fold_sums(n_used, s.lanes, s.tokens)
     for _ in range(m.max_iter):
@@ -264,6 +270,7 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
                 n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.prior, s.inverse,
                 s.tokens, s.rates, s.tile + i, s.shares + i, s.lanes,
             )
+            count_work(CHUNK * n_used, m.done)
             i += CHUNK
         if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
             break
@@ -272,9 +279,9 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
 
 
 cdef inline Py_ssize_t keep_shares(
-    const Document* d, const Space* s, const int32_t* topics, Py_ssize_t n_used,
-    int32_t* lengths, int32_t* places, double* sums, double* tokens,
-) noexcept nogil:
+    const Topics* m, const Document* d, const Space* s, const int32_t* topics,
+    Py_ssize_t n_used, int32_t* lengths, int32_t* places, double* sums, double* tokens,
+) except -1 nogil:
     """Put n_w r_wk, word by word, where r_wk is not tiny; they sum to n_w."""
     cdef Py_ssize_t put = 0, begin, i, a
     cdef double total
@@ -299,6 +306,7 @@ cdef inline Py_ssize_t keep_shares(
             tokens[places[a]] += sums[a]
             places[a] = topics[places[a]]
         lengths[i] = <int32_t>(put - begin)
+        count_work(n_used, m.done)
     return put
 
 
@@ -306,7 +314,7 @@ cdef Py_ssize_t _finish "skbnp_finish"(
     const Topics* m, const Document* d, const Space* s, const int32_t* topics,
     Py_ssize_t n_used, int32_t* lengths, int32_t* places, double* sums, double* tokens,
     double* log_predictive,
-) noexcept nogil:
+) except -1 nogil:
     """Make responsibilities exact, and predict each token from all others.
 
     Puts the sum over w of
@@ -316,7 +324,7 @@ cdef Py_ssize_t _finish "skbnp_finish"(
     Returns how many sums were put.
     """
     cdef Py_ssize_t put = keep_shares(
-        d, s, topics, n_used, lengths, places, sums, tokens
+        m, d, s, topics, n_used, lengths, places, sums, tokens
     )
     cdef float[LANES] masses
     cdef double total = 0.0
@@ -330,6 +338,7 @@ cdef Py_ssize_t _finish "skbnp_finish"(
         )
         for j in range(min(<Py_ssize_t>LANES, d.n - i)):
             total += d.exact[i + j] * fast_log(<double>masses[j])
+        count_work(LANES * n_used, m.done)
         i += LANES
     log_predictive[0] = total
     return put
@@ -366,11 +375,11 @@ cdef void _open(
     d.idle = IDLE_SHARE * d.active
 
 
-cdef bint _infer(
+cdef int _infer(
     const Topics* m, Document* d, Space* s, Entries* sums, Entries* kept,
     float* doc_topic, float* work, int32_t* chosen, int32_t* lengths, double* tokens,
     Py_ssize_t* word_ends, Py_ssize_t* n_used, double* found,
-) noexcept nogil:
+) except -1 nogil:
     """Put the sums of a document; whether there was memory."""
     cdef Py_ssize_t i, k, used = _choose_topics(m, d, doc_topic, work, chosen)
     if not (_divide(s, d.n, used) and reserve(sums, d.n * used)):
@@ -450,7 +459,7 @@ def infer_collapsed(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
-    cdef Py_ssize_t doc, i, k, begin, n, n_used, longest = 0
+    cdef Py_ssize_t doc, i, k, begin, n, n_used, longest = 0, done = 0
     cdef double logs = 0.0, found
     cdef bint failed = False
     cdef Topics m
@@ -484,7 +493,7 @@ def infer_collapsed(
         5 * stride + 3 * (longest + CHUNK), dtype=np.float32
     )
     m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
-    m.max_iter, m.tol, m.eta = max_iter, tol, eta
+    m.max_iter, m.tol, m.eta, m.done = max_iter, tol, eta, &done
     m.exact, m.share = &prior[0], &share[0]
     m.prior = &space[0]
     m.inverse = m.prior + stride
@@ -551,11 +560,12 @@ cdef struct WordSums "skbnp_word_sums":
     double* totals              # OUT
     uint64_t* marks             # a bit for each topic, zeros; left so
     double* scratch             # (n_topics,) zeros, left so
+    Py_ssize_t* done            # work, for `count_work`
 
 
 cdef Py_ssize_t _sum_words "skbnp_sum_words"(
     const WordSums* w, Py_ssize_t begin, Py_ssize_t end
-) noexcept nogil:
+) except -1 nogil:
     """Sums of the words from `begin` to `end`; returns how many were put."""
     cdef const Py_ssize_t* stored = w.stored
     cdef const Py_ssize_t* limits = w.limits
@@ -563,16 +573,18 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
     cdef const double* sums = w.sums
     cdef uint64_t* marks = w.marks
     cdef double* scratch = w.scratch
-    cdef Py_ssize_t word, at, i, last, put = 0, n_used, later
+    cdef Py_ssize_t word, at, i, last, put = 0, n_used, later, work
     cdef Py_ssize_t last_column = w.columns[end]
     cdef int32_t k
     for word in range(begin, end):
+        work = 0
         for at in range(w.columns[word], w.columns[word + 1]):
             if at + AHEAD < last_column:
                 later = limits[stored[at + AHEAD]]
                 prefetch(topics + later)
                 prefetch(sums + later)
             i, last = limits[stored[at]], limits[stored[at] + 1]
+            work += last - i
             while i < last:
                 k = topics[i]
                 mark(marks, k)
@@ -583,6 +595,7 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
         )
         put += n_used
         w.lengths[word - begin] = <int32_t>n_used
+        count_work(work, w.done)
     return put
 
 
@@ -606,7 +619,7 @@ def collapsed_sums(
         Word by word, topics in increasing order: the topic k and the sum over documents
         of n r_wk.
     """
-    cdef Py_ssize_t at, most = 0, put = 0
+    cdef Py_ssize_t at, most = 0, put = 0, done = 0
     cdef WordSums w
     if not 0 <= begin <= end < columns.shape[0]:
         raise ValueError("words must lie between 0 and the end of columns")
@@ -624,7 +637,7 @@ def collapsed_sums(
         w.n_topics, w.columns, w.stored = n_topics, &columns[0], &stored[0]
         w.limits, w.topics, w.sums = &limits[0], &topics[0], &sums[0]
         w.lengths, w.used, w.totals = &lengths[0], &numbers[0], &values[0]
-        w.marks, w.scratch = &marks[0], &scratch[0]
+        w.marks, w.scratch, w.done = &marks[0], &scratch[0], &done
         with nogil:
             put = _sum_words(&w, begin, end)
     return n_used[: end - begin], used[:put].copy(), totals[:put].copy()

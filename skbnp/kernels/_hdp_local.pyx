@@ -12,6 +12,7 @@ from libc.math cimport INFINITY, fmin, lgamma, log
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
+from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._sparse cimport mark, take_marked
 
 cdef extern from "src/document.h" nogil:
@@ -20,7 +21,7 @@ cdef extern from "src/document.h" nogil:
     struct skbnp_document;
     struct skbnp_support;
     struct skbnp_word_docs;
-    SKBNP_CLONES static void skbnp_iterate(
+    SKBNP_CLONES static int skbnp_iterate(
         const struct skbnp_topics *, const struct skbnp_document *, float *, float *,
         Py_ssize_t);
     SKBNP_CLONES static double skbnp_finish(
@@ -99,6 +100,8 @@ cdef enum:
     DROP = 5
     # ...for so many rounds, between passes over all topics.
     MAX_ROUNDS = 3
+    # Words between two looks for an interrupt, where topics are many.
+    PART = 4096
 
 
 # Topics, which are held fixed, and when to stop.
@@ -110,6 +113,7 @@ cdef struct Topics "skbnp_topics":
     float* lanes                # (stride,) the prior
     Py_ssize_t max_iter, n_mean
     double tol, support, active
+    Py_ssize_t* done            # work, for `count_work`
 
 
 cdef struct Document "skbnp_document":
@@ -159,7 +163,7 @@ cdef inline Py_ssize_t drop_idle(
 cdef inline Py_ssize_t iterate_used(
     const Topics* m, const Document* d, float* doc_topic, float* work,
     Py_ssize_t n_used, Py_ssize_t iteration,
-) noexcept nogil:
+) except -1 nogil:
     """Iterate over the topics in use; returns the iterations so far."""
     cdef Py_ssize_t wide = padded(d.n), a
     cdef float* e = work
@@ -179,6 +183,7 @@ cdef inline Py_ssize_t iterate_used(
     while iteration < m.max_iter:
         weigh(padded(n_used), prior, used, e)
         sum_tile(d.n, d.scaled, n_used, tile, e, sums, total)
+        count_work(d.n * n_used, m.done)
         change = settle(padded(n_used), e, total, used)
         iteration += 1
         if change < d.tol:
@@ -193,10 +198,10 @@ cdef inline Py_ssize_t iterate_used(
     return iteration
 
 
-cdef void _iterate "skbnp_iterate"(
+cdef int _iterate "skbnp_iterate"(
     const Topics* m, const Document* d, float* doc_topic, float* work,
     Py_ssize_t n_mean,
-) noexcept nogil:
+) except -1 nogil:
     """Iterate N_k = e_k sum_w n_w b_wk / s_w, e ~ exp(psi(prior + N)).
 
     Until sum |change| < tol or max_iter times; before, n_mean times with
@@ -209,13 +214,15 @@ cdef void _iterate "skbnp_iterate"(
     for _ in range(n_mean):
         weigh_mean(m.stride, m.lanes, doc_topic, e)
         sum_words(d.n, d.words, d.scaled, m.stride, m.weights, e, total)
+        count_work(d.n * m.stride, m.done)
         settle(m.stride, e, total, doc_topic)
     while iteration < m.max_iter:
         weigh(m.stride, m.lanes, doc_topic, e)
         sum_words(d.n, d.words, d.scaled, m.stride, m.weights, e, total)
+        count_work(d.n * m.stride, m.done)
         iteration += 1
         if settle(m.stride, e, total, doc_topic) < d.tol:
-            return
+            return 0
         if iteration < 2 or rounds == MAX_ROUNDS:
             continue
         n_used = count_active(m.n_topics, doc_topic, d.active)
@@ -224,19 +231,20 @@ cdef void _iterate "skbnp_iterate"(
         # Few topics are in use: iterate over them alone, then look at all again.
         rounds += 1
         iteration = iterate_used(m, d, doc_topic, work, n_used, iteration)
+    return 0
 
 
 cdef double _finish "skbnp_finish"(
     const Topics* m, const Document* d, const float* start, const Support* s,
     bint with_bound,
-) noexcept nogil:
+) except? -1.0 nogil:
     """e, N and norms over the support from counts N at the start, times `scale`.
 
     Returns sum_w n_w log s_w - sum_k N_k log e_k
     + sum_k [lnG(prior_k + N_k) - lnG(prior_k)], or zero without `with_bound`.
     """
     cdef double bound = 0.0, x
-    cdef Py_ssize_t a, i
+    cdef Py_ssize_t a, i = 0, n
     for a in range(s.n):
         s.weights[a] = m.prior[s.topics[a]] + <double>start[s.topics[a]] / d.scale
     weigh_exactly(s.n, s.weights, s.tokens)
@@ -246,10 +254,14 @@ cdef double _finish "skbnp_finish"(
             s.tokens, s.norms,
         )
     else:
-        finish_many(
-            d.n, d.words, d.counts, m.stride, m.weights, s.n, s.topics, s.weights,
-            s.tokens, s.norms,
-        )
+        while i < d.n:
+            n = min(<Py_ssize_t>PART, d.n - i)
+            finish_many(
+                n, d.words + i, d.counts + i, m.stride, m.weights, s.n, s.topics,
+                s.weights, s.tokens, s.norms + i,
+            )
+            count_work(n * s.n, m.done)
+            i += n
     if not with_bound:
         return 0.0
     for i in range(d.n):
@@ -296,7 +308,7 @@ cdef void _start_cold(const Topics* m, const Document* d, float* start) noexcept
 cdef Py_ssize_t _infer_better(
     const Topics* m, const Document* d, float* start, float* other, float* work,
     Support* s,
-) noexcept nogil:
+) except -1 nogil:
     """Iterate from what is remembered and from a cold start, and keep the better."""
     cdef double best = -INFINITY, bound
     cdef size_t size = m.stride * sizeof(float)
@@ -322,7 +334,7 @@ cdef Py_ssize_t _infer_better(
 cdef Py_ssize_t _infer(
     const Topics* m, const Document* d, float* start, float* other, float* work,
     Support* s, bint remembered, bint cold,
-) noexcept nogil:
+) except -1 nogil:
     """Counts of a document, to `start`; how many topics have enough of them."""
     cdef Py_ssize_t k
     if remembered:
@@ -394,7 +406,7 @@ def infer_documents(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
-    cdef Py_ssize_t doc, k, longest = 0
+    cdef Py_ssize_t doc, k, longest = 0, done = 0
     cdef bint cold = share.shape[0] > 0
     cdef Topics m
     cdef Document d
@@ -427,6 +439,7 @@ def infer_documents(
     m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
     m.prior, m.share, m.lanes = &prior[0], &share[0] if cold else NULL, &space[0]
     m.max_iter, m.n_mean, m.tol, m.support = max_iter, n_mean, tol, support
+    m.done = &done
     m.active = -1.0 if plain else <float>ACTIVE_TOKENS
     d.scaled = other + stride
     work = d.scaled + longest + LANE
@@ -481,11 +494,12 @@ cdef struct WordDocs "skbnp_word_docs":
     uint64_t* marks             # a bit for each topic, zeros; left so
     double* scratch             # (n_topics,) zeros, left so; and the next
     double* log_scratch
+    Py_ssize_t* done            # work, for `count_work`
 
 
 cdef Py_ssize_t _sum_words "skbnp_sum_words"(
     const WordDocs* w, Py_ssize_t begin, Py_ssize_t end
-) noexcept nogil:
+) except -1 nogil:
     """Sums of the words from `begin` to `end`; returns how many were put."""
     cdef const int32_t* doc_topics = w.doc_topics
     cdef const double* doc_weights = w.doc_weights
@@ -495,14 +509,15 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
     cdef double* log_scratch = w.log_scratch
     cdef const int32_t* limits = w.limits
     cdef const float* row
-    cdef Py_ssize_t word, at, a, last, i, put = 0, n_used
+    cdef Py_ssize_t word, at, a, last, i, put = 0, n_used, work
     cdef double ratio, log_ratio, e, b
     cdef int32_t k
     for word in range(begin, end):
-        row = w.weights + word * w.stride
+        work, row = 0, w.weights + word * w.stride
         for at in range(w.columns[word], w.columns[word + 1]):
             ratio, log_ratio = w.ratios[at], w.log_ratios[at]
             a, last = limits[docs[at]], limits[docs[at] + 1]
+            work += last - a
             while a < last:
                 k, e = doc_topics[a], doc_weights[a]
                 a += 1
@@ -521,6 +536,7 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
             log_scratch[k] = 0.0
         put += n_used
         w.n_used[word - begin] = <int32_t>n_used
+        count_work(work, w.done)
     return put
 
 
@@ -549,7 +565,7 @@ def word_sums(
     log_norms : (n_topics,)
         Sum over these words and the documents of n r_wk log s_w.
     """
-    cdef Py_ssize_t at, most = 0, used
+    cdef Py_ssize_t at, most = 0, used, done = 0
     cdef Py_ssize_t n_docs = limits.shape[0] - 1
     cdef WordDocs w
     if not 0 <= begin <= end <= weights.shape[0] or columns.shape[0] <= end:
@@ -580,6 +596,7 @@ def word_sums(
         w.n_used, w.topics, w.used_weights = &lengths[0], &columns_put[0], &b[0]
         w.sums, w.log_norms, w.marks = &values[0], &logs[0], &marks[0]
         w.scratch, w.log_scratch, w.n_topics = &scratch[0], &scratch[n_topics], n_topics
+        w.done = &done
         with nogil:
             used = _sum_words(&w, begin, end)
     return (

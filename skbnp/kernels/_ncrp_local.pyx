@@ -11,6 +11,7 @@ from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
+from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport (
     digamma_exponent,
     digamma_factor,
@@ -81,6 +82,7 @@ cdef struct Document "skbnp_document":
     double* norms               # (wide,) s,
     double* sums                # (n_levels,)
     double* exponents           # (n_levels,)
+    Py_ssize_t* done            # work, for `count_work`
 
 
 cdef size_t _path_work(size_t wide, size_t n_levels):
@@ -272,7 +274,7 @@ cdef double _level_norm(const Document* d) noexcept nogil:
 cdef double _walk "skbnp_walk"(
     const Document* d, const double* logs, const double* shared, const int32_t* path,
     double* levels, double* weights, Py_ssize_t max_iter, double tol,
-) noexcept nogil:
+) except? -1.0 nogil:
     """Iterate a = alpha + sum_u x_u phi_u, phi_ul ~ exp(psi(a_l)) exp(logs).
 
     Until sum |change| <= tol, or max_iter (at least one) times. Puts the factors of the
@@ -296,6 +298,7 @@ cdef double _walk "skbnp_walk"(
         weigh_levels(d, levels, weights)
         sum_levels(d, table, path, weights)
         share_out(d, table, path, weights)
+        count_work(d.n_levels * d.wide, d.done)
         for level in range(d.n_levels):
             after = d.prior[level] + d.sums[level]
             change += fabs(after - levels[level])
@@ -427,7 +430,7 @@ cdef double _shares(
 cdef inline double _walk_stub(
     const Tree* t, const Document* d, Py_ssize_t k, double* levels, double* weights,
     Py_ssize_t max_iter,
-) noexcept nogil:
+) except? -1.0 nogil:
     """Score of a stub by its own levels, after so many more iterations."""
     return t.log_prior[k] + _walk(
         d, d.logs, d.shared, t.paths + k * t.n_levels, levels, weights, max_iter,
@@ -435,10 +438,10 @@ cdef inline double _walk_stub(
     )
 
 
-cdef void _score_stub(
+cdef int _score_stub(
     const Tree* t, const Document* d, Stubs* s, const Starts* starts, Py_ssize_t k,
     Py_ssize_t max_iter,
-) noexcept nogil:
+) except -1 nogil:
     """Score a stub by a few iterations, from the better of two starts."""
     cdef double* levels = s.levels + k * t.n_levels
     cdef double* weights = s.weights + k * t.n_levels
@@ -448,18 +451,19 @@ cdef void _score_stub(
     memcpy(levels, s.cold, size)
     s.scores[k] = _walk_stub(t, d, k, levels, weights, max_iter)
     if s.known[k] < 0:
-        return
+        return 0
     memcpy(s.warm, starts.levels + s.known[k] * t.n_levels, size)
     remembered = _walk_stub(t, d, k, s.warm, own_weights, max_iter)
     if remembered >= s.scores[k]:
         s.scores[k] = remembered
         memcpy(levels, s.warm, size)
         memcpy(weights, own_weights, size)
+    return 0
 
 
 cdef double _walk_each(
     const Tree* t, const Document* d, Stubs* s, const Starts* starts
-) noexcept nogil:
+) except? -1.0 nogil:
     """Levels for each stub on its own; returns the bound without their norm."""
     cdef Py_ssize_t k, first = min(t.max_iter, <Py_ssize_t>CHEAP)
     cdef double best = -INFINITY
@@ -493,7 +497,7 @@ cdef double _update_shares(const Tree* t, const Document* d, Stubs* s) noexcept 
     return turned
 
 
-cdef double _walk_all(const Tree* t, const Document* d, Stubs* s) noexcept nogil:
+cdef double _walk_all(const Tree* t, const Document* d, Stubs* s) except? -1.0 nogil:
     """Levels that all stubs share; returns the bound without their norm.
 
     Starts from the cold levels and `shares`. Rows of the mixture stand behind those of
@@ -506,6 +510,7 @@ cdef double _walk_all(const Tree* t, const Document* d, Stubs* s) noexcept nogil
     while True:
         memcpy(s.terms, s.cold, t.n_levels * sizeof(double))
         _mix_paths(d, t.n_stubs, t.paths, s.shares, mixed)
+        count_work(d.n_rows * d.wide, d.done)
         bound = _walk(d, mixed, NULL, t.mixture, s.cold, s.cold + t.n_levels, 1, 0.0)
         # What is returned goes with the shares: they never change last.
         if converged or iteration == t.max_iter:
@@ -524,7 +529,7 @@ cdef double _walk_all(const Tree* t, const Document* d, Stubs* s) noexcept nogil
 
 cdef double _infer_each(
     const Tree* t, const Document* d, Stubs* s, const Starts* starts, Py_ssize_t doc
-) noexcept nogil:
+) except? -1.0 nogil:
     """The stubs of a document, each with its own levels."""
     cdef double bound
     cdef Py_ssize_t at
@@ -539,7 +544,7 @@ cdef double _infer_each(
 
 cdef double _infer_all(
     const Tree* t, const Document* d, Stubs* s, const Starts* starts, Py_ssize_t doc
-) noexcept nogil:
+) except? -1.0 nogil:
     """The stubs of a document, with one set of levels."""
     cdef double total = 0.0, bound
     cdef size_t size = t.n_levels * sizeof(double)
@@ -579,7 +584,7 @@ cdef Py_ssize_t _infer(
     const Tree* t, Document* d, Stubs* s, const Starts* starts, Supports* out,
     const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] counts,
     double* work, bint factorised, Py_ssize_t done,
-) noexcept nogil:
+) except -1 nogil:
     """Infer documents from `done` on; returns that before which there is no room."""
     cdef Py_ssize_t doc, n, level
     for doc in range(done, indptr.shape[0] - 1):
@@ -704,7 +709,8 @@ def infer_paths(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_nodes = log_weights.shape[1]
     cdef Py_ssize_t n_stubs = stub_nodes.shape[0], n_levels = stub_nodes.shape[1]
-    cdef Py_ssize_t n_rows = n_nodes + n_levels, doc, level, done = 0, longest = 0
+    cdef Py_ssize_t n_rows = n_nodes + n_levels, doc, level, longest = 0
+    cdef Py_ssize_t doc_done = 0, done = 0
     cdef bint warm = starts is not None
     cdef Tree t
     cdef Document d
@@ -751,7 +757,7 @@ def infer_paths(
         + max(n_stubs, n_rows)
     )
     cdef int32_t[::1] known = np.full(n_stubs, -1, dtype=np.int32)
-    d.n_levels, d.n_rows, d.prior = n_levels, n_rows, &level_prior[0]
+    d.n_levels, d.n_rows, d.prior, d.done = n_levels, n_rows, &level_prior[0], &done
     d.logs = &space[0]
     d.shared = d.logs + (n_rows + n_levels) * longest
     d.counts = d.shared + (n_rows + 1) * longest
@@ -787,13 +793,14 @@ def infer_paths(
         np.empty(out.room, dtype=np.int32), np.empty(out.room),
         np.empty((out.room, n_levels)), np.empty((out.room, n_levels)),
     )
-    while done < n_docs:
+    while doc_done < n_docs:
         _point(&out, arrays)
         with nogil:
-            done = _infer(
-                &t, &d, &s, &old, &out, indptr, words, counts, work, factorised, done
+            doc_done = _infer(
+                &t, &d, &s, &old, &out, indptr, words, counts, work, factorised,
+                doc_done,
             )
-        if done < n_docs:  # out of room
+        if doc_done < n_docs:  # out of room
             out.room *= 2
             arrays = [np.resize(a, (out.room, *a.shape[1:])) for a in arrays]
     return limits, *(array[: out.n_put].copy() for array in arrays), bounds
@@ -838,6 +845,7 @@ def share_words(
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_nodes = log_weights.shape[1]
     cdef Py_ssize_t n_levels = stub_nodes.shape[1], n_stubs = stub_nodes.shape[0]
     cdef Py_ssize_t doc, at, k, n, begin, longest = 0, width = 0, count, put = 0
+    cdef Py_ssize_t done = 0
     cdef double total, norm
     cdef Document d
     _check(indptr, words, counts, log_weights)
@@ -901,6 +909,7 @@ def share_words(
                 if shares[k] > 0.0:
                     total -= shares[k] * log(shares[k])
                 put += n
+                count_work(n_levels * n, &done)
             values[doc] = total
     return tokens, entropies
 

@@ -4,6 +4,8 @@ from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
+from skbnp.kernels._interrupts cimport EVERY, look
+
 cdef extern from "src/clones.h" nogil:
     int lowest_bit(uint64_t bits)
 
@@ -32,12 +34,17 @@ cdef inline bint reserve(Entries* e, Py_ssize_t n) noexcept nogil:
     return True
 
 
-cdef inline void copy_entries(
+cdef inline int copy_entries(
     const Entries* e, int32_t[::1] indices, double[::1] values
-) noexcept:
-    if e.n:
-        memcpy(&indices[0], e.indices, e.n * sizeof(int32_t))
-        memcpy(&values[0], e.values, e.n * sizeof(double))
+) except -1:
+    cdef Py_ssize_t at = 0, n
+    while at < e.n:
+        n = min(<Py_ssize_t>EVERY, e.n - at)
+        memcpy(&indices[at], e.indices + at, n * sizeof(int32_t))
+        memcpy(&values[at], e.values + at, n * sizeof(double))
+        at += n
+        look()
+    return 0
 
 
 cdef inline void release(Entries* e) noexcept:

@@ -12,6 +12,7 @@ from libc.math cimport INFINITY, exp, fmin, log
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
+from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport digamma_exponent, fast_log, log_gamma
 from skbnp.kernels._sparse cimport (
     Entries,
@@ -28,7 +29,7 @@ cdef extern from "src/seats.h" nogil:
     struct skbnp_seats;
     struct skbnp_tables;
     struct skbnp_table_words;
-    SKBNP_CLONES static void skbnp_seat(
+    SKBNP_CLONES static int skbnp_seat(
         const struct skbnp_model *, struct skbnp_seats *, Py_ssize_t, float, float);
     SKBNP_CLONES static double skbnp_settle(
         const struct skbnp_model *, const struct skbnp_seats *, const double *, double,
@@ -100,6 +101,7 @@ cdef struct Model "skbnp_model":
     const float* beta           # the same
     double concentration, tol
     Py_ssize_t max_iter
+    Py_ssize_t* done            # work, for `count_work`
 
 
 # A document in single precision; rows by table have `wide` entries, a multiple of 8.
@@ -375,14 +377,32 @@ cdef inline void start_tables(
         update_sticks(m, s)
 
 
+cdef inline int weigh_by_parts(
+    const Model* m, const Seats* s, Py_ssize_t n_topics, const float* tile,
+    Py_ssize_t tile_stride, const int32_t* rows, const float* beta, float* logits,
+) except -1 nogil:
+    """Eq. (17) but for the softmax, some topics at a time."""
+    cdef Py_ssize_t n, a = 0
+    while a < n_topics:
+        n = min(<Py_ssize_t>LANES, n_topics - a)
+        weigh_topics(
+            s.n, n, tile + a, tile_stride, rows, beta + a, s.wide, s.zeta,
+            logits + a * s.wide,
+        )
+        count_work(s.n * n * s.wide, m.done)
+        a += n
+    return 0
+
+
 cdef inline int iterate_used(
     const Model* m, Seats* s, float tol, float least, int sorts
-) noexcept nogil:
+) except -1 nogil:
     """Iterate over the topics in use; returns how often the order has changed."""
     cdef float change
     cdef bint is_done
     while True:
         change = update_seats(s)
+        count_work(s.n * s.n_used * s.wide, m.done)
         s.iteration += 1
         is_done = s.iteration >= m.max_iter or change < tol
         if (is_done or s.iteration % SORT_EVERY == 0) and arrange(m, s, least):
@@ -393,15 +413,13 @@ cdef inline int iterate_used(
         update_sticks(m, s)
         if is_done:
             return sorts
-        weigh_topics(
-            s.n, s.n_used, s.tile, s.n_used, NULL, s.beta, s.wide, s.zeta, s.phi
-        )
+        weigh_by_parts(m, s, s.n_used, s.tile, s.n_used, NULL, s.beta, s.phi)
         serve(s.n_used, s.wide, s.phi)
 
 
-cdef void _seat "skbnp_seat"(
+cdef int _seat "skbnp_seat"(
     const Model* m, Seats* s, Py_ssize_t n_start, float tol, float least
-) noexcept nogil:
+) except -1 nogil:
     """Iterate phi, zeta and the sticks of a document in single precision.
 
     From n_start tables, or with none from the topics that would explain the document
@@ -421,16 +439,17 @@ cdef void _seat "skbnp_seat"(
     weigh_alone(
         s.n, s.words, s.counts, m.n_topics, m.stride, m.logs, m.beta, s.weight, s.all
     )
+    count_work(s.n * m.n_topics, m.done)
     start_tables(m, s, n_start, rare)
     gather(m, s)
+    count_work(s.n * s.n_used, m.done)
     update_seats(s)
+    count_work(s.n * s.n_used * s.wide, m.done)
     arrange(m, s, least)
     update_sticks(m, s)
     while True:
         # Look at all topics...
-        weigh_topics(
-            s.n, m.n_topics, m.logs, m.stride, s.words, m.beta, s.wide, s.zeta, s.all
-        )
+        weigh_by_parts(m, s, m.n_topics, m.logs, m.stride, s.words, m.beta, s.all)
         serve(m.n_topics, s.wide, s.all)
         if s.iteration >= m.max_iter or rounds == MAX_ROUNDS:
             break
@@ -439,19 +458,21 @@ cdef void _seat "skbnp_seat"(
         # ...and go on with those in use.
         narrow(m, s, rare, ACTIVE)
         gather(m, s)
+        count_work(s.n * s.n_used, m.done)
         sorts = iterate_used(m, s, tol, least, sorts)
         rounds += 1
     for t in range(s.n_left):
         s.seated[t] = s.tokens[t]
         for k in range(m.n_topics):
             s.served[t * m.n_topics + k] = s.all[k * s.wide + t]
+    return 0
 
 
 # -- double precision -----------------------------------------------------------------
 
 cdef double _settle "skbnp_settle"(
     const Model* m, const Seats* s, const double* counts, double support, Tables* found
-) noexcept nogil:
+) except? -1.0 nogil:
     """phi over the topics of at least `support`, zeta and n_t.
 
     Returns sum_w n_w log sum_t exp(log_pi_t + sum_k phi_tk E_wk) - sum_t n_t log_pi_t
@@ -493,6 +514,7 @@ cdef double _settle "skbnp_settle"(
             share[t] /= total
             found.tokens[t] += counts[i] * share[t]
         bound += counts[i] * (top + fast_log(total))
+        count_work(limits[n_used], m.done)
     for t in range(n_used):
         bound -= found.tokens[t] * s.exact[t]
     return bound
@@ -577,7 +599,7 @@ cdef double _stick_bound(
 cdef double _infer_document(
     const Model* m, Seats* s, const double* counts, double n_tokens, double scale,
     Py_ssize_t n_start, double empty, double rest, Tables* found,
-) noexcept nogil:
+) except? -1.0 nogil:
     """Tables of a document from a start; returns its bound."""
     cdef double bound
     empty = empty * fmin(1.0, n_tokens) * scale
@@ -600,11 +622,11 @@ cdef double _log_total(Py_ssize_t n, const double* log_beta) noexcept nogil:
     return top + log(total)
 
 
-cdef bint _infer(
+cdef int _infer(
     const Model* m, Seats* s, float* work, const Starts* starts, Kept* kept,
     Tables* two, Py_ssize_t n_docs, const int32_t* indptr, const int32_t* words,
     const double* counts,
-) noexcept nogil:
+) except -1 nogil:
     """Tables of all documents; whether memory has run out."""
     cdef double rest = _log_total(m.n_topics, m.log_beta), n_tokens, scale, best, bound
     cdef Py_ssize_t doc, begin, i, n_start
@@ -692,7 +714,7 @@ def infer_tables(
        Dirichlet Process", AISTATS 2011.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_topics = log_beta.shape[0]
-    cdef Py_ssize_t n_seats = min(n_tables, n_topics), longest = 0, doc
+    cdef Py_ssize_t n_seats = min(n_tables, n_topics), longest = 0, doc, done = 0
     cdef Model m
     cdef Seats s
     cdef Tables[2] two
@@ -740,6 +762,7 @@ def infer_tables(
     m.n_topics, m.stride, m.n_tables = n_topics, logs.shape[1], n_tables
     m.n_seats, m.logs, m.beta, m.log_beta = n_seats, &logs[0, 0], beta, &log_beta[0]
     m.concentration, m.tol, m.max_iter = concentration, tol, max_iter
+    m.done = &done
     s.counts, s.served = &space[0], beta + n_topics
     s.seated, s.exact = s.served + size, &sticks[0]
     kept.served = Entries(NULL, NULL, 0, 0)
@@ -810,13 +833,14 @@ cdef struct TableWords "skbnp_table_words":
     double* sums                # OUT
     uint64_t* marks             # a bit for each topic, zeros; left so
     double* scratch             # (n_topics,) zeros, left so
+    Py_ssize_t* done            # work, for `count_work`
 
 
 cdef Py_ssize_t _sum_tables "skbnp_sum_tables"(
     const TableWords* w, Py_ssize_t begin, Py_ssize_t end
-) noexcept nogil:
+) except -1 nogil:
     """Sums of the words from `begin` to `end`; returns how many were put."""
-    cdef Py_ssize_t word, at, first, t, a, put = 0, n_used
+    cdef Py_ssize_t word, at, first, t, a, put = 0, n_used, work
     cdef const Py_ssize_t* limits = w.limits
     cdef const int32_t* table_topics = w.table_topics
     cdef const double* phi = w.phi
@@ -825,8 +849,10 @@ cdef Py_ssize_t _sum_tables "skbnp_sum_tables"(
     cdef double seats
     cdef int32_t k
     for word in range(begin, end):
+        work = 0
         for at in range(w.columns[word], w.columns[word + 1]):
             first = w.tables[w.docs[at]]
+            work += limits[w.tables[w.docs[at] + 1]] - limits[first]
             for t in range(first, w.tables[w.docs[at] + 1]):
                 seats = w.counts[at] * w.zeta[w.places[at] + t - first]
                 for a in range(limits[t], limits[t + 1]):
@@ -839,6 +865,7 @@ cdef Py_ssize_t _sum_tables "skbnp_sum_tables"(
         )
         put += n_used
         w.n_used[word - begin] = <int32_t>n_used
+        count_work(work, w.done)
     return put
 
 
@@ -865,7 +892,7 @@ def table_sums(
     topics, sums
         Word by word, topics in increasing order, and their sums.
     """
-    cdef Py_ssize_t at, t, most = 0, used = 0
+    cdef Py_ssize_t at, t, most = 0, used = 0, done = 0
     if not 0 <= begin <= end < columns.shape[0]:
         raise ValueError("words must lie between the limits of columns")
     if not docs.shape[0] == counts.shape[0] == places.shape[0]:
@@ -887,6 +914,7 @@ def table_sums(
         w.limits, w.table_topics, w.phi = &limits[0], &table_topics[0], &phi[0]
         w.n_used, w.topics, w.sums = &lengths[0], &put[0], &values[0]
         w.marks, w.scratch, w.n_topics = &marks[0], &scratch[0], n_topics
+        w.done = &done
         with nogil:
             used = _sum_tables(&w, begin, end)
     return n_used[: end - begin], topics[:used].copy(), sums[:used].copy()

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["Purpose", "draw_entropy", "stream"]
+from skbnp.utils.parts import row_parts
+
+__all__ = ["Purpose", "draw_entropy", "gamma_noise", "stream"]
 
 
 class Purpose(IntEnum):
@@ -36,3 +38,11 @@ def stream(entropy: int, purpose: Purpose, *place: int) -> np.random.Generator:
     """Return the random stream of one unit of work."""
     seed = np.random.SeedSequence(entropy, spawn_key=(int(purpose), *place))
     return np.random.Generator(np.random.PCG64DXSM(seed))
+
+
+def gamma_noise(shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+    """Draw from the exponential distribution of mean one, row by row."""
+    noise = np.empty(shape)
+    for rows in row_parts(shape):
+        rng.standard_gamma(1.0, out=noise[rows])
+    return noise

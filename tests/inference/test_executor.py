@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 
+from kernels.test_interrupts import infer_one
 from skbnp.inference.executor import Executor
 from skbnp.metrics import held_out_log_likelihood
 
@@ -273,3 +274,22 @@ def test_an_interrupt_at_any_line_is_what_comes_out():
     found = {name: n for name, n in json.loads(done.stdout).items() if n}
     assert set(found) == {"KeyboardInterrupt"}
     assert found["KeyboardInterrupt"] > 500
+
+
+def test_work_of_threads_ends_after_an_interrupt():
+    """The work takes minutes; the other thread is in the middle of it."""
+    begun, ended = threading.Event(), []
+
+    def work(item):
+        if item == 1:
+            assert begun.wait(timeout=10)
+            raise KeyboardInterrupt
+        begun.set()
+        try:
+            infer_one(max_iter=10**7)
+        except InterruptedError:
+            ended.append(item)
+
+    with pytest.raises(KeyboardInterrupt), Executor(2) as executor:
+        list(executor.map(work, range(2)))
+    assert ended == [0]

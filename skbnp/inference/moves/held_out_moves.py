@@ -18,6 +18,8 @@ from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.held_out import HeldOut, Prediction, stored_rows
 from skbnp.inference.posterior import Posterior
 from skbnp.models.statistics import WordTopics
+from skbnp.utils.parts import row_parts
+from skbnp.utils.random import gamma_noise
 
 __all__ = ["Reduction", "blur", "propose_births", "reduce", "reductions"]
 
@@ -43,10 +45,12 @@ def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -
 
     `share` of each is its own, the rest `corpus`, (V,), each word times gamma noise.
     """
-    noise = rng.standard_gamma(1.0, size=topics.shape)
+    noise = gamma_noise(topics.shape, rng)
     noise *= corpus[:, None]
     noise *= (1.0 - share) / noise.sum(axis=0)
-    noise += topics * (share / topics.sum(axis=0))
+    scale = share / topics.sum(axis=0)
+    for words in row_parts(topics.shape):
+        noise[words] += topics[words] * scale
     return noise
 
 

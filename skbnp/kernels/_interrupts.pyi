@@ -1,0 +1,3 @@
+from threading import Event
+
+def end_with(event: Event) -> None: ...
