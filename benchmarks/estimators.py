@@ -107,8 +107,14 @@ def fit_lda(train, test, n_passes, seed):
 
 def race(train, test, changes, seed, lda_seconds, goal):
     """Looks at an HDP until it is as good as LDA."""
-    hdp = HDP(TARGET_TOPICS, total_samples=train.shape[0], random_state=seed, **changes)
-    stream = common.minibatches(train, hdp.batch_size, seed)
+    hdp = HDP(
+        TARGET_TOPICS,
+        batch_size=BATCH_SIZE,
+        total_samples=train.shape[0],
+        random_state=seed,
+        **changes,
+    )
+    stream = common.minibatches(train, BATCH_SIZE, seed)
 
     def look():
         prior = common.hdp_prior(hdp)

@@ -141,7 +141,7 @@ def start_peer(counts, name, n_topics, n_dishes, seed):
         return peer
     for _ in range(MOST):
         model.train(1, workers=1)
-        if peer.n_topics() >= 0.95 * n_dishes:
+        if peer.model.live_k >= 0.95 * n_dishes:
             break
     return peer
 
@@ -154,7 +154,7 @@ def turn(run, seating, rng, peer):
     ours = run.seconds - begin
     tokens = sum(token_step(run.chain, seating, rng) for _ in range(EACH))
     theirs = common.cpu_seconds(lambda: peer.model.train(EACH, workers=1))[1]
-    return ours / EACH, tokens / EACH, theirs / EACH, peer.n_topics()
+    return ours / EACH, tokens / EACH, theirs / EACH, peer.model.live_k
 
 
 def start_at_truth(corpus, counts, seed):
@@ -181,7 +181,7 @@ def token_step(chain, seating, rng):
     kept, chain.seating = chain.seating, seating
     begin = time.process_time()
     for piece in chain.pieces:
-        chain._sweep(*piece, 0, rng)
+        chain._advance(*piece, 0, rng)
     seconds = time.process_time() - begin
     chain.seating = kept
     seating.tidy()
@@ -212,7 +212,7 @@ from 100, and by sequential seating. "score" averages probabilities, as
 "one" is the latest state alone. The fold-in of these is the variational one of
 `held_out_log_likelihood`; "plain" is the same without its start from mean weights, and
 "cvb0" a fold-in by CVB0, averaged over the same samples. tomotopy's models have one
-state each, and the defaults of peers.py ("alpha" is the sum of the Dirichlet prior of
+state each, and start from 100 topics ("alpha" is the sum of the Dirichlet prior of
 a document); K counts all topics of the latest state, and
 "active" those with at least 1e-4 of the tokens. Looks do not count.
 
@@ -229,7 +229,7 @@ LOOKS, ALL_FOLD_INS = (15.0, 30.0, 50.0, 70.0), (30.0, 70.0)
 STARTS = {"from 1": 1, "from 100": 100, "sequential": None}
 QUALITY_COLUMNS = ["model", "seed", "CPU s", "sweeps", "score", "one", "plain", "cvb0"]
 QUALITY_COLUMNS += ["K", "active", "alpha", "gamma", "log joint"]
-QUALITY_ETA, N_AVERAGED, SAMPLE_EVERY = 0.01, 10, 10
+QUALITY_ETA, QUALITY_TOPICS, N_AVERAGED, SAMPLE_EVERY = 0.01, 100, 10, 10
 
 
 def quality(options):
@@ -245,7 +245,7 @@ def quality(options):
         }
         looks |= {
             name: follow_peer(make, train, scorer, seed, options.seconds)
-            for name, make in peers.MODELS.items()
+            for name, make in peers.PEERS.items()
             if name.startswith("tomotopy")
         }
         for name, points in looks.items():
@@ -283,12 +283,13 @@ def follow(train, scorer, start, seed, seconds):
 
 
 def follow_peer(make, train, scorer, seed, seconds):
-    model, spent, sweeps = make(train, seed), 0.0, 0
+    model = make(train, seed, QUALITY_TOPICS, QUALITY_ETA)
+    spent, sweeps = 0.0, 0
     for limit in looks_until(seconds):
         while spent < limit:
             spent += common.cpu_seconds(model.step)[1]
-            sweeps += 5
-        topics, prior = model.topics()
+            sweeps += model.n_sweeps
+        topics, prior, n_topics = model.topics()
         prior = np.asarray(prior, dtype=np.float64)
         if len(prior) == len(topics):
             prior = np.append(prior, 1e-12)
@@ -298,7 +299,7 @@ def follow_peer(make, train, scorer, seed, seconds):
             "CPU s": spent,
             "sweeps": sweeps,
             **scorer(state, state, limit in ALL_FOLD_INS),
-            "K": model.n_topics(),
+            "K": n_topics,
             "active": int((sizes >= 1e-4 * sizes.sum()).sum()),
             "alpha": float(np.sum(prior)),
             "gamma": float(getattr(model.model, "gamma", 0.0)),

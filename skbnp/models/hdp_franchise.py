@@ -440,9 +440,9 @@ class FixedTopics:
     topic_word_distr: Array  # (n_components, n_words)
     doc_prior: Array  # (n_components + 1,)
 
-    def word_topic(self) -> Array:
-        """phi_kw, (n_words, K)."""
-        return np.ascontiguousarray(self.topic_word_distr.T)
+    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
+        """phi_kw of some words, (n_words, K)."""
+        return np.ascontiguousarray(self.topic_word_distr[:, words].T)
 
 
 @dataclass(frozen=True, slots=True)
