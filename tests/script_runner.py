@@ -16,7 +16,14 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
 from checks.corpora import topic_counts
-from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+from skbnp import (
+    HDP,
+    GibbsHDP,
+    GibbsNestedCRP,
+    NestedCRP,
+    StickBreakingHDP,
+    datasets,
+)
 
 CORPORA = (
     "ap",
@@ -29,7 +36,9 @@ CORPORA = (
     "sotu",
 )
 #: Documents and words of each; passes and sweeps of a fit, and topics of its start.
-N_DOCS, N_WORDS, MOST_PASSES, MOST_TOPICS = 60, 40, 4, 20
+N_DOCS, N_WORDS, MOST_PASSES, MOST_TOPICS = 60, 40, 5, 20
+N_DOCSTRINGS = 100
+LOAD_DOCSTRINGS, MAKE_HDP = datasets.load_docstrings, datasets.make_hdp
 
 
 def write_corpora(folder):
@@ -48,14 +57,26 @@ def shorten(kind):
 
     def short_fit(self, X, y=None):
         self.max_iter = min(self.max_iter, MOST_PASSES)
-        for name in ("n_components", "max_components"):
-            if getattr(self, name, None) is not None:
-                setattr(self, name, min(getattr(self, name), MOST_TOPICS))
+        if getattr(self, "n_components", None) is not None:
+            self.n_components = min(self.n_components, MOST_TOPICS)
         if getattr(self, "burn_in", None) is not None:
             self.burn_in = min(self.burn_in, self.max_iter - 1)
         return fit(self, X, y)
 
     kind.fit = short_fit
+
+
+def load_few_docstrings(**options):
+    """Load few docstrings."""
+    docs = LOAD_DOCSTRINGS(**options)
+    step = len(docs.data) // N_DOCSTRINGS
+    docs.update({name: docs[name][::step] for name in ("data", "target", "names")})
+    return docs
+
+
+def make_small_hdp(n_samples=100, **options):
+    """Draw few documents."""
+    return MAKE_HDP(min(n_samples, N_DOCS), **options)
 
 
 def main(folder, script, *arguments):
@@ -68,6 +89,8 @@ def main(folder, script, *arguments):
     common.RESULTS.mkdir(exist_ok=True)
     for kind in (HDP, StickBreakingHDP, GibbsHDP, NestedCRP, GibbsNestedCRP):
         shorten(kind)
+    datasets.load_docstrings = load_few_docstrings
+    datasets.make_hdp = make_small_hdp
     os.chdir(folder)
     path = ROOT / script
     sys.argv = [str(path), *arguments]

@@ -1,11 +1,12 @@
 """Benchmarks and examples run, on tiny corpora and with few passes.
 
-Left out are scripts that need other packages or minutes (`LONG`); the quick start is
-run by `.ci/run`.
+Of those that compare with other packages, which may not be there, and of those that
+take more than seconds, the runs are marked `long`.
 """
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,23 +25,35 @@ SCRIPTS = {
     "benchmarks/kernels.py": ["--runs", "1"],
     "benchmarks/papers/bryant2012_nips.py": ["0.2"],
     "benchmarks/papers/wang2011.py": ["stream", "--seconds", "0.2"],
-    "benchmarks/papers/wang2012.py": ["similarity", "--sweeps", "5"],
+    "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {
-    "benchmarks/estimators.py",
-    "benchmarks/gibbs.py",
-    "benchmarks/hdp_defaults.py",
-    "benchmarks/hdp_topic_numbers.py",
-    "benchmarks/nested.py",
-    "benchmarks/peers.py",
-    "benchmarks/planted_trees.py",
-    "benchmarks/sticks.py",
-    "benchmarks/papers/bryant2012_bars.py",
-    "benchmarks/papers/wang2009.py",
-    "examples/quickstart.py",
-    "examples/trees/plot_docstring_tree.py",
+    "benchmarks/estimators.py": ["target", "--runs", "1"],
+    "benchmarks/hdp_defaults.py": [],
+    "benchmarks/hdp_topic_numbers.py": [
+        *("--corpora", "ap", "bars 5x5, 300", "--methods", "online"),
+        *("--starts", "10", "--seeds", "0"),
+    ],
+    "benchmarks/nested.py": ["sweeps", "--runs", "1"],
+    "benchmarks/planted_trees.py": [
+        *("--recipes", "gibbs", "--settings", "balanced-1"),
+        *("--seeds", "1"),
+    ],
+    "benchmarks/papers/bryant2012_bars.py": [],
+    "benchmarks/papers/wang2009.py": ["tree", "--corpora", "jacm", "--sweeps", "4"],
+    "examples/quickstart.py": [],
+    "examples/trees/plot_docstring_tree.py": [],
 }
+#: These need gensim and tomotopy.
+PEERS = {
+    "benchmarks/gibbs.py": [
+        *("speed", "quality", "scaling", "--seconds", "0.5", "--runs", "1"),
+    ],
+    "benchmarks/peers.py": ["ap", "--seeds", "0", "--seconds", "0.2"],
+    "benchmarks/sticks.py": ["loop", "--runs", "1"],
+}
+HAS_PEERS = all(find_spec(name) for name in ("gensim", "tomotopy"))
 #: No scripts.
 SHARED = {"benchmarks/common.py", "benchmarks/corpora.py", "benchmarks/hlda.py"}
 
@@ -51,17 +64,32 @@ def test_every_script_is_known():
         for folder in ("benchmarks", "examples")
         for path in (ROOT / folder).rglob("*.py")
     }
-    assert found == {*SCRIPTS, *LONG, *SHARED}
+    assert found == {*SCRIPTS, *LONG, *PEERS, *SHARED}
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_script_runs(script, tmp_path):
+def run(script, arguments, folder):
     done = subprocess.run(
-        [sys.executable, RUNNER, tmp_path, script, *SCRIPTS[script]],
+        [sys.executable, RUNNER, folder, script, *arguments],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script_runs(script, tmp_path):
+    run(script, SCRIPTS[script], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", [*LONG, *(PEERS if HAS_PEERS else [])])
+def test_long_script_runs(script, tmp_path):
+    run(script, (LONG | PEERS)[script], tmp_path)
+
+
+def test_a_script_that_fails_is_found(tmp_path):
+    with pytest.raises(AssertionError, match="unrecognized arguments"):
+        run("benchmarks/kernels.py", ["--unknown"], tmp_path)
 
 
 def test_run_of_a_sampler_is_the_fit_sweep_by_sweep(monkeypatch):
