@@ -44,5 +44,5 @@ def gamma_noise(shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
     """Draw from the exponential distribution of mean one, row by row."""
     noise = np.empty(shape)
     for rows in row_parts(shape):
-        rng.standard_gamma(1.0, out=noise[rows])
+        noise[rows] = rng.standard_gamma(1.0, size=noise[rows].shape)
     return noise

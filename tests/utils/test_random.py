@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.parts import row_parts
+from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
 
 NAMES = [
     (0, Purpose.START),
@@ -94,3 +95,11 @@ def test_int_and_streams_leave_the_global_random_state_alone():
 def test_what_is_no_random_state_is_refused(bad):
     with pytest.raises((ValueError, TypeError)):
         draw_entropy(bad)
+
+
+def test_noise_in_parts_is_that_of_one_draw():
+    shape = 3001, 701  # of several parts
+    assert len(list(row_parts(shape))) > 1
+    noise = gamma_noise(shape, np.random.default_rng(0))
+    whole = np.random.default_rng(0).standard_gamma(1.0, shape)
+    np.testing.assert_array_equal(noise, whole)
