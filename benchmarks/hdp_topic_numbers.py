@@ -38,7 +38,12 @@ GROUPS = {
     "text": CHOICE + REPORT,
 }
 N_TEST = 300
-STARTS, METHODS = (1, 10, 100, 300), ("online", "memoized")
+STARTS = (1, 10, 100, 300)
+METHODS = {
+    "online": {},
+    "memoized": {"learning_method": "memoized"},
+    "mean field": {"variational_family": "mean_field"},
+}
 
 
 def load(name, seed):
@@ -107,7 +112,7 @@ def run(name, method, start, seed):
     def score(hdp):
         return standard_score(hdp.topic_word_distr_, hdp_prior(hdp), test)
 
-    hdp = HDP(start, learning_method=method, random_state=seed)
+    hdp = HDP(start, random_state=seed, **METHODS[method])
     scores = Scores(score)
     if truth is None:
         hdp.set_callbacks(scores)

@@ -20,7 +20,7 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memoized import Memoized
-from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.moves import held_out_moves
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.online import Online
@@ -88,6 +88,10 @@ class HeldOutTrials:
     finish : callable or None
         Makes the learner of a posterior over everything, after this one. None: that
         which is left goes on.
+    length : int or None
+        Passes of a run; None for those that `moves` ask for.
+    n_final_passes : int
+        Passes over everything in the end, the first half of them beside the model.
     """
 
     def __init__(
@@ -97,14 +101,17 @@ class HeldOutTrials:
         moves: SplitMerge,
         n_passes: int,
         finish: Callable[[Posterior, Online], Learner] | None,
+        *,
+        length: int | None = None,
+        n_final_passes: int = FINAL_PASSES,
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
-        self.length = moves.trial_passes
+        self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
         self.n_tokens, self.n_trials = held.n_tokens, 0
         self.final: Learner | None = None
         self.is_complete = False  # no trial is left
-        self.n_final, self.n_final_passes = 0, FINAL_PASSES
+        self.n_final, self.n_final_passes = 0, n_final_passes
         # Of the model itself; of what learns now, it or a rival; of the reductions.
         self.model = self.best = self.run = self._new_run("start", learner, 0)
 
@@ -138,7 +145,8 @@ class HeldOutTrials:
         """Learn from everything, at first beside the model."""
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
-        settling = learner.one_pass(self._rival_monitor() if is_beside else monitor)
+        criterion = self.posterior.model.criterion
+        settling = learner.one_pass(discarding(criterion) if is_beside else monitor)
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
@@ -251,15 +259,11 @@ class HeldOutTrials:
         learner = run.learner.restart(posterior, keep_holdings=True)
         return self._new_run("reduction", learner, n_changes)
 
-    def _rival_monitor(self) -> Monitor:
-        """Return what is told of updates that are not the model's: nobody reads it."""
-        criterion = self.posterior.model.criterion
-        return Monitor(new_history(criterion), criterion=criterion)
-
     def _new_run(self, kind: Kind, learner: Online, n_changes: int) -> _Run:
         self.n_trials += 1
         n_topics = learner.posterior.state.n_components
-        return _Run(kind, learner, self._rival_monitor(), n_topics, n_changes)
+        beside = discarding(learner.posterior.model.criterion)
+        return _Run(kind, learner, beside, n_topics, n_changes)
 
 
 class StreamTrials(HeldOutTrials):
@@ -274,9 +278,15 @@ class StreamTrials(HeldOutTrials):
     """
 
     def __init__(self, learner: Online, held: HeldOut, moves: SplitMerge):
-        super().__init__(learner, held, moves, sys.maxsize, None)
-        self.length = 2 * moves.trial_passes  # the model knows more documents
-        self.n_final_passes = moves.trial_passes  # the stream goes on
+        super().__init__(
+            learner,
+            held,
+            moves,
+            n_passes=sys.maxsize,
+            finish=None,
+            length=2 * moves.trial_passes,  # the model knows more documents
+            n_final_passes=moves.trial_passes,  # the stream goes on
+        )
 
     def run_all(self, found: Prediction, monitor: Monitor) -> Online | None:
         """Make all trials; the learner of what was accepted last, if anything was.
@@ -311,10 +321,7 @@ def try_on_sample(
     found = held.predict(copy, learner.visitor.executor)
     n_tokens = posterior.totals.topic_words.total.sum()
     multiply(copy.totals, held.train.sum() / max(n_tokens, 1e-300))
-    criterion = posterior.model.criterion
-    beside = Monitor(
-        new_history(criterion), verbose=monitor.verbose, criterion=criterion
-    )
+    beside = discarding(posterior.model.criterion, verbose=monitor.verbose)
     accepted = StreamTrials(learner, held, moves).run_all(found, beside)
     if accepted is None:
         return

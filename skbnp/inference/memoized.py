@@ -84,7 +84,7 @@ class Memoized:
         """Updates made, by which the steps of passes without memory have decreased."""
         return self.schedule.n_updates(self.n_passes)
 
-    def one_pass(self, monitor: Monitor | None) -> bool:
+    def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether it was exact, so that the bound can settle."""
         posterior, number = self.posterior, self.n_passes
         mean, exact = number < self.warm_up, number >= self.n_forgetful
@@ -105,7 +105,7 @@ class Memoized:
         return exact
 
     def _visit(
-        self, round: Round, mean: bool, memo: Memo | None, monitor: Monitor | None
+        self, round: Round, mean: bool, memo: Memo | None, monitor: Monitor
     ) -> Memo:
         posterior, model = self.posterior, self.posterior.model
         columns, look = posterior.columns, None
@@ -132,8 +132,7 @@ class Memoized:
                 exchange(posterior.totals, memo.stats, found.stats)
                 posterior.state = model.update(posterior.state, posterior.totals)
             posterior.n_steps += 1
-            if monitor is not None:
-                posterior.record(monitor)
+            posterior.record(monitor)
         return Memo.of(found, losses)
 
     def _end_pass(self, memos: list[Memo]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite, nan
 
-__all__ = ["SILENT", "Monitor", "Reporter", "new_history", "shown"]
+__all__ = ["SILENT", "Monitor", "Reporter", "discarding", "new_history", "shown"]
 
 logger = logging.getLogger(__name__)
 
@@ -124,6 +124,11 @@ class Monitor(Reporter):
                 f"token, {seconds:.1f} s"
             )
         return converged
+
+
+def discarding(criterion: str = "elbo", verbose: int = 0) -> Monitor:
+    """Return a monitor of updates that are not the model's: nobody reads its trace."""
+    return Monitor(new_history(criterion), verbose=verbose, criterion=criterion)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import SILENT, Monitor, Reporter, new_history
+from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, some_rows
@@ -141,7 +141,7 @@ class Race:
         given, corpus = self.posterior, TreeCorpus(self.X)
         own = start_posterior(given.model, topics, given.entropy, given.max_components)
         learner = TreeLearner(own, corpus, self.visitor, memoized=False, moves=moves)
-        monitor, before = Monitor(new_history()), -np.inf
+        monitor, before = discarding(), -np.inf
         for n_passes in range(N_PASSES):
             n_nodes = len(own.state.tree)
             self.reporter.remind(f"start: {n_nodes} nodes after {n_passes} passes")

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import OnlineSchedule, Round
@@ -150,7 +150,7 @@ def _learn(
     learner = TreeLearner(
         chunk, corpus, visitor, memoized=False, moves=None, others=others
     )
-    n_levels, quiet = posterior.model.priors.n_levels, Monitor(new_history())
+    n_levels, quiet = posterior.model.priors.n_levels, discarding()
     learner.one_pass(quiet)
     old = chunk.state.tree
     said = corpus.sums(old, n_levels)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from skbnp.inference.memoized import Memoized
 from skbnp.inference.memory import doc_topic
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.moves import hdp_birth
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior
@@ -57,7 +57,7 @@ class Trials:
         return exact and self.rival is None
 
     def _trial_pass(self, rival: Memoized, monitor: Monitor) -> None:
-        rival.one_pass(None)
+        rival.one_pass(discarding())
         self.rival_passes -= 1
         if self.rival_passes <= 0:
             self._decide(rival, monitor)

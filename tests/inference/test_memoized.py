@@ -18,7 +18,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.memoized import Memoized
 from skbnp.inference.memory import Memo, doc_topic, refreshed, resummed
-from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.moves import hdp_merge
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior, Visitor
@@ -298,7 +298,9 @@ def test_no_visit_lowers_the_bound_whatever_the_order(case, seed):
     list(passes(one, 2))
     rounds, trace = list(one.schedule.one_pass(0)), [bound_of(one.posterior)]
     for index in rng.integers(len(rounds), size=30):
-        one.memos[index] = one._visit(rounds[index], False, one.memos[index], None)
+        one.memos[index] = one._visit(
+            rounds[index], False, one.memos[index], discarding()
+        )
         check_totals(one)
         trace.append(bound_of(one.posterior))
     check_never_falls(trace)
@@ -312,7 +314,9 @@ def test_the_check_of_ascent_tells_a_fall(seed):
     one = learner(np.random.default_rng(seed), moves=None)
     list(passes(one, 2))
     round, before = next(one.schedule.one_pass(0)), bound_of(one.posterior)
-    one.memos[0] = one._visit(replace(round, rows=round.rows[:3]), False, None, None)
+    one.memos[0] = one._visit(
+        replace(round, rows=round.rows[:3]), False, None, discarding()
+    )
     with pytest.raises(AssertionError, match="fell"):
         check_never_falls([before, bound_of(one.posterior), before])
 
@@ -339,7 +343,7 @@ def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed, monkeyp
     # A pass and its end by hand: no update between the two objectives.
     rounds = one.schedule.one_pass(1)
     one.memos = [
-        one._visit(round, False, memo, None)
+        one._visit(round, False, memo, discarding())
         for round, memo in zip(rounds, one.memos, strict=True)
     ]
     one.posterior.totals, one.memos = refreshed(one.posterior, one.memos)
@@ -415,7 +419,7 @@ def test_a_rejected_trial_changes_no_bit(case, seed):
             rival.bound = -np.inf
             rival.rise = np.inf
             if trials.rival_passes == 1:
-                rival.one_pass(None)  # it may learn what it will, and is lost
+                rival.one_pass(discarding())  # it may learn what it will, and is lost
                 rival.bound = -np.inf
                 trials.rival, trials.rival_passes = rival, 0
                 trials._decide(rival, monitor)

@@ -62,7 +62,7 @@ def propose_births(
     New topics start from documents of `X`. All are of equal size and weight.
     """
     corpus, n_docs = np.asarray(X.sum(axis=0)).ravel(), X.shape[0]
-    drawn = rng.choice(n_docs, n_births, replace=n_births > n_docs)
+    drawn = rng.choice(n_docs, n_births, replace=False)
     old = posterior.totals.topic_words.dense()
     n_old, n_topics = old.shape[1], old.shape[1] + n_births
     topics = np.empty((len(corpus), n_topics))
