@@ -183,9 +183,9 @@ def medians(rows):
 
 READING = """
 `HDP(n_components=start, random_state=seed)`, everything else at its default, but for
-`learning_method` where it is "memoized". Medians over seeds, which name the corpus,
-too, where it is made. Score: nats per held-out token of unseen documents, the standard
-split;
+`learning_method` where it is "memoized", and for the family where it is "mean field".
+Medians over seeds, which name the corpus, too, where it is made. Score: nats per
+held-out token of unseen documents, the standard split;
 "apart" and "ratio": of the medians of the starts, the largest against the smallest;
 "fall": by how much the score was below its best so far, at the most, after any pass;
 "found": true topics with one of a cosine of 0.95 at least, fewest of all runs. "bars
