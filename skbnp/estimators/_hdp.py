@@ -293,9 +293,10 @@ class HDP(VariationalTopicModel):
     `partial_fit`, it keeps the topics.
 
     A stream has such trials after 250 documents and whenever it has twice as many as at
-    the last ones, over a random sample of its different documents: of about 1.5 million
-    tokens (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a
-    document), part of the model wherever it is saved. A tenth of the first documents,
+    the last ones, or four times as many where none was accepted: over a random sample
+    of its different documents, of about 1.5 million tokens
+    (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a document),
+    part of the model wherever it is saved. A tenth of the first documents,
     and fewer later, are held out: they are not learned from while they judge. Rivals
     learn twice as long, for the model knows more documents; after a trial that was
     accepted, four passes over the sample follow, and step sizes go on from there. A
@@ -644,8 +645,8 @@ class HDP(VariationalTopicModel):
 
         least = self._least_samples(posterior, held.train)
         n_docs = max(self.total_samples or posterior.n_seen, least)
-        try_on_sample(posterior, learner, held, moves, n_docs, monitor)
-        posterior.reservoir = reservoir.tried()
+        n_accepted = try_on_sample(posterior, learner, held, moves, n_docs, monitor)
+        posterior.reservoir = reservoir.tried(n_accepted)
 
     @property
     def log_predictive_(self) -> float:

@@ -560,7 +560,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             raise ValueError("The saved reservoir is damaged: it has other keys.")
         shape = (keys.size, self.n_features_in_)
         check_sparse("reservoir", reservoir.counts, shape, kind="f")
-        for name in ("n_before", "n_tried"):
+        for name in ("n_before", "n_next"):
             check_number(name, getattr(reservoir, name), least=0, most=HUGE)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------

@@ -108,7 +108,7 @@ class HeldOutTrials:
         self.posterior, self.held, self.moves = learner.posterior, held, moves
         self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
-        self.n_tokens, self.n_trials = held.n_tokens, 0
+        self.n_tokens, self.n_trials, self.n_accepted = held.n_tokens, 0, 0
         self.final: Learner | None = None
         self.is_complete = False  # no trial is left
         self.n_final, self.n_final_passes = 0, n_final_passes
@@ -210,7 +210,7 @@ class HeldOutTrials:
     def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
         """Let a rival be the model."""
         self._adopt(run.learner, monitor)
-        self.model = run
+        self.model, self.n_accepted = run, self.n_accepted + 1
         return run
 
     def _adopt(self, learner: Learner, monitor: Monitor) -> None:
@@ -288,19 +288,15 @@ class StreamTrials(HeldOutTrials):
             n_final_passes=moves.trial_passes,  # the stream goes on
         )
 
-    def run_all(self, found: Prediction, monitor: Monitor) -> Online | None:
-        """Make all trials; the learner of what was accepted last, if anything was.
-
-        `found` is what the model says of the held-out documents.
-        """
+    def run_all(self, found: Prediction, monitor: Monitor) -> None:
+        """Make all trials; `found` is what the model says of the held-out documents."""
         start, length = self.model, self.length
         logs = self.held.log_probability(found)
         start.found, start.n_passes = found, length
         start.logs = {(length + 1) // 2: logs, length: logs}
         self._decide(start, monitor)
-        while not (self.final and (self.model is start or self.has_ended)):
+        while self.final is None or (self.n_accepted and not self.has_ended):
             self.one_pass(monitor)
-        return None if self.model is start else self.model.learner
 
 
 def try_on_sample(
@@ -310,11 +306,11 @@ def try_on_sample(
     moves: SplitMerge,
     n_docs: float,
     monitor: Monitor,
-) -> None:
+) -> int:
     """Let a stream of `n_docs` have what trials over a sample of them find.
 
     During the trials totals stand for the sample alone. Nothing is written before they
-    are over.
+    are over. Returns the number of trials that were accepted.
     """
     copy = posterior.copy()
     learner = make_learner(copy)
@@ -322,11 +318,13 @@ def try_on_sample(
     n_tokens = posterior.totals.topic_words.total.sum()
     multiply(copy.totals, held.train.sum() / max(n_tokens, 1e-300))
     beside = discarding(posterior.model.criterion, verbose=monitor.verbose)
-    accepted = StreamTrials(learner, held, moves).run_all(found, beside)
-    if accepted is None:
-        return
+    trials = StreamTrials(learner, held, moves)
+    trials.run_all(found, beside)
+    if not trials.n_accepted:
+        return 0
     multiply(copy.totals, n_docs / held.train.shape[0])
     with commit():
         posterior.adopt(copy)
-        posterior.step_origin = posterior.n_steps - accepted.n_updates
+        posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
         posterior.record(monitor)
+    return trials.n_accepted

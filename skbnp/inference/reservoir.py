@@ -12,8 +12,8 @@ __all__ = ["LAST_KEY", "Reservoir", "document_keys"]
 
 #: Documents of a stream by which other numbers of topics are tried first...
 FIRST_TRIALS = 250
-#: ...and times as many before each next time.
-GROWTH = 2.0
+#: ...and times as many before each next time; more after trials without success.
+GROWTH, GROWTH_AFTER_REJECTION = 2.0, 4.0
 #: Times as many documents as fit are kept, so that few calls make a choice.
 MARGIN = 1.1
 #: Documents that are kept at the least, however long.
@@ -41,13 +41,14 @@ class Reservoir:
     last_key: int = LAST_KEY  # that is kept
     last_held_key: int = int(SHARE * LAST_KEY)
     n_before: float = 0.0  # documents of the stream before the first one here
-    n_tried: float = 0.0  # documents when numbers were tried last
+    n_next: float = FIRST_TRIALS  # documents at which numbers are tried next
 
     @classmethod
     def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
         """Return one without documents, of a stream that goes on from `n_seen`."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
-        return cls(keys, nothing, n_before=n_seen, n_tried=n_seen)
+        n_next = max(FIRST_TRIALS, GROWTH * n_seen)
+        return cls(keys, nothing, n_before=n_seen, n_next=n_next)
 
     @property
     def n_docs(self) -> float:
@@ -58,11 +59,12 @@ class Reservoir:
     @property
     def is_due(self) -> bool:
         """Whether other numbers of topics should be tried."""
-        return self.n_docs >= max(FIRST_TRIALS, GROWTH * self.n_tried)
+        return self.n_docs >= self.n_next
 
-    def tried(self) -> "Reservoir":
-        """Return the same after trials."""
-        return replace(self, n_tried=self.n_docs)
+    def tried(self, n_accepted: int) -> "Reservoir":
+        """Return the same after trials of which so many were accepted."""
+        growth = GROWTH if n_accepted else GROWTH_AFTER_REJECTION
+        return replace(self, n_next=growth * self.n_docs)
 
     def add(
         self, X: sp.csr_array, n_tokens: float, entropy: int

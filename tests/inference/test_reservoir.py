@@ -106,12 +106,18 @@ def test_sizes_are_bounded_and_the_stream_is_counted(X, few):
     )
 
 
-def test_trials_are_due_when_the_stream_has_doubled(X):
+@pytest.mark.parametrize(("n_accepted", "growth"), [(1, 2), (0, 4)])
+def test_trials_are_due_when_the_stream_has_grown(n_accepted, growth, X):
+    """Twice as large; later after trials without success."""
     kept, _ = add_all(X[:240], 240)
     assert not kept.is_due
     kept, _ = add_all(X[:260], 260)
     assert kept.is_due
-    assert not kept.tried().is_due
+    tried = kept.tried(n_accepted)
+    for n_more, is_due in ((260 * (growth - 1) - 1, False), (1, True)):
+        others = np.random.default_rng(n_more).poisson(1.0, (n_more, N_WORDS))
+        tried, _ = tried.add(sp.csr_array(others.astype(float)), PLENTY, ENTROPY)
+        assert tried.is_due == is_due
     later, _ = Reservoir.empty(N_WORDS, 500).add(X, PLENTY, ENTROPY)
     assert not later.is_due  # a fit has seen 500 before
 
