@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skbnp import HDP, GibbsHDP, callbacks
 from skbnp.callbacks import HeldOutMonitor, TopicTermsMonitor
 from skbnp.datasets import make_bars
+from skbnp.estimators import SplitMerge
 
 N_PASSES = 6
 
@@ -225,8 +226,9 @@ def test_terms_of_a_vocabulary_smaller_than_asked_are_all_of_them(bars):
 
 def test_ids_are_recorded_as_topics_come_and_go(bars):
     monitor = TopicTermsMonitor()
+    moves = SplitMerge(criterion="bound")
     moving = {"variational_family": "mean_field", "warm_up": 0, "batch_size": 10}
-    hdp = fit_with(monitor, bars, **moving)
+    hdp = fit_with(monitor, bars, split_merge=moves, **moving)
     ids = monitor.history_["component_ids"]
     assert len({len(names) for names in ids}) > 1
     np.testing.assert_array_equal(ids[-1], hdp.component_ids_)

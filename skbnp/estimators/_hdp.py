@@ -278,7 +278,9 @@ class HDP(VariationalTopicModel):
       mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a document):
       settled topics take the documents back from newcomers. It replaces the model if
       held-out documents gain more than a standard error, and .01 nats per token for
-      each doubling; and so on until a fifth of the topics find no documents.
+      each doubling; and so on until a fifth of the topics find no documents (half of
+      them in the mean-field family).
+    - Where words alone, without topics, predict better, all topics are merged.
     - Reductions: from held-out documents follows what each merge of similar topics and
       each end of a topic would cost with proportions as they are. The cheapest, of .001
       nats together, are made in a rival that learns as long, with steps as from a

@@ -151,6 +151,13 @@ class HeldOut:
         logs = np.log(mixed + found.rest[rows] / n_words)
         return np.bincount(self.docs[rows], self.held.data * logs).astype(np.float64)
 
+    def log_probability_of_words(self, topic_prior: float) -> Array:
+        """Return the same under one topic, that of all documents to learn from."""
+        words = np.asarray(self.train.sum(axis=0)).ravel() + topic_prior
+        logs = np.log(words / words.sum())[self.held.indices]
+        docs = self.docs[stored_rows(self.held)]
+        return np.bincount(docs, self.held.data * logs).astype(np.float64)
+
 
 def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
     """Gain of log probabilities of documents over others, paired by document."""

@@ -38,8 +38,9 @@ Kind = Literal["start", "births", "reduction"]
 FINAL_PASSES = 8
 #: Births for each present topic, and at the least.
 BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
-#: Births are tried while so large a share of the topics that began are alive.
-ALIVE = 0.8
+#: Births are tried while so large a share of the topics that began are alive. In the
+#: mean-field family many die while others still stand for two topics each.
+ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 #: Nats per token that twice as many topics must gain (and a standard error).
 GAIN_OF_TWICE = 0.01
 #: Nats per token, or standard errors, within which two states predict alike.
@@ -236,7 +237,8 @@ class HeldOutTrials:
         n_births = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
         limit = self.posterior.max_components - run.n_topics
         n_births = int(min(n_births, self.held.train.shape[0], limit))
-        is_open = n_births >= 1 and run.n_topics >= ALIVE * run.n_started
+        alive = ALIVE_MEAN_FIELD if self.posterior.model.has_bound else ALIVE
+        is_open = n_births >= 1 and run.n_topics >= alive * run.n_started
         if not (self.moves.births and is_open):
             return None
         place = (self.posterior.n_steps, self.n_trials)
@@ -247,13 +249,20 @@ class HeldOutTrials:
         return self._new_run("births", run.learner.restart(posterior), n_births)
 
     def _reduction(self, run: _Run) -> _Run | None:
-        """Begin without topics that prediction does not miss, if there are any."""
+        """Begin without topics that prediction does not miss, if there are any.
+
+        With one topic, if the frequencies of words predict better than all topics.
+        """
         found, run.found = run.found, None
         if found is None or run.n_topics < 2:
             return None
         posterior = self.posterior.copy()
-        candidates = held_out_moves.reductions(posterior, self.held, found)
-        n_changes = held_out_moves.reduce(posterior, candidates, BUDGET)
+        words = self.held.log_probability_of_words(posterior.state.topic_word_prior)
+        if compare(words, run.logs[run.n_passes], self.n_tokens).mean > 0.0:
+            n_changes = held_out_moves.merge_all(posterior)
+        else:
+            candidates = held_out_moves.reductions(posterior, self.held, found)
+            n_changes = held_out_moves.reduce(posterior, candidates, BUDGET)
         if n_changes == 0:
             return None
         learner = run.learner.restart(posterior, keep_holdings=True)

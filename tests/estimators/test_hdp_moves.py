@@ -74,6 +74,16 @@ def test_held_out_documents_find_all_bars_from_any_start(n_components, method, b
     assert hdp.converged_
 
 
+@each_family
+@pytest.mark.parametrize("n_components", [1, 100])
+def test_one_topic_is_found_in_noise(n_components, family):
+    """Of equal words for all documents: mean-field topics alone share the words out."""
+    rng = np.random.default_rng(0)
+    noise = sp.csr_array(rng.multinomial(80, np.full(500, 1 / 500), size=1000))
+    hdp = HDP(n_components, variational_family=family, random_state=0).fit(noise)
+    assert hdp.n_components_ <= 2
+
+
 @pytest.mark.parametrize(
     ("n_components", "method"),
     [(2, "memoized"), (2, "batch"), (60, "online"), (60, "memoized"), (60, "batch")],

@@ -141,6 +141,19 @@ def test_log_probability_is_that_of_the_reference(X, held):
     assert_allclose(held.log_probability(found), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("eta", [ETA, 3.0])
+def test_words_alone_predict_as_one_topic_does(eta, held):
+    """Another topic prior gives another answer."""
+    words = held.train.sum(axis=0).reshape(-1, 1)
+    one = held_out_log_likelihood(
+        reference.mean_topics(words, eta).T, [1e-9], held.observed, held.held
+    )
+    found = held.log_probability_of_words(eta)
+    assert_allclose(found.sum() / held.n_tokens.sum(), one, rtol=1e-9)
+    assert len(found) == len(held.n_tokens)
+    assert abs(held.log_probability_of_words(2 * eta).sum() - found.sum()) > 1e-3
+
+
 def test_the_error_of_a_gain_is_that_of_repeated_draws():
     rng, gains = np.random.default_rng(0), []
     for _ in range(2000):
@@ -255,6 +268,20 @@ def test_some_topic_is_left(X):
 
 
 # Births -------------------------------------------------------------------------------
+
+
+def test_all_topics_are_merged_into_the_heaviest(X):
+    posterior = make_posterior(X)
+    words, ids = posterior.totals.topic_words.dense(), posterior.ids.copy()
+    heaviest = int(ids[np.argmax(words.sum(axis=0))])
+    assert moves.merge_all(posterior) == N_TOPICS - 1
+    assert posterior.ids.tolist() == [heaviest]
+    merged = posterior.totals.topic_words.dense()
+    assert_allclose(merged[:, 0], words.sum(axis=1))
+    logged = [
+        set(entry.parents) for entry in posterior.lineage if entry.kind == "merge"
+    ]
+    assert set.union(*logged) == set(ids.tolist())
 
 
 def test_births_start_afresh_beside_the_old(X):

@@ -17,6 +17,7 @@ from inspection.test_displays import overlaps
 from skbnp import HDP, GibbsHDP
 from skbnp.callbacks import TopicTermsMonitor
 from skbnp.datasets import make_bars
+from skbnp.estimators import SplitMerge
 from skbnp.inference.edits import Lineage
 from skbnp.inspection import LineageDisplay, top_terms
 from skbnp.inspection._displays import BLUE, GREY, VERMILION
@@ -341,7 +342,9 @@ def bars():
 def split(bars):
     """A fit that splits, with the terms of its passes."""
     monitor = TopicTermsMonitor(n_terms=4)
-    hdp = mean_field_hdp(2, batch_size=60, warm_up=0, max_iter=6, random_state=0)
+    moves = SplitMerge(criterion="bound")
+    hdp = mean_field_hdp(2, split_merge=moves, batch_size=60, warm_up=0, max_iter=6)
+    hdp.set_params(random_state=0)
     return hdp.set_callbacks(monitor).fit(bars), monitor
 
 

@@ -21,7 +21,14 @@ from skbnp.models.statistics import WordTopics
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import gamma_noise
 
-__all__ = ["Reduction", "blur", "propose_births", "reduce", "reductions"]
+__all__ = [
+    "Reduction",
+    "blur",
+    "merge_all",
+    "propose_births",
+    "reduce",
+    "reductions",
+]
 
 Array = NDArray[np.float64]
 
@@ -196,3 +203,12 @@ def reduce(posterior: Posterior, found: list[Reduction], budget: float) -> int:
     if ends:
         apply(Remove(ends), posterior)
     return len(chosen)
+
+
+def merge_all(posterior: Posterior) -> int:
+    """Merge all topics into the heaviest; return the number of merges."""
+    target = int(posterior.ids[np.argmax(posterior.totals.topic_words.total)])
+    sources = [name for name in posterior.ids.tolist() if name != target]
+    for source in sources:
+        apply(Merge([(source, target)]), posterior)
+    return len(sources)
