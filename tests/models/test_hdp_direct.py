@@ -15,6 +15,7 @@ from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, LocalStop
 from skbnp.inference.executor import Executor
 from skbnp.inference.memoized import Memoized
+from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Posterior, Visitor
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models import hdp_direct
@@ -236,7 +237,7 @@ def ascent(rng, learn, n_passes=8):
     )
     trace = []
     for _ in range(n_passes):
-        learner.one_pass(None)
+        learner.one_pass(discarding())
         trace.append(sum(posterior.objective().values()) * counts.sum())
     return trace
 
