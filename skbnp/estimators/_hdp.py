@@ -35,6 +35,8 @@ __all__ = ["HDP", "SplitMerge"]
 DOC_SHARE = 0.2
 #: Topics that births reach at the most, unless asked for.
 MOST_TOPICS = 1000
+#: Passes with mean weights after trials, at the most: some of the last are exact.
+FINAL_WARM_UP = FINAL_PASSES - 3
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
@@ -68,8 +70,7 @@ class HDP(VariationalTopicModel):
         together keep the rest of the corpus weights.
     max_components : int or None, default=None
         Bound of the number of topics that moves may reach, at least `n_components`.
-        None is 1,000, or `n_components` if that is more: trials have three times as
-        many topics as the model.
+        None is 1,000, or `n_components` if that is more.
     variational_family : {"collapsed", "mean_field"}, default="collapsed"
         "collapsed": each token is assigned given the expected assignments of all
         others, see Notes; the better predictor. There is no bound of the evidence to
@@ -117,18 +118,18 @@ class HDP(VariationalTopicModel):
         than 0.5; the noise of larger steps leads to better topics.
     total_samples : float or None, default=None
         Documents of the stream that `partial_fit` learns from (D), > 0. None means
-        those seen so far, in collapsed learning at least as many as hold the tokens of
-        the topics' prior (`n_components` * `n_features` * `topic_word_prior`). `fit`
-        uses the number of documents of `X`.
+        those learned from so far, in collapsed learning at least as many as hold the
+        tokens of the topics' prior (`n_components` * `n_features` *
+        `topic_word_prior`). `fit` uses the number of documents of `X`.
     max_iter : int, default=60
         Passes over the data in `fit`, warm-up and trials included. On text, trials take
         10 to 50. With fewer than 16 (2 `trial_passes` and eight) there are none that
         held-out documents judge.
     tol : float, default=1e-4
         `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
-        relatively, between two passes after the warm-up and after trials. Where trials
-        have ended, it ends at the latest after eight passes over everything, unless the
-        bound is exact. 0 always makes `max_iter` passes.
+        relatively, between two passes after the warm-up and after trials. A fit that
+        has made trials ends at the latest after eight passes over everything, unless
+        the bound is exact. 0 always makes `max_iter` passes.
     max_doc_update_iter : int, default=100
         Iterations for one document at the most; collapsed learning makes no more than
         10.
@@ -137,9 +138,10 @@ class HDP(VariationalTopicModel):
         than this per token; in collapsed learning by less than 0.01, whatever is asked
         for below.
     warm_up : int, default=5
-        First passes in which the mean-field document step uses mean topics E[phi] in
-        place of exp(E[log phi]), see Notes; 0 for none. In `partial_fit` the warm-up
-        lasts until ``warm_up * total_samples`` documents are seen, or 10,000 where
+        First passes of a fit, and of each trial, in which the mean-field document step
+        uses mean topics E[phi] in place of exp(E[log phi]), see Notes; 0 for none.
+        After trials there are five at the most. In `partial_fit` the warm-up lasts
+        until ``warm_up * total_samples`` documents are learned from, or 10,000 where
         `total_samples` is None. Collapsed learning has none.
     init : {"docs", "random"}, default="docs"
         Start each topic from a random document with noise, or from noise.
@@ -535,26 +537,22 @@ class HDP(VariationalTopicModel):
     def _make_learner(self, posterior, counts, executor, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
         visitor, moves = Visitor(self._local_stop(), executor), self._held_out_moves()
-        if (
-            moves is not None
-            and not posterior.trials_ended
-            and self.max_iter >= self._fewest_passes(moves)
-        ):
+        if moves is not None and not posterior.trials_ended:
             rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
             held = hold_out(counts, rng)
-            if held is not None:
+            if held is None:
+                posterior.trials_ended = True  # there is nothing to judge by
+            elif self.max_iter >= self._fewest_passes(moves):
                 start = self._trial_learner(posterior, held, visitor, goes_on)
 
                 def finish(posterior, last):
                     holdings = last.holdings
                     if holdings is not None:
                         holdings = holdings.spread(held.rows, counts.shape[0])
-                    return self._learner(
-                        posterior, counts, visitor, self._warm_up, holdings
-                    )
+                    warm_up = min(self._warm_up, FINAL_WARM_UP)
+                    return self._learner(posterior, counts, visitor, warm_up, holdings)
 
                 return HeldOutTrials(start, held, moves, self.max_iter, finish)
-            posterior.trials_ended = True  # there is nothing to judge by
         warm_up = 0 if goes_on else self._warm_up
         holdings = self._holdings(counts, goes_on)
         return self._learner(posterior, counts, visitor, warm_up, holdings)

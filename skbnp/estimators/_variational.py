@@ -429,6 +429,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         posterior = replace(self._posterior, model=model, max_components=limit)
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
+            posterior.moving = None  # of the topics before it
         return posterior
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:

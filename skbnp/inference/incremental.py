@@ -94,7 +94,7 @@ class Incremental:
         self.n_passes += 1
         if memos:
             self._end_pass(memos)
-            monitor.recount(posterior.state.n_components)
+            posterior.recount(monitor)
         return remembers
 
     def _end_pass(self, memos: list[Any]) -> None:

@@ -102,6 +102,7 @@ class Memoized:
         self.n_passes += 1
         if memos:
             self._end_pass(memos)
+            posterior.recount(monitor)
         return exact
 
     def _visit(
@@ -147,7 +148,10 @@ class Memoized:
         self._refresh()
         if self.moves is not None:
             n_changed = self._merge()
-            n_changed += self.prune(doc_topic(self.memos).sum(axis=0) == 0.0)
+            ending = doc_topic(self.memos).sum(axis=0) == 0.0
+            if self.moves.criterion == "held_out":
+                ending |= posterior.totals.topic_words.total < self.moves.prune_tokens
+            n_changed += self.prune(ending)
             if n_changed:
                 self._refresh()
             if self.moves.criterion == "bound":

@@ -94,9 +94,10 @@ class Monitor(Reporter):
             self.history[name].append(value)
         self.remind(f"update {step}: {n_components} topics, {seconds:.1f} s")
 
-    def recount(self, n_components: int) -> None:
-        """Correct the last entry after topics have ended."""
-        self.history["n_components"][-1] = n_components
+    def recount(self, n_components: int, n_moves: Mapping[str, int]) -> None:
+        """Correct the last entry after moves."""
+        for name, value in {"n_components": n_components, **n_moves}.items():
+            self.history[name][-1] = value
 
     def end_pass(
         self, value: float, *, settling: bool, has_ended: bool = False

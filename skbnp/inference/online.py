@@ -141,7 +141,7 @@ def advance(
         minibatch.move(moves, posterior, X, found, n_docs, round.step, visitor)
     elif criterion == "held_out" and (n_new == 0 or _has_seen_enough(posterior)):
         end_unused(moves, posterior)
-        monitor.recount(posterior.state.n_components)
+    posterior.recount(monitor)
 
 
 def _has_seen_enough(posterior: Posterior) -> bool:

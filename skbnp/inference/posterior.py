@@ -78,7 +78,7 @@ class Posterior:
         ]
         with commit():
             self.state, self.totals, self.ids = rival.state, rival.totals, rival.ids
-            self.stale = rival.stale
+            self.stale, self.moving = rival.stale, None  # its topics are others
             self.n_steps += 1
             self.lineage = [*self.lineage, *log]
 
@@ -90,6 +90,10 @@ class Posterior:
     def record(self, monitor: Monitor) -> None:
         """Add an update to the trace."""
         monitor.record(self.n_steps, self.state.n_components, self.n_moves)
+
+    def recount(self, monitor: Monitor) -> None:
+        """Correct the last entry of the trace after moves."""
+        monitor.recount(self.state.n_components, self.n_moves)
 
     def objective(self) -> dict[str, float]:
         """Named terms of the bound of what the totals hold, in nats per token."""

@@ -20,6 +20,8 @@ __all__ = ["Trials"]
 
 #: A pass that raises the bound by less, relatively, leaves room for a trial.
 SETTLED = 2e-3
+#: Relative gain of the bound that is more than rounding.
+LEAST_GAIN = 1e-6
 #: Topics of a smaller share of the tokens end together.
 LIGHT = 1e-4
 
@@ -111,7 +113,8 @@ class Trials:
     def _decide(self, rival: Memoized, monitor: Monitor) -> None:
         """Keep the rival if its bound is higher, else forget it."""
         self.rival = None
-        if rival.bound > self.learner.bound:
+        gain = rival.bound - self.learner.bound
+        if gain > LEAST_GAIN * abs(self.learner.bound):
             self.posterior.adopt(rival.posterior)
             self.posterior.record(monitor)
             rival.posterior = self.posterior

@@ -187,3 +187,12 @@ def test_a_fit_forgets_what_was_held_out(bars):
     hdp = learn(HDP(4, warm_start=True, max_iter=2, random_state=0), bars.data[:300])
     hdp.fit(bars.data[:300])
     assert hdp._posterior.reservoir is None
+
+
+def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
+    monkeypatch.setattr(
+        held_out_trials.StreamTrials, "run_all", lambda *arguments: None
+    )
+    hdp = learn(HDP(4, random_state=0), bars.data[:600], 300)
+    kept = hdp._posterior.reservoir
+    assert kept.n_next == 4 * 300
