@@ -35,7 +35,7 @@ LONG = {
         *("--corpora", "ap", "bars 5x5, 300", "--methods", "online"),
         *("--starts", "10", "--seeds", "0"),
     ],
-    "benchmarks/nested.py": ["sweeps", "--runs", "1"],
+    "benchmarks/nested.py": ["fits", "--runs", "1", "--documents", "60"],
     "benchmarks/planted_trees.py": [
         *("--recipes", "gibbs", "--settings", "balanced-1"),
         *("--seeds", "1"),
