@@ -102,8 +102,9 @@ def run(name, train, method, start):
 
 
 READING = """
-Processor seconds of 20 passes after the warm-up. "Moves" are merges, splits and prunes
-and what they look at during visits; trial births are passes of their own.
+Processor seconds of 20 passes after the warm-up, moves judged by the bound. "Moves" are
+merges, splits and prunes and what they look at during visits; trials, with memory, are
+passes of their own.
 """
 
 

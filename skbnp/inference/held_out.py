@@ -148,13 +148,15 @@ class HeldOut:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
         rows, n_words = stored_rows(self.held), self.held.shape[1]
         mixed = mix(found.theta, found.word_topic, self.held)
-        logs = np.log(mixed + found.rest[rows] / n_words)
-        return np.bincount(self.docs[rows], self.held.data * logs).astype(np.float64)
+        return self._by_document(np.log(mixed + found.rest[rows] / n_words))
 
     def log_probability_of_words(self, topic_prior: float) -> Array:
         """Return the same under one topic, that of all documents to learn from."""
         words = np.asarray(self.train.sum(axis=0)).ravel() + topic_prior
-        logs = np.log(words / words.sum())[self.held.indices]
+        return self._by_document(np.log(words / words.sum())[self.held.indices])
+
+    def _by_document(self, logs: Array) -> Array:
+        """Sum log probabilities of the stored entries to predict over documents."""
         docs = self.docs[stored_rows(self.held)]
         return np.bincount(docs, self.held.data * logs).astype(np.float64)
 
