@@ -2,12 +2,13 @@
 
 import warnings
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
-from skbnp.inference.collapsed import CollapsedStep, Holdings
+from skbnp.inference.collapsed import CollapsedStep
 from skbnp.inference.documents import DocumentStep
 from skbnp.inference.held_out import hold_out
 from skbnp.inference.held_out_trials import (
@@ -15,12 +16,13 @@ from skbnp.inference.held_out_trials import (
     HeldOutTrials,
     try_on_sample,
 )
-from skbnp.inference.incremental import Incremental
-from skbnp.inference.memoized import Memoized
+from skbnp.inference.learner import Learner
+from skbnp.inference.memories import NOTHING, Holdings, Nothing, RunningAverage
+from skbnp.inference.memory import CollapsedMemory, MeanFieldMemory
+from skbnp.inference.moves.hdp_moves import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.inference.moves.held_out_moves import blur
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.online import Online
-from skbnp.inference.posterior import Visitor
+from skbnp.inference.protocols import NO_MOVES, CountCorpus, Moves
 from skbnp.inference.reservoir import Reservoir
 from skbnp.inference.schedules import BatchSchedule, Schedule
 from skbnp.inference.trials import Trials
@@ -495,8 +497,8 @@ class HDP(VariationalTopicModel):
         else:
             super()._warn_if_not_converged(monitor)
 
-    def _is_warming_up(self, posterior) -> bool:
-        return not self._is_collapsed and super()._is_warming_up(posterior)
+    def _stream_warm_up(self, posterior) -> float:
+        return 0.0 if self._is_collapsed else super()._stream_warm_up(posterior)
 
     def _start_state(self, n_docs: float) -> HDPState:
         """Topics of equal weight."""
@@ -536,7 +538,7 @@ class HDP(VariationalTopicModel):
 
     def _make_learner(self, posterior, counts, executor, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
-        visitor, moves = Visitor(self._local_stop(), executor), self._held_out_moves()
+        visitor, moves = self._visitor(executor), self._held_out_moves()
         if moves is not None and not posterior.trials_ended:
             rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
             held = hold_out(counts, rng)
@@ -546,50 +548,67 @@ class HDP(VariationalTopicModel):
                 start = self._trial_learner(posterior, held, visitor, goes_on)
 
                 def finish(posterior, last):
-                    holdings = last.holdings
-                    if holdings is not None:
-                        holdings = holdings.spread(held.rows, counts.shape[0])
+                    documents = last.memory.documents
+                    if isinstance(documents, Holdings):
+                        documents = documents.spread(held.rows, counts.shape[0])
                     warm_up = min(self._warm_up, FINAL_WARM_UP)
-                    return self._learner(posterior, counts, visitor, warm_up, holdings)
+                    return self._learner(posterior, counts, visitor, warm_up, documents)
 
                 return HeldOutTrials(start, held, moves, self.max_iter, finish)
         warm_up = 0 if goes_on else self._warm_up
-        holdings = self._holdings(counts, goes_on)
-        return self._learner(posterior, counts, visitor, warm_up, holdings)
+        documents = self._documents(counts, goes_on)
+        return self._learner(posterior, counts, visitor, warm_up, documents)
 
     @property
     def _warm_up(self) -> int:
         """First passes with mean weights."""
         return 0 if self._is_collapsed else self.warm_up
 
-    def _holdings(self, counts, goes_on) -> Holdings | None:
-        """How often totals hold documents, where the document step takes them out."""
-        n_docs = counts.shape[0]
-        return Holdings(n_docs, float(goes_on)) if self._is_collapsed else None
+    def _documents(self, counts, goes_on) -> Holdings | Nothing:
+        """What documents are remembered by in running averages."""
+        if self._is_collapsed:  # the document step takes out what totals hold of them
+            return Holdings(counts.shape[0], float(goes_on))
+        return NOTHING
 
-    def _learner(self, posterior, counts, visitor, warm_up, holdings):
+    def _round_moves(self) -> Moves:
+        moves = self._moves()
+        if moves is None:
+            return NO_MOVES
+        return MinibatchMoves(moves) if moves.criterion == "bound" else EndUnused(moves)
+
+    def _learner(self, posterior, counts, visitor, warm_up, documents):
         """What learns from all documents, as the parameters say."""
-        moves, schedule = self._moves(), self._fit_schedule(posterior, counts)
-        given = (posterior, counts, schedule, visitor)
+        moves: Any = self._moves()
+        memory: Any
         if self.learning_method == "online":
-            return Online(*given, warm_up=warm_up, moves=moves, holdings=holdings)
-        if self._is_collapsed:
-            return Incremental(*given, moves=moves, holdings=holdings)
-        learner = Memoized(*given, warm_up=warm_up, moves=moves)
-        if moves is not None and moves.criterion == "bound":
-            return Trials(learner, moves, self.max_iter)
-        return learner
-
-    def _trial_learner(self, posterior, held, visitor, goes_on) -> Online:
-        """Learn from the documents that are not held out."""
-        return Online(
+            memory = RunningAverage(documents)
+        elif self._is_collapsed:
+            memory = CollapsedMemory(documents)
+        else:
+            memory = MeanFieldMemory(max(warm_up, 1))
+        by_bound = moves is not None and moves.criterion == "bound"
+        exact = ExactMoves(moves) if by_bound and memory.holds_corpus else None
+        learner = Learner(
             posterior,
-            held.train,
+            CountCorpus(counts),
+            self._fit_schedule(posterior, counts),
+            visitor,
+            memory,
+            exact or self._round_moves(),
+            warm_up=warm_up * counts.shape[0],
+        )
+        return learner if exact is None else Trials(learner, moves, self.max_iter)
+
+    def _trial_learner(self, posterior, held, visitor, goes_on) -> Learner:
+        """Learn from the documents that are not held out."""
+        return Learner(
+            posterior,
+            CountCorpus(held.train),
             self._schedule(posterior, held.train, first_step=0),
             visitor,
-            warm_up=self._warm_up,
-            moves=self._moves(),
-            holdings=self._holdings(held.train, goes_on),
+            RunningAverage(self._documents(held.train, goes_on)),
+            self._round_moves(),
+            warm_up=self._warm_up * held.train.shape[0],
         )
 
     def _fit_schedule(self, posterior, counts) -> Schedule:
@@ -638,7 +657,7 @@ class HDP(VariationalTopicModel):
         held = reservoir.held_out(rng)
         if held is None:
             return
-        visitor = Visitor(self._local_stop(), executor)
+        visitor = self._visitor(executor)
 
         def learner(posterior):
             return self._trial_learner(posterior, held, visitor, goes_on=True)

@@ -17,12 +17,15 @@ from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.estimators._variational import VariationalModel
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.learner import Learner, StreamLearner
+from skbnp.inference.memories import RunningAverage
+from skbnp.inference.moves.tree_edits import TreeEdits
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior, per_token
+from skbnp.inference.protocols import NO_MOVES, CountCorpus
 from skbnp.inference.tree_choice import choose_start, start_posterior
-from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, sums_of
-from skbnp.inference.tree_learning import TreeLearner
-from skbnp.inference.tree_online import OnlineTree, advance_tree, restructure
+from skbnp.inference.tree_corpus import PathMemory, PathVisitor, TreeCorpus, sums_of
+from skbnp.inference.tree_online import OnlineTreeEdits
 from skbnp.inference.tree_starts import topics_of_paths
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
@@ -433,35 +436,30 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         self._begin(posterior, counts, visitor, monitor, keep_best=True)
 
     def _make_learner(self, posterior, counts, executor, goes_on):
-        visitor = self._visitor(executor)
+        visitor, moves = self._visitor(executor), self._moves()
         if self.learning_method == "online":
             schedule = self._schedule(posterior, counts)
-            return OnlineTree(posterior, counts, schedule, visitor, self._moves())
+            return self._online_learner(Learner, posterior, counts, schedule, visitor)
         memoized = self.learning_method == "memoized"
         corpus = TreeCorpus(counts, self.batch_size if memoized else None)
-        return TreeLearner(
-            posterior,
-            corpus,
-            visitor,
-            memoized=memoized,
-            moves=self._moves(),
-            tidy=True,
-        )
+        parts = corpus.schedule(n_joint=1 if memoized else np.inf)
+        edits = NO_MOVES if moves is None else TreeEdits(moves, ends_idle=True)
+        memory = PathMemory(corpus)
+        return Learner(posterior, corpus, parts, visitor, memory, edits)
+
+    def _online_learner(self, kind, posterior, counts, schedule, visitor):
+        moves, corpus = self._moves(), CountCorpus(counts)
+        edits = NO_MOVES if moves is None else OnlineTreeEdits(moves)
+        return kind(posterior, corpus, schedule, visitor, RunningAverage(), edits)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         visitor = self._visitor(executor)
         if posterior.n_steps == 0:
             self._begin(posterior, counts, visitor, monitor, keep_best=False)
-        schedule = self._schedule(
-            posterior,
-            counts,
-            entropy=None,
-            total_samples=self.total_samples,
-            n_seen=posterior.n_seen,
-        )
-        rounds = schedule.one_pass(0)
-        held = advance_tree(posterior, counts, rounds, visitor, monitor, are_new=True)
-        restructure(posterior, counts, visitor, self._moves(), monitor, held)
+        schedule = self._stream_schedule(posterior, counts)
+        self._online_learner(
+            StreamLearner, posterior, counts, schedule, visitor
+        ).one_pass(monitor)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         topics, priors = posterior.state, posterior.model.priors
@@ -552,7 +550,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         model, topics = posterior.model, posterior.state
         with Executor(self.n_jobs) as executor:
             counts = drop_empty(counts)
-            found = self._visitor(executor).visit(topics, model.priors, counts)
+            found = self._visitor(executor).visit_paths(topics, model.priors, counts)
         fresh = sums_of(found, counts, topics.tree, model.priors.n_levels)
         terms = model.objective(topics, fresh)
         return per_token(terms, fresh.n_tokens)

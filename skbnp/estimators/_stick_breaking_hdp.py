@@ -8,10 +8,11 @@ from scipy.special import softmax
 from skbnp.distributions.stick_breaking import mean_weights
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.batch import Batch
-from skbnp.inference.coordinate import CoordinateAscent
 from skbnp.inference.executor import Executor
-from skbnp.inference.online import Online
-from skbnp.inference.posterior import Visitor
+from skbnp.inference.learner import Learner
+from skbnp.inference.memories import NOTHING, DocumentStarts, RunningAverage
+from skbnp.inference.protocols import CountCorpus
+from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.tables import Tables, TableStep
 from skbnp.models.hdp_sticks import StickHDP, StickState
 from skbnp.utils.validation import (
@@ -288,12 +289,15 @@ class StickBreakingHDP(VariationalTopicModel):
         return super()._resumed(model, in_fit=in_fit)
 
     def _make_learner(self, posterior, counts, executor, goes_on):
-        visitor = Visitor(self._local_stop(), executor)
-        warm_up = 0 if goes_on else self.warm_up
-        if self.learning_method == "batch":
-            return CoordinateAscent(posterior, counts, visitor, warm_up=warm_up)
-        schedule = self._schedule(posterior, counts)
-        return Online(posterior, counts, schedule, visitor, warm_up=warm_up, moves=None)
+        is_batch, n_docs = self.learning_method == "batch", counts.shape[0]
+        return Learner(
+            posterior,
+            CountCorpus(counts),
+            BatchSchedule(n_docs) if is_batch else self._schedule(posterior, counts),
+            self._visitor(executor),
+            RunningAverage(DocumentStarts() if is_batch else NOTHING),
+            warm_up=0 if goes_on else self.warm_up * n_docs,
+        )
 
     # -- evaluation -------------------------------------------------------------------
 

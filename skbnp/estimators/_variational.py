@@ -32,13 +32,20 @@ from skbnp.estimators._saved import (
     check_sparse,
 )
 from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
+from skbnp.inference.documents import (
+    DocumentStep,
+    DocumentVisitor,
+    LocalStop,
+    expected_counts,
+)
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
+from skbnp.inference.learner import StreamLearner
+from skbnp.inference.memories import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
-from skbnp.inference.online import advance
-from skbnp.inference.posterior import Posterior, Visitor, per_token
+from skbnp.inference.posterior import Posterior, per_token
+from skbnp.inference.protocols import NO_MOVES, CountCorpus, Moves
 from skbnp.inference.reservoir import LAST_KEY, Reservoir
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.statistics import WordTopics
@@ -275,6 +282,17 @@ class VariationalModel(
             **(settings | changes),
         )
 
+    def _stream_schedule(self, posterior, counts, **changes) -> OnlineSchedule:
+        """Minibatches of a chunk, in the order of its rows."""
+        return self._schedule(
+            posterior,
+            counts,
+            entropy=None,
+            total_samples=self.total_samples,
+            n_seen=posterior.n_seen,
+            **changes,
+        )
+
     def _batch_size(self, counts) -> int:
         """Documents of a minibatch at the most."""
         return self.batch_size
@@ -366,9 +384,12 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _start_state(self, n_docs: float) -> Any:
         """Small globals before the first update, for a corpus of `n_docs` documents."""
 
-    def _moves(self) -> Any:
-        """Return the moves of online learning, if any."""
-        return None
+    def _round_moves(self) -> Moves:
+        """Return the moves of online learning."""
+        return NO_MOVES
+
+    def _visitor(self, executor: Executor) -> DocumentVisitor:
+        return DocumentVisitor(self._local_stop(), executor, self._learning_step())
 
     def _learning_step(self) -> Any:
         """Return the document step that learns."""
@@ -411,7 +432,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             entropy=entropy,
             max_components=self._limit(),
-            step=self._learning_step(),
         )
 
     def _start_topics(self, counts, n_components: int, rng) -> np.ndarray:
@@ -434,27 +454,18 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         """One online update per minibatch of a chunk, in the order of its rows."""
-        schedule = self._schedule(
-            posterior,
-            counts,
-            entropy=None,
-            total_samples=self.total_samples,
-            least_samples=self._least_samples(posterior, counts),
-            n_seen=posterior.n_seen,
+        schedule = self._stream_schedule(
+            posterior, counts, least_samples=self._least_samples(posterior, counts)
         )
-        visitor = Visitor(self._local_stop(), executor)
-        for round in schedule.one_pass(0):
-            rows = counts[round.rows]
-            advance(
-                posterior,
-                rows,
-                round,
-                visitor,
-                monitor,
-                mean=self._is_warming_up(posterior),
-                moves=self._moves(),
-                n_new=rows.shape[0],
-            )
+        StreamLearner(
+            posterior,
+            CountCorpus(counts),
+            schedule,
+            self._visitor(executor),
+            RunningAverage(),
+            self._round_moves(),
+            warm_up=self._stream_warm_up(posterior),
+        ).one_pass(monitor)
 
     def _least_samples(self, posterior, counts) -> float:
         """Return the documents that a stream stands for, at the least."""
@@ -466,12 +477,13 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             f"{self.warm_up} (and after trials of other topics, where there are any)."
         )
 
-    def _is_warming_up(self, posterior: Posterior) -> bool:
+    def _stream_warm_up(self, posterior: Posterior) -> float:
+        """Documents of a stream that are first visited with mean weights."""
         if self.warm_up == 0 or posterior.is_warm:
-            return False
+            return 0.0
         if self.total_samples is None:
-            return posterior.n_seen < STREAM_WARM_UP
-        return posterior.n_seen < self.warm_up * self.total_samples
+            return STREAM_WARM_UP
+        return self.warm_up * self.total_samples
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         state, rows = posterior.state, posterior.rows
@@ -614,8 +626,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         check_is_fitted(self)
         counts, _ = check_documents(self, X, reset=False, method="elbo")
         with Executor(self.n_jobs) as executor:
-            visitor = Visitor(self._local_stop(), executor)
-            posterior = replace(self._posterior, step=self._evaluation_step)
+            stop, posterior = self._local_stop(), self._posterior
+            visitor = DocumentVisitor(stop, executor, self._evaluation_step)
             fresh = visitor.visit(posterior, counts).stats
         terms = posterior.model.bound(
             posterior.state, posterior.totals.topic_words, fresh

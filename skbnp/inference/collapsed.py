@@ -1,4 +1,4 @@
-"""The collapsed document step over a batch, and what the totals hold of documents."""
+"""The collapsed document step over a batch."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from skbnp.inference.executor import Executor
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.statistics import WordRows
 
-__all__ = ["CollapsedStep", "Holdings"]
+__all__ = ["CollapsedStep"]
 
 Array = NDArray[np.float64]
 
@@ -32,41 +32,6 @@ MAX_ITER = 10
 TOL = 0.01
 #: Stored counts whose responsibilities are held at a time.
 PART_SIZE = 1 << 18
-
-
-class Holdings:
-    """How often the totals count each document of a corpus, with a lazy scale.
-
-    A visit with step rho of a minibatch that stands for `scale` times its documents
-    multiplies all by 1 - rho and adds rho * scale to its own.
-    """
-
-    def __init__(self, n_docs: int, start: float = 0.0):
-        self._values, self._scale = np.full(n_docs, start), 1.0
-
-    def copy(self) -> "Holdings":
-        """Return an independent copy."""
-        other = Holdings(0)
-        other._values, other._scale = self._values.copy(), self._scale
-        return other
-
-    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "Holdings":
-        """Return those of a corpus that these documents are some rows of."""
-        other = Holdings(n_docs)
-        other._values[rows], other._scale = self._values, self._scale
-        return other
-
-    def of(self, rows: NDArray[np.intp]) -> Array:
-        """Holdings of some documents, (n_docs,)."""
-        return self._values[rows] * self._scale
-
-    def absorb(self, rows: NDArray[np.intp], *, keep: float, gain: float) -> None:
-        """Multiply all by `keep`, and add `gain` to some."""
-        self._scale *= keep
-        if self._scale < 1e-100:
-            self._values *= self._scale
-            self._scale = 1.0
-        self._values[rows] += gain / self._scale
 
 
 class _Found(NamedTuple):

@@ -20,6 +20,7 @@ __all__ = [
     "BlockVisit",
     "Collected",
     "DocumentStep",
+    "DocumentVisitor",
     "Documents",
     "LocalStop",
     "Look",
@@ -210,6 +211,34 @@ class DocumentStep:
         )
         weights = self.weights[:, :n_topics]
         return BlockVisit(block, self.prior, weights, Documents(*found))
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentVisitor:
+    """Visits documents of an HDP: when their iteration ends, on which threads, how."""
+
+    stop: LocalStop
+    executor: Executor
+    step: Any = DocumentStep  # the kind of document step
+
+    def visit(
+        self,
+        posterior: Any,
+        X: sp.csr_array,
+        *,
+        mean: bool = False,
+        remembered: Any = None,
+        look: Look | None = None,
+    ) -> Collected:
+        """Visit documents under the present globals of a posterior."""
+        batch = Batch.from_counts(X, posterior.state.n_components)
+        step = self.step.prepare(
+            posterior, batch, self.stop, self.executor, mean=mean, remembered=remembered
+        )
+        found = step.collect(posterior, batch, self.executor, look)
+        if mean:  # mean weights do not climb the bound that a start would keep
+            found.memory = None
+        return found
 
 
 def visit_blocks(

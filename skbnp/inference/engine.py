@@ -6,11 +6,11 @@ from typing import Protocol
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 
-__all__ = ["Learner", "learn"]
+__all__ = ["PassLearner", "learn"]
 
 
-class Learner(Protocol):
-    """A way to learn: online, or with memory."""
+class PassLearner(Protocol):
+    """What makes passes: a learner, or trials of several."""
 
     posterior: Posterior
 
@@ -27,7 +27,7 @@ class Learner(Protocol):
 
 
 def learn(
-    learner: Learner,
+    learner: PassLearner,
     monitor: Monitor,
     *,
     n_passes: int,

@@ -16,21 +16,24 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.engine import Learner
+from skbnp.inference.documents import DocumentVisitor
+from skbnp.inference.engine import PassLearner
 from skbnp.inference.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.inference.interrupts import commit
-from skbnp.inference.memoized import Memoized
+from skbnp.inference.learner import Learner
+from skbnp.inference.memories import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.moves import held_out_moves
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.online import Online
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import CountCorpus
 from skbnp.models.statistics import multiply
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
+OnlineLearner = Learner[CountCorpus, DocumentVisitor, RunningAverage]
 Kind = Literal["start", "births", "reduction"]
 
 #: Passes over everything in the end, the first half of them beside the model: then
@@ -56,7 +59,7 @@ class _Run:
     """A learner from its start: passes made, log probabilities after some of them."""
 
     kind: Kind
-    learner: Online
+    learner: OnlineLearner
     monitor: Monitor  # of a rival, whose updates are not the model's
     n_started: int  # topics
     n_changes: int  # births, or merges and ends
@@ -80,7 +83,7 @@ class HeldOutTrials:
 
     Parameters
     ----------
-    learner : Online
+    learner : Learner
         At its start, over the documents that are not held out.
     held : HeldOut
     moves : SplitMerge
@@ -97,11 +100,11 @@ class HeldOutTrials:
 
     def __init__(
         self,
-        learner: Online,
+        learner: OnlineLearner,
         held: HeldOut,
         moves: SplitMerge,
         n_passes: int,
-        finish: Callable[[Posterior, Online], Learner] | None,
+        finish: Callable[[Posterior, OnlineLearner], PassLearner] | None,
         *,
         length: int | None = None,
         n_final_passes: int = FINAL_PASSES,
@@ -110,7 +113,7 @@ class HeldOutTrials:
         self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
         self.n_tokens, self.n_trials, self.n_accepted = held.n_tokens, 0, 0
-        self.final: Learner | None = None
+        self.final: PassLearner | None = None
         self.is_complete = False  # no trial is left
         self.n_final, self.n_final_passes = 0, n_final_passes
         # Of the model itself; of what learns now, it or a rival; of the reductions.
@@ -123,7 +126,14 @@ class HeldOutTrials:
         A learner with an exact bound goes on until that has settled.
         """
         is_level = self.n_final >= self.n_final_passes
-        return is_level and not isinstance(self.final, Memoized)
+        return is_level and not self.has_exact_bound
+
+    @property
+    def has_exact_bound(self) -> bool:
+        """Whether the passes over everything have the exact bound of the corpus."""
+        final = self.final
+        holds_corpus = isinstance(final, Learner) and final.memory.holds_corpus
+        return holds_corpus and self.posterior.model.has_bound
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""
@@ -142,7 +152,7 @@ class HeldOutTrials:
             self._decide(run, monitor)
         return False
 
-    def _final_pass(self, learner: Learner, monitor: Monitor) -> bool:
+    def _final_pass(self, learner: PassLearner, monitor: Monitor) -> bool:
         """Learn from everything, at first beside the model."""
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
@@ -214,7 +224,7 @@ class HeldOutTrials:
         self.model, self.n_accepted = run, self.n_accepted + 1
         return run
 
-    def _adopt(self, learner: Learner, monitor: Monitor) -> None:
+    def _adopt(self, learner: PassLearner, monitor: Monitor) -> None:
         """Take over what a rival has learned; from now on it learns the model."""
         posterior = self.posterior
         with commit():
@@ -246,7 +256,8 @@ class HeldOutTrials:
         posterior = held_out_moves.propose_births(
             self.posterior, self.held.train, n_births, rng
         )
-        return self._new_run("births", run.learner.restart(posterior), n_births)
+        learner = run.learner.restart(posterior, run.learner.memory.empty())
+        return self._new_run("births", learner, n_births)
 
     def _reduction(self, run: _Run) -> _Run | None:
         """Begin without topics that prediction does not miss, if there are any.
@@ -265,10 +276,10 @@ class HeldOutTrials:
             n_changes = held_out_moves.reduce(posterior, candidates, BUDGET)
         if n_changes == 0:
             return None
-        learner = run.learner.restart(posterior, keep_holdings=True)
+        learner = run.learner.restart(posterior, run.learner.memory.copy())
         return self._new_run("reduction", learner, n_changes)
 
-    def _new_run(self, kind: Kind, learner: Online, n_changes: int) -> _Run:
+    def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> _Run:
         self.n_trials += 1
         n_topics = learner.posterior.state.n_components
         beside = discarding(learner.posterior.model.criterion)
@@ -280,13 +291,13 @@ class StreamTrials(HeldOutTrials):
 
     Parameters
     ----------
-    learner : Online
+    learner : Learner
         Of a copy of the stream's posterior, over the documents that are not held out.
     held : HeldOut
     moves : SplitMerge
     """
 
-    def __init__(self, learner: Online, held: HeldOut, moves: SplitMerge):
+    def __init__(self, learner: OnlineLearner, held: HeldOut, moves: SplitMerge):
         super().__init__(
             learner,
             held,
@@ -310,7 +321,7 @@ class StreamTrials(HeldOutTrials):
 
 def try_on_sample(
     posterior: Posterior,
-    make_learner: Callable[[Posterior], Online],
+    make_learner: Callable[[Posterior], OnlineLearner],
     held: HeldOut,
     moves: SplitMerge,
     n_docs: float,

@@ -1,4 +1,4 @@
-"""What each batch of a corpus said when it was last visited."""
+"""What parts of a corpus are remembered by, in either variational family."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -9,12 +9,26 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.documents import Collected
+from skbnp.inference.interrupts import commit
+from skbnp.inference.memories import Holdings, Remembered
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.schedules import Part
 from skbnp.models.statistics import WordRows, WordTopics, remaining
 
-__all__ = ["Memo", "doc_topic", "dropped", "refreshed", "resummed"]
+__all__ = [
+    "CollapsedMemory",
+    "MeanFieldMemory",
+    "Memo",
+    "doc_topic",
+    "dropped",
+    "refreshed",
+    "resummed",
+]
 
 Array = NDArray[np.float64]
+
+#: Updates of the weights after a pass, each with fresh tangents.
+N_REFRESHES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +36,7 @@ class Memo:
     """Statistics of one batch, and the expected counts of its documents.
 
     Exact zeros are not stored: memory is that of the pairs in use. Never changed, but
-    replaced, so that who holds an old list of memos holds an old state.
+    replaced, so that a copy of a list of memos keeps a state.
     """
 
     stats: Any  # with WordRows
@@ -31,8 +45,11 @@ class Memo:
     losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
 
     @classmethod
-    def of(cls, found: Collected, losses: Array) -> "Memo":
+    def of(cls, found: Collected) -> "Memo":
         """Keep what a visit found."""
+        losses = np.zeros(0)
+        if any(seen is not None for seen in found.seen):
+            losses = sum((seen[:, 0] for seen in found.seen[1:]), found.seen[0][:, 0])
         return cls(found.stats, found.doc_topic, found.n_tokens, losses)
 
     def merged(self, pairs: Sequence[tuple[int, int]], losses: Array) -> "Memo":
@@ -104,3 +121,98 @@ def resummed(memos: Iterable[Any], n_words: int, n_topics: int) -> WordTopics:
     for stats in memos:
         words.add(stats.topic_words)
     return words
+
+
+class MeanFieldMemory(Remembered):
+    """Parts with the expected counts of their documents: the exact bound of a corpus.
+
+    The bound never falls. One part makes this the classic batch algorithm.
+    """
+
+    memos: list[Memo]
+
+    def copy(self) -> "MeanFieldMemory":
+        """Return an independent copy."""
+        other = MeanFieldMemory(self.n_forgetful)
+        other.n_passes, other.memos = self.n_passes, list(self.memos)
+        return other
+
+    def recall(self, part: Part) -> sp.csr_array | None:
+        """Return the expected counts of a part."""
+        return self.memos[part.number].doc_topic if self.is_complete else None
+
+    def _memo(self, found: Collected) -> Memo:
+        return Memo.of(found)
+
+    def _statistics(self, memo: Memo) -> Any:
+        return memo.stats
+
+    def _sum_afresh(self, posterior: Posterior) -> None:
+        shape = posterior.totals.topic_words.shape
+        words = resummed((memo.stats for memo in self.memos), *shape)
+        with commit():
+            posterior.totals = replace(posterior.totals, topic_words=words)
+        self.refresh(posterior)
+
+    def refresh(self, posterior: Posterior) -> None:
+        """Update weights, with fresh tangents: the bound is exact then."""
+        for _ in range(N_REFRESHES):
+            totals, self.memos = refreshed(posterior, self.memos)
+            state = posterior.model.update(posterior.state, totals)
+            with commit():
+                posterior.state, posterior.totals = state, totals
+        posterior.totals, self.memos = refreshed(posterior, self.memos)
+
+    def drop(self, columns: Sequence[int]) -> None:
+        """Forget topics. What documents hold of them is gone, until the next visit."""
+        self.memos = [memo.without(columns) for memo in self.memos]
+
+
+class CollapsedMemory(Remembered):
+    """Parts with their statistics alone: there is no bound.
+
+    Parameters
+    ----------
+    holdings : Holdings
+        How often the totals hold the documents before the first pass.
+
+    Attributes
+    ----------
+    memos : list
+        Statistics of each part.
+    """
+
+    def __init__(self, holdings: Holdings):
+        super().__init__()
+        self.holdings = holdings
+
+    def recall(self, part: Part) -> Array:
+        """Return how often the totals count each document of a part."""
+        if self.is_complete:
+            return np.ones(len(part.rows))
+        return self.holdings.of(part.rows)
+
+    def _memo(self, found: Collected) -> Any:
+        return found.stats
+
+    def _statistics(self, memo: Any) -> Any:
+        return memo
+
+    def _sum_afresh(self, posterior: Posterior) -> None:
+        totals, memos = posterior.totals, self.memos
+        small = {
+            item.name: sum(getattr(memo, item.name) for memo in memos)
+            for item in fields(totals)
+            if item.name != "topic_words"
+        }
+        words = resummed(memos, *totals.topic_words.shape)
+        with commit():
+            posterior.totals = replace(totals, topic_words=words, **small)
+            posterior.state = posterior.model.update(posterior.state, posterior.totals)
+
+    def refresh(self, posterior: Posterior) -> None:
+        """Do nothing: statistics do not depend on the weights of a visit."""
+
+    def drop(self, columns: Sequence[int]) -> None:
+        """Forget topics."""
+        self.memos = [dropped(memo, columns) for memo in self.memos]

@@ -4,19 +4,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import Collected, DocumentStep, LocalStop, Look
 from skbnp.inference.edits import Lineage
-from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.reservoir import Reservoir
 from skbnp.utils.ordering import rows_by_id
 
-__all__ = ["Posterior", "Visitor", "per_token"]
+__all__ = ["Posterior", "per_token"]
 
 
 @dataclass(slots=True)
@@ -38,7 +34,6 @@ class Posterior:
     max_components: float = np.inf  # that moves may reach
     moving: Any = field(default=None)  # what moves remember between minibatches
     reservoir: Reservoir | None = None  # of a stream
-    step: Any = DocumentStep  # the kind of document step that learns
 
     @property
     def n_named(self) -> int:
@@ -55,6 +50,11 @@ class Posterior:
     def columns(self) -> dict[int, int]:
         """Column of each living id."""
         return {int(name): column for column, name in enumerate(self.ids)}
+
+    def replace_globals(self, state: Any, totals: Any) -> None:
+        """Set state and totals; nodes of a tree may have another order then."""
+        self.state, self.totals = state, totals
+        self.ids = getattr(state, "ids", self.ids)
 
     def copy(self) -> "Posterior":
         """Return one that learns by itself."""
@@ -99,30 +99,6 @@ class Posterior:
         """Named terms of the bound of what the totals hold, in nats per token."""
         terms = self.model.objective(self.state, self.totals)
         return per_token(terms, self.totals.n_tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class Visitor:
-    """Visits documents: when their iteration ends, and on which threads."""
-
-    stop: LocalStop
-    executor: Executor
-
-    def visit(
-        self,
-        posterior: Posterior,
-        X: sp.csr_array,
-        *,
-        mean: bool = False,
-        remembered: Any = None,
-        look: Look | None = None,
-    ) -> Collected:
-        """Visit documents under the present globals."""
-        batch = Batch.from_counts(X, posterior.state.n_components)
-        step = posterior.step.prepare(
-            posterior, batch, self.stop, self.executor, mean=mean, remembered=remembered
-        )
-        return step.collect(posterior, batch, self.executor, look)
 
 
 def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:

@@ -1,10 +1,11 @@
-"""In which order documents are visited, and how the totals absorb a visit.
+"""In which order documents are visited, and how much a visit counts for.
 
-A round visits rows under one set of globals and ends with
+A round visits parts of a corpus under one set of globals and ends with
 
-    totals = (1 - step) * totals + step * scale * statistics of the rows,
+    totals = (1 - step) * totals + step * scale * statistics of the parts,
 
-and with globals moved by the same step towards their optimum for the scaled statistics.
+and with globals moved by the same step towards their optimum for the scaled statistics;
+where parts are remembered, with new statistics in the place of their old ones.
 """
 
 from collections.abc import Iterator
@@ -17,17 +18,36 @@ from numpy.typing import NDArray
 
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["BatchSchedule", "OnlineSchedule", "Round", "Schedule"]
+__all__ = [
+    "BatchSchedule",
+    "OnlineSchedule",
+    "Part",
+    "Round",
+    "Schedule",
+    "even_limits",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Documents that are visited, and remembered, together."""
+
+    number: int  # in a pass
+    rows: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Rows visited together, and what their statistics count for."""
+    """Parts visited under one set of globals, and what their statistics count for."""
 
-    rows: NDArray[np.intp]
+    parts: tuple[Part, ...]
     step: float  # rho
     scale: float  # documents of the corpus over documents of the round
-    ends_pass: bool
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Rows of all parts."""
+        return np.concatenate([part.rows for part in self.parts])
 
 
 class Schedule(Protocol):
@@ -45,15 +65,36 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchSchedule:
-    """All documents, then one update (Eq. (5) of Bryant and Sudderth 2012)."""
+    """All documents, then one update (Eq. (5) of Bryant and Sudderth 2012).
+
+    Parameters
+    ----------
+    n_rows, n_parts : int
+        Documents, and parts of consecutive ones of about equal number.
+    scale : float
+        Documents behind each.
+    n_joint : float
+        First passes after which the globals are updated once; in later ones they are
+        after each part.
+    """
 
     n_rows: int
+    n_parts: int = 1
+    scale: float = 1.0
+    n_joint: float = np.inf
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
-        if self.n_rows:
-            rows = np.arange(self.n_rows)
-            yield Round(rows, step=1.0, scale=1.0, ends_pass=True)
+        if self.n_rows == 0:
+            return
+        limits = even_limits(self.n_rows, self.n_parts)
+        parts = tuple(
+            Part(place, np.arange(begin, end))
+            for place, (begin, end) in enumerate(pairwise(limits))
+        )
+        joint = [parts] if number < self.n_joint else [(part,) for part in parts]
+        for together in joint:
+            yield Round(together, step=1.0, scale=self.scale)
 
     def n_updates(self, n_passes: int) -> int:
         """Updates that passes stand for: each for one."""
@@ -111,18 +152,16 @@ class OnlineSchedule:
             place = number if self.reshuffle else 0
             order = stream(self.entropy, Purpose.ORDER, place).permutation(order)
         n_batches = self.n_batches
-        # Of equal size, give or take a document: a last minibatch of a few would stand
-        # for as much of the corpus as the others do.
-        edges = np.arange(n_batches + 1) * self.n_rows // max(n_batches, 1)
-        for position, (begin, end) in enumerate(pairwise(edges)):
+        for position, (begin, end) in enumerate(
+            pairwise(even_limits(self.n_rows, n_batches))
+        ):
             t = self.first_step + number * n_batches + position + 1
             seen = max(float(self.n_seen + end), self.least_samples)
             total = self.total_samples or seen
             yield Round(
-                rows=order[begin:end],
+                (Part(position, order[begin:end]),),
                 step=(self.offset + t) ** -self.decay,
                 scale=total / (end - begin),
-                ends_pass=end == self.n_rows,
             )
 
     def n_updates(self, n_passes: int) -> int:
@@ -132,3 +171,11 @@ class OnlineSchedule:
     def afresh(self) -> "OnlineSchedule":
         """Return the same for a posterior that has made no updates."""
         return replace(self, first_step=0)
+
+
+def even_limits(n_rows: int, n_parts: int) -> NDArray[np.intp]:
+    """Limits of parts of equal size, give or take a row, (n_parts + 1,).
+
+    A last minibatch of a few would stand for as much of the corpus as the others do.
+    """
+    return np.arange(n_parts + 1) * n_rows // max(n_parts, 1)

@@ -8,11 +8,18 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
+from skbnp.inference.learner import Learner
 from skbnp.inference.monitor import SILENT, Reporter, discarding
+from skbnp.inference.moves.tree_edits import LEAST_GAIN, TreeEdits
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, some_rows
-from skbnp.inference.tree_learning import LEAST_GAIN, TreeLearner
+from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.tree_corpus import (
+    PathMemory,
+    PathVisitor,
+    TreeCorpus,
+    some_rows,
+)
 from skbnp.inference.tree_starts import by_clusters, by_gibbs, one_by_one
 from skbnp.models.ncrp_topics import NestedModel, PathStats, TopicTree
 from skbnp.trees import Tree
@@ -140,7 +147,9 @@ class Race:
         """Let topics learn until they have settled, or for some passes."""
         given, corpus = self.posterior, TreeCorpus(self.X)
         own = start_posterior(given.model, topics, given.entropy, given.max_components)
-        learner = TreeLearner(own, corpus, self.visitor, memoized=False, moves=moves)
+        schedule, memory = corpus.schedule(), PathMemory(corpus)
+        edits = NO_MOVES if moves is None else TreeEdits(moves)
+        learner = Learner(own, corpus, schedule, self.visitor, memory, edits)
         monitor, before = discarding(), -np.inf
         for n_passes in range(N_PASSES):
             n_nodes = len(own.state.tree)

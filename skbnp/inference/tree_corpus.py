@@ -1,7 +1,9 @@
 """Documents in parts, each with what it said about the paths of a tree."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,12 +11,30 @@ from numpy.typing import NDArray
 
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
+from skbnp.inference.memories import learn_priors
 from skbnp.inference.paths import DocPaths, visit_paths
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
 from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import PathStats, TopicTree, path_globals, stub_nodes
+from skbnp.models.ncrp_topics import (
+    PathStats,
+    TopicTree,
+    path_globals,
+    settle,
+    stub_nodes,
+)
 from skbnp.trees import Tree
 
-__all__ = ["PathVisitor", "Rows", "TreeCorpus", "some_rows", "sums_of"]
+__all__ = [
+    "FoundPaths",
+    "PathMemory",
+    "PathVisitor",
+    "Rows",
+    "TreeCorpus",
+    "some_rows",
+    "sums_of",
+]
 
 #: Nats below the best of a document at which a path is not taken up: all of them
 #: together would raise its bound by a per cent of a nat or so, and fill the memory.
@@ -35,12 +55,27 @@ class PathVisitor:
 
     def visit(
         self,
+        posterior: Posterior,
+        X: sp.csr_array,
+        *,
+        mean: bool = False,
+        remembered: DocPaths | None = None,
+        look: None = None,
+    ) -> "FoundPaths":
+        """Visit documents under the present globals of a posterior."""
+        del mean, look  # trees know no warm-up, and no moves look at blocks
+        topics, priors = posterior.state, posterior.model.priors
+        found = self.visit_paths(topics, priors, X, remembered)
+        return FoundPaths(sums_of(found, X, topics.tree, priors.n_levels), found)
+
+    def visit_paths(
+        self,
         topics: TopicTree,
         priors: LevelPriors,
         X: sp.csr_array,
         memo: DocPaths | None = None,
     ) -> DocPaths:
-        """Visit documents under the present globals; stubs are called by their ids.
+        """Visit documents under given topics; stubs are called by their ids.
 
         They start from a memo too, and keep the better.
         """
@@ -63,6 +98,15 @@ class PathVisitor:
         return found.renamed(tree.ids[found.stubs])
 
 
+@dataclass(frozen=True, slots=True)
+class FoundPaths:
+    """What the documents of a part say."""
+
+    stats: PathStats
+    memory: DocPaths
+    seen: list[Any] = field(default_factory=list)
+
+
 class TreeCorpus:
     """A corpus in parts of some rows, whose documents remember what they said.
 
@@ -82,7 +126,7 @@ class TreeCorpus:
         n_docs = X.shape[0]
         n_parts = -(-X.nnz // PART) if size is None else -(-n_docs // size)
         n_parts = min(max(n_parts, 1), n_docs)
-        self.limits = np.arange(n_parts + 1) * n_docs // max(n_parts, 1)
+        self.limits = even_limits(n_docs, n_parts)
         self.parts = [
             X[a:b] for a, b in zip(self.limits, self.limits[1:], strict=False)
         ]
@@ -93,6 +137,14 @@ class TreeCorpus:
     def n_docs(self) -> int:
         """Number of documents."""
         return int(self.limits[-1])
+
+    def schedule(self, n_joint: float = np.inf) -> BatchSchedule:
+        """Return passes over the parts, see `BatchSchedule`."""
+        return BatchSchedule(self.n_docs, len(self.parts), self.scale, n_joint)
+
+    def documents(self, part: Part) -> sp.csr_array:
+        """Counts of a part."""
+        return self.parts[part.number]
 
     def sums(self, tree: Tree, n_levels: int, rows: Rows | None = None) -> PathStats:
         """Sum what some documents said; by default all."""
@@ -155,6 +207,76 @@ class TreeCorpus:
                 memos[place] = memos[place].replaced(docs, new)
                 first += len(docs)
         return memos
+
+
+class PathMemory:
+    """Totals hold each document of a corpus once, with what it said at its last visit.
+
+    A round of all parts makes them their sum; one of some exchanges what these said.
+
+    Parameters
+    ----------
+    corpus : TreeCorpus
+        Keeps what its documents say.
+    others : PathStats or None
+        What documents said that are not visited again, by the present tree.
+    """
+
+    holds_corpus = is_complete = True
+
+    def __init__(self, corpus: TreeCorpus, others: PathStats | None = None):
+        self.corpus, self.others = corpus, others
+        self._is_exact = True  # the totals are the sum
+
+    def recall(self, part: Part) -> DocPaths | None:
+        """Return what the documents of a part said."""
+        return self.corpus.memos[part.number] if self.corpus.memos else None
+
+    def absorb(
+        self, posterior: Posterior, round: Round, found: Sequence[FoundPaths]
+    ) -> None:
+        """Let the totals hold what the documents say now."""
+        tree, corpus = posterior.state.tree, self.corpus
+        n_levels = posterior.model.priors.n_levels
+        if len(round.parts) == len(corpus.parts):
+            stats = reduce(PathStats.plus, (said.stats for said in found))
+            corpus.memos = [said.memory for said in found]
+            posterior.replace_globals(*self._settled(tree, stats.times(round.scale)))
+            return
+        (part,), (said,), memos = round.parts, found, list(corpus.memos)
+        X = corpus.documents(part)
+        old = corpus.sums_of(memos[part.number], X, tree, n_levels)
+        memos[part.number], self._is_exact = said.memory, False
+        corpus.memos = memos
+        new = said.stats.times(round.scale)
+        exchanged = posterior.model.exchange(
+            posterior.state, posterior.totals, old, new
+        )
+        posterior.replace_globals(*exchanged)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Sum afresh where parts were exchanged, and learn priors."""
+        if not self._is_exact:
+            tree, n_levels = posterior.state.tree, posterior.model.priors.n_levels
+            stats = self.corpus.sums(tree, n_levels)
+            with commit():  # rounding errors of the exchanges are gone
+                posterior.replace_globals(*self._settled(tree, stats))
+            self._is_exact = True
+        learn_priors(posterior)
+
+    def _settled(self, tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
+        if self.others is not None:
+            stats = stats.plus(self.others)
+        topics, stats = settle(tree, stats)
+        self.follow(tree, topics.tree)
+        return topics, stats
+
+    def follow(
+        self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+    ) -> None:
+        """Let what others said stand as in another tree."""
+        if self.others is not None:
+            self.others = self.others.follow(old, new, heirs)
 
 
 def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:

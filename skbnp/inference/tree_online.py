@@ -1,6 +1,6 @@
-"""Online learning of a topic tree: one update per minibatch, and moves."""
+"""Moves of a topic tree that learns online, judged by some documents at hand."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,17 +8,26 @@ import scipy.sparse as sp
 
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
+from skbnp.inference.learner import Learner
+from skbnp.inference.memories import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.moves.tree_edits import LEAST_MASS, TreeEdits
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.schedules import OnlineSchedule, Round
-from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus, some_rows, sums_of
-from skbnp.inference.tree_learning import LEAST_MASS, TreeLearner
+from skbnp.inference.protocols import CountCorpus, NoMoves
+from skbnp.inference.schedules import Round
+from skbnp.inference.tree_corpus import (
+    FoundPaths,
+    PathMemory,
+    PathVisitor,
+    TreeCorpus,
+    some_rows,
+)
 from skbnp.models.ncrp_topics import PathStats, settle
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["OnlineTree", "advance_tree", "restructure"]
+__all__ = ["OnlineTreeEdits", "restructure"]
 
 #: The tree changes by so many documents at least, in so many passes at the most.
 LEAST_DOCS, MOST_PASSES = 20, 3
@@ -30,89 +39,51 @@ MOST_DOCS = 2000
 AHEAD = 2.0
 
 
-class OnlineTree:
-    """Passes over a corpus in minibatches of random documents.
+OnlineTreeLearner = Learner[CountCorpus, PathVisitor, RunningAverage]
+
+
+class OnlineTreeEdits(NoMoves):
+    """Moves after passes 1, 2, 4, 8, .. of online learning, or after a chunk.
 
     Parameters
     ----------
-    posterior : Posterior
-        Learned in place; consistent at any moment at which an exception can arrive.
-    X : csr_array
-        Canonical counts, no empty rows.
-    schedule : OnlineSchedule
-    visitor : PathVisitor
-    moves : TreeMoves or None
+    moves : TreeMoves
     """
 
-    has_ended = False
+    def __init__(self, moves: TreeMoves):
+        self.moves, self._held = moves, 0.0
 
-    def __init__(
+    def begin_pass(self, learner: OnlineTreeLearner) -> None:
+        """Count documents afresh."""
+        self._held = 0.0
+
+    def end_round(
         self,
-        posterior: Posterior,
-        X: sp.csr_array,
-        schedule: OnlineSchedule,
-        visitor: PathVisitor,
-        moves: TreeMoves | None,
-    ):
-        self.posterior, self.X, self.schedule = posterior, X, schedule
-        self.visitor, self.moves = visitor, moves
-        self.n_passes = 0
-
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether the tree stayed, so that the bound can settle.
-
-        The tree may change after passes 1, 2, 4, 8, ..
-        """
-        posterior = self.posterior
-        rounds = self.schedule.one_pass(self.n_passes)
-        held = advance_tree(
-            posterior, self.X, rounds, self.visitor, monitor, are_new=False
-        )
-        self.n_passes += 1
-        before = len(posterior.lineage)
-        if self.n_passes & (self.n_passes - 1) == 0:
-            restructure(posterior, self.X, self.visitor, self.moves, monitor, held)
-        return len(posterior.lineage) == before
-
-
-def advance_tree(
-    posterior: Posterior,
-    X: sp.csr_array,
-    rounds: Iterable[Round],
-    visitor: PathVisitor,
-    monitor: Monitor,
-    *,
-    are_new: bool,
-) -> float:
-    """Visit minibatches of a corpus, and absorb what they say.
-
-    Return the number of documents for which they stand in the totals then.
-    """
-    held = 0.0
-    for round in rounds:
-        rows, model = X[round.rows], posterior.model
-        found = visitor.visit(posterior.state, model.priors, rows)
-        tree = posterior.state.tree
-        fresh = sums_of(found, rows, tree, model.priors.n_levels)
+        learner: OnlineTreeLearner,
+        round: Round,
+        documents: Sequence[sp.csr_array],
+        found: Sequence[FoundPaths],
+    ) -> None:
+        """Note for how many documents those of the pass stand in the totals."""
+        n_docs = sum(X.shape[0] for X in documents)
         keep, gain = 1.0 - round.step, round.step * round.scale
-        stats = posterior.totals.blended(fresh, keep, gain)
-        with commit():
-            posterior.state, posterior.totals = settle(tree, stats)
-            posterior.ids = posterior.state.tree.ids
-            posterior.n_steps += 1
-            posterior.n_seen += rows.shape[0] if are_new else 0
-            if round.ends_pass:
-                posterior.model = model.learned(posterior.state.tree, posterior.totals)
-            posterior.record(monitor)
-        held = keep * held + gain * rows.shape[0]
-    return held
+        self._held = keep * self._held + gain * n_docs
+
+    def end_pass(self, learner: OnlineTreeLearner, monitor: Monitor) -> bool:
+        """Change the tree when its turn has come; whether it has stayed."""
+        posterior = learner.posterior
+        n_logged = len(posterior.lineage)
+        if learner.n_passes & (learner.n_passes - 1) == 0:
+            X, visitor = learner.corpus.X, learner.visitor
+            restructure(posterior, X, visitor, self.moves, monitor, self._held)
+        return len(posterior.lineage) == n_logged
 
 
 def restructure(
     posterior: Posterior,
     X: sp.csr_array,
     visitor: PathVisitor,
-    moves: TreeMoves | None,
+    moves: TreeMoves,
     monitor: Monitor,
     held: float,
 ) -> None:
@@ -122,7 +93,7 @@ def restructure(
     as many that the topics know of. Others cannot be visited. What a move changes is
     changed in the totals for as many documents as stand there for these, `held`.
     """
-    if moves is None or X.shape[0] < LEAST_DOCS:
+    if X.shape[0] < LEAST_DOCS:
         return
     before = len(posterior.lineage)
     rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
@@ -147,14 +118,13 @@ def _learn(
     if known > ahead:
         others = posterior.totals.times(1.0 - ahead / known)
     chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
-    learner = TreeLearner(
-        chunk, corpus, visitor, memoized=False, moves=None, others=others
-    )
+    memory, schedule = PathMemory(corpus, others), corpus.schedule()
+    learner = Learner(chunk, corpus, schedule, visitor, memory)
     n_levels, quiet = posterior.model.priors.n_levels, discarding()
     learner.one_pass(quiet)
     old = chunk.state.tree
     said = corpus.sums(old, n_levels)
-    learner.moves = moves
+    learner.moves = TreeEdits(moves)
     for _ in range(MOST_PASSES):
         if learner.one_pass(quiet):
             break
@@ -190,6 +160,5 @@ def _adopt(
 ) -> None:
     topics, stats = settle(tree, stats)
     with commit():
-        posterior.state, posterior.totals = topics, stats
-        posterior.ids = topics.tree.ids
+        posterior.replace_globals(topics, stats)
         posterior.lineage = [*posterior.lineage, *log]

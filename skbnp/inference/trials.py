@@ -5,13 +5,15 @@ drops some of the present ones, then learns like a fit: passes with mean weights
 exact ones. A death ends the lightest topics and lets their documents find others.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.memoized import Memoized
-from skbnp.inference.memory import doc_topic
+from skbnp.inference.memory import MeanFieldMemory, doc_topic
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.moves import hdp_birth
+from skbnp.inference.moves.hdp_moves import ExactLearner, ExactMoves, prune
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior
 from skbnp.utils.random import Purpose, stream
@@ -26,12 +28,35 @@ LEAST_GAIN = 1e-6
 LIGHT = 1e-4
 
 
+@dataclass(slots=True)
+class _Run:
+    """A learner with memory, and the bound that it has reached."""
+
+    learner: ExactLearner
+    bound: float = -np.inf  # of the corpus after the last pass, nats per token
+    rise: float = np.inf  # by how much the last pass raised it
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether it was exact."""
+        is_exact = self.learner.one_pass(monitor)
+        if self.learner.memory.is_complete:
+            bound = sum(self.learner.posterior.objective().values())
+            self.bound, self.rise = bound, bound - self.bound
+        return is_exact
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is room for a trial."""
+        return self.rise < SETTLED * abs(self.bound)
+
+
 class Trials:
-    """Passes with memory; between them, passes of rivals that may take over.
+    """Passes with memory; between them, passes of candidates that may take over.
 
     Parameters
     ----------
-    learner : Memoized
+    learner : ExactLearner
+        With a `MeanFieldMemory`.
     moves : SplitMerge
     n_passes : int
         Passes at hand; no trial begins that could not be completed.
@@ -39,34 +64,40 @@ class Trials:
 
     has_ended = False
 
-    def __init__(self, learner: Memoized, moves: SplitMerge, n_passes: int):
-        self.learner, self.moves, self.passes_left = learner, moves, n_passes
+    def __init__(self, learner: ExactLearner, moves: SplitMerge, n_passes: int):
+        self.run, self.moves, self.passes_left = _Run(learner), moves, n_passes
         self.posterior = learner.posterior
-        self.rival: Memoized | None = None
-        self.rival_passes = 0
+        self.candidate: _Run | None = None
+        self.candidate_passes = 0
         self.n_trials = self.n_rejected = 0
+
+    @property
+    def learner(self) -> ExactLearner:
+        """What learns the model."""
+        return self.run.learner
+
+    @property
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+        return self.learner.n_updates
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""
         self.passes_left -= 1
-        if self.rival is None:
-            exact = self.learner.one_pass(monitor)
+        if self.candidate is None:
+            exact = self.run.one_pass(monitor)
         else:
             exact = False
-            self._trial_pass(self.rival, monitor)
-        if self.rival is None and self._is_settled():
+            self._trial_pass(self.candidate, monitor)
+        if self.candidate is None and self.run.is_settled:
             self._propose()
-        return exact and self.rival is None
+        return exact and self.candidate is None
 
-    def _trial_pass(self, rival: Memoized, monitor: Monitor) -> None:
-        rival.one_pass(discarding())
-        self.rival_passes -= 1
-        if self.rival_passes <= 0:
-            self._decide(rival, monitor)
-
-    def _is_settled(self) -> bool:
-        learner = self.learner
-        return len(learner.memos) > 0 and learner.rise < SETTLED * abs(learner.bound)
+    def _trial_pass(self, candidate: _Run, monitor: Monitor) -> None:
+        candidate.one_pass(discarding())
+        self.candidate_passes -= 1
+        if self.candidate_passes <= 0:
+            self._decide(candidate, monitor)
 
     def _propose(self) -> None:
         """Begin a trial, if it can come to its end."""
@@ -75,50 +106,45 @@ class Trials:
         n_passes = 1 if is_death else moves.trial_warm_up + moves.trial_passes
         if self.n_rejected >= moves.max_rejections or n_passes > self.passes_left:
             return
-        rival = self._death() if is_death else self._birth(n_mean)
-        self.rival, self.rival_passes = rival, n_passes
+        learner = self._death() if is_death else self._birth(n_mean)
+        self.candidate, self.candidate_passes = _Run(learner), n_passes
         self.n_trials += 1
 
-    def _birth(self, warm_up: int) -> Memoized:
-        learner, n_docs = self.learner, self.learner.X.shape[0]
+    def _birth(self, n_mean: int) -> ExactLearner:
+        learner, X = self.learner, self.learner.corpus.X
         rows = np.concatenate([round.rows for round in learner.schedule.one_pass(0)])
-        counts = sp.csr_array(doc_topic(learner.memos))[np.argsort(rows)]
+        counts = sp.csr_array(doc_topic(learner.memory.memos))[np.argsort(rows)]
         n_topics = self.posterior.state.n_components
         plan = hdp_birth.plan(self.n_trials // 2, n_topics)
         place = (self.posterior.n_steps, self.n_trials)
         rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
-        posterior = hdp_birth.propose(
-            self.posterior, learner.X, counts, plan, n_docs, rng
-        )
-        return self._learner(posterior, warm_up)
+        posterior = hdp_birth.propose(self.posterior, X, counts, plan, X.shape[0], rng)
+        return self._restarted(posterior, MeanFieldMemory(max(n_mean, 1)), n_mean)
 
-    def _death(self) -> Memoized:
+    def _death(self) -> ExactLearner:
         posterior, mass = self.posterior, self.posterior.totals.topic_words.total
-        rival = self._learner(posterior.copy(), 0)
-        rival.n_passes, rival.memos = rival.n_forgetful, list(self.learner.memos)
-        rival.prune(mass <= max(mass.min(), LIGHT * mass.sum()))
-        return rival
+        memory = self.learner.memory.copy()
+        learner = self._restarted(posterior.copy(), memory, 0)
+        learner.n_passes = memory.n_passes
+        prune(learner, mass <= max(mass.min(), LIGHT * mass.sum()))
+        return learner
 
-    def _learner(self, posterior: Posterior, warm_up: int) -> Memoized:
-        old = self.learner
-        return Memoized(
-            posterior,
-            old.X,
-            old.schedule.afresh(),
-            old.visitor,
-            warm_up=warm_up,
-            moves=self.moves,
-        )
+    def _restarted(
+        self, posterior: Posterior, memory: MeanFieldMemory, n_mean: int
+    ) -> ExactLearner:
+        learner = self.learner.restart(posterior, memory)
+        learner.moves = ExactMoves(self.moves)
+        learner.warm_up = n_mean * learner.corpus.n_docs
+        return learner
 
-    def _decide(self, rival: Memoized, monitor: Monitor) -> None:
-        """Keep the rival if its bound is higher, else forget it."""
-        self.rival = None
-        gain = rival.bound - self.learner.bound
-        if gain > LEAST_GAIN * abs(self.learner.bound):
-            self.posterior.adopt(rival.posterior)
+    def _decide(self, candidate: _Run, monitor: Monitor) -> None:
+        """Keep the candidate if its bound is higher, else forget it."""
+        self.candidate = None
+        if candidate.bound - self.run.bound > LEAST_GAIN * abs(self.run.bound):
+            self.posterior.adopt(candidate.learner.posterior)
             self.posterior.record(monitor)
-            rival.posterior = self.posterior
-            self.learner = rival
-            rival.rise, self.n_rejected = np.inf, 0
+            candidate.learner.posterior = self.posterior
+            self.run, candidate.rise = candidate, np.inf
+            self.n_rejected = 0
         else:
             self.n_rejected += 1

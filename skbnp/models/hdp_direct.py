@@ -40,7 +40,7 @@ from scipy.special import gammaln, psi, zeta
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.models import topics
-from skbnp.models.statistics import WordTopics, remaining
+from skbnp.models.statistics import WordTopicModel, WordTopics, remaining
 from skbnp.models.topics import HIGHEST, LOWEST
 
 __all__ = ["DirectHDP", "HDPState", "HDPStats", "take_columns"]
@@ -103,7 +103,7 @@ class HDPStats:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectHDP:
+class DirectHDP(WordTopicModel):
     """What is learned, and under which Gamma(shape, rate) priors."""
 
     learn_concentrations: bool

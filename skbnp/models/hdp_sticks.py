@@ -38,7 +38,7 @@ from scipy.special import betaln, logsumexp, psi
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.models import topics
-from skbnp.models.statistics import WordTopics, remaining
+from skbnp.models.statistics import WordTopicModel, WordTopics, remaining
 from skbnp.models.topics import HIGHEST, LOWEST
 
 __all__ = ["StickHDP", "StickState", "StickStats"]
@@ -144,7 +144,7 @@ class StickStats:
 
 
 @dataclass(frozen=True, slots=True)
-class StickHDP:
+class StickHDP(WordTopicModel):
     """Tables of a document; what is learned, under which Gamma(shape, rate) priors."""
 
     n_tables: int  # T

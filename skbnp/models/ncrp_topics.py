@@ -67,6 +67,11 @@ class TopicTree:
         """Number of nodes."""
         return len(self.tree)
 
+    @property
+    def ids(self) -> NDArray[np.intp]:
+        """Ids of the nodes, by position."""
+        return self.tree.ids
+
     def idle_leaves(self, least: float) -> list[int]:
         """Ids of leaves with fewer documents, the root apart."""
         leaves = self.tree.leaves[self.tree.leaves > 0]
@@ -429,6 +434,30 @@ class NestedModel:
     #: Whether `objective` is a bound of the evidence, and its name.
     has_bound: ClassVar[bool] = True
     criterion: ClassVar[str] = "elbo"
+
+    def absorb(
+        self,
+        topics: TopicTree,
+        totals: PathStats,
+        stats: PathStats,
+        step: float,
+        scale: float,
+    ) -> tuple[TopicTree, PathStats]:
+        """Move totals by a step towards scaled statistics; the topics follow."""
+        blended = totals.blended(stats, 1.0 - step, step * scale)
+        return settle(topics.tree, blended)
+
+    def exchange(
+        self, topics: TopicTree, totals: PathStats, old: PathStats, new: PathStats
+    ) -> tuple[TopicTree, PathStats]:
+        """Put new statistics in the place of old ones; the topics follow."""
+        return settle(topics.tree, totals.plus(old, -1.0).clipped().plus(new))
+
+    def learn_priors(
+        self, topics: TopicTree, totals: PathStats
+    ) -> tuple["NestedModel", TopicTree]:
+        """Learn what is to be learned of the hyperparameters."""
+        return self.learned(topics.tree, totals), topics
 
     def collapsed_bound(self, tree: Tree, stats: PathStats) -> float:
         """Collapsed bound, log priors of what is learned included: trees' measure."""

@@ -4,9 +4,9 @@ from contextlib import contextmanager
 from unittest import mock
 
 from skbnp.inference.chains import GibbsChain
-from skbnp.inference.posterior import Visitor
+from skbnp.inference.documents import DocumentVisitor
+from skbnp.inference.learner import Learner
 from skbnp.inference.tree_corpus import PathVisitor
-from skbnp.inference.tree_learning import TreeLearner
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]
 
@@ -19,12 +19,12 @@ class Failure(Exception):
 def failing_visit(number, error=Failure, visited=None):
     """Let visit `number` (1 is the first) of a batch of documents raise `error`.
 
-    Of samplers it is the sweep of that number; the first pass of a tree with memory is
-    one visit, since it is one update. What visits start from, posteriors or topics of
-    trees, is handed to `visited`.
+    Of samplers it is the sweep of that number; the parts of a round are one visit,
+    since they are one update. What visits start from, posteriors or topics of trees, is
+    handed to `visited`.
     """
-    visit_batch, run_piece, calls = Visitor.visit, GibbsChain.run, []
-    visit_paths, visit_part, quiet = PathVisitor.visit, TreeLearner._found, []
+    visit_batch, run_piece, calls = DocumentVisitor.visit, GibbsChain.run, []
+    visit_paths, learn_round, quiet = PathVisitor.visit_paths, Learner.learn_round, []
 
     def tick(start):
         calls.append(None)
@@ -38,17 +38,15 @@ def failing_visit(number, error=Failure, visited=None):
         return visit_batch(self, posterior, *args, **kwargs)
 
     def visit_tree(self, topics, *args, **kwargs):
-        if not quiet:
+        if quiet:
+            quiet.pop()
+        else:
             tick(topics)
         return visit_paths(self, topics, *args, **kwargs)
 
-    def visit_tree_part(self, place):
-        begins = self.memoized and not self.corpus.memos
-        if begins and place < len(self.corpus.parts) - 1:
-            quiet.append(None)
-        found = visit_part(self, place)
-        quiet.clear()
-        return found
+    def begin_round(self, round, monitor):
+        quiet[:] = round.parts[1:]
+        learn_round(self, round, monitor)
 
     def run(self, piece):
         run_piece(self, piece)
@@ -59,10 +57,10 @@ def failing_visit(number, error=Failure, visited=None):
             raise error
 
     with (
-        mock.patch.object(Visitor, "visit", visit),
+        mock.patch.object(DocumentVisitor, "visit", visit),
         mock.patch.object(GibbsChain, "run", run),
-        mock.patch.object(PathVisitor, "visit", visit_tree),
-        mock.patch.object(TreeLearner, "_found", visit_tree_part),
+        mock.patch.object(PathVisitor, "visit_paths", visit_tree),
+        mock.patch.object(Learner, "learn_round", begin_round),
     ):
         yield
 

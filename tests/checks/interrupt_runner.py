@@ -27,7 +27,7 @@ from checks.failures import fit_updates
 from checks.states import differences, learned
 from checks.test_failed_calls import check_usable
 from skbnp.estimators import SplitMerge
-from skbnp.inference import online
+from skbnp.inference.moves import hdp_moves
 
 MAIN = threading.main_thread().ident
 
@@ -169,7 +169,7 @@ def interrupt_moves(estimator, n_jobs):
     Each is a complete step by itself, so there is no twin to compare with.
     """
     X, found = topic_counts(24, 12), []
-    online.STALE = 0.9
+    hdp_moves.STALE = 0.9
     moves = SplitMerge(
         criterion="bound", trial_warm_up=1, trial_passes=1, prune_mass=5.0
     )
@@ -211,15 +211,15 @@ def twin(estimator, method, X, n_updates):
 #: nothing is learned; compiled code and helpers are interrupted on their way back.
 WATCHED = {
     ("engine.py", "learn"),
-    ("online.py", "one_pass"),
-    ("online.py", "advance"),
-    ("online.py", "_absorb"),
-    ("memoized.py", "one_pass"),
-    ("memoized.py", "_visit"),
-    ("memoized.py", "_end_pass"),
-    ("memoized.py", "_refresh"),
-    ("incremental.py", "one_pass"),
-    ("incremental.py", "_end_pass"),
+    ("learner.py", "one_pass"),
+    ("learner.py", "learn_round"),
+    ("memories.py", "absorb"),
+    ("memories.py", "blend"),
+    ("memories.py", "exchange"),
+    ("memories.py", "end_pass"),
+    ("memories.py", "learn_priors"),
+    ("memory.py", "_sum_afresh"),
+    ("memory.py", "refresh"),
     ("documents.py", "collect"),
     ("posterior.py", "record"),
     ("monitor.py", "record"),
@@ -240,26 +240,25 @@ MOVING = {
     ("trials.py", "_birth"),
     ("trials.py", "_death"),
     ("trials.py", "_decide"),
-    ("memoized.py", "one_pass"),
-    ("memoized.py", "_end_pass"),
-    ("memoized.py", "_merge"),
-    ("memoized.py", "prune"),
-    ("incremental.py", "one_pass"),
-    ("incremental.py", "_end_pass"),
+    ("learner.py", "one_pass"),
+    ("learner.py", "learn_round"),
+    ("memories.py", "end_pass"),
+    ("hdp_moves.py", "end_round"),
+    ("hdp_moves.py", "end_pass"),
+    ("hdp_moves.py", "_merge"),
+    ("hdp_moves.py", "prune"),
     ("split_merge.py", "end_unused"),
-    ("online.py", "advance"),
     ("posterior.py", "adopt"),
     ("minibatch.py", "merge"),
     ("minibatch.py", "move"),
     ("minibatch.py", "prune"),
     ("minibatch.py", "split"),
     ("edits.py", "apply"),
-    ("tree_learning.py", "one_pass"),
-    ("tree_learning.py", "_visit"),
-    ("tree_learning.py", "_visit_part"),
-    ("tree_learning.py", "_settle"),
-    ("tree_learning.py", "_move"),
-    ("tree_learning.py", "_try"),
+    ("tree_corpus.py", "absorb"),
+    ("tree_corpus.py", "end_pass"),
+    ("tree_corpus.py", "_settled"),
+    ("tree_edits.py", "end_pass"),
+    ("tree_edits.py", "_try"),
 }
 
 

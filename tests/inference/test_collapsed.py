@@ -12,22 +12,25 @@ from checks.corpora import topic_counts
 from checks.states import assert_same, differences
 from skbnp import HDP
 from skbnp.inference import collapsed
-from skbnp.inference.collapsed import CollapsedStep, Holdings
-from skbnp.inference.documents import LocalStop
+from skbnp.inference.collapsed import CollapsedStep
+from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.inference.incremental import Incremental
-from skbnp.inference.memory import resummed
+from skbnp.inference.learner import Learner
+from skbnp.inference.memories import Holdings, RunningAverage
+from skbnp.inference.memory import CollapsedMemory, resummed
 from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.moves.hdp_moves import EndUnused
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.online import Online
-from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import NO_MOVES, CountCorpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp_collapsed import CollapsedHDP
 from skbnp.models.hdp_direct import HDPState
 from skbnp.models.statistics import WordTopics
 
 STOP = LocalStop(100, 1e-3)
+VISITOR = DocumentVisitor(STOP, Executor(1), CollapsedStep)
 N_DOCS, N_WORDS = 90, 40
 #: Sums in double precision of some thousand terms, in another order.
 ROUNDING = 1e-9
@@ -48,7 +51,7 @@ def start(X, n_topics=6, *, seed=0, mass=1.0):
     totals = model.start(state, WordTopics(topics))
     ids = np.arange(n_topics)
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return Posterior(model, state, totals, ids, log, step=CollapsedStep)
+    return Posterior(model, state, totals, ids, log)
 
 
 def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):
@@ -58,24 +61,21 @@ def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):
 
 
 def online(X, *, executor=None, mass=1.0, moves=None):
-    visitor = Visitor(STOP, executor or Executor(1))
-    one = start(X, mass=mass)
-    return Online(
-        one,
-        X,
-        schedule(reshuffle=True),
-        visitor,
-        warm_up=0,
-        moves=moves,
-        holdings=Holdings(X.shape[0]),
-    )
+    visitor = DocumentVisitor(STOP, executor or Executor(1), CollapsedStep)
+    memory, corpus = RunningAverage(Holdings(X.shape[0])), CountCorpus(X)
+    rounds = schedule(reshuffle=True)
+    return Learner(start(X, mass=mass), corpus, rounds, visitor, memory, edits(moves))
+
+
+def edits(moves):
+    return NO_MOVES if moves is None else EndUnused(moves)
 
 
 def incremental(X, rounds=None, *, moves=None, n_topics=6):
-    visitor, rounds = Visitor(STOP, Executor(1)), rounds or schedule()
-    holdings = Holdings(X.shape[0])
+    visitor, rounds = VISITOR, rounds or schedule()
+    memory, corpus = CollapsedMemory(Holdings(X.shape[0])), CountCorpus(X)
     one = start(X, n_topics)
-    return Incremental(one, X, rounds, visitor, moves=moves, holdings=holdings)
+    return Learner(one, corpus, rounds, visitor, memory, edits(moves))
 
 
 def passes(learner, n_passes):
@@ -121,7 +121,7 @@ def test_totals_hold_the_start_and_what_holdings_say(mass, X):
         rounds = learner.schedule.one_pass(learner.n_passes)
         decayed *= np.prod([1.0 - round.step for round in rounds])
         passes(learner, 1)
-        held = learner.holdings.of(np.arange(N_DOCS)) @ X.sum(axis=1)
+        held = learner.memory.documents.of(np.arange(N_DOCS)) @ X.sum(axis=1)
         total = learner.posterior.totals.topic_words.total.sum()
         assert_allclose(total, decayed + held, rtol=ROUNDING)
         words = learner.posterior.totals.topic_words.dense()
@@ -131,7 +131,7 @@ def test_totals_hold_the_start_and_what_holdings_say(mass, X):
 
 def test_totals_hold_the_words_of_documents_as_holdings_say(X):
     learner = passes(online(X, mass=0.0), 3)
-    held = X.T @ learner.holdings.of(np.arange(N_DOCS))
+    held = X.T @ learner.memory.documents.of(np.arange(N_DOCS))
     words = learner.posterior.totals.topic_words.dense().sum(axis=1)
     assert_allclose(words, held, rtol=ROUNDING, atol=1e-12)
 
@@ -160,18 +160,18 @@ def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
 def check_totals(learner):
     """Totals are the sums of what all batches say."""
     totals, near = learner.posterior.totals, {"rtol": ROUNDING, "atol": ROUNDING}
-    words = resummed(learner.memos, *totals.topic_words.shape)
+    words = resummed(learner.memory.memos, *totals.topic_words.shape)
     assert_allclose(totals.topic_words.dense(), words.dense(), **near)
     assert_allclose(totals.topic_words.total, words.total, **near)
     for item in fields(totals):
         if item.name != "topic_words":
-            parts = sum(getattr(memo, item.name) for memo in learner.memos)
+            parts = sum(getattr(memo, item.name) for memo in learner.memory.memos)
             assert_allclose(getattr(totals, item.name), parts, **near)
 
 
 def check_counts_once(learner):
     """Each token of the corpus counts once."""
-    totals, X = learner.posterior.totals, learner.X
+    totals, X = learner.posterior.totals, learner.corpus.X
     words = totals.topic_words.dense().sum(axis=1)
     assert_allclose(words, X.sum(axis=0), rtol=ROUNDING)
     assert_allclose(totals.n_tokens, X.sum(), rtol=ROUNDING)
@@ -202,15 +202,11 @@ def test_totals_are_the_sums_of_all_batches_when_topics_have_ended(X):
 
 def test_totals_amid_a_pass_are_the_sums_of_all_batches(X, monkeypatch):
     """Exchanges alone, before the totals are summed afresh."""
-    learner, found = passes(incremental(X), 3), []
-
-    def end(self, memos):
-        found.extend(memos)
-
-    monkeypatch.setattr(Incremental, "_end_pass", end)
-    old = learner.memos
+    learner = passes(incremental(X), 3)
+    monkeypatch.setattr(CollapsedMemory, "end_pass", lambda self, posterior: None)
+    old = list(learner.memory.memos)
     passes(learner, 1)
-    learner.memos = found
+    found = learner.memory.memos
     assert all(one is not other for one, other in zip(old, found, strict=True))
     check_totals(learner)
     check_counts_once(learner)
@@ -219,12 +215,12 @@ def test_totals_amid_a_pass_are_the_sums_of_all_batches(X, monkeypatch):
 @pytest.mark.parametrize("spoil", ["topic_words", "tables", "length_slope"])
 def test_the_check_of_totals_tells_a_wrong_batch(spoil, X):
     learner = passes(incremental(X), 2)
-    wrong = copy.deepcopy(learner.memos[1])
+    wrong = copy.deepcopy(learner.memory.memos[1])
     if spoil == "topic_words":
         wrong.topic_words.values.data[3] *= 1.001
     else:
         setattr(wrong, spoil, 1.001 * getattr(wrong, spoil))
-    learner.memos[1] = wrong
+    learner.memory.memos[1] = wrong
     with pytest.raises(AssertionError):
         check_totals(learner)
 
@@ -238,7 +234,7 @@ def test_one_batch_is_batch_learning(X):
         passes(incremental(X, rounds), 5) for rounds in (BatchSchedule(N_DOCS), whole)
     )
     assert_same(one.posterior, other.posterior)
-    assert_same(one.memos, other.memos)
+    assert_same(one.memory.memos, other.memory.memos)
     parts = passes(incremental(X), 5)
     assert list(differences(one.posterior.totals, parts.posterior.totals))
 
@@ -326,7 +322,7 @@ def check_close(one, other, n_words=N_WORDS):
 @pytest.mark.parametrize("held", [None, 1.0, "each"])
 def test_order_of_rows_does_not_matter(held, X, seed):
     rng = np.random.default_rng(seed)
-    posterior, visitor = start(X), Visitor(STOP, Executor(1))
+    posterior, visitor = start(X), VISITOR
     order = rng.permutation(N_DOCS)
     if held is not None:
         held = rng.random(N_DOCS) if held == "each" else np.full(N_DOCS, held)
@@ -344,7 +340,7 @@ def test_order_of_rows_does_not_matter(held, X, seed):
 
 @pytest.mark.parametrize("size", [1, 100, 300])
 def test_large_minibatches_are_visited_in_parts(size, X, monkeypatch):
-    posterior, visitor = start(X), Visitor(STOP, Executor(1))
+    posterior, visitor = start(X), VISITOR
     held = np.random.default_rng(0).random(N_DOCS)
     whole = visitor.visit(posterior, X, remembered=held)
     calls, sum_words = [], collapsed._sum_words
@@ -364,7 +360,7 @@ def test_large_minibatches_are_visited_in_parts(size, X, monkeypatch):
 
 @pytest.mark.parametrize("n_docs", [0, 3])
 def test_documents_without_tokens_are_visited(n_docs, X):
-    posterior, visitor = start(X), Visitor(STOP, Executor(1))
+    posterior, visitor = start(X), VISITOR
     found = visitor.visit(posterior, sp.csr_array((n_docs, N_WORDS)))
     assert found.doc_topic.shape == (n_docs, 6)
     assert not small(found.stats).any()
@@ -385,9 +381,9 @@ def test_an_exception_in_a_visit_changes_nothing(after, kind, where, X, monkeypa
     learner = passes(kind(X), after)
     before, memos = copy.deepcopy(learner.posterior), None
     if kind is incremental:
-        memos = copy.deepcopy(learner.memos)
+        memos = copy.deepcopy(learner.memory.memos)
     else:
-        held = copy.deepcopy(learner.holdings)
+        held = copy.deepcopy(learner.memory.documents)
 
     def fail(*args):
         raise Broken
@@ -397,27 +393,25 @@ def test_an_exception_in_a_visit_changes_nothing(after, kind, where, X, monkeypa
         passes(learner, 1)
     assert_same(learner.posterior, before)
     if kind is incremental:
-        assert_same(learner.memos, memos)
+        assert_same(learner.memory.memos, memos)
     else:
-        assert_same(learner.holdings, held)
+        assert_same(learner.memory.documents, held)
 
 
 def test_an_exception_amid_a_pass_leaves_the_last_complete_update(X, monkeypatch):
-    learner, found, n_visits = passes(incremental(X), 2), [], []
-    visit = Visitor.visit
+    learner, n_visits = passes(incremental(X), 2), []
+    visit = DocumentVisitor.visit
 
     def third(self, posterior, rows, **options):
         n_visits.append(1)
         if len(n_visits) == 3:
             raise Broken
-        found.append(visit(self, posterior, rows, **options))
-        return found[-1]
+        return visit(self, posterior, rows, **options)
 
-    memos, n_steps = list(learner.memos), learner.posterior.n_steps
-    monkeypatch.setattr(Visitor, "visit", third)
+    n_steps = learner.posterior.n_steps
+    monkeypatch.setattr(DocumentVisitor, "visit", third)
     with pytest.raises(Broken):
         passes(learner, 1)
     assert learner.posterior.n_steps == n_steps + 2
-    learner.memos = [found[0].stats, found[1].stats, *memos[2:]]
     check_totals(learner)
     check_counts_once(learner)

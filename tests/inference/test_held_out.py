@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.corpora import topic_counts
 from reference import held_out as reference
 from skbnp.inference import held_out
-from skbnp.inference.collapsed import CollapsedStep
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.held_out import HeldOut, Prediction, compare, hold_out
@@ -40,7 +39,7 @@ def make_posterior(X, *, seed=0, n_topics=N_TOPICS):
     model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
     totals, ids = model.start(state, WordTopics(topics)), np.arange(n_topics)
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return Posterior(model, state, totals, ids, log, step=CollapsedStep)
+    return Posterior(model, state, totals, ids, log)
 
 
 def predict(held, posterior):

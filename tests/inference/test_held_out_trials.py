@@ -170,7 +170,7 @@ def test_bits_do_not_depend_on_threads(method, bars):
 def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
     X = bars.data[:200]
     whole = HDP(3, random_state=0).fit(X)
-    original = held_out_trials.Online.one_pass
+    original = held_out_trials.Learner.one_pass
     for failing in range(1, whole.n_iter_, 3):
         calls = []
 
@@ -180,7 +180,7 @@ def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
                 raise KeyboardInterrupt
             return original(self, monitor)
 
-        monkeypatch.setattr(held_out_trials.Online, "one_pass", one_pass)
+        monkeypatch.setattr(held_out_trials.Learner, "one_pass", one_pass)
         hdp = HDP(3, random_state=0)
         with pytest.raises(KeyboardInterrupt):
             hdp.fit(X)

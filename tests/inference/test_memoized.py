@@ -13,15 +13,17 @@ from checks.long import daily
 from checks.states import assert_same, differences
 from reference import hdp_direct as reference
 from skbnp.datasets import make_bars
-from skbnp.inference.documents import LocalStop
+from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.inference.memoized import Memoized
-from skbnp.inference.memory import Memo, doc_topic, refreshed, resummed
+from skbnp.inference.learner import Learner
+from skbnp.inference.memory import MeanFieldMemory, Memo, doc_topic, refreshed, resummed
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.moves import hdp_merge
+from skbnp.inference.moves.hdp_moves import ExactMoves
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import NO_MOVES, CountCorpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.inference.trials import Trials
 from skbnp.models.hdp_direct import DirectHDP, HDPState
@@ -44,7 +46,7 @@ class Recorder:
     """
 
     def __init__(self):
-        self.visitor = Visitor(LocalStop(40, 1e-7), Executor(1))
+        self.visitor = DocumentVisitor(LocalStop(40, 1e-7), Executor(1))
         # By posterior, by document: [r, ids, entries of the log seen].
         self.seen, self.records = [], {}
 
@@ -158,7 +160,15 @@ def learner(
     schedule = OnlineSchedule(
         n_docs, batch_size, 1.0, 0.6, 5, total_samples=n_docs, reshuffle=False
     )
-    return Memoized(posterior, X, schedule, recorder, warm_up=warm_up, moves=moves)
+    return Learner(
+        posterior,
+        CountCorpus(X),
+        schedule,
+        recorder,
+        MeanFieldMemory(max(warm_up, 1)),
+        NO_MOVES if moves is None else ExactMoves(moves),
+        warm_up=warm_up * n_docs,
+    )
 
 
 def passes(one, n_passes):
@@ -181,7 +191,7 @@ def check_exact(learner):
 
 def check_totals(learner):
     """The totals are the sums of the memos."""
-    totals, memos = learner.posterior.totals, learner.memos
+    totals, memos = learner.posterior.totals, learner.memory.memos
     for item in fields(totals):
         if item.name != "topic_words":
             parts = [getattr(memo.stats, item.name) for memo in memos]
@@ -224,15 +234,16 @@ def test_bound_through_trials_is_that_of_all_documents(case, seed):
             posterior = trials.posterior
             one.visitor.adopt(posterior, rival_posterior)
             one = trials.learner
-        if one.memos:
+        if one.memory.is_complete:
             check_exact(one)
             check_totals(one)
-        if trials.rival is not None:
-            rival_posterior = trials.rival.posterior
-            if trials.rival.memos and trials.rival.visitor.records.get(
+        if trials.candidate is not None:
+            rival = trials.candidate.learner
+            rival_posterior = rival.posterior
+            if rival.memory.is_complete and rival.visitor.records.get(
                 id(rival_posterior)
             ):
-                check_exact(trials.rival)
+                check_exact(rival)
     assert trials.n_trials > 1
 
 
@@ -277,7 +288,7 @@ def test_the_check_of_the_bound_tells_a_merge_without_its_loss(seed, monkeypatch
 def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves, seed):
     rng = np.random.default_rng([seed, case])
     one = learner(rng, 2 + case, learn=learn, moves=moves, batch_size=5)
-    trace = [one.bound for exact in passes(one, 8) if exact]
+    trace = [bound_of(one.posterior) for exact in passes(one, 8) if exact]
     assert len(trace) == 7
     check_never_falls(trace)
 
@@ -286,7 +297,7 @@ def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves,
 def test_the_bound_never_falls_through_trials(case, seed):
     rng = np.random.default_rng([seed, case])
     trials = Trials(learner(rng, 1 + 4 * case), MOVES, 40)
-    trace = [trials.learner.bound for _ in passes(trials, 40)][1:]
+    trace = [trials.run.bound for _ in passes(trials, 40)][1:]
     check_never_falls(trace)
 
 
@@ -298,13 +309,11 @@ def test_no_visit_lowers_the_bound_whatever_the_order(case, seed):
     list(passes(one, 2))
     rounds, trace = list(one.schedule.one_pass(0)), [bound_of(one.posterior)]
     for index in rng.integers(len(rounds), size=30):
-        one.memos[index] = one._visit(
-            rounds[index], False, one.memos[index], discarding()
-        )
+        one.learn_round(rounds[index], discarding())
         check_totals(one)
         trace.append(bound_of(one.posterior))
     check_never_falls(trace)
-    _, one.memos = refreshed(one.posterior, one.memos)
+    _, one.memory.memos = refreshed(one.posterior, one.memory.memos)
     exact = one.visitor.recomputed(one.posterior)
     assert trace[-1] <= exact + 1e-9 * abs(exact)  # stale tangents lie below
 
@@ -314,9 +323,9 @@ def test_the_check_of_ascent_tells_a_fall(seed):
     one = learner(np.random.default_rng(seed), moves=None)
     list(passes(one, 2))
     round, before = next(one.schedule.one_pass(0)), bound_of(one.posterior)
-    one.memos[0] = one._visit(
-        replace(round, rows=round.rows[:3]), False, None, discarding()
-    )
+    one.memory.n_passes = 0  # as if nothing were remembered
+    part = replace(round.parts[0], rows=round.rows[:3])
+    one.learn_round(replace(round, parts=(part,)), discarding())
     with pytest.raises(AssertionError, match="fell"):
         check_never_falls([before, bound_of(one.posterior), before])
 
@@ -341,15 +350,13 @@ def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed, monkeyp
 
     monkeypatch.setattr(hdp_merge, "best_disjoint", chosen)
     # A pass and its end by hand: no update between the two objectives.
-    rounds = one.schedule.one_pass(1)
-    one.memos = [
-        one._visit(round, False, memo, discarding())
-        for round, memo in zip(rounds, one.memos, strict=True)
-    ]
-    one.posterior.totals, one.memos = refreshed(one.posterior, one.memos)
-    assert len(one.pairs) > 0
-    assert one._merge() > 0
-    one.posterior.totals, one.memos = refreshed(one.posterior, one.memos)
+    for round in one.schedule.one_pass(1):
+        one.learn_round(round, discarding())
+    posterior, memory = one.posterior, one.memory
+    posterior.totals, memory.memos = refreshed(posterior, memory.memos)
+    assert len(one.moves.pairs) > 0
+    assert one.moves._merge(one) > 0
+    posterior.totals, memory.memos = refreshed(posterior, memory.memos)
     after = one.visitor.recomputed(one.posterior)
     assert abs(after - before[0] - gains[0]) <= 1e-8 * max(abs(gains[0]), 1.0)
     assert_allclose(bound_of(one.posterior), after, rtol=1e-9)
@@ -369,7 +376,7 @@ def test_one_batch_is_batch_learning(seed):
         one.schedule = schedule
         trials = Trials(one, MOVES, 15)
         list(passes(trials, 15))
-        traces.append((trials.posterior, trials.learner.bound))
+        traces.append((trials.posterior, trials.run.bound))
     assert_same(*traces)
 
 
@@ -379,7 +386,7 @@ def test_batches_of_another_size_take_another_way(seed):
     for batch_size in (24, 12):
         one = learner(np.random.default_rng(seed), 6, batch_size=batch_size)
         list(passes(one, 3))
-        bounds.add(one.bound)
+        bounds.add(bound_of(one.posterior))
     assert len(bounds) == 2
 
 
@@ -401,9 +408,9 @@ def test_one_batch_of_the_estimator_is_batch_learning():
 
 def next_trial(trials, monitor):
     """Learn until a trial begins."""
-    while trials.rival is None:
+    while trials.candidate is None:
         trials.one_pass(monitor)
-    return trials.rival
+    return trials.candidate
 
 
 @pytest.mark.parametrize("case", range(4))
@@ -412,25 +419,27 @@ def test_a_rejected_trial_changes_no_bit(case, seed):
     monitor = Monitor(new_history())
     for _ in range(3):
         rival = next_trial(trials, monitor)
-        rival.visitor, records = rival.visitor.visitor, rival.visitor
+        learner_of_rival = rival.learner
+        records, plain = learner_of_rival.visitor, learner_of_rival.visitor.visitor
+        learner_of_rival.visitor = plain
         posterior, one = snapshot_of(trials.posterior), trials.learner
-        memos, pairs = copy.deepcopy(one.memos), list(one.pairs)
-        while trials.rival is not None:
+        memos, pairs = copy.deepcopy(one.memory.memos), list(one.moves.pairs)
+        while trials.candidate is not None:
             rival.bound = -np.inf
             rival.rise = np.inf
-            if trials.rival_passes == 1:
+            if trials.candidate_passes == 1:
                 rival.one_pass(discarding())  # it may learn what it will, and is lost
                 rival.bound = -np.inf
-                trials.rival, trials.rival_passes = rival, 0
+                trials.candidate, trials.candidate_passes = rival, 0
                 trials._decide(rival, monitor)
             else:
                 trials.one_pass(monitor)
         assert trials.learner is one
         assert one.visitor is records
         assert_same(posterior, snapshot_of(trials.posterior))
-        assert_same(memos, one.memos)
-        assert pairs == one.pairs
-        one.rise = np.inf
+        assert_same(memos, one.memory.memos)
+        assert pairs == one.moves.pairs
+        trials.run.rise = np.inf
         trials.one_pass(monitor)
         assert trials.n_rejected >= 1
 
@@ -442,7 +451,7 @@ def snapshot_of(posterior):
 def test_the_comparison_of_bits_tells_a_learning_rival(seed):
     """A rival that shares its totals with the posterior."""
     trials = Trials(learner(np.random.default_rng(seed), 5), MOVES, 60)
-    rival = next_trial(trials, Monitor(new_history()))
+    rival = next_trial(trials, Monitor(new_history())).learner
     before = snapshot_of(trials.posterior)
     rival.posterior.totals.topic_words.decay(0.5)
     assert not list(differences(before, trials.posterior))
@@ -457,11 +466,11 @@ def test_an_accepted_trial_is_recorded_and_better(case, seed):
     trials = Trials(learner(np.random.default_rng([seed, case]), 1), MOVES, 60)
     monitor, n_accepted, ever = Monitor(new_history()), 0, {0}
     for _ in range(60):
-        one, log, bound = trials.learner, trials.posterior.lineage, trials.learner.bound
+        one, log, bound = trials.learner, trials.posterior.lineage, trials.run.bound
         trials.one_pass(monitor)
         if trials.learner is not one:
             n_accepted += 1
-            assert trials.learner.bound > bound
+            assert trials.run.bound > bound
             assert trials.posterior.lineage[: len(log)] == log
             fresh = trials.posterior.lineage[len(log) :]
             born = [e.children[0] for e in fresh if e.kind == "birth"]
@@ -517,7 +526,7 @@ def test_no_trial_begins_that_could_not_end(seed):
     for n_passes in range(1, 12):
         trials = Trials(learner(np.random.default_rng(seed), 2), MOVES, n_passes)
         list(passes(trials, n_passes))
-        assert trials.rival is None
+        assert trials.candidate is None
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
@@ -528,8 +537,8 @@ def test_trials_stay_within_the_limit(limit, seed):
     trials, sizes = Trials(one, MOVES, 40), set()
     for _ in passes(trials, 40):
         sizes.add(trials.posterior.state.n_components)
-        if trials.rival is not None:
-            sizes.add(trials.rival.posterior.state.n_components)
+        if trials.candidate is not None:
+            sizes.add(trials.candidate.learner.posterior.state.n_components)
     assert max(sizes) <= limit
     assert trials.n_trials > 0
 
@@ -540,7 +549,7 @@ def test_trials_stay_within_the_limit(limit, seed):
 def test_memos_share_no_array_with_the_posterior(seed):
     one = learner(np.random.default_rng(seed))
     list(passes(one, 3))
-    held = list(arrays(one.memos))
+    held = list(arrays(one.memory.memos))
     assert len(held) > 10
     for array in arrays((one.posterior.state, one.posterior.totals, one.posterior.ids)):
         assert not any(np.shares_memory(array, other) for other in held)
@@ -568,17 +577,17 @@ def test_an_edit_of_memos_leaves_the_old_ones(seed):
     """Who holds an old list of memos holds an old state."""
     one = learner(np.random.default_rng(seed), moves=None)
     list(passes(one, 2))
-    before, memo = copy.deepcopy(one.memos), one.memos[0]
+    before, memo = copy.deepcopy(one.memory.memos), one.memory.memos[0]
     memo.merged([(2, 0), (1, 3)], np.array([0.5, 0.1]))
     memo.without([4, 0])
-    refreshed(one.posterior, one.memos)
-    assert_same(before, one.memos)
+    refreshed(one.posterior, one.memory.memos)
+    assert_same(before, one.memory.memos)
 
 
 def test_a_merged_memo_adds_columns(seed):
     one = learner(np.random.default_rng(seed), 5, moves=None)
     list(passes(one, 2))
-    memo = one.memos[0]
+    memo = one.memory.memos[0]
     merged = memo.merged([(2, 0), (1, 3)], np.array([0.5, 0.25]))
     old, new = memo.doc_topic.toarray(), merged.doc_topic.toarray()
     assert_array_equal(
@@ -600,5 +609,5 @@ def test_ids_of_pairs_survive_a_change_of_columns(seed):
     """Pairs are kept by id: a merge in between moves columns."""
     one = learner(np.random.default_rng(seed), 8)
     list(passes(one, 2))
-    for pair in one.pairs:
+    for pair in one.moves.pairs:
         assert set(pair) <= set(one.posterior.ids.tolist())

@@ -11,11 +11,11 @@ from scipy.special import psi
 
 from reference import hdp_direct as reference
 from skbnp.distributions.dirichlet import log_growth
-from skbnp.inference.documents import LocalStop
+from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.moves import hdp_merge, hdp_split
-from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.posterior import Posterior
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.models.statistics import WordTopics
@@ -30,7 +30,7 @@ class Seen:
     def __init__(self, posterior, counts, look=None):
         looks = [copy.copy] if look is None else [copy.copy, look]
         with Executor(1) as executor:
-            found = Visitor(EXACT, executor).visit(
+            found = DocumentVisitor(EXACT, executor).visit(
                 posterior,
                 sp.csr_array(counts),
                 look=lambda visit: [one(visit) for one in looks],

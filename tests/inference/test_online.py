@@ -13,25 +13,27 @@ from numpy.testing import assert_allclose
 from checks.corpora import topic_counts
 from checks.estimators import mean_field_hdp
 from checks.states import assert_same
-from skbnp.inference.documents import LocalStop
+from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.learner import Learner
+from skbnp.inference.memories import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import hdp_merge, hdp_split, minibatch
+from skbnp.inference.moves.hdp_moves import MinibatchMoves
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.online import advance
-from skbnp.inference.posterior import Visitor
-from skbnp.inference.schedules import Round
+from skbnp.inference.protocols import CountCorpus
+from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.statistics import WordRows
 
 MOVES = SplitMerge(criterion="bound")
-VISITOR = Visitor(LocalStop(30, 1e-4), Executor(1))
+VISITOR = DocumentVisitor(LocalStop(30, 1e-4), Executor(1))
 N_DOCS = 300.0
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Splits are tried whenever a topic does not wait."""
-    monkeypatch.setattr("skbnp.inference.online.STALE", 0.3)
+    monkeypatch.setattr("skbnp.inference.moves.hdp_moves.STALE", 0.3)
     monkeypatch.setattr(minibatch, "EARNED", minibatch.CREDIT)
 
 
@@ -51,11 +53,13 @@ def stream(X, n_components=3, **settings):
 
 def go_on(posterior, X, moves, n_rounds=1, begin=0):
     """Learn from minibatches of 30, in order."""
-    monitor = Monitor(new_history())
+    monitor, memory = Monitor(new_history()), RunningAverage()
+    edits, corpus = MinibatchMoves(moves), CountCorpus(X)
+    learner = Learner(posterior, corpus, BatchSchedule(0), VISITOR, memory, edits)
     for number in range(begin, begin + n_rounds):
         rows = np.arange(30 * number, 30 * number + 30) % X.shape[0]
-        round = Round(rows, (2.0 + posterior.n_steps) ** -0.6, N_DOCS / 30, False)
-        advance(posterior, X[rows], round, VISITOR, monitor, mean=False, moves=moves)
+        step = (2.0 + posterior.n_steps) ** -0.6
+        learner.learn_round(Round((Part(0, rows),), step, N_DOCS / 30), monitor)
         yield posterior
 
 

@@ -92,12 +92,21 @@ def test_minibatches_are_few_and_of_equal_size(batch_size):
     assert max(sizes) <= batch_size
 
 
-@pytest.mark.parametrize("batch_size", [1, 5, 23, 1000])
-def test_the_last_minibatch_and_no_other_ends_the_pass(batch_size):
-    flags = [
-        round.ends_pass for round in rounds(replace(ONLINE, batch_size=batch_size), 0)
-    ]
-    assert flags == [False] * (len(flags) - 1) + [True]
+@pytest.mark.parametrize("schedule", [ONLINE, BatchSchedule(23, 5, n_joint=0)])
+def test_parts_are_numbered_through_a_pass(schedule):
+    numbers = [part.number for round in rounds(schedule, 0) for part in round.parts]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_batches_are_joint_in_the_first_passes():
+    schedule = BatchSchedule(23, 5, scale=2.0, n_joint=2)
+    for number, n_rounds in enumerate([1, 1, 5, 5]):
+        found = rounds(schedule, number)
+        assert len(found) == n_rounds
+        np.testing.assert_array_equal(rows_of(schedule, number), np.arange(23))
+        assert {(round.step, round.scale) for round in found} == {(1.0, 2.0)}
+        sizes = [len(part.rows) for round in found for part in round.parts]
+        assert sorted(sizes) == [4, 4, 5, 5, 5]
 
 
 def test_order_is_new_in_every_pass():
@@ -145,7 +154,7 @@ def test_stream_of_known_length_scales_by_it():
 def test_batch_pass_is_one_round_of_all_rows_that_forgets_the_old_totals():
     (round,) = BatchSchedule(7).one_pass(3)
     np.testing.assert_array_equal(round.rows, np.arange(7))
-    assert (round.step, round.scale, round.ends_pass) == (1.0, 1.0, True)
+    assert (round.step, round.scale) == (1.0, 1.0)
 
 
 def test_batch_pass_without_rows_has_no_round():
@@ -189,7 +198,7 @@ def test_one_online_step_on_the_corpus_has_the_topics_of_a_batch_update(
 def test_one_online_step_on_the_corpus_is_a_batch_update_without_refreshed_tangents(
     warm_up, monkeypatch
 ):
-    monkeypatch.setattr("skbnp.inference.memoized.N_REFRESHES", 0)
+    monkeypatch.setattr("skbnp.inference.memory.N_REFRESHES", 0)
     online, batch = fit_both(warm_up=warm_up, variational_family="mean_field")
     for name in ("topic_weights_", "doc_concentration_", "corpus_concentration_"):
         np.testing.assert_allclose(

@@ -11,16 +11,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.long import daily
 from checks.states import assert_same
 from reference.ncrp_topics import collapsed_terms, log_beta
-from skbnp.inference import tree_learning
 from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.learner import Learner
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.moves import tree_proposals
+from skbnp.inference.moves import tree_edits, tree_proposals
+from skbnp.inference.moves.tree_edits import TIDY_COST, TreeEdits
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.moves.tree_proposals import Scene, kinds_of
 from skbnp.inference.tree_choice import start_posterior
-from skbnp.inference.tree_corpus import PathVisitor, TreeCorpus
-from skbnp.inference.tree_learning import TIDY_COST, TreeLearner
+from skbnp.inference.tree_corpus import PathMemory, PathVisitor, TreeCorpus
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
     NestedModel,
@@ -40,7 +40,7 @@ PLANTED = Tree([0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 2, 1, 2, 2])
 LEAVES = (2, 3, 5, 6)
 
 
-class Watched(TreeLearner):
+class Watched(Learner):
     """A learner that is looked at after each step."""
 
     def __init__(self, *args, **kwargs):
@@ -60,26 +60,36 @@ class Watched(TreeLearner):
         self.judged = judged_bound(self, stats)
         self.kept = copy.deepcopy(held_by(self))
 
-    def _visit(self, monitor):
-        super()._visit(monitor)
+    def learn_round(self, round, monitor):
+        super().learn_round(round, monitor)
         self.look()
 
-    def _visit_part(self, place, monitor):
-        super()._visit_part(place, monitor)
-        self.look()
 
-    def _try(self, proposal, n_rounds, least=None):
-        assert_same(self.kept, held_by(self))
-        before = self.judged
-        if not super()._try(proposal, n_rounds, least):
-            assert_same(self.kept, held_by(self))
+class WatchedMemory(PathMemory):
+    """A memory that is looked at after passes."""
+
+    learner = None
+
+    def end_pass(self, posterior):
+        super().end_pass(posterior)
+        self.learner.look()
+
+
+class WatchedEdits(TreeEdits):
+    """Moves that are looked at."""
+
+    def _try(self, learner, proposal, n_rounds, least=None):
+        assert_same(learner.kept, held_by(learner))
+        before = learner.judged
+        if not super()._try(learner, proposal, n_rounds, least):
+            assert_same(learner.kept, held_by(learner))
             return False
-        self.runs.append([])
-        self.look()
+        learner.runs.append([])
+        learner.look()
         if not proposal.by_rule:
-            rise = self.judged - before + (0.0 if least is None else TIDY_COST)
+            rise = learner.judged - before + (0.0 if least is None else TIDY_COST)
             assert rise > -1e-9 * abs(before), f"{proposal.kind} fell by {-rise}"
-        self.moved.append(proposal.kind)
+        learner.moved.append(proposal.kind)
         return True
 
 
@@ -98,8 +108,8 @@ def afresh(learner):
     tree, n_levels, alpha = topics.tree, priors.n_levels, priors.level_prior
     corpus = learner.corpus
     stats = PathStats.zero(len(tree), corpus.n_words, n_levels)
-    if learner.others is not None:
-        stats = copy.deepcopy(learner.others)
+    if learner.memory.others is not None:
+        stats = copy.deepcopy(learner.memory.others)
     entropy = stats.entropy
     paths = {int(k): tree.positions(tree.path_to(k)) for k in tree.ids}
     for X, memo in zip(corpus.parts, corpus.memos, strict=True):
@@ -206,13 +216,23 @@ def learner_of(
 ):
     model = NestedModel(priors, learn_concentration=learn, learn_topic_prior=learn)
     visitor = PathVisitor(LocalStop(100, 1e-4), Executor(1), factorised)
-    return kind(
+    corpus = TreeCorpus(X, 16 if memoized else None)
+    one = kind(
         start_posterior(model, topics, entropy, limit),
-        TreeCorpus(X, 16 if memoized else None),
+        corpus,
+        corpus.schedule(n_joint=1 if memoized else np.inf),
         visitor,
-        memoized=memoized,
-        moves=moves,
+        (PathMemory if kind is Learner else WatchedMemory)(corpus),
     )
+    one.memory.learner = one
+    if moves is not None:
+        one.moves = edits_of(one, moves)
+    return one
+
+
+def edits_of(learner, moves, **settings):
+    kind = WatchedEdits if isinstance(learner, Watched) else TreeEdits
+    return kind(moves, **settings)
 
 
 def random_start(rng, X, tree=PLANTED):
@@ -362,13 +382,13 @@ def test_rejected_moves_wait(seed):
     topics = topics_like(PLANTED, blocks, X.shape[1])
     moves = TreeMoves(max_tries=100, split=False)
     one, tried = learner_of(X, topics, moves=moves), []
-    make = one._try
+    make = one.moves._try
 
-    def note(proposal, n_rounds, least=None):
-        tried.append((one.n_passes, proposal.kind, proposal.parents))
-        return make(proposal, n_rounds, least)
+    def note(learner, proposal, n_rounds, least=None):
+        tried.append((one.n_passes - 1, proposal.kind, proposal.parents))
+        return make(learner, proposal, n_rounds, least)
 
-    one._try = note
+    one.moves._try = note
     passes(one, 14)
     assert one.moved == []
     # After 4 passes, then after 8.
@@ -385,14 +405,14 @@ def test_leaves_that_documents_left_do_not_wait(seed, monkeypatch):
     X, _ = planted(rng)
     tree, blocks = MENDS["prune"]
     for wait in (False, True):
-        one = settled(X, tree, blocks, kind=TreeLearner)
+        one = settled(X, tree, blocks, kind=Learner)
         (place,) = one.posterior.state.tree.positions([7])
-        assert one.posterior.totals.stub_masses[place] < tree_learning.LEAST_MASS
-        one.rests = {("prune", leaf): (99, 99) for leaf in (2, 3, 5, 6, 7)}
+        assert one.posterior.totals.stub_masses[place] < tree_edits.LEAST_MASS
+        one.moves.rests = {("prune", leaf): (99, 99) for leaf in (2, 3, 5, 6, 7)}
         if wait:
             one.posterior.totals.stub_masses[place] = 1.0
         only(monkeypatch, "prune")
-        one._move(TreeMoves(), Monitor(new_history()))
+        one.moves.end_pass(one, Monitor(new_history()))
         assert (7 in one.posterior.state.tree) == wait
 
 
@@ -403,7 +423,7 @@ def test_leaves_that_hardly_anybody_visits_end_at_last(tidy, seed, monkeypatch):
     X, _ = planted(rng)
     tree, blocks = MENDS["prune"]
     one = settled(X, tree, blocks)
-    one.tidy = tidy
+    one.moves.ends_idle = tidy
     only(monkeypatch)
     assert passes(one, 1) == [not tidy]
     assert (7 in one.posterior.state.tree) != tidy
@@ -489,7 +509,7 @@ def only(monkeypatch, *names):
     """Let learners make some kinds of moves."""
     kinds = kinds_of
     monkeypatch.setattr(
-        tree_learning,
+        tree_edits,
         "kinds_of",
         lambda moves: [kind for kind in kinds(moves) if kind.name in names],
     )
@@ -500,7 +520,7 @@ def settled(X, tree, blocks, **settings):
     topics = topics_like(tree, {n: blocks[n] for n in tree.ids.tolist()}, X.shape[1])
     one = learner_of(X, topics, **settings)
     passes(one, 1)
-    one.moves = TreeMoves(max_tries=100)
+    one.moves = edits_of(one, TreeMoves(max_tries=100))
     return one
 
 
@@ -595,47 +615,41 @@ def test_settings_of_moves_are_checked_by_name(changes):
 def with_others(rng, kind=Watched, n_docs=40):
     """A learner that knows what most documents said, and visits some."""
     X, _ = planted(rng, n_docs=120)
-    first = learner_of(X[n_docs:], random_start(rng, X), kind=TreeLearner)
+    first = learner_of(X[n_docs:], random_start(rng, X), kind=Learner)
     passes(first, 3)
     topics, others = first.posterior.state, first.posterior.totals
     one = learner_of(X[:n_docs], topics, kind=kind)
     # The start has renamed the nodes, which stand where they stood.
-    one.others, one.moves = others, TreeMoves(max_tries=100)
+    one.memory.others = others
+    one.moves = edits_of(one, TreeMoves(max_tries=100))
     return one
 
 
 def test_totals_are_those_of_all_documents_whatever_moves(seed):
     """And moves never lower the bound of all."""
     one = with_others(np.random.default_rng(seed))
-    before = one.others.n_tokens
+    before = one.memory.others.n_tokens
     passes(one, 6)
     assert {"birth", "merge"} <= set(one.moved)
-    assert one.others.n_tokens == pytest.approx(before, rel=1e-12)
+    assert one.memory.others.n_tokens == pytest.approx(before, rel=1e-12)
 
 
 def test_moves_that_nobody_can_tell_of_are_not_made(seed):
     """No document here is at the leaves that would move."""
-    one = with_others(np.random.default_rng(seed), kind=TreeLearner)
+    one = with_others(np.random.default_rng(seed), kind=Learner)
     passes(one, 1)
-    tree, tried = one.posterior.state.tree, one._try
+    tree, tried = one.posterior.state.tree, one.moves._try
 
-    def alone(proposal, *args):
+    def alone(learner, proposal, *args):
         rows = [docs[:0] for docs in proposal.rows]
-        return tried(replace(proposal, rows=rows, by_rule=True), *args)
+        return tried(learner, replace(proposal, rows=rows, by_rule=True), *args)
 
-    one._try = alone
+    one.moves._try = alone
     passes(one, 2)
     assert one.posterior.state.tree == tree
 
 
 # Edits --------------------------------------------------------------------------------
-
-
-class Forced(TreeLearner):
-    """Accepts whatever is proposed."""
-
-    def _try(self, proposal, n_rounds, least=None):
-        return super()._try(replace(proposal, by_rule=True), n_rounds, least)
 
 
 @pytest.mark.parametrize("part", daily(1, range(5)))
@@ -649,9 +663,10 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
     X, _ = planted(rng, n_docs=8, length=10)
     all_kinds = kinds_of(TreeMoves())
     all_kinds += kinds_of(TreeMoves(grow="neutral", merge="cosine"))[-1:]
-    one = learner_of(X, random_start(rng, X), kind=Forced)
+    one = learner_of(X, random_start(rng, X), kind=Learner)
     passes(one, 1)
     start, memos, kinds = one.posterior, list(one.corpus.memos), set()
+    edits = TreeEdits(TreeMoves())
     for number in range(200):
         one.posterior, one.corpus.memos = replace(start), list(memos)
         alive, ended = set(start.ids.tolist()), set()
@@ -666,7 +681,7 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
             proposal = kind.make(scene, *ids)
             if proposal is None:
                 continue
-            assert one._try(proposal, 1)
+            assert edits._try(one, replace(proposal, by_rule=True), 1)
             kinds.add(kind.name)
             entry = one.posterior.lineage[-1]
             assert set(entry.parents) <= alive
@@ -777,9 +792,9 @@ def test_checks_tell_a_step_after_which_the_bound_falls(seed):
     X, _ = planted(rng)
     one = learner_of(X, random_start(rng, X))
     passes(one, 6)
-    settle = one._settle
-    one._settle = lambda stats, learn=False: settle(
-        replace(stats, word_counts=stats.word_counts[:, ::-1].copy()), learn
+    settled = one.memory._settled
+    one.memory._settled = lambda tree, stats: settled(
+        tree, replace(stats, word_counts=stats.word_counts[:, ::-1].copy())
     )
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         passes(one, 1)

@@ -51,14 +51,14 @@ def planted(rng, n_docs=60):
 
 def ends_of(topics, X, model=MODEL):
     """Place of the node where each document ends."""
-    found = visitor().visit(topics, model.priors, X)
+    found = visitor().visit_paths(topics, model.priors, X)
     return topics.tree.positions(found.best)
 
 
 def bound_of(topics, X):
     """Bound once the documents, and then the topics, have followed."""
     tree, n_levels = topics.tree, MODEL.priors.n_levels
-    stats = sums_of(visitor().visit(topics, MODEL.priors, X), X, tree, n_levels)
+    stats = sums_of(visitor().visit_paths(topics, MODEL.priors, X), X, tree, n_levels)
     after = TopicTree(tree, stats.word_counts, stats.stub_masses)
     return sum(elbo_terms(after, MODEL.priors, stats).values())
 
@@ -374,7 +374,7 @@ def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatc
     assert_array_equal(posterior.state.word_counts, best.topics.word_counts)
     assert_array_equal(posterior.ids, posterior.state.tree.ids)
     # They have said all that they hold: the bound is one.
-    found = visitor().visit(posterior.state, MODEL.priors, X)
+    found = visitor().visit_paths(posterior.state, MODEL.priors, X)
     n_levels = MODEL.priors.n_levels
     stats = sums_of(found, X, posterior.state.tree, n_levels)
     bound = sum(MODEL.objective(posterior.state, stats).values()) / X.sum()

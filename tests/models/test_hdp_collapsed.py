@@ -9,9 +9,9 @@ from scipy.special import psi
 from checks.states import assert_same
 from reference import hdp_collapsed as reference
 from skbnp.inference.collapsed import CollapsedStep
-from skbnp.inference.documents import DocumentStep, LocalStop
+from skbnp.inference.documents import DocumentStep, DocumentVisitor, LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp_collapsed import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.models.statistics import WordRows, WordTopics
@@ -271,11 +271,14 @@ def responsibilities(kind, counts, hints, state, n_passes=25):
     step = CollapsedStep if kind is CollapsedHDP else DocumentStep
     made = kind(learn_concentrations=False, learn_topic_prior=False)
     n_topics = state.n_components
-    visitor, r = Visitor(STOP, Executor(1)), np.zeros((*counts.shape, n_topics))
+    visitor, r = (
+        DocumentVisitor(STOP, Executor(1), step),
+        np.zeros((*counts.shape, n_topics)),
+    )
     for number in range(n_passes):
         held = hints + (counts[:, :, None] * r).sum(axis=0)
         totals = made.start(state, WordTopics(held))
-        posterior = Posterior(made, state, totals, np.arange(n_topics), [], step=step)
+        posterior = Posterior(made, state, totals, np.arange(n_topics), [])
         remembered = None
         if kind is CollapsedHDP and number > 0:
             remembered = np.ones(1)

@@ -12,11 +12,13 @@ from scipy.special import psi
 from checks.long import daily
 from reference import hdp_direct as reference
 from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, LocalStop
+from skbnp.inference.documents import DocumentStep, DocumentVisitor, LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.memoized import Memoized
+from skbnp.inference.learner import Learner
+from skbnp.inference.memory import MeanFieldMemory
 from skbnp.inference.monitor import discarding
-from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import CountCorpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models import hdp_direct
 from skbnp.models.hdp_direct import (
@@ -231,10 +233,10 @@ def ascent(rng, learn, n_passes=8):
     # A prior that pins the corpus concentration: each value has a scale of its own.
     posterior.model = replace(posterior.model, corpus_prior=(1e15, 1e15))
     posterior.state = replace(posterior.state, corpus_concentration=1.0)
-    X, visitor = sp.csr_array(counts), Visitor(EXACT, Executor(1))
-    learner = Memoized(
-        posterior, X, BatchSchedule(X.shape[0]), visitor, warm_up=0, moves=None
-    )
+    corpus = CountCorpus(sp.csr_array(counts))
+    visitor = DocumentVisitor(EXACT, Executor(1))
+    schedule = BatchSchedule(corpus.n_docs)
+    learner = Learner(posterior, corpus, schedule, visitor, MeanFieldMemory())
     trace = []
     for _ in range(n_passes):
         learner.one_pass(discarding())

@@ -11,11 +11,14 @@ from scipy.special import betaln, gammaln, logsumexp, psi
 
 from reference import hdp_sticks as reference
 from skbnp.inference.batch import Batch
-from skbnp.inference.coordinate import CoordinateAscent
-from skbnp.inference.documents import LocalStop
+from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.learner import Learner
+from skbnp.inference.memories import DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import CountCorpus
+from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.tables import Tables, TableStep
 from skbnp.models.hdp_sticks import StickHDP, StickState
 from skbnp.models.statistics import WordTopics, absorb
@@ -34,7 +37,7 @@ def make_posterior(rng, n_topics=5, n_words=12, learned=True, n_tables=TABLES):
     model = StickHDP(n_tables, learned, learned, (2.0, 0.5), (1.5, 2.0))
     words = WordTopics(rng.gamma(0.3, 10.0, size=(n_words, n_topics)))
     ids = np.arange(n_topics)
-    return Posterior(model, state, model.start(state, words), ids, [], step=TableStep)
+    return Posterior(model, state, model.start(state, words), ids, [])
 
 
 def make_counts(rng, n_docs=14, n_words=12):
@@ -42,6 +45,14 @@ def make_counts(rng, n_docs=14, n_words=12):
     counts *= rng.choice([1.0, 0.5], size=counts.shape)
     counts[:, 0] += counts.sum(axis=1) == 0
     return counts
+
+
+def batch_learner(posterior, X, stop, executor):
+    """Passes whose documents start from where they ended."""
+    visitor = DocumentVisitor(stop, executor, TableStep)
+    memory = RunningAverage(DocumentStarts())
+    schedule = BatchSchedule(X.shape[0])
+    return Learner(posterior, CountCorpus(X), schedule, visitor, memory)
 
 
 class Visited:
@@ -188,9 +199,7 @@ def test_passes_never_lower_the_bound(learned, case, seed):
     posterior = make_posterior(rng, learned=learned)
     X = sp.csr_array(make_counts(rng, n_docs=40))
     with Executor(1) as executor:
-        learner = CoordinateAscent(
-            posterior, X, Visitor(LocalStop(20, 1e-3), executor), warm_up=0
-        )
+        learner = batch_learner(posterior, X, LocalStop(20, 1e-3), executor)
         trace = []
         for _ in range(12):
             learner.one_pass(Monitor(new_history()))
@@ -376,9 +385,7 @@ def test_bound_is_below_the_evidence_of_the_truncated_model(
             topic_word_prior=eta,
         )
         with Executor(1) as executor:
-            learner = CoordinateAscent(
-                posterior, sp.csr_array(counts), Visitor(EXACT, executor), warm_up=0
-            )
+            learner = batch_learner(posterior, sp.csr_array(counts), EXACT, executor)
             for _ in range(30):
                 learner.one_pass(Monitor(new_history()))
         terms = posterior.model.objective(posterior.state, posterior.totals)

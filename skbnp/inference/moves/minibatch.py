@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.documents import Collected
+from skbnp.inference.documents import Collected, DocumentVisitor
 from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
 from skbnp.inference.moves import hdp_merge, hdp_split
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.posterior import Posterior, Visitor
+from skbnp.inference.posterior import Posterior
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["Moving", "comparison", "merge", "move", "prune", "split"]
@@ -110,7 +110,7 @@ def move(
     found: Collected,
     n_docs: float,
     step_size: float,
-    visitor: Visitor,
+    visitor: DocumentVisitor,
 ) -> None:
     """Change topics after a minibatch of a corpus of `n_docs` documents."""
     columns = posterior.columns
@@ -219,7 +219,7 @@ def split(
     columns: dict[int, int],
     n_docs: float,
     step_size: float,
-    visitor: Visitor,
+    visitor: DocumentVisitor,
     rng: np.random.Generator,
 ) -> None:
     """Try to split topics drawn by their mass, and keep what raises the bound.

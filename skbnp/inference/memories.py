@@ -1,0 +1,262 @@
+"""How totals take in what documents say: as running averages, or with memory."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.interrupts import commit
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Found
+from skbnp.inference.schedules import Part, Round
+
+__all__ = [
+    "NOTHING",
+    "DocumentStarts",
+    "Holdings",
+    "Nothing",
+    "Remembered",
+    "RunningAverage",
+    "learn_priors",
+]
+
+
+class DocumentMemory(Protocol):
+    """What documents are remembered by where their statistics are not."""
+
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+
+    def keep(self, round: Round, found: Sequence[Found]) -> None:
+        """Remember a visit."""
+
+    def empty(self) -> "DocumentMemory":
+        """Return one that remembers nothing yet."""
+
+    def copy(self) -> "DocumentMemory":
+        """Return an independent copy."""
+
+
+class Nothing:
+    """Documents come once, or as if for the first time."""
+
+    def recall(self, part: Part) -> None:
+        """Return nothing."""
+
+    def keep(self, round: Round, found: Sequence[Found]) -> None:
+        """Remember nothing."""
+
+    def empty(self) -> "Nothing":
+        """Return itself."""
+        return self
+
+    copy = empty
+
+
+NOTHING = Nothing()
+
+
+class DocumentStarts:
+    """Documents start from where they ended, and keep the better; parts stay."""
+
+    def __init__(self) -> None:
+        self._starts: dict[int, Any] = {}
+
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+        return self._starts.get(part.number)
+
+    def keep(self, round: Round, found: Sequence[Found]) -> None:
+        """Remember a visit."""
+        for part, said in zip(round.parts, found, strict=True):
+            self._starts[part.number] = said.memory
+
+    def empty(self) -> "DocumentStarts":
+        """Return one that remembers nothing yet."""
+        return DocumentStarts()
+
+    def copy(self) -> "DocumentStarts":
+        """Return an independent copy."""
+        other = DocumentStarts()
+        other._starts = dict(self._starts)
+        return other
+
+
+class Holdings:
+    """How often the totals count each document of a corpus, with a lazy scale.
+
+    A visit with step rho of a minibatch that stands for `scale` times its documents
+    multiplies all by 1 - rho and adds rho * scale to its own.
+    """
+
+    def __init__(self, n_docs: int, start: float = 0.0):
+        self._values, self._scale = np.full(n_docs, start), 1.0
+
+    def copy(self) -> "Holdings":
+        """Return an independent copy."""
+        other = Holdings(0)
+        other._values, other._scale = self._values.copy(), self._scale
+        return other
+
+    def empty(self) -> "Holdings":
+        """Return those of totals that hold none of the documents."""
+        return Holdings(len(self._values))
+
+    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "Holdings":
+        """Return those of a corpus that these documents are some rows of."""
+        other = Holdings(n_docs)
+        other._values[rows], other._scale = self._values, self._scale
+        return other
+
+    def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Holdings of some documents, (n_docs,)."""
+        return self._values[rows] * self._scale
+
+    def recall(self, part: Part) -> NDArray[np.float64]:
+        """Holdings of the documents of a part, (n_docs,)."""
+        return self.of(part.rows)
+
+    def keep(self, round: Round, found: Sequence[Found]) -> None:
+        """Follow the totals through a round."""
+        del found
+        self.absorb(round.rows, keep=1.0 - round.step, gain=round.step * round.scale)
+
+    def absorb(self, rows: NDArray[np.intp], *, keep: float, gain: float) -> None:
+        """Multiply all by `keep`, and add `gain` to some."""
+        self._scale *= keep
+        if self._scale < 1e-100:
+            self._values *= self._scale
+            self._scale = 1.0
+        self._values[rows] += gain / self._scale
+
+
+class RunningAverage:
+    """Totals are running averages of what visits say (online learning).
+
+    Parameters
+    ----------
+    documents : DocumentMemory
+    """
+
+    holds_corpus = False
+    is_complete = True
+
+    def __init__(self, documents: DocumentMemory = NOTHING):
+        self.documents = documents
+
+    def empty(self) -> "RunningAverage":
+        """Return one for totals that hold none of the documents."""
+        return RunningAverage(self.documents.empty())
+
+    def copy(self) -> "RunningAverage":
+        """Return one for totals that hold the documents as often."""
+        return RunningAverage(self.documents.copy())
+
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+        return self.documents.recall(part)
+
+    def absorb(
+        self, posterior: Posterior, round: Round, found: Sequence[Found]
+    ) -> None:
+        """Move totals and globals by a step towards what the round says."""
+        blend(posterior, round, found)
+        self.documents.keep(round, found)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Learn priors."""
+        learn_priors(posterior)
+
+
+class Remembered(ABC):
+    """Totals hold each document once: its new statistics replace the old ones.
+
+    Passes before there is something to remember are those of online learning.
+
+    Parameters
+    ----------
+    n_forgetful : int
+        Passes that begin without memory, at least one.
+
+    Attributes
+    ----------
+    memos : list
+        One of each part, never changed but replaced.
+    """
+
+    holds_corpus = True
+
+    def __init__(self, n_forgetful: int = 1):
+        self.n_forgetful, self.n_passes = n_forgetful, 0
+        self.memos: list[Any] = []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every part is remembered."""
+        return self.n_passes >= self.n_forgetful
+
+    @abstractmethod
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+
+    @abstractmethod
+    def _memo(self, found: Any) -> Any:
+        """Return what a part is remembered by."""
+
+    @abstractmethod
+    def _statistics(self, memo: Any) -> Any:
+        """Return the statistics of a part at its last visit."""
+
+    @abstractmethod
+    def _sum_afresh(self, posterior: Posterior) -> None:
+        """Let totals be the sum of what is remembered; rounding errors are gone."""
+
+    def absorb(
+        self, posterior: Posterior, round: Round, found: Sequence[Found]
+    ) -> None:
+        """Exchange what parts say, or move by a step where nothing is remembered."""
+        if not self.is_complete:
+            blend(posterior, round, found)
+        for part, said in zip(round.parts, found, strict=True):
+            memo = self._memo(said)
+            if self.is_complete:
+                old = self._statistics(self.memos[part.number])
+                exchange(posterior, old, said.stats)
+                self.memos[part.number] = memo
+            elif self.n_passes + 1 == self.n_forgetful:
+                self.memos.append(memo)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Sum the totals afresh once everything is remembered, and learn priors."""
+        self.n_passes += 1
+        if self.is_complete:
+            self._sum_afresh(posterior)
+            posterior.stale = 0.0  # nothing is left of the start
+            learn_priors(posterior)
+
+
+def blend(posterior: Posterior, round: Round, found: Sequence[Found]) -> None:
+    """Move totals and globals by a step, Eqs. (6) and (7) of Bryant and Sudderth."""
+    stats = reduce(lambda one, other: one.plus(other), (said.stats for said in found))
+    posterior.replace_globals(
+        *posterior.model.absorb(
+            posterior.state, posterior.totals, stats, round.step, round.scale
+        )
+    )
+
+
+def exchange(posterior: Posterior, old: Any, new: Any) -> None:
+    """Let documents say something else, and the globals follow."""
+    posterior.replace_globals(
+        *posterior.model.exchange(posterior.state, posterior.totals, old, new)
+    )
+
+
+def learn_priors(posterior: Posterior) -> None:
+    """Learn the hyperparameters that are learned once in a pass."""
+    model, state = posterior.model.learn_priors(posterior.state, posterior.totals)
+    with commit():
+        posterior.model, posterior.state = model, state

@@ -1,0 +1,171 @@
+"""What the loop of learning asks of documents, models and moves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import scipy.sparse as sp
+
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.schedules import Part, Round
+
+__all__ = [
+    "NO_MOVES",
+    "Corpus",
+    "CountCorpus",
+    "Found",
+    "Memory",
+    "Model",
+    "Moves",
+    "NoMoves",
+]
+
+
+class Found(Protocol):
+    """What the documents of a part say under one set of globals."""
+
+    stats: Any  # additive
+    seen: list[Any]  # by a look at blocks; None if there was none
+    memory: Any  # what the documents may start from the next time
+
+
+class Model(Protocol):
+    """A variational model: hyperparameters in force, and how its globals follow.
+
+    A state holds the small globals; totals are the additive statistics of what the
+    globals know, components' counts included. Totals may change in place.
+    """
+
+    criterion: str  # what a fit is followed by
+    has_bound: bool  # whether that is a bound of the evidence
+
+    def absorb(
+        self, state: Any, totals: Any, stats: Any, step: float, scale: float
+    ) -> tuple[Any, Any]:
+        """Move globals by a step towards their optimum for scaled statistics."""
+
+    def exchange(self, state: Any, totals: Any, old: Any, new: Any) -> tuple[Any, Any]:
+        """Let documents say something else, each counted once, and globals follow."""
+
+    def learn_priors(self, state: Any, totals: Any) -> tuple["Model", Any]:
+        """Learn the hyperparameters that are learned once in a pass."""
+
+    def objective(self, state: Any, totals: Any) -> dict[str, float]:
+        """Named terms of the criterion, in nats."""
+
+
+class Corpus(Protocol):
+    """Documents by part."""
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+
+    def documents(self, part: Part) -> sp.csr_array:
+        """Counts of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountCorpus:
+    """Rows of a matrix of canonical counts, none of them empty."""
+
+    X: sp.csr_array
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return self.X.shape[0]
+
+    def documents(self, part: Part) -> sp.csr_array:
+        """Counts of a part."""
+        return self.X[part.rows]
+
+
+class Visitor(Protocol):
+    """Visits documents: how, when their iteration ends, on which threads."""
+
+    def visit(
+        self,
+        posterior: Posterior,
+        X: sp.csr_array,
+        *,
+        mean: bool,
+        remembered: Any,
+        look: Any,
+    ) -> Any:
+        """Return what documents say under the globals of a posterior, see `Found`.
+
+        `mean` asks for mean weights of components; `remembered` is what the memory
+        recalls, and `look` sees blocks while responsibilities are at hand.
+        """
+
+
+class Memory(Protocol):
+    """What parts are remembered by, and how totals take in what they say."""
+
+    @property
+    def holds_corpus(self) -> bool:
+        """Whether totals, once complete, count each document of the corpus once."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether they are as the memory promises: nothing is missing of a start."""
+
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+
+    def absorb(self, posterior: Posterior, round: Round, found: Sequence[Any]) -> None:
+        """Change totals and globals after a round."""
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Make totals exact where they can be, and learn priors."""
+
+
+class Moves(Protocol):
+    """What changes the components between visits."""
+
+    def begin_pass(self, learner: Any) -> None:
+        """Change components before a pass."""
+
+    def look(self, posterior: Posterior) -> Any:
+        """Return what to look at while blocks are visited, if anything."""
+
+    def end_round(
+        self,
+        learner: Any,
+        round: Round,
+        documents: Sequence[sp.csr_array],
+        found: Sequence[Any],
+    ) -> None:
+        """Change components after a round."""
+
+    def end_pass(self, learner: Any, monitor: Monitor) -> bool:
+        """Change components after a pass; whether the bound can settle."""
+
+
+class NoMoves:
+    """Moves that change nothing; others are made of it."""
+
+    def begin_pass(self, learner: Any) -> None:
+        """Change nothing."""
+
+    def look(self, posterior: Posterior) -> Any:
+        """Look at nothing."""
+        return None
+
+    def end_round(
+        self,
+        learner: Any,
+        round: Round,
+        documents: Sequence[sp.csr_array],
+        found: Sequence[Any],
+    ) -> None:
+        """Change nothing."""
+
+    def end_pass(self, learner: Any, monitor: Monitor) -> bool:
+        """Change nothing."""
+        return True
+
+
+NO_MOVES = NoMoves()
