@@ -10,19 +10,19 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.collapsed import CollapsedStep
 from skbnp.inference.documents import DocumentStep
+from skbnp.inference.engine import Learner
 from skbnp.inference.held_out import hold_out
 from skbnp.inference.held_out_trials import (
     FINAL_PASSES,
     HeldOutTrials,
     try_on_sample,
 )
-from skbnp.inference.learner import Learner
-from skbnp.inference.memories import NOTHING, Holdings, Nothing, RunningAverage
+from skbnp.inference.memories import NOTHING, DocumentMemory, Holdings, RunningAverage
 from skbnp.inference.memory import CollapsedMemory, MeanFieldMemory
 from skbnp.inference.moves.hdp_moves import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.inference.moves.held_out_moves import blur
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.protocols import NO_MOVES, CountCorpus, Moves
+from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.reservoir import Reservoir
 from skbnp.inference.schedules import BatchSchedule, Schedule
 from skbnp.inference.trials import Trials
@@ -564,7 +564,7 @@ class HDP(VariationalTopicModel):
         """First passes with mean weights."""
         return 0 if self._is_collapsed else self.warm_up
 
-    def _documents(self, counts, goes_on) -> Holdings | Nothing:
+    def _documents(self, counts, goes_on) -> DocumentMemory:
         """What documents are remembered by in running averages."""
         if self._is_collapsed:  # the document step takes out what totals hold of them
             return Holdings(counts.shape[0], float(goes_on))
@@ -590,7 +590,7 @@ class HDP(VariationalTopicModel):
         exact = ExactMoves(moves) if by_bound and memory.holds_corpus else None
         learner = Learner(
             posterior,
-            CountCorpus(counts),
+            Corpus(counts),
             self._fit_schedule(posterior, counts),
             visitor,
             memory,
@@ -603,7 +603,7 @@ class HDP(VariationalTopicModel):
         """Learn from the documents that are not held out."""
         return Learner(
             posterior,
-            CountCorpus(held.train),
+            Corpus(held.train),
             self._schedule(posterior, held.train, first_step=0),
             visitor,
             RunningAverage(self._documents(held.train, goes_on)),

@@ -16,13 +16,13 @@ from skbnp.estimators._saved import (
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.estimators._variational import VariationalModel
 from skbnp.inference.documents import LocalStop
+from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import Learner, StreamLearner
 from skbnp.inference.memories import RunningAverage
 from skbnp.inference.moves.tree_edits import TreeEdits
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior, per_token
-from skbnp.inference.protocols import NO_MOVES, CountCorpus
+from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.tree_choice import choose_start, start_posterior
 from skbnp.inference.tree_corpus import PathMemory, PathVisitor, TreeCorpus, sums_of
 from skbnp.inference.tree_online import OnlineTreeEdits
@@ -448,7 +448,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return Learner(posterior, corpus, parts, visitor, memory, edits)
 
     def _online_learner(self, kind, posterior, counts, schedule, visitor):
-        moves, corpus = self._moves(), CountCorpus(counts)
+        moves, corpus = self._moves(), Corpus(counts)
         edits = NO_MOVES if moves is None else OnlineTreeEdits(moves)
         return kind(posterior, corpus, schedule, visitor, RunningAverage(), edits)
 

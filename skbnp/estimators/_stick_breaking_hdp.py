@@ -8,10 +8,10 @@ from scipy.special import softmax
 from skbnp.distributions.stick_breaking import mean_weights
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.batch import Batch
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import Learner
 from skbnp.inference.memories import NOTHING, DocumentStarts, RunningAverage
-from skbnp.inference.protocols import CountCorpus
+from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.tables import Tables, TableStep
 from skbnp.models.hdp_sticks import StickHDP, StickState
@@ -292,7 +292,7 @@ class StickBreakingHDP(VariationalTopicModel):
         is_batch, n_docs = self.learning_method == "batch", counts.shape[0]
         return Learner(
             posterior,
-            CountCorpus(counts),
+            Corpus(counts),
             BatchSchedule(n_docs) if is_batch else self._schedule(posterior, counts),
             self._visitor(executor),
             RunningAverage(DocumentStarts() if is_batch else NOTHING),

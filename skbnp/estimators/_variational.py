@@ -39,13 +39,12 @@ from skbnp.inference.documents import (
     expected_counts,
 )
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
-from skbnp.inference.engine import learn
+from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import StreamLearner
 from skbnp.inference.memories import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.posterior import Posterior, per_token
-from skbnp.inference.protocols import NO_MOVES, CountCorpus, Moves
+from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.reservoir import LAST_KEY, Reservoir
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.statistics import WordTopics
@@ -459,7 +458,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         )
         StreamLearner(
             posterior,
-            CountCorpus(counts),
+            Corpus(counts),
             schedule,
             self._visitor(executor),
             RunningAverage(),

@@ -1,12 +1,160 @@
-"""The variational loop: passes over the documents until the bound has settled."""
+"""The loop of all variational learning: visits, updates of the globals, moves.
+
+A round visits parts of a corpus under one set of globals, and then the globals follow:
+how the totals take in what the documents say is the memory's affair, when parts are
+visited the schedule's, and what may change the components that of the moves.
+"""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
+from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import NO_MOVES, Corpus, Memory, Moves, Visitor
+from skbnp.inference.schedules import Round, Schedule
 
-__all__ = ["PassLearner", "learn"]
+__all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
+
+#: Documents of a stream for each component before those that nobody uses end.
+DOCS_PER_COMPONENT = 10
+
+CorpusT = TypeVar("CorpusT", bound=Corpus)
+VisitorT = TypeVar("VisitorT", bound=Visitor)
+MemoryT = TypeVar("MemoryT", bound=Memory)
+
+
+class Learner(Generic[CorpusT, VisitorT, MemoryT]):
+    """Passes over a corpus.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Learned in place; consistent at any moment at which an exception can arrive.
+    corpus : Corpus
+        Documents by part.
+    schedule : Schedule
+    visitor : Visitor
+    memory : Memory
+        What parts are remembered by, and how the totals take in a visit.
+    moves : Moves
+    warm_up : float
+        Documents, of all passes together, that are first visited with mean weights.
+    """
+
+    has_ended = False
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        corpus: CorpusT,
+        schedule: Schedule,
+        visitor: VisitorT,
+        memory: MemoryT,
+        moves: Moves = NO_MOVES,
+        *,
+        warm_up: float = 0.0,
+    ):
+        self.posterior, self.schedule, self.moves = posterior, schedule, moves
+        self.corpus, self.visitor, self.memory = corpus, visitor, memory
+        self.warm_up, self.n_passes = warm_up, 0
+
+    def restart(
+        self, posterior: Posterior, memory: MemoryT
+    ) -> "Learner[CorpusT, VisitorT, MemoryT]":
+        """Return one that learns another posterior, with steps as from the start."""
+        return Learner(
+            posterior,
+            self.corpus,
+            self.schedule.afresh(),
+            self.visitor,
+            memory,
+            self.moves,
+            warm_up=self.warm_up,
+        )
+
+    @property
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+        return self.schedule.n_updates(self.n_passes)
+
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether documents are visited with mean weights."""
+        return self.n_passes * self.corpus.n_docs < self.warm_up
+
+    @property
+    def has_seen_enough(self) -> bool:
+        """Whether a component without data is one that nobody uses."""
+        return True
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether it was exact, so that the bound can settle."""
+        if self.corpus.n_docs == 0:
+            self.n_passes += 1
+            return True
+        is_exact = self.memory.is_complete and not self.is_warming_up
+        self.moves.begin_pass(self)
+        for round in self.schedule.one_pass(self.n_passes):
+            self.learn_round(round, monitor)
+        self.n_passes += 1
+        self.memory.end_pass(self.posterior)
+        n_logged = len(self.posterior.lineage)
+        has_stayed = self.moves.end_pass(self, monitor)
+        self._recount(n_logged, monitor)
+        return is_exact and has_stayed
+
+    def learn_round(self, round: Round, monitor: Monitor) -> None:
+        """Visit parts of the corpus, absorb what they say, and let the globals follow.
+
+        Nothing is written before all have been visited, and then everything, but for
+        moves: each is written by itself.
+        """
+        posterior, mean = self.posterior, self.is_warming_up
+        look = None if mean else self.moves.look(posterior)
+        documents = [self.corpus.documents(part) for part in round.parts]
+        found = [
+            self.visitor.visit(
+                posterior, X, mean=mean, remembered=self.memory.recall(part), look=look
+            )
+            for part, X in zip(round.parts, documents, strict=True)
+        ]
+        with commit():
+            self.memory.absorb(posterior, round, found)
+            blurred = round.step if mean else 0.0
+            posterior.stale = (1.0 - round.step) * posterior.stale + blurred
+            posterior.n_steps += 1
+            self._count(sum(X.shape[0] for X in documents))
+            posterior.record(monitor)
+        n_logged = len(posterior.lineage)
+        self.moves.end_round(self, round, documents, found)
+        self._recount(n_logged, monitor)
+
+    def _count(self, n_docs: int) -> None:
+        """Note visits of documents, which are known."""
+
+    def _recount(self, n_logged: int, monitor: Monitor) -> None:
+        """Correct the last entry of the trace if moves have logged anything since."""
+        if len(self.posterior.lineage) > n_logged:
+            self.posterior.recount(monitor)
+
+
+class StreamLearner(Learner[CorpusT, VisitorT, MemoryT]):
+    """One pass over documents that are seen for the first time."""
+
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether documents are visited with mean weights."""
+        return self.posterior.n_seen < self.warm_up
+
+    @property
+    def has_seen_enough(self) -> bool:
+        """Whether a component without data is one that nobody uses."""
+        posterior = self.posterior
+        return posterior.n_seen >= DOCS_PER_COMPONENT * posterior.state.n_components
+
+    def _count(self, n_docs: int) -> None:
+        self.posterior.n_seen += n_docs
 
 
 class PassLearner(Protocol):

@@ -17,23 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.documents import DocumentVisitor
-from skbnp.inference.engine import PassLearner
+from skbnp.inference.engine import Learner, PassLearner
 from skbnp.inference.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.inference.interrupts import commit
-from skbnp.inference.learner import Learner
 from skbnp.inference.memories import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.moves import held_out_moves
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import CountCorpus
+from skbnp.inference.protocols import Corpus
 from skbnp.models.statistics import multiply
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
-OnlineLearner = Learner[CountCorpus, DocumentVisitor, RunningAverage]
+OnlineLearner = Learner[Corpus, DocumentVisitor, RunningAverage]
 Kind = Literal["start", "births", "reduction"]
 
 #: Passes over everything in the end, the first half of them beside the model: then

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,51 +15,38 @@ from skbnp.inference.schedules import Part, Round
 
 __all__ = [
     "NOTHING",
+    "DocumentMemory",
     "DocumentStarts",
     "Holdings",
-    "Nothing",
     "Remembered",
     "RunningAverage",
     "learn_priors",
 ]
 
 
-class DocumentMemory(Protocol):
-    """What documents are remembered by where their statistics are not."""
+class DocumentMemory:
+    """What documents are remembered by in running averages; as it stands, nothing."""
 
     def recall(self, part: Part) -> Any:
         """Return what a visit of a part starts from."""
+        return None
 
     def keep(self, round: Round, found: Sequence[Found]) -> None:
         """Remember a visit."""
 
     def empty(self) -> "DocumentMemory":
         """Return one that remembers nothing yet."""
+        return self
 
     def copy(self) -> "DocumentMemory":
         """Return an independent copy."""
-
-
-class Nothing:
-    """Documents come once, or as if for the first time."""
-
-    def recall(self, part: Part) -> None:
-        """Return nothing."""
-
-    def keep(self, round: Round, found: Sequence[Found]) -> None:
-        """Remember nothing."""
-
-    def empty(self) -> "Nothing":
-        """Return itself."""
         return self
 
-    copy = empty
+
+NOTHING = DocumentMemory()
 
 
-NOTHING = Nothing()
-
-
-class DocumentStarts:
+class DocumentStarts(DocumentMemory):
     """Documents start from where they ended, and keep the better; parts stay."""
 
     def __init__(self) -> None:
@@ -74,18 +61,8 @@ class DocumentStarts:
         for part, said in zip(round.parts, found, strict=True):
             self._starts[part.number] = said.memory
 
-    def empty(self) -> "DocumentStarts":
-        """Return one that remembers nothing yet."""
-        return DocumentStarts()
 
-    def copy(self) -> "DocumentStarts":
-        """Return an independent copy."""
-        other = DocumentStarts()
-        other._starts = dict(self._starts)
-        return other
-
-
-class Holdings:
+class Holdings(DocumentMemory):
     """How often the totals count each document of a corpus, with a lazy scale.
 
     A visit with step rho of a minibatch that stands for `scale` times its documents
@@ -184,7 +161,7 @@ class Remembered(ABC):
     Attributes
     ----------
     memos : list
-        One of each part, never changed but replaced.
+        One of each part, with its statistics `stats`; never changed but replaced.
     """
 
     holds_corpus = True
@@ -207,10 +184,6 @@ class Remembered(ABC):
         """Return what a part is remembered by."""
 
     @abstractmethod
-    def _statistics(self, memo: Any) -> Any:
-        """Return the statistics of a part at its last visit."""
-
-    @abstractmethod
     def _sum_afresh(self, posterior: Posterior) -> None:
         """Let totals be the sum of what is remembered; rounding errors are gone."""
 
@@ -223,8 +196,7 @@ class Remembered(ABC):
         for part, said in zip(round.parts, found, strict=True):
             memo = self._memo(said)
             if self.is_complete:
-                old = self._statistics(self.memos[part.number])
-                exchange(posterior, old, said.stats)
+                exchange(posterior, self.memos[part.number].stats, said.stats)
                 self.memos[part.number] = memo
             elif self.n_passes + 1 == self.n_forgetful:
                 self.memos.append(memo)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -106,13 +106,17 @@ def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Me
             memo.n_tokens,
         )
         new.append(replace(memo, stats=stats))
-    totals = posterior.totals
-    small = {
-        item.name: sum(getattr(memo.stats, item.name) for memo in new)
+    return _with_sums(posterior.totals, [memo.stats for memo in new]), new
+
+
+def _with_sums(totals: Any, parts: list[Any], **changes: Any) -> Any:
+    """Sum what has no entry per word, part by part."""
+    sums = {
+        item.name: sum(getattr(stats, item.name) for stats in parts)
         for item in fields(totals)
         if item.name != "topic_words"
     }
-    return replace(totals, **small), new
+    return replace(totals, **sums, **changes)
 
 
 def resummed(memos: Iterable[Any], n_words: int, n_topics: int) -> WordTopics:
@@ -144,9 +148,6 @@ class MeanFieldMemory(Remembered):
     def _memo(self, found: Collected) -> Memo:
         return Memo.of(found)
 
-    def _statistics(self, memo: Memo) -> Any:
-        return memo.stats
-
     def _sum_afresh(self, posterior: Posterior) -> None:
         shape = posterior.totals.topic_words.shape
         words = resummed((memo.stats for memo in self.memos), *shape)
@@ -168,6 +169,12 @@ class MeanFieldMemory(Remembered):
         self.memos = [memo.without(columns) for memo in self.memos]
 
 
+class Statistics(NamedTuple):
+    """All that a part is remembered by."""
+
+    stats: Any  # with WordRows
+
+
 class CollapsedMemory(Remembered):
     """Parts with their statistics alone: there is no bound.
 
@@ -175,12 +182,9 @@ class CollapsedMemory(Remembered):
     ----------
     holdings : Holdings
         How often the totals hold the documents before the first pass.
-
-    Attributes
-    ----------
-    memos : list
-        Statistics of each part.
     """
+
+    memos: list[Statistics]
 
     def __init__(self, holdings: Holdings):
         super().__init__()
@@ -192,22 +196,14 @@ class CollapsedMemory(Remembered):
             return np.ones(len(part.rows))
         return self.holdings.of(part.rows)
 
-    def _memo(self, found: Collected) -> Any:
-        return found.stats
-
-    def _statistics(self, memo: Any) -> Any:
-        return memo
+    def _memo(self, found: Collected) -> "Statistics":
+        return Statistics(found.stats)
 
     def _sum_afresh(self, posterior: Posterior) -> None:
-        totals, memos = posterior.totals, self.memos
-        small = {
-            item.name: sum(getattr(memo, item.name) for memo in memos)
-            for item in fields(totals)
-            if item.name != "topic_words"
-        }
-        words = resummed(memos, *totals.topic_words.shape)
+        totals, stats = posterior.totals, [memo.stats for memo in self.memos]
+        words = resummed(stats, *totals.topic_words.shape)
         with commit():
-            posterior.totals = replace(totals, topic_words=words, **small)
+            posterior.totals = _with_sums(totals, stats, topic_words=words)
             posterior.state = posterior.model.update(posterior.state, posterior.totals)
 
     def refresh(self, posterior: Posterior) -> None:
@@ -215,4 +211,5 @@ class CollapsedMemory(Remembered):
 
     def drop(self, columns: Sequence[int]) -> None:
         """Forget topics."""
-        self.memos = [dropped(memo, columns) for memo in self.memos]
+        stats = (dropped(memo.stats, columns) for memo in self.memos)
+        self.memos = [Statistics(left) for left in stats]

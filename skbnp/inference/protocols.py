@@ -1,7 +1,6 @@
-"""What the loop of learning asks of documents, models and moves."""
+"""What the loop of learning asks of documents, models, memories and moves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import scipy.sparse as sp
@@ -10,24 +9,7 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
 
-__all__ = [
-    "NO_MOVES",
-    "Corpus",
-    "CountCorpus",
-    "Found",
-    "Memory",
-    "Model",
-    "Moves",
-    "NoMoves",
-]
-
-
-class Found(Protocol):
-    """What the documents of a part say under one set of globals."""
-
-    stats: Any  # additive
-    seen: list[Any]  # by a look at blocks; None if there was none
-    memory: Any  # what the documents may start from the next time
+__all__ = ["NO_MOVES", "Corpus", "Found", "Memory", "Model", "Moves", "Visitor"]
 
 
 class Model(Protocol):
@@ -46,7 +28,7 @@ class Model(Protocol):
         """Move globals by a step towards their optimum for scaled statistics."""
 
     def exchange(self, state: Any, totals: Any, old: Any, new: Any) -> tuple[Any, Any]:
-        """Let documents say something else, each counted once, and globals follow."""
+        """Put new statistics in the place of old ones, and let globals follow."""
 
     def learn_priors(self, state: Any, totals: Any) -> tuple["Model", Any]:
         """Learn the hyperparameters that are learned once in a pass."""
@@ -55,31 +37,12 @@ class Model(Protocol):
         """Named terms of the criterion, in nats."""
 
 
-class Corpus(Protocol):
-    """Documents by part."""
+class Found(Protocol):
+    """What the documents of a part say under one set of globals."""
 
-    @property
-    def n_docs(self) -> int:
-        """Number of documents."""
-
-    def documents(self, part: Part) -> sp.csr_array:
-        """Counts of a part."""
-
-
-@dataclass(frozen=True, slots=True)
-class CountCorpus:
-    """Rows of a matrix of canonical counts, none of them empty."""
-
-    X: sp.csr_array
-
-    @property
-    def n_docs(self) -> int:
-        """Number of documents."""
-        return self.X.shape[0]
-
-    def documents(self, part: Part) -> sp.csr_array:
-        """Counts of a part."""
-        return self.X[part.rows]
+    stats: Any  # additive
+    seen: list[Any]  # by a look at blocks; None if there was none
+    memory: Any  # what the documents may start from the next time
 
 
 class Visitor(Protocol):
@@ -101,16 +64,32 @@ class Visitor(Protocol):
         """
 
 
+class Corpus:
+    """Documents by part: rows of a matrix of canonical counts, none of them empty."""
+
+    def __init__(self, X: sp.csr_array):
+        self.X = X
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return self.X.shape[0]
+
+    def documents(self, part: Part) -> sp.csr_array:
+        """Counts of a part."""
+        return self.X[part.rows]
+
+
 class Memory(Protocol):
     """What parts are remembered by, and how totals take in what they say."""
 
     @property
     def holds_corpus(self) -> bool:
-        """Whether totals, once complete, count each document of the corpus once."""
+        """Whether complete totals count each document of the corpus once."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether they are as the memory promises: nothing is missing of a start."""
+        """Whether no part is missing."""
 
     def recall(self, part: Part) -> Any:
         """Return what a visit of a part starts from."""
@@ -122,50 +101,24 @@ class Memory(Protocol):
         """Make totals exact where they can be, and learn priors."""
 
 
-class Moves(Protocol):
-    """What changes the components between visits."""
+class Moves:
+    """What changes the components between visits; as it stands, nothing."""
 
     def begin_pass(self, learner: Any) -> None:
         """Change components before a pass."""
 
     def look(self, posterior: Posterior) -> Any:
         """Return what to look at while blocks are visited, if anything."""
+        return None
 
     def end_round(
-        self,
-        learner: Any,
-        round: Round,
-        documents: Sequence[sp.csr_array],
-        found: Sequence[Any],
+        self, learner: Any, round: Round, documents: Sequence[Any], found: Sequence[Any]
     ) -> None:
         """Change components after a round."""
 
     def end_pass(self, learner: Any, monitor: Monitor) -> bool:
         """Change components after a pass; whether the bound can settle."""
-
-
-class NoMoves:
-    """Moves that change nothing; others are made of it."""
-
-    def begin_pass(self, learner: Any) -> None:
-        """Change nothing."""
-
-    def look(self, posterior: Posterior) -> Any:
-        """Look at nothing."""
-        return None
-
-    def end_round(
-        self,
-        learner: Any,
-        round: Round,
-        documents: Sequence[sp.csr_array],
-        found: Sequence[Any],
-    ) -> None:
-        """Change nothing."""
-
-    def end_pass(self, learner: Any, monitor: Monitor) -> bool:
-        """Change nothing."""
         return True
 
 
-NO_MOVES = NoMoves()
+NO_MOVES = Moves()

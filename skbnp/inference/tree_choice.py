@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.learner import Learner
 from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.moves.tree_edits import LEAST_GAIN, TreeEdits
 from skbnp.inference.moves.tree_moves import TreeMoves

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.memories import learn_priors
 from skbnp.inference.paths import DocPaths, visit_paths
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
@@ -107,7 +109,7 @@ class FoundPaths:
     seen: list[Any] = field(default_factory=list)
 
 
-class TreeCorpus:
+class TreeCorpus(Corpus):
     """A corpus in parts of some rows, whose documents remember what they said.
 
     Parameters
@@ -122,21 +124,14 @@ class TreeCorpus:
     """
 
     def __init__(self, X: sp.csr_array, size: int | None = None, scale: float = 1.0):
-        self.scale = scale
-        n_docs = X.shape[0]
+        super().__init__(X)
+        self.scale, n_docs = scale, X.shape[0]
         n_parts = -(-X.nnz // PART) if size is None else -(-n_docs // size)
         n_parts = min(max(n_parts, 1), n_docs)
         self.limits = even_limits(n_docs, n_parts)
-        self.parts = [
-            X[a:b] for a, b in zip(self.limits, self.limits[1:], strict=False)
-        ]
+        self.parts = [X[a:b] for a, b in pairwise(self.limits)]
         self.memos: list[DocPaths] = []
         self.n_words = X.shape[1]
-
-    @property
-    def n_docs(self) -> int:
-        """Number of documents."""
-        return int(self.limits[-1])
 
     def schedule(self, n_joint: float = np.inf) -> BatchSchedule:
         """Return passes over the parts, see `BatchSchedule`."""

@@ -7,14 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.learner import Learner
 from skbnp.inference.memories import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.moves.tree_edits import LEAST_MASS, TreeEdits
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import CountCorpus, NoMoves
+from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import Round
 from skbnp.inference.tree_corpus import (
     FoundPaths,
@@ -39,10 +39,10 @@ MOST_DOCS = 2000
 AHEAD = 2.0
 
 
-OnlineTreeLearner = Learner[CountCorpus, PathVisitor, RunningAverage]
+OnlineTreeLearner = Learner[Corpus, PathVisitor, RunningAverage]
 
 
-class OnlineTreeEdits(NoMoves):
+class OnlineTreeEdits(Moves):
     """Moves after passes 1, 2, 4, 8, .. of online learning, or after a chunk.
 
     Parameters

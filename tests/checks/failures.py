@@ -5,7 +5,7 @@ from unittest import mock
 
 from skbnp.inference.chains import GibbsChain
 from skbnp.inference.documents import DocumentVisitor
-from skbnp.inference.learner import Learner
+from skbnp.inference.engine import Learner
 from skbnp.inference.tree_corpus import PathVisitor
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]

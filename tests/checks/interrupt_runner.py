@@ -211,8 +211,8 @@ def twin(estimator, method, X, n_updates):
 #: nothing is learned; compiled code and helpers are interrupted on their way back.
 WATCHED = {
     ("engine.py", "learn"),
-    ("learner.py", "one_pass"),
-    ("learner.py", "learn_round"),
+    ("engine.py", "one_pass"),
+    ("engine.py", "learn_round"),
     ("memories.py", "absorb"),
     ("memories.py", "blend"),
     ("memories.py", "exchange"),
@@ -240,8 +240,8 @@ MOVING = {
     ("trials.py", "_birth"),
     ("trials.py", "_death"),
     ("trials.py", "_decide"),
-    ("learner.py", "one_pass"),
-    ("learner.py", "learn_round"),
+    ("engine.py", "one_pass"),
+    ("engine.py", "learn_round"),
     ("memories.py", "end_pass"),
     ("hdp_moves.py", "end_round"),
     ("hdp_moves.py", "end_pass"),

@@ -15,15 +15,15 @@ from skbnp.inference import collapsed
 from skbnp.inference.collapsed import CollapsedStep
 from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import Learner
 from skbnp.inference.memories import Holdings, RunningAverage
-from skbnp.inference.memory import CollapsedMemory, resummed
+from skbnp.inference.memory import CollapsedMemory, Statistics, resummed
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves.hdp_moves import EndUnused
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import NO_MOVES, CountCorpus
+from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp_collapsed import CollapsedHDP
 from skbnp.models.hdp_direct import HDPState
@@ -62,7 +62,7 @@ def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):
 
 def online(X, *, executor=None, mass=1.0, moves=None):
     visitor = DocumentVisitor(STOP, executor or Executor(1), CollapsedStep)
-    memory, corpus = RunningAverage(Holdings(X.shape[0])), CountCorpus(X)
+    memory, corpus = RunningAverage(Holdings(X.shape[0])), Corpus(X)
     rounds = schedule(reshuffle=True)
     return Learner(start(X, mass=mass), corpus, rounds, visitor, memory, edits(moves))
 
@@ -73,9 +73,13 @@ def edits(moves):
 
 def incremental(X, rounds=None, *, moves=None, n_topics=6):
     visitor, rounds = VISITOR, rounds or schedule()
-    memory, corpus = CollapsedMemory(Holdings(X.shape[0])), CountCorpus(X)
+    memory, corpus = CollapsedMemory(Holdings(X.shape[0])), Corpus(X)
     one = start(X, n_topics)
     return Learner(one, corpus, rounds, visitor, memory, edits(moves))
+
+
+def statistics_of(learner):
+    return [memo.stats for memo in learner.memory.memos]
 
 
 def passes(learner, n_passes):
@@ -160,12 +164,12 @@ def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
 def check_totals(learner):
     """Totals are the sums of what all batches say."""
     totals, near = learner.posterior.totals, {"rtol": ROUNDING, "atol": ROUNDING}
-    words = resummed(learner.memory.memos, *totals.topic_words.shape)
+    words = resummed(statistics_of(learner), *totals.topic_words.shape)
     assert_allclose(totals.topic_words.dense(), words.dense(), **near)
     assert_allclose(totals.topic_words.total, words.total, **near)
     for item in fields(totals):
         if item.name != "topic_words":
-            parts = sum(getattr(memo, item.name) for memo in learner.memory.memos)
+            parts = sum(getattr(memo, item.name) for memo in statistics_of(learner))
             assert_allclose(getattr(totals, item.name), parts, **near)
 
 
@@ -215,12 +219,12 @@ def test_totals_amid_a_pass_are_the_sums_of_all_batches(X, monkeypatch):
 @pytest.mark.parametrize("spoil", ["topic_words", "tables", "length_slope"])
 def test_the_check_of_totals_tells_a_wrong_batch(spoil, X):
     learner = passes(incremental(X), 2)
-    wrong = copy.deepcopy(learner.memory.memos[1])
+    wrong = copy.deepcopy(learner.memory.memos[1].stats)
     if spoil == "topic_words":
         wrong.topic_words.values.data[3] *= 1.001
     else:
         setattr(wrong, spoil, 1.001 * getattr(wrong, spoil))
-    learner.memory.memos[1] = wrong
+    learner.memory.memos[1] = Statistics(wrong)
     with pytest.raises(AssertionError):
         check_totals(learner)
 

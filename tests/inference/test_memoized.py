@@ -15,15 +15,15 @@ from reference import hdp_direct as reference
 from skbnp.datasets import make_bars
 from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import Learner
 from skbnp.inference.memory import MeanFieldMemory, Memo, doc_topic, refreshed, resummed
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.moves import hdp_merge
 from skbnp.inference.moves.hdp_moves import ExactMoves
 from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import NO_MOVES, CountCorpus
+from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.inference.trials import Trials
 from skbnp.models.hdp_direct import DirectHDP, HDPState
@@ -162,7 +162,7 @@ def learner(
     )
     return Learner(
         posterior,
-        CountCorpus(X),
+        Corpus(X),
         schedule,
         recorder,
         MeanFieldMemory(max(warm_up, 1)),

@@ -14,14 +14,14 @@ from checks.corpora import topic_counts
 from checks.estimators import mean_field_hdp
 from checks.states import assert_same
 from skbnp.inference.documents import DocumentVisitor, LocalStop
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import Learner
 from skbnp.inference.memories import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import hdp_merge, hdp_split, minibatch
 from skbnp.inference.moves.hdp_moves import MinibatchMoves
 from skbnp.inference.moves.split_merge import SplitMerge
-from skbnp.inference.protocols import CountCorpus
+from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.statistics import WordRows
 
@@ -54,7 +54,7 @@ def stream(X, n_components=3, **settings):
 def go_on(posterior, X, moves, n_rounds=1, begin=0):
     """Learn from minibatches of 30, in order."""
     monitor, memory = Monitor(new_history()), RunningAverage()
-    edits, corpus = MinibatchMoves(moves), CountCorpus(X)
+    edits, corpus = MinibatchMoves(moves), Corpus(X)
     learner = Learner(posterior, corpus, BatchSchedule(0), VISITOR, memory, edits)
     for number in range(begin, begin + n_rounds):
         rows = np.arange(30 * number, 30 * number + 30) % X.shape[0]

@@ -12,8 +12,8 @@ from checks.long import daily
 from checks.states import assert_same
 from reference.ncrp_topics import collapsed_terms, log_beta
 from skbnp.inference.documents import LocalStop
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import Learner
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves import tree_edits, tree_proposals
 from skbnp.inference.moves.tree_edits import TIDY_COST, TreeEdits

@@ -13,12 +13,12 @@ from checks.long import daily
 from reference import hdp_direct as reference
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentStep, DocumentVisitor, LocalStop
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import Learner
 from skbnp.inference.memory import MeanFieldMemory
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import CountCorpus
+from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models import hdp_direct
 from skbnp.models.hdp_direct import (
@@ -233,7 +233,7 @@ def ascent(rng, learn, n_passes=8):
     # A prior that pins the corpus concentration: each value has a scale of its own.
     posterior.model = replace(posterior.model, corpus_prior=(1e15, 1e15))
     posterior.state = replace(posterior.state, corpus_concentration=1.0)
-    corpus = CountCorpus(sp.csr_array(counts))
+    corpus = Corpus(sp.csr_array(counts))
     visitor = DocumentVisitor(EXACT, Executor(1))
     schedule = BatchSchedule(corpus.n_docs)
     learner = Learner(posterior, corpus, schedule, visitor, MeanFieldMemory())

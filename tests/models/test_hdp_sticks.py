@@ -12,12 +12,12 @@ from scipy.special import betaln, gammaln, logsumexp, psi
 from reference import hdp_sticks as reference
 from skbnp.inference.batch import Batch
 from skbnp.inference.documents import DocumentVisitor, LocalStop
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.learner import Learner
 from skbnp.inference.memories import DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import CountCorpus
+from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.tables import Tables, TableStep
 from skbnp.models.hdp_sticks import StickHDP, StickState
@@ -52,7 +52,7 @@ def batch_learner(posterior, X, stop, executor):
     visitor = DocumentVisitor(stop, executor, TableStep)
     memory = RunningAverage(DocumentStarts())
     schedule = BatchSchedule(X.shape[0])
-    return Learner(posterior, CountCorpus(X), schedule, visitor, memory)
+    return Learner(posterior, Corpus(X), schedule, visitor, memory)
 
 
 class Visited:

@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 
 from skbnp.inference.documents import Collected, DocumentVisitor
 from skbnp.inference.edits import Merge, Remove, apply, sparing
-from skbnp.inference.learner import Learner
+from skbnp.inference.engine import Learner
 from skbnp.inference.memory import CollapsedMemory, MeanFieldMemory, doc_topic
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.moves import hdp_merge, minibatch
 from skbnp.inference.moves.split_merge import SplitMerge, end_unused
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import CountCorpus, NoMoves
+from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import Round
 
 __all__ = ["EndUnused", "ExactLearner", "ExactMoves", "MinibatchMoves", "prune"]
 
-ExactLearner = Learner[CountCorpus, DocumentVisitor, MeanFieldMemory]
+ExactLearner = Learner[Corpus, DocumentVisitor, MeanFieldMemory]
 CorpusMemory = MeanFieldMemory | CollapsedMemory
 
 #: Totals of which mean weights gave a larger share are too blurred to judge topics by.
@@ -28,7 +28,7 @@ STALE = 0.1
 WAIT = 8
 
 
-class EndUnused(NoMoves):
+class EndUnused(Moves):
     """Topics that nobody uses end; trials find the number of the others.
 
     Online after each round, with memory after each pass.
@@ -63,7 +63,7 @@ class EndUnused(NoMoves):
         return True
 
 
-class MinibatchMoves(NoMoves):
+class MinibatchMoves(Moves):
     """Moves that minibatches judge by the bound, after the warm-up.
 
     Parameters
@@ -97,7 +97,7 @@ class MinibatchMoves(NoMoves):
         )
 
 
-class ExactMoves(NoMoves):
+class ExactMoves(Moves):
     """Merges and ends of topics that the exact bound of a corpus judges.
 
     Parameters

@@ -9,12 +9,12 @@ rises.
 import numpy as np
 
 from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.learner import Learner
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.moves.tree_proposals import Proposal, Scene, kinds_of, prune
-from skbnp.inference.protocols import NoMoves
+from skbnp.inference.protocols import Moves
 from skbnp.inference.tree_corpus import PathMemory, PathVisitor, TreeCorpus
 from skbnp.models.ncrp_topics import settle
 from skbnp.utils.random import Purpose, stream
@@ -40,7 +40,7 @@ TIDY_MASS, TIDY_COST = 0.5, 1.0
 WAIT = 4
 
 
-class TreeEdits(NoMoves):
+class TreeEdits(Moves):
     """Moves after each pass, judged by the collapsed bound.
 
     Parameters
