@@ -14,12 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from skbnp.inference.executor import Executor
+from skbnp.inference.prediction import MixturePredictor
 from skbnp.metrics import (
     document_completion_score,
     held_out_log_likelihood,
     split_tokens,
 )
-from skbnp.metrics._held_out import _mean_log, _predict_by, fold_in
 from skbnp.models.hdp_franchise import Tokens
 from skbnp.utils.random import draw_entropy
 
@@ -157,8 +158,10 @@ class KnownTopics(BaseEstimator):
 
     def transform(self, X):
         prior = self.doc_concentration_ * self.topic_weights_
-        word_topic = np.ascontiguousarray(self.topic_word_distr_.T)
-        theta = fold_in(word_topic, prior, sp.csr_array(X, dtype=float), None) + prior
+        predictor = MixturePredictor.of_topics(self.topic_word_distr_, prior)
+        with Executor(None) as executor:
+            counts = sp.csr_array(X, dtype=float)
+            theta = predictor.infer(predictor.samples[0], counts, executor)
         return theta / theta.sum(axis=1, keepdims=True)
 
     def score(self, X, y=None):
@@ -190,7 +193,9 @@ class GibbsRun:
 
 def sample_score(samples, parts):
     """Score as of `GibbsHDP`: probabilities averaged over samples."""
-    return _mean_log(_predict_by(samples, *parts, None), parts[1])
+    with Executor(None) as executor:
+        total = MixturePredictor(samples).log_likelihood(*parts, executor)
+    return float(total / parts[1].sum())
 
 
 def time_to(score, points):

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skbnp.inference.interrupts import commit
+from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.validation import (
@@ -62,6 +63,8 @@ except PackageNotFoundError:  # used from a source tree that is not installed
 class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
     """Scores, output names, tags and pickles of topic models."""
 
+    n_jobs: int | None
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -96,6 +99,15 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         prefix = type(self).__name__.lower()
         return np.array([f"{prefix}{k}" for k in self._topic_numbers], dtype=object)
 
+    @abstractmethod
+    def _predictor(self) -> Predictor:
+        """Return what predicts tokens; refuses an estimator that is not fitted."""
+
+    def _check_counts(self, X: Any, method: str) -> tuple[sp.csr_array, np.dtype]:
+        """Check documents of which a fitted model is asked, as `check_documents`."""
+        check_is_fitted(self)
+        return check_documents(self, X, reset=False, method=method)
+
     @property
     def topic_word_distr_(self) -> np.ndarray:
         """Expected topics, rows of `components_` normalised, (n_components_, V)."""
@@ -126,9 +138,8 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         --------
         skbnp.metrics.document_completion_score : The same with other splits.
         """
-        check_is_fitted(self)
-        counts, _ = check_documents(self, X, reset=False, method="score")
-        return score_completion(self, counts)
+        counts, _ = self._check_counts(X, "score")
+        return score_completion(self._predictor(), counts, self.n_jobs)
 
     def perplexity(self, X: Any) -> float:
         """Held-out perplexity, exp(-score).

@@ -23,13 +23,14 @@ from skbnp.estimators._saved import (
     check_counts,
 )
 from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import Executor
 from skbnp.inference.franchise import (
     COLUMNS,
     FranchiseChain,
     FranchiseStart,
     FranchiseState,
 )
-from skbnp.metrics._held_out import expected_topics, fold_in
+from skbnp.inference.prediction import MixturePredictor
 from skbnp.models.hdp_franchise import (
     Concentrations,
     FixedTopics,
@@ -43,7 +44,6 @@ from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
-    check_documents,
     check_gamma_prior,
     check_is_fitted,
 )
@@ -362,7 +362,8 @@ class GibbsHDP(
             if topics is None:
                 dish = rng.integers(0, self.n_components, len(tokens), dtype=np.int32)
             else:
-                dish = _draw_topics(tokens, counts, topics, rng, self.n_jobs)
+                with Executor(self.n_jobs) as executor:
+                    dish = _draw_topics(tokens, counts, topics, rng, executor)
             tables, served = Tables.one_per_dish(tokens, dish)
             ids = self._best().component_ids[served] if goes_on else None
             yield replace(start, tables=tables, ids=ids)
@@ -465,6 +466,10 @@ class GibbsHDP(
         counts = best.topic_word_counts[rows_by_id(best.component_ids)]
         return counts.toarray() + self.topic_word_prior_
 
+    def _predictor(self) -> MixturePredictor:
+        check_is_fitted(self)
+        return MixturePredictor(self.samples_)
+
     def transform(self, X):
         """Infer the topic proportions of documents.
 
@@ -483,10 +488,9 @@ class GibbsHDP(
             left out. A document without tokens gets the corpus-level weights. float32
             if `X` is, otherwise float64.
         """
-        check_is_fitted(self)
-        counts, dtype = check_documents(self, X, reset=False, method="transform")
-        best = self._best()
-        distr = expected_topics(best, counts, self.n_jobs)
+        (counts, dtype), best = self._check_counts(X, "transform"), self._best()
+        with Executor(self.n_jobs) as executor:
+            distr = self._predictor().infer(best, counts, executor)
         distr /= distr.sum(axis=1, keepdims=True)
         return distr[:, rows_by_id(best.component_ids)].astype(dtype, order="C")
 
@@ -510,18 +514,17 @@ def _draw_topics(
     counts: sp.csr_array,
     topics: FixedTopics | FranchiseSample,
     rng: np.random.Generator,
-    n_jobs: int | None,
+    executor: Executor,
 ) -> NDArray[np.int32]:
     """Draw a topic for each token given its document and topics held fixed."""
     dish = np.empty(len(tokens), dtype=np.int32)
     n_topics = len(topics.doc_prior) - 1
     per_part = max(PRODUCTS // n_topics, 1)
     docs = max(per_part * counts.shape[0] // max(len(tokens), 1), 1)
-    word_topic = topics.word_topic()
+    predictor, word_topic = MixturePredictor([topics]), topics.word_topic()
     for first in range(0, counts.shape[0], docs):
         last = min(first + docs, counts.shape[0])
-        theta = fold_in(word_topic, topics.doc_prior[:-1], counts[first:last], n_jobs)
-        theta += topics.doc_prior[:-1]
+        theta = predictor.infer(topics, counts[first:last], executor)
         for begin in range(tokens.begin[first], tokens.begin[last], per_part):
             part = slice(begin, min(begin + per_part, tokens.begin[last]))
             doc = np.searchsorted(

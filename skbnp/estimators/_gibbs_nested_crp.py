@@ -21,11 +21,12 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
+from skbnp.inference.documents import LocalStop
 from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart, NestedState
+from skbnp.inference.prediction import PathPredictor
 from skbnp.models.hdp_franchise import Tokens
 from skbnp.models.ncrp_collapsed import NestedPriors
 from skbnp.models.ncrp_sample import NestedSample
-from skbnp.models.ncrp_topics import PathGlobals
 from skbnp.trees import TreeView
 from skbnp.utils.validation import (
     HasMethods,
@@ -383,10 +384,12 @@ class GibbsNestedCRP(
         eta = best.topic_word_prior[best.depth]
         return best.topic_word_counts.toarray() + eta[:, None]
 
-    def _readings(self) -> list[PathGlobals]:
+    def _predictor(self) -> PathPredictor:
+        check_is_fitted(self)
         best = self._best()
         others = [sample for sample in self.samples_ if sample is not best]
-        return [sample.reading() for sample in (best, *others)]
+        trees = [sample.reading() for sample in (best, *others)]
+        return PathPredictor(trees, LocalStop(100, 1e-3))
 
 
 def _walk_by(

@@ -39,6 +39,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.online import advance
 from skbnp.inference.posterior import Posterior, Visitor, per_token
+from skbnp.inference.prediction import MixturePredictor, doc_prior_of
 from skbnp.inference.reservoir import LAST_KEY, Reservoir
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.statistics import WordTopics
@@ -581,6 +582,11 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         tokens = self._posterior.totals.topic_words.total
         return int(are_in_use(tokens).sum())
 
+    def _predictor(self) -> MixturePredictor:
+        check_is_fitted(self)
+        prior = doc_prior_of(self.doc_concentration_, self.topic_weights_)
+        return MixturePredictor.of_topics(self.topic_word_distr_, prior)
+
     def transform(self, X):
         """Infer the topic proportions of documents.
 
@@ -596,8 +602,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             left out. A document without tokens gets the corpus-level weights. float32
             if `X` is, otherwise float64.
         """
-        check_is_fitted(self)
-        counts, dtype = check_documents(self, X, reset=False, method="transform")
+        counts, dtype = self._check_counts(X, "transform")
         batch, posterior = (
             Batch.from_counts(counts, self.n_components_),
             self._posterior,
@@ -611,8 +616,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return distr[:, posterior.rows].astype(dtype, copy=False)
 
     def _elbo_terms(self, X) -> dict[str, float]:
-        check_is_fitted(self)
-        counts, _ = check_documents(self, X, reset=False, method="elbo")
+        counts, _ = self._check_counts(X, "elbo")
         with Executor(self.n_jobs) as executor:
             visitor = Visitor(self._local_stop(), executor)
             posterior = replace(self._posterior, step=self._evaluation_step)
