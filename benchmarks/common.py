@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from skbnp.estimators._samplers import Corpus
 from skbnp.inference.executor import Executor
 from skbnp.inference.prediction import MixturePredictor
 from skbnp.metrics import (
@@ -176,9 +177,10 @@ class GibbsRun:
 
     def __init__(self, hdp, counts):
         begin = time.process_time()
-        tokens, entropy = Tokens.from_counts(counts), draw_entropy(hdp.random_state)
-        start = next(hdp._starts(tokens, counts, entropy, False))
-        self.chain = hdp._make_chain(tokens, entropy, start, 0, burn_in=hdp._burn_in())
+        corpus = Corpus(counts, Tokens.from_counts(counts))
+        entropy = draw_entropy(hdp.random_state)
+        start = next(hdp._starts(corpus, entropy, False))
+        self.chain = hdp._make_chain(corpus, entropy, start, 0, burn_in=hdp._burn_in())
         self.seconds = time.process_time() - begin
 
     def step(self):

@@ -1,4 +1,4 @@
-"""What all topic models share. Thin and stateless."""
+"""What all estimators share, and what all topic models. Thin and stateless."""
 
 import copy
 import warnings
@@ -23,26 +23,33 @@ from skbnp.utils.validation import (
     check_documents,
     check_is_fitted,
 )
+from skbnp.utils.warnings import warn_caller
 
 __all__ = [
+    "COMMON",
     "CONSTRAINTS",
     "SHARED",
     "ComponentEditsMixin",
+    "ComponentModelMixin",
     "FitTasks",
     "TopicModelMixin",
     "are_in_use",
     "drop_empty",
-    "warn_if_too_few",
+    "warn_if_no_counts",
 ]
 
-#: Parameters that all models of counts have.
-SHARED: dict = {
-    "learn_priors": ["boolean", StrOptions({"concentrations"})],
+#: Parameters that all estimators have.
+COMMON: dict = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
     "warm_start": ["boolean"],
+}
+#: Those of models of counts.
+SHARED: dict = {
+    **COMMON,
+    "learn_priors": ["boolean", StrOptions({"concentrations"})],
 }
 #: Those of HDPs.
 CONSTRAINTS: dict = {
@@ -60,17 +67,8 @@ except PackageNotFoundError:  # used from a source tree that is not installed
     _VERSION = "unknown"
 
 
-class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
-    """Scores, output names, tags and pickles of topic models."""
-
-    n_jobs: int | None
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
+    """Output names, copies and pickles of all estimators."""
 
     @property
     def _n_features_out(self) -> int:
@@ -99,9 +97,88 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         prefix = type(self).__name__.lower()
         return np.array([f"{prefix}{k}" for k in self._topic_numbers], dtype=object)
 
+    def _publish(self, attributes: dict[str, Any]) -> None:
+        """Set fitted attributes."""
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def _forget_features(self) -> None:
+        """Be as before a first call that failed."""
+        self.__dict__.pop("n_features_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
+
+    def __copy__(self):
+        # What was learned is copied, or the copy would learn into the counts of the
+        # original. Parameters and callbacks are shared: scikit-learn copies after each
+        # pass, and a callback may hold a corpus.
+        parameters = self.get_params(deep=False)
+        learned = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in parameters and not name.startswith("_skl_")
+        }
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(copy.deepcopy(learned))
+        return other
+
+    def __getstate__(self):
+        # No class but this one: a file of it can be read by who trusts this one alone.
+        state = {**super().__getstate__(), "_skbnp_version": _VERSION}
+        return to_plain(state)
+
+    def __setstate__(self, state):
+        state = dict(state)
+        written = state.pop("_skbnp_version", _VERSION)
+        if written != _VERSION:
+            warnings.warn(
+                f"This {type(self).__name__} was saved by skbnp {written} and is "
+                f"loaded by skbnp {_VERSION}; its results may be invalid.",
+                UserWarning,
+                stacklevel=2,
+            )
+        super().__setstate__(from_plain(state))
+        if self.__sklearn_is_fitted__():
+            self._check_saved()
+
+    def _check_saved(self) -> None:
+        """Refuse a learned state that compiled code must not read."""
+
+
+class TopicModelMixin(ComponentModelMixin):
+    """Documents, scores and tags of models of counts."""
+
+    n_jobs: int | None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     @abstractmethod
     def _predictor(self) -> Predictor:
         """Return what predicts tokens; refuses an estimator that is not fitted."""
+
+    def _read_counts(
+        self,
+        X: Any,
+        *,
+        reset: bool,
+        method: str,
+        accept: Callable[[sp.csr_array], sp.csr_array],
+    ) -> sp.csr_array:
+        """Check documents to learn from, as `check_documents`; keep those with tokens.
+
+        Warns of a fit to documents that tell nothing about topics.
+        """
+        counts, _ = check_documents(self, X, reset=reset, method=method, accept=accept)
+        counts = drop_empty(counts)
+        if method == "fit" and counts.shape[0] < 2:
+            what = "no token" if counts.shape[0] == 0 else "one document with tokens"
+            warn_caller(f"X has {what}: the topics of this fit say nothing.")
+        return counts
 
     def _check_counts(self, X: Any, method: str) -> tuple[sp.csr_array, np.dtype]:
         """Check documents of which a fitted model is asked, as `check_documents`."""
@@ -155,43 +232,6 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
             Smaller is better.
         """
         return float(np.exp(-self.score(X)))
-
-    def __copy__(self):
-        # What was learned is copied, or the copy would learn into the counts of the
-        # original. Parameters and callbacks are shared: scikit-learn copies after each
-        # pass, and a callback may hold a corpus.
-        parameters = self.get_params(deep=False)
-        learned = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in parameters and not name.startswith("_skl_")
-        }
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.__dict__.update(copy.deepcopy(learned))
-        return other
-
-    def __getstate__(self):
-        # No class but this one: a file of it can be read by who trusts this one alone.
-        state = {**super().__getstate__(), "_skbnp_version": _VERSION}
-        return to_plain(state)
-
-    def __setstate__(self, state):
-        state = dict(state)
-        written = state.pop("_skbnp_version", _VERSION)
-        if written != _VERSION:
-            warnings.warn(
-                f"This {type(self).__name__} was saved by skbnp {written} and is "
-                f"loaded by skbnp {_VERSION}; its results may be invalid.",
-                UserWarning,
-                stacklevel=2,
-            )
-        super().__setstate__(from_plain(state))
-        if self.__sklearn_is_fitted__():
-            self._check_saved()
-
-    def _check_saved(self) -> None:
-        """Refuse a learned state that compiled code must not read."""
 
 
 class ComponentEditsMixin(ABC):
@@ -347,26 +387,13 @@ def are_in_use(tokens: np.ndarray) -> np.ndarray:
     return tokens >= max(1.0, 1e-4 * tokens.sum())
 
 
-def warn_if_too_few(counts: sp.csr_array) -> None:
-    """Warn of a fit to documents that tell nothing about topics."""
-    if counts.shape[0] < 2:
-        what = "no token" if counts.shape[0] == 0 else "one document with tokens"
-        warnings.warn(
-            f"X has {what}: the topics of this fit say nothing.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
 def warn_if_no_counts(counts: sp.csr_array) -> None:
     """Warn of weights that are below one on average: each says less than a token."""
     if counts.nnz and counts.data.mean() < 1.0:
-        warnings.warn(
+        warn_caller(
             f"The weights in X are {counts.data.mean():.2g} on average, as of tf-idf, "
             "but stand for tokens: a document of small weights tells little of its "
             "topics. Use counts (CountVectorizer), or multiply weights by a number.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.callback import CallbackSupportMixin
 
 from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
-    TopicModelMixin,
 )
-from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
+from skbnp.estimators._samplers import Corpus, TopicSampler
 from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
@@ -54,14 +51,7 @@ __all__ = ["GibbsHDP"]
 PRODUCTS = 1 << 22
 
 
-class GibbsHDP(
-    CallbackSupportMixin,
-    SamplerMixin,
-    TopicModelMixin,
-    ComponentEditsMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class GibbsHDP(TopicSampler, ComponentEditsMixin):
     """Hierarchical Dirichlet process topic model, by Markov chain Monte Carlo.
 
     Draws from the posterior, the number of topics included, instead of approximating
@@ -235,8 +225,8 @@ class GibbsHDP(
     samples_: list[FranchiseSample]
 
     _parameter_constraints: dict = {
+        **TopicSampler._parameter_constraints,
         **CONSTRAINTS,
-        **SAMPLER_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, 10**6, closed="both"), None],
         "split_merge": ["boolean"],
         "n_split_merge": [Interval(Integral, 1, None, closed="left")],
@@ -310,11 +300,11 @@ class GibbsHDP(
             ),
         )
 
-    def _make_chain(self, tokens, entropy, start, number, *, burn_in=None, before=None):
+    def _make_chain(self, data, entropy, start, number, *, burn_in=None, before=None):
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
         return FranchiseChain(
-            tokens,
+            data.tokens,
             self._priors(),
             entropy,
             start,
@@ -345,11 +335,11 @@ class GibbsHDP(
         )
 
     def _starts(
-        self, tokens: Tokens, counts: sp.csr_array, entropy: int, goes_on: bool
+        self, data: Corpus, entropy: int, goes_on: bool
     ) -> Iterator[FranchiseStart]:
         """Yield where each chain starts on new documents."""
         topics: FixedTopics | FranchiseSample | None = None
-        start = self._start(goes_on)
+        start, tokens, counts = self._start(goes_on), data.tokens, data.counts
         if goes_on:
             topics = self._best()
         elif self.init is not None:
