@@ -27,6 +27,7 @@ from skbnp.inference.franchise import (
     FranchiseStart,
     FranchiseState,
 )
+from skbnp.inference.franchise_starts import draw_topics
 from skbnp.inference.prediction import MixturePredictor
 from skbnp.models.hdp_franchise import (
     Concentrations,
@@ -34,7 +35,6 @@ from skbnp.models.hdp_franchise import (
     FranchiseSample,
     Priors,
     Tables,
-    Tokens,
 )
 from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.random import Purpose, stream
@@ -46,9 +46,6 @@ from skbnp.utils.validation import (
 )
 
 __all__ = ["GibbsHDP"]
-
-#: Products of tokens and topics at a time, where a fitted model seats tokens.
-PRODUCTS = 1 << 22
 
 
 class GibbsHDP(TopicSampler, ComponentEditsMixin):
@@ -353,7 +350,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 dish = rng.integers(0, self.n_components, len(tokens), dtype=np.int32)
             else:
                 with Executor(self.n_jobs) as executor:
-                    dish = _draw_topics(tokens, counts, topics, rng, executor)
+                    dish = draw_topics(tokens, counts, topics, rng, executor)
             tables, served = Tables.one_per_dish(tokens, dish)
             ids = self._best().component_ids[served] if goes_on else None
             yield replace(start, tables=tables, ids=ids)
@@ -497,32 +494,3 @@ def _topics_of(model: Any, n_features: int) -> FixedTopics:
         raise ValueError(f"X has {n_features} features, but init has {distr.shape[1]}.")
     rest = max(1.0 - weights.sum(), 0.0)
     return FixedTopics(distr, model.doc_concentration_ * np.append(weights, rest))
-
-
-def _draw_topics(
-    tokens: Tokens,
-    counts: sp.csr_array,
-    topics: FixedTopics | FranchiseSample,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> NDArray[np.int32]:
-    """Draw a topic for each token given its document and topics held fixed."""
-    dish = np.empty(len(tokens), dtype=np.int32)
-    n_topics = len(topics.doc_prior) - 1
-    per_part = max(PRODUCTS // n_topics, 1)
-    docs = max(per_part * counts.shape[0] // max(len(tokens), 1), 1)
-    predictor, word_topic = MixturePredictor([topics]), topics.word_topic()
-    for first in range(0, counts.shape[0], docs):
-        last = min(first + docs, counts.shape[0])
-        theta = predictor.infer(topics, counts[first:last], executor)
-        for begin in range(tokens.begin[first], tokens.begin[last], per_part):
-            part = slice(begin, min(begin + per_part, tokens.begin[last]))
-            doc = np.searchsorted(
-                tokens.begin, np.arange(part.start, part.stop), side="right"
-            )
-            masses = theta[doc - 1 - first] * word_topic[tokens.words[part]]
-            np.cumsum(masses, axis=1, out=masses)
-            x = rng.random(len(masses)) * masses[:, -1]
-            drawn = (masses <= x[:, None]).sum(axis=1)
-            dish[part] = np.minimum(drawn, n_topics - 1)
-    return dish

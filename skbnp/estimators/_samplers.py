@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,16 +52,6 @@ COMPARED = {"n_components": "number of topics", "log_joint": "log joint"}
 MOST_R_HAT = 1.1
 
 
-class SamplerData(Protocol):
-    """What chains sample from; empty if it says nothing."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def digest(self) -> bytes:
-        """Name of the data: chains go on where it is the same."""
-
-
 class Sampler(
     CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
 ):
@@ -104,9 +94,9 @@ class Sampler(
 
     @abstractmethod
     def _read(self, X, *, reset: bool, method: str) -> Any:
-        """Check rows and return the data of those that teach.
+        """Check rows and return those that teach; `reset` tells a first call.
 
-        `reset` tells a first call.
+        Their `len` says how much they say, and chains go on where `digest` is the same.
         """
 
     @abstractmethod

@@ -280,14 +280,14 @@ def document_completion_score(
     >>> document_completion_score(hdp, X) == hdp.score(X)
     True
     """
-    estimator, X = _unwrapped(estimator, X)
+    estimator, X = unwrap(estimator, X)
     if hasattr(estimator, "n_features_in_"):
         X, _ = check_documents(estimator, X, reset=False, method="score")
     n_jobs = getattr(estimator, "n_jobs", None)
     return score_completion(_predictor_of(estimator), X, n_jobs, observed, random_state)
 
 
-def _unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
+def unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the last step of a Pipeline, and what the steps before make of X."""
     if not isinstance(estimator, Pipeline):
         return estimator, X
@@ -378,7 +378,7 @@ def fold_in_score(estimator: Any, X: Any, y: Any = None) -> float:
     .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
        Restaurant Process", NIPS 2009.
     """
-    estimator, X = _unwrapped(estimator, X)
+    estimator, X = unwrap(estimator, X)
     predictor = _predictor_of(estimator)
     if not isinstance(predictor, PathPredictor):
         raise ValueError(
