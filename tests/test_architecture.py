@@ -1,11 +1,17 @@
 """Imports point down, and each outside library comes in through its door."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
+from sklearn.base import clone
 
 import skbnp
+from checks.estimators import EVALUATIONS, FIRST
+from skbnp import HDP
+from skbnp.datasets import make_bars
+from skbnp.metrics import document_completion_score, split_tokens
 
 PACKAGE = Path(skbnp.__file__).parent
 
@@ -81,6 +87,59 @@ def check_sklearn_door(path, names):
         assert not private or path in PRIVATE_DOORS, f"{path} imports private {name}"
 
 
+def check_metrics_score_alone(source):
+    """Raise unless what a file imports from metrics is used in `score` alone."""
+    tree, imported, allowed = ast.parse(source), set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("skbnp.metrics"):
+            imported.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.FunctionDef) and node.name == "score":
+            allowed.update(ast.walk(node))
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            assert not any(name.startswith("skbnp.metrics") for name in names)
+    for node in ast.walk(tree):
+        is_used = isinstance(node, ast.Name) and node.id in imported
+        assert not is_used or node in allowed, f"{node.id} is used outside of score"
+
+
+def calls_between_parts(function, *given):
+    """Pairs of parts of the package, of which one calls the other in a call."""
+    pairs = set()
+
+    def part(frame):
+        path = Path(frame.f_code.co_filename)
+        if not path.is_relative_to(PACKAGE):
+            return None
+        return part_of(path.relative_to(PACKAGE))
+
+    def watch(frame, event, _):
+        if event != "call" or part(frame) is None:
+            return
+        caller = frame.f_back
+        while caller is not None and part(caller) is None:
+            caller = caller.f_back
+        if caller is not None:
+            pairs.add((part(caller), part(frame)))
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        function(*given)
+    finally:
+        sys.setprofile(before)
+    return pairs
+
+
+def check_evaluation_goes_one_way(estimator, method, X):
+    pairs = calls_between_parts(getattr(estimator, method), X)
+    assert ("estimators", "inference") in pairs or ("metrics", "inference") in pairs
+    if method in ("score", "perplexity"):
+        assert ("metrics", "estimators") not in pairs, "metrics call estimators"
+    else:
+        assert "metrics" not in {callee for _, callee in pairs}, "metrics are called"
+
+
 FILES = python_files(PACKAGE)
 
 
@@ -100,10 +159,72 @@ def test_every_part_has_a_layer(path):
 
 
 @pytest.mark.parametrize(
+    "path", [path for path in FILES if part_of(path) == "estimators"], ids=str
+)
+def test_estimators_ask_metrics_for_scores_alone(path):
+    check_metrics_score_alone((PACKAGE / path).read_text())
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_evaluation_goes_one_way(name):
+    X = make_bars(30, random_state=0).data
+    estimator = clone(FIRST[name]).fit(X)
+    for method in (name for name in EVALUATIONS if hasattr(estimator, name)):
+        check_evaluation_goes_one_way(estimator, method, X)
+
+
+# -- negative controls -----------------------------------------------------------------
+
+
+class AsksBack(HDP):
+    """Has metrics ask the estimator."""
+
+    def score(self, X, y=None):
+        return document_completion_score(self, X)
+
+
+class ComputesInMetrics(HDP):
+    """Looks at documents by means of metrics."""
+
+    def transform(self, X):
+        return super().transform(split_tokens(X)[0])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "method"), [(AsksBack, "score"), (ComputesInMetrics, "transform")]
+)
+def test_the_check_of_evaluation_tells_a_detour(wrong, method):
+    X = make_bars(30, random_state=0).data
+    estimator = wrong(4, max_iter=1, random_state=0).fit(X)
+    with pytest.raises(AssertionError, match="metrics"):
+        check_evaluation_goes_one_way(estimator, method, X)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from skbnp.metrics import a\ndef transform(self, X):\n    return a(X)",
+        "from skbnp.metrics._held_out import a as b\nf = b",
+        "import skbnp.metrics._held_out as m",
+    ],
+)
+def test_the_check_of_estimators_tells_another_use_of_metrics(source):
+    with pytest.raises(AssertionError):
+        check_metrics_score_alone(source)
+
+
+def test_the_check_of_estimators_accepts_a_score():
+    check_metrics_score_alone(
+        "from skbnp.metrics import a\ndef score(self, X):\n    return a(self, X)"
+    )
+
+
+@pytest.mark.parametrize(
     ("path", "source"),
     [
         ("models/a.py", "from skbnp.inference.engine import learn"),
         ("inference/a.py", "import skbnp.metrics"),
+        ("metrics/a.py", "from skbnp.estimators._trees import TopicTreeMixin"),
         ("utils/a.py", "def f():\n    from skbnp.kernels import x"),
     ],
 )

@@ -1,6 +1,5 @@
 """The direct-assignment HDP topic model."""
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -30,6 +29,7 @@ from skbnp.models.hdp_collapsed import CollapsedHDP
 from skbnp.models.hdp_direct import DirectHDP, HDPState
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import Interval, StrOptions
+from skbnp.utils.warnings import warn_caller
 
 __all__ = ["HDP", "SplitMerge"]
 
@@ -488,11 +488,10 @@ class HDP(VariationalTopicModel):
         if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
             too_few = self.max_iter < self._fewest_passes(moves)
             if too_few or n_left < moves.trial_passes + FINAL_PASSES:
-                warnings.warn(
+                warn_caller(
                     f"max_iter={self.max_iter} leaves no time for further trials: the "
                     "number of topics may not be final. Increase max_iter.",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
         else:
             super()._warn_if_not_converged(monitor)

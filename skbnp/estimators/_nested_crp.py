@@ -15,13 +15,13 @@ from skbnp.estimators._saved import (
 )
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.estimators._variational import VariationalModel
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.memories import RunningAverage
 from skbnp.inference.moves.tree_edits import TreeEdits
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior, per_token
+from skbnp.inference.prediction import PathPredictor
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.tree_choice import choose_start, start_posterior
 from skbnp.inference.tree_corpus import PathMemory, PathVisitor, TreeCorpus, sums_of
@@ -30,7 +30,6 @@ from skbnp.inference.tree_starts import topics_of_paths
 from skbnp.models.ncrp_collapsed import LevelPriors
 from skbnp.models.ncrp_topics import (
     NestedModel,
-    PathGlobals,
     TopicTree,
     path_globals,
     stick_parameters,
@@ -40,7 +39,6 @@ from skbnp.utils.validation import (
     HasMethods,
     Interval,
     StrOptions,
-    check_documents,
     check_gamma_prior,
     check_is_fitted,
 )
@@ -351,9 +349,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _is_factorised(self) -> bool:
         return self.local_family == "factorised"
 
-    def _local_stop(self) -> LocalStop:
-        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
-
     def _visitor(self, executor: Executor) -> PathVisitor:
         return PathVisitor(self._local_stop(), executor, self._is_factorised())
 
@@ -522,8 +517,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         tokens = self._posterior.totals.word_counts.sum(axis=1)
         return int(are_in_use(tokens).sum())
 
-    def _readings(self) -> list[PathGlobals]:
-        return [path_globals(self._posterior.state, self._posterior.model.priors)]
+    def _predictor(self) -> PathPredictor:
+        check_is_fitted(self)
+        tree = path_globals(self._posterior.state, self._posterior.model.priors)
+        return PathPredictor([tree], self._local_stop(), self._is_factorised())
 
     def elbo_terms(self, X):
         """Evidence lower bound by its terms, see `elbo`.
@@ -544,8 +541,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             - "child_concentration", "topic_word_prior": their log priors up to a
               constant, where they are learned.
         """
-        check_is_fitted(self)
-        counts, _ = check_documents(self, X, reset=False, method="elbo")
+        counts, _ = self._check_counts(X, "elbo")
         posterior = self._posterior
         model, topics = posterior.model, posterior.state
         with Executor(self.n_jobs) as executor:
