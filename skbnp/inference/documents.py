@@ -1,9 +1,8 @@
 """The document step over a batch: blocks in, expected counts and statistics out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,25 @@ from numpy.typing import NDArray
 
 from skbnp.inference.batch import Batch, Block
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import (
+    Collected,
+    LocalStop,
+    Look,
+    joined_limits,
+    stacked,
+    word_ranges,
+)
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.models.statistics import WordRows
 
 __all__ = [
     "BlockVisit",
-    "Collected",
     "DocumentStep",
-    "DocumentVisitor",
     "Documents",
-    "LocalStop",
-    "Look",
     "expected_counts",
-    "joined_limits",
-    "stacked",
     "sum_words",
     "visit_blocks",
-    "word_ranges",
 ]
 
 Array = NDArray[np.float64]
@@ -38,27 +38,6 @@ Array = NDArray[np.float64]
 #: is outside the support of a document: its count is exactly zero. What dropping it can
 #: cost is about 1e-9 times a log ratio, in nats.
 SUPPORT = 1e-9
-#: Ranges of words that are summed side by side, at the most.
-RANGES_PER_BATCH = 8
-
-
-@dataclass(frozen=True, slots=True)
-class LocalStop:
-    """When the iteration of a document ends."""
-
-    max_iter: int
-    tol: float
-
-
-@dataclass(slots=True)
-class Collected:
-    """What the documents of a batch say under one set of globals."""
-
-    stats: Any  # with WordRows
-    n_tokens: NDArray[np.float64]  # (n_docs,)
-    seen: list[Any]  # by the look, block by block; None if there was none
-    doc_topic: Any = None  # (n_docs, K) N of a direct assignment, csr
-    memory: Any = None  # what the documents may start from the next time
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +97,6 @@ class BlockVisit:
         """e_jk, zero off the support, (n_docs, K)."""
         documents = self.documents
         return documents.matrix(documents.weights, len(self.prior)).toarray()
-
-
-#: Looks at a block while its responsibilities are at hand, on the block's thread.
-Look = Callable[[BlockVisit], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,34 +188,6 @@ class DocumentStep:
         return BlockVisit(block, self.prior, weights, Documents(*found))
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentVisitor:
-    """Visits documents of an HDP: when their iteration ends, on which threads, how."""
-
-    stop: LocalStop
-    executor: Executor
-    step: Any = DocumentStep  # the kind of document step
-
-    def visit(
-        self,
-        posterior: Any,
-        X: sp.csr_array,
-        *,
-        mean: bool = False,
-        remembered: Any = None,
-        look: Look | None = None,
-    ) -> Collected:
-        """Visit documents under the present globals of a posterior."""
-        batch = Batch.from_counts(X, posterior.state.n_components)
-        step = self.step.prepare(
-            posterior, batch, self.stop, self.executor, mean=mean, remembered=remembered
-        )
-        found = step.collect(posterior, batch, self.executor, look)
-        if mean:  # mean weights do not climb the bound that a start would keep
-            found.memory = None
-        return found
-
-
 def visit_blocks(
     step: DocumentStep, batch: Batch, executor: Executor, look: Look | None = None
 ) -> Iterator[tuple[Documents, Any]]:
@@ -264,13 +211,6 @@ def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Arr
         rows = np.repeat(np.arange(batch.n_docs)[block.rows], np.diff(found.limits))
         counts[rows, found.topics] = found.tokens
     return counts
-
-
-def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
-    """Limits of what blocks hold, put together: each begins where the last one ends."""
-    before = np.cumsum([0, *(part[-1] for part in parts)])
-    moved = [part[1:] + n for part, n in zip(parts, before[:-1], strict=True)]
-    return np.concatenate([np.zeros(1, np.intp), *moved])
 
 
 def sum_words(
@@ -300,22 +240,6 @@ def sum_words(
         documents.topics, documents.tokens, documents.weights, n_topics
     )
     return rows, entropy
-
-
-def word_ranges(columns: NDArray[np.int32], n_blocks: int) -> list[tuple[int, int]]:
-    """Cut all words into ranges of as many counts; `columns` delimits the words'."""
-    edges = np.linspace(0, columns[-1], min(n_blocks, RANGES_PER_BATCH) + 1)
-    # The last words may have no counts.
-    edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
-    return list(pairwise(edges.tolist()))
-
-
-def stacked(parts: list[Any], shape: tuple[int, int]) -> sp.csr_array:
-    """Put ranges of words together: numbers of topics, topics and sums of each."""
-    n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
-    topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
-    sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
-    return sp.csr_array((sums, topics, np.cumsum(n_used, dtype=np.int32)), shape)
 
 
 def _log_moments(

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.reservoir import Reservoir
 from skbnp.utils.ordering import rows_by_id
 
 __all__ = ["Posterior", "per_token"]
@@ -33,7 +32,7 @@ class Posterior:
     stale: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
     moving: Any = field(default=None)  # what moves remember between minibatches
-    reservoir: Reservoir | None = None  # of a stream
+    reservoir: Any = None  # documents of a stream that are kept
 
     @property
     def n_named(self) -> int:

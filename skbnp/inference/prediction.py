@@ -4,25 +4,13 @@ A predictor holds what prediction reads of a fitted model, which may be several 
 of a posterior. Estimators make one; `transform`, `score` and metrics call it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.held_out import fold_in, mix, stored_rows
-from skbnp.inference.paths import DocPaths, log_predictive, mean_log, visit_paths
-from skbnp.models.hdp_franchise import FixedTopics, FranchiseSample
-from skbnp.models.ncrp_topics import PathGlobals
-from skbnp.utils.validation import SMALLEST_PRIOR
 
-__all__ = ["MixturePredictor", "PathPredictor", "Predictor", "doc_prior_of"]
-
-Array = NDArray[np.float64]
+__all__ = ["Predictor"]
 
 
 class Predictor(Protocol):
@@ -32,93 +20,3 @@ class Predictor(Protocol):
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
     ) -> float:
         """Log probability in nats of all held-out tokens, given the observed ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class MixturePredictor:
-    """Documents mix topics, under each of some samples."""
-
-    samples: Sequence[FixedTopics | FranchiseSample]
-
-    @classmethod
-    def of_topics(cls, topics: Array, doc_prior: Array) -> "MixturePredictor":
-        """Make one of topics (K, V), whose rows are normalised.
-
-        `doc_prior`, (K,) or (K + 1,), is as `doc_prior_of` returns it.
-        """
-        topics = topics / topics.sum(axis=1, keepdims=True)
-        rest = np.zeros(len(topics) + 1 - len(doc_prior))
-        return cls([FixedTopics(topics, np.append(doc_prior, rest))])
-
-    def infer(
-        self,
-        sample: FixedTopics | FranchiseSample,
-        X: sp.csr_array,
-        executor: Executor,
-    ) -> Array:
-        """Infer the Dirichlet parameters of the proportions, (n_docs, K)."""
-        words, prior = np.unique(X.indices), sample.doc_prior[:-1]
-        return fold_in(sample.word_topic(words), prior, X[:, words], executor) + prior
-
-    def log_likelihood(
-        self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
-    ) -> float:
-        """Log probability in nats of all held-out tokens, given the observed ones.
-
-        Topics that are not represented predict each word alike.
-        """
-        n_words, rows = X_held.shape[1], stored_rows(X_held)
-        words, at = np.unique(X_held.indices, return_inverse=True)
-        shape = X_held.shape[0], len(words)
-        held = sp.csr_array((X_held.data, at.ravel(), X_held.indptr), shape)
-        probability = np.zeros(held.nnz)
-        for sample in self.samples:
-            theta, rest = self.infer(sample, X_observed, executor), sample.doc_prior[-1]
-            mixed = mix(theta, sample.word_topic(words), held) + rest / n_words
-            probability += mixed / (theta.sum(axis=1) + rest)[rows]
-        with np.errstate(divide="ignore"):
-            return (held.data * np.log(probability / len(self.samples))).sum()
-
-
-@dataclass(frozen=True, slots=True)
-class PathPredictor:
-    """Documents take a path of a tree, under each of some samples."""
-
-    samples: Sequence[PathGlobals]
-    stop: LocalStop
-    factorised: bool = False  # whether all paths of a document share its levels
-
-    def infer(
-        self, sample: PathGlobals, X: sp.csr_array, executor: Executor
-    ) -> DocPaths:
-        """Infer the paths and levels of documents."""
-        return visit_paths(sample, X, self.stop, executor, factorised=self.factorised)
-
-    def log_likelihood(
-        self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
-    ) -> float:
-        """Log probability in nats of all held-out tokens, given the observed ones.
-
-        The tokens of a document share its path.
-        """
-        if X_held.nnz == 0:
-            return 0.0
-        logs = mean_log(
-            [
-                log_predictive(sample, self.infer(sample, X_observed, executor), X_held)
-                for sample in self.samples
-            ]
-        )
-        # Documents without tokens add roundings alone.
-        return logs[np.diff(X_held.indptr) > 0].sum()
-
-
-def doc_prior_of(concentration: float, weights: Array) -> Array:
-    """Dirichlet parameters of the topics in a document, given corpus-level weights.
-
-    A last entry is that of all topics not represented, if they have any weight.
-    """
-    rest = max(1.0 - weights.sum(), 0.0)
-    shares = np.append(weights, rest) if rest > 0.0 else weights
-    # Weights far down the sticks are products of many small numbers.
-    return np.maximum(concentration * shares, SMALLEST_PRIOR)

@@ -38,7 +38,6 @@ __all__ = [
     "Priors",
     "Seating",
     "Tables",
-    "Tokens",
 ]
 
 Array = NDArray[np.float64]
@@ -50,31 +49,6 @@ SPARE_PLACES = 64
 COMMON_COUNTS = 4096
 #: Products of ratios (n + eta) / eta stay below the exponential of this.
 MOST_NATS = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """A corpus token by token."""
-
-    words: Ints  # (n_tokens,) by document, equal words side by side
-    begin: NDArray[np.int64]  # (n_docs + 1,) limits of the documents
-    n_words: int
-
-    @classmethod
-    def from_counts(cls, counts: sp.csr_array) -> "Tokens":
-        """Take counts apart, whole numbers in canonical order."""
-        times = counts.data.astype(np.int64)
-        ends = np.concatenate([[0], np.cumsum(times)])
-        words = np.repeat(counts.indices.astype(np.int32), times)
-        return cls(words, ends[counts.indptr], counts.shape[1])
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @property
-    def doc(self) -> NDArray[np.intp]:
-        """Document of each token."""
-        return np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from skbnp.models.hyperparameters import (
 )
 from skbnp.trees import Tree
 
-__all__ = ["LevelPriors", "NestedPriors", "Nodes", "Paths", "Walks"]
+__all__ = ["NestedPriors", "Nodes", "Paths", "Walks"]
 
 Array = NDArray[np.float64]
 
@@ -31,20 +31,6 @@ Array = NDArray[np.float64]
 SPARE_NODES = 8
 #: Counts whose logarithms are looked up.
 COMMON_COUNTS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LevelPriors:
-    """Hyperparameters in force."""
-
-    concentration: float  # gamma
-    level_prior: Array  # (n_levels,) alpha, Dirichlet of a document's levels
-    topic_prior: Array  # (n_levels,) eta, Dirichlet of topics over words
-
-    @property
-    def n_levels(self) -> int:
-        """Depth of the tree, root included."""
-        return len(self.level_prior)
 
 
 @dataclass(frozen=True, slots=True)
