@@ -16,13 +16,13 @@ from sklearn.base import BaseEstimator
 
 from skbnp.estimators._samplers import Corpus
 from skbnp.inference.executor import Executor
-from skbnp.inference.prediction import MixturePredictor
 from skbnp.metrics import (
     document_completion_score,
     held_out_log_likelihood,
     split_tokens,
 )
-from skbnp.models.hdp_franchise import Tokens
+from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import draw_entropy
 
 RESULTS = Path(__file__).parent / "results"

@@ -19,10 +19,10 @@ import scipy.sparse as sp
 
 from skbnp import GibbsHDP
 from skbnp.datasets import make_hdp
-from skbnp.inference import held_out
-from skbnp.inference.moves.table_split_merge import propose_moves
 from skbnp.metrics import split_tokens
-from skbnp.models.hdp_franchise import FixedTopics, Seating
+from skbnp.models.hdp import held_out
+from skbnp.models.hdp_franchise.model import FixedTopics, Seating
+from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 
 
 def show(row):

@@ -20,14 +20,14 @@ from common import RESULTS, cpu_seconds, load_corpus, save  # pins the threads
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.estimators import TreeMoves
 from skbnp.estimators._trees import TopicTreeMixin
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.prediction import PathPredictor
+from skbnp.inference.local import LocalStop
 from skbnp.inspection import TopicTreeDisplay, top_terms
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
-from skbnp.models.ncrp_collapsed import LevelPriors
+from skbnp.models.nested_crp.prediction import PathPredictor
 
 matplotlib.use("Agg")
 

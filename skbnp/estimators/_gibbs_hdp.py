@@ -21,21 +21,21 @@ from skbnp.estimators._saved import (
 )
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.inference.franchise import (
+from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.models.hdp_franchise.chain import (
     COLUMNS,
     FranchiseChain,
     FranchiseStart,
     FranchiseState,
 )
-from skbnp.inference.franchise_starts import draw_topics
-from skbnp.inference.prediction import MixturePredictor
-from skbnp.models.hdp_franchise import (
+from skbnp.models.hdp_franchise.model import (
     Concentrations,
     FixedTopics,
     FranchiseSample,
     Priors,
     Tables,
 )
+from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (

@@ -19,11 +19,16 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
-from skbnp.inference.documents import LocalStop
-from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart, NestedState
-from skbnp.inference.prediction import PathPredictor
-from skbnp.models.ncrp_collapsed import NestedPriors
-from skbnp.models.ncrp_sample import NestedSample
+from skbnp.inference.local import LocalStop
+from skbnp.models.nested_crp.prediction import PathPredictor
+from skbnp.models.nested_crp_walks.chain import (
+    COLUMNS,
+    NestedChain,
+    NestedStart,
+    NestedState,
+)
+from skbnp.models.nested_crp_walks.model import NestedPriors
+from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.trees import TreeView
 from skbnp.utils.validation import (
     HasMethods,

@@ -7,26 +7,22 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
-from skbnp.inference.collapsed import CollapsedStep
-from skbnp.inference.documents import DocumentStep
 from skbnp.inference.engine import Learner
-from skbnp.inference.held_out import hold_out
-from skbnp.inference.held_out_trials import (
-    FINAL_PASSES,
-    HeldOutTrials,
-    try_on_sample,
-)
-from skbnp.inference.memories import NOTHING, DocumentMemory, Holdings, RunningAverage
-from skbnp.inference.memory import CollapsedMemory, MeanFieldMemory
-from skbnp.inference.moves.hdp_moves import EndUnused, ExactMoves, MinibatchMoves
-from skbnp.inference.moves.held_out_moves import blur
-from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.memory import NOTHING, DocumentMemory, Holdings, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
-from skbnp.inference.reservoir import Reservoir
 from skbnp.inference.schedules import BatchSchedule, Schedule
-from skbnp.inference.trials import Trials
-from skbnp.models.hdp_collapsed import CollapsedHDP
-from skbnp.models.hdp_direct import DirectHDP, HDPState
+from skbnp.models.hdp.bound_trials import Trials
+from skbnp.models.hdp.collapsed_local import CollapsedStep
+from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.held_out import hold_out
+from skbnp.models.hdp.held_out_trials import FINAL_PASSES, HeldOutTrials, try_on_sample
+from skbnp.models.hdp.local import DocumentStep
+from skbnp.models.hdp.memory import CollapsedMemory, MeanFieldMemory
+from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.moves.held_out import blur
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
+from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import Interval, StrOptions
 from skbnp.utils.warnings import warn_caller

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.tree_sticks import LevelPriors, stick_parameters
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
     HUGE,
@@ -17,23 +18,17 @@ from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.estimators._variational import VariationalModel
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import RunningAverage
-from skbnp.inference.moves.tree_edits import TreeEdits
-from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
-from skbnp.inference.prediction import PathPredictor
 from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.inference.tree_choice import choose_start, start_posterior
-from skbnp.inference.tree_corpus import PathMemory, PathVisitor, TreeCorpus, sums_of
-from skbnp.inference.tree_online import OnlineTreeEdits
-from skbnp.inference.tree_starts import topics_of_paths
-from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import (
-    NestedModel,
-    TopicTree,
-    path_globals,
-    stick_parameters,
-)
+from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus, sums_of
+from skbnp.models.nested_crp.model import NestedModel, TopicTree, path_globals
+from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.models.nested_crp.moves.structure import TreeEdits
+from skbnp.models.nested_crp.prediction import PathPredictor
+from skbnp.models.nested_crp.start import topics_of_paths
+from skbnp.models.nested_crp.start_choice import choose_start, start_posterior
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.validation import (
     HasMethods,

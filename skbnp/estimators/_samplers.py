@@ -33,7 +33,7 @@ from skbnp.inference.chains import (
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import shown
-from skbnp.models.hdp_franchise import Tokens
+from skbnp.rows.tokens import Tokens
 from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.random import draw_entropy
 from skbnp.utils.validation import (

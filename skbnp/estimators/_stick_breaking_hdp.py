@@ -7,14 +7,14 @@ from scipy.special import softmax
 
 from skbnp.distributions.stick_breaking import mean_weights
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.inference.batch import Batch
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import NOTHING, DocumentStarts, RunningAverage
+from skbnp.inference.memory import NOTHING, DocumentStarts, RunningAverage
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
-from skbnp.inference.tables import Tables, TableStep
-from skbnp.models.hdp_sticks import StickHDP, StickState
+from skbnp.models.hdp_sticks.local import Tables, TableStep
+from skbnp.models.hdp_sticks.model import StickHDP, StickState
+from skbnp.rows.batch import Batch
 from skbnp.utils.validation import Interval, StrOptions
 
 __all__ = ["StickBreakingHDP"]

@@ -7,12 +7,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.estimators._base import TopicModelMixin
 from skbnp.inference.executor import Executor
-from skbnp.inference.paths import DocPaths
-from skbnp.inference.prediction import PathPredictor
-from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import PathGlobals
+from skbnp.models.nested_crp.local import DocPaths
+from skbnp.models.nested_crp.model import PathGlobals
+from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.trees import TreeView
 from skbnp.utils.validation import check_is_fitted, check_per_level
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.components.statistics import WordTopics
 from skbnp.estimators._base import (
     COMMON,
     CONSTRAINTS,
@@ -30,24 +31,19 @@ from skbnp.estimators._saved import (
     check_number,
     check_sparse,
 )
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import (
-    DocumentStep,
-    DocumentVisitor,
-    LocalStop,
-    expected_counts,
-)
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import RunningAverage
+from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.posterior import Posterior, per_token
-from skbnp.inference.prediction import MixturePredictor, doc_prior_of
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
-from skbnp.inference.reservoir import LAST_KEY, Reservoir
 from skbnp.inference.schedules import OnlineSchedule
-from skbnp.models.statistics import WordTopics
+from skbnp.models.hdp.local import DocumentStep, expected_counts
+from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
+from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir
+from skbnp.rows.batch import Batch
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
 from skbnp.utils.validation import (

@@ -1,4 +1,4 @@
-"""Local steps: documents are visited in blocks, and their words are summed in ranges."""
+"""Local steps: visits of documents by block, sums of their words by range."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

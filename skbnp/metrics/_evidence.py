@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.metrics._held_out import unwrap
-from skbnp.models.hdp_direct import DirectHDP
-from skbnp.models.hdp_surrogate import (
+from skbnp.models.hdp.local import DocumentStep
+from skbnp.models.hdp.model import DirectHDP
+from skbnp.models.hdp_sticks.surrogate import (
     SMALLEST,
     Assignments,
     Sticks,
     fit_sticks,
     terms,
 )
+from skbnp.rows.batch import Batch
 from skbnp.utils.validation import check_documents, check_is_fitted
 
 __all__ = ["evidence_bound"]

@@ -14,13 +14,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
 from skbnp.inference.executor import Executor
-from skbnp.inference.held_out import mix
-from skbnp.inference.prediction import (
-    MixturePredictor,
-    PathPredictor,
-    Predictor,
-    doc_prior_of,
-)
+from skbnp.inference.prediction import Predictor
+from skbnp.models.hdp.held_out import mix
+from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
+from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import check_counts, check_documents
 

@@ -22,10 +22,10 @@ from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
 from skbnp.estimators import SplitMerge, TreeMoves, _nested_crp
-from skbnp.inference import tree_online
-from skbnp.inference.tree_choice import Race
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
-from skbnp.models.ncrp_topics import path_globals
+from skbnp.models.nested_crp.model import path_globals
+from skbnp.models.nested_crp.moves import online as tree_online
+from skbnp.models.nested_crp.start_choice import Race
 from skbnp.trees import TreeView
 
 #: Priors of the corpus, nearly.

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.inference.held_out import fold_in, mix, stored_rows
-from skbnp.models.hdp_franchise import FixedTopics, FranchiseSample
+from skbnp.models.hdp.held_out import fold_in, mix, stored_rows
+from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
 from skbnp.utils.validation import SMALLEST_PRIOR
 
 __all__ = ["MixturePredictor", "doc_prior_of"]

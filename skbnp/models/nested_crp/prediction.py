@@ -6,10 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.paths import DocPaths, log_predictive, mean_log, visit_paths
-from skbnp.models.ncrp_topics import PathGlobals
+from skbnp.inference.local import LocalStop
+from skbnp.models.nested_crp.local import (
+    DocPaths,
+    log_predictive,
+    mean_log,
+    visit_paths,
+)
+from skbnp.models.nested_crp.model import PathGlobals
 
 __all__ = ["PathPredictor"]
 
