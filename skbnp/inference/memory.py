@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Found
@@ -17,7 +14,6 @@ __all__ = [
     "NOTHING",
     "DocumentMemory",
     "DocumentStarts",
-    "Holdings",
     "Remembered",
     "RunningAverage",
     "learn_priors",
@@ -60,54 +56,6 @@ class DocumentStarts(DocumentMemory):
         """Remember a visit."""
         for part, said in zip(round.parts, found, strict=True):
             self._starts[part.number] = said.memory
-
-
-class Holdings(DocumentMemory):
-    """How often the totals count each document of a corpus, with a lazy scale.
-
-    A visit with step rho of a minibatch that stands for `scale` times its documents
-    multiplies all by 1 - rho and adds rho * scale to its own.
-    """
-
-    def __init__(self, n_docs: int, start: float = 0.0):
-        self._values, self._scale = np.full(n_docs, start), 1.0
-
-    def copy(self) -> "Holdings":
-        """Return an independent copy."""
-        other = Holdings(0)
-        other._values, other._scale = self._values.copy(), self._scale
-        return other
-
-    def empty(self) -> "Holdings":
-        """Return those of totals that hold none of the documents."""
-        return Holdings(len(self._values))
-
-    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "Holdings":
-        """Return those of a corpus that these documents are some rows of."""
-        other = Holdings(n_docs)
-        other._values[rows], other._scale = self._values, self._scale
-        return other
-
-    def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Holdings of some documents, (n_docs,)."""
-        return self._values[rows] * self._scale
-
-    def recall(self, part: Part) -> NDArray[np.float64]:
-        """Holdings of the documents of a part, (n_docs,)."""
-        return self.of(part.rows)
-
-    def keep(self, round: Round, found: Sequence[Found]) -> None:
-        """Follow the totals through a round."""
-        del found
-        self.absorb(round.rows, keep=1.0 - round.step, gain=round.step * round.scale)
-
-    def absorb(self, rows: NDArray[np.intp], *, keep: float, gain: float) -> None:
-        """Multiply all by `keep`, and add `gain` to some."""
-        self._scale *= keep
-        if self._scale < 1e-100:
-            self._values *= self._scale
-            self._scale = 1.0
-        self._values[rows] += gain / self._scale
 
 
 class RunningAverage:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
-from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
 
@@ -59,27 +58,6 @@ class Posterior:
         """Return one that learns by itself."""
         words = self.totals.topic_words.copy()
         return replace(self, totals=replace(self.totals, topic_words=words))
-
-    def adopt(self, rival: "Posterior") -> None:
-        """Take over what a rival that began as this one has learned: an update.
-
-        Its log goes on from here; ids that came and went meanwhile are left out.
-        """
-        log = rival.lineage[len(self.lineage) :]
-        born = {entry.children for entry in log if entry.kind == "birth"}
-        gone = {entry.parents for entry in log if entry.kind == "prune"}
-        merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
-        passing = {name for (name,) in born & gone} - merged
-        log = [
-            entry._replace(step=self.n_steps + 1)
-            for entry in log
-            if passing.isdisjoint(entry.parents + entry.children)
-        ]
-        with commit():
-            self.state, self.totals, self.ids = rival.state, rival.totals, rival.ids
-            self.stale, self.moving = rival.stale, None  # its topics are others
-            self.n_steps += 1
-            self.lineage = [*self.lineage, *log]
 
     @property
     def rows(self) -> NDArray[np.intp]:

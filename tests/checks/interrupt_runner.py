@@ -248,7 +248,7 @@ MOVING = {
     ("structure.py", "_merge"),
     ("structure.py", "prune"),
     ("settings.py", "end_unused"),
-    ("posterior.py", "adopt"),
+    ("candidate.py", "adopt"),
     ("minibatch.py", "merge"),
     ("minibatch.py", "move"),
     ("minibatch.py", "prune"),

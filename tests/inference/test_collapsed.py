@@ -16,7 +16,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
-from skbnp.inference.memory import Holdings, RunningAverage
+from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
@@ -24,7 +24,7 @@ from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp import collapsed_local as collapsed
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
-from skbnp.models.hdp.memory import CollapsedMemory, Statistics, resummed
+from skbnp.models.hdp.memory import CollapsedMemory, Holdings, Statistics, resummed
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused

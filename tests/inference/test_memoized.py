@@ -23,6 +23,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp.bound_trials import Trials
+from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.memory import (
     MeanFieldMemory,
     Memo,
@@ -513,7 +514,7 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
         Lineage(0, "merge", (3, 4), (3,)),
         Lineage(0, "prune", (3,), ()),
     ]
-    posterior.adopt(rival)
+    adopt(posterior, rival)
     check_lineage(posterior)
 
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.memory import MeanFieldMemory, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -141,7 +142,7 @@ class Trials:
         """Keep the candidate if its bound is higher, else forget it."""
         self.candidate = None
         if candidate.bound - self.run.bound > LEAST_GAIN * abs(self.run.bound):
-            self.posterior.adopt(candidate.learner.posterior)
+            adopt(self.posterior, candidate.learner.posterior)
             self.posterior.record(monitor)
             candidate.learner.posterior = self.posterior
             self.run, candidate.rise = candidate, np.inf

@@ -10,16 +10,10 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import (
-    Collected,
-    LocalStop,
-    Look,
-    joined_limits,
-    stacked,
-    word_ranges,
-)
+from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.rows.batch import Batch, Block
+from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
 
 __all__ = ["CollapsedStep"]
 

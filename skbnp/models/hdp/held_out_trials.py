@@ -1,6 +1,6 @@
 """Trials of other numbers of topics, judged by held-out documents, and what follows.
 
-Topics are learned from all documents but a few that are held out. Then a rival with
+Topics are learned from all documents but a few that are held out. Then a candidate with
 three times as many topics learns as long, beside the model, and replaces it if it
 predicts these documents better; and so on while nearly all topics find documents. Then
 topics that prediction does not miss are merged or end, some at a time, as long as what
@@ -24,6 +24,7 @@ from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
+from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.moves import held_out as held_out_moves
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -59,7 +60,7 @@ class _Run:
 
     kind: Kind
     learner: OnlineLearner
-    monitor: Monitor  # of a rival, whose updates are not the model's
+    monitor: Monitor  # of a candidate, whose updates are not the model's
     n_started: int  # topics
     n_changes: int  # births, or merges and ends
     n_passes: int = 0
@@ -78,7 +79,7 @@ class _Run:
 
 
 class HeldOutTrials:
-    """Passes without held-out documents, those of rivals between, then over all.
+    """Passes without held-out documents, those of candidates between, then over all.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ class HeldOutTrials:
         self.final: PassLearner | None = None
         self.is_complete = False  # no trial is left
         self.n_final, self.n_final_passes = 0, n_final_passes
-        # Of the model itself; of what learns now, it or a rival; of the reductions.
+        # Of the model itself; of what learns now, it or a candidate; of the reductions.
         self.model = self.best = self.run = self._new_run("start", learner, 0)
 
     @property
@@ -175,7 +176,7 @@ class HeldOutTrials:
     # -- decisions --------------------------------------------------------------------
 
     def _decide(self, run: _Run, monitor: Monitor) -> None:
-        """Keep a rival or forget it, and begin the next trial if there is one."""
+        """Keep a candidate or forget it, and begin the next trial if there is one."""
         if run.kind == "births":
             accepted = self._is_better(run)
             self._report(run, self.model, accepted, monitor)
@@ -203,13 +204,13 @@ class HeldOutTrials:
         self.best = self.model
         return self._reduction(self.model)
 
-    def _begin(self, rival: _Run | None) -> None:
+    def _begin(self, candidate: _Run | None) -> None:
         """Begin a trial if it can be completed, or go over to learning from all."""
         enough = self.passes_left >= self.length + self.n_final_passes
-        if rival is not None and enough:
-            self.run = rival
+        if candidate is not None and enough:
+            self.run = candidate
             return
-        self.is_complete = rival is None
+        self.is_complete = candidate is None
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.posterior.copy()
@@ -218,16 +219,16 @@ class HeldOutTrials:
         self.run = self.best = self.model  # what others held is free
 
     def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
-        """Let a rival be the model."""
+        """Let a candidate be the model."""
         self._adopt(run.learner, monitor)
         self.model, self.n_accepted = run, self.n_accepted + 1
         return run
 
     def _adopt(self, learner: PassLearner, monitor: Monitor) -> None:
-        """Take over what a rival has learned; from now on it learns the model."""
+        """Take over what a candidate has learned; from now on it learns the model."""
         posterior = self.posterior
         with commit():
-            posterior.adopt(learner.posterior)
+            adopt(posterior, learner.posterior)
             posterior.step_origin = posterior.n_steps - learner.n_updates
             posterior.record(monitor)
         learner.posterior = posterior
@@ -343,7 +344,7 @@ def try_on_sample(
         return 0
     multiply(copy.totals, n_docs / held.train.shape[0])
     with commit():
-        posterior.adopt(copy)
+        adopt(posterior, copy)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
         posterior.record(monitor)
     return trials.n_accepted

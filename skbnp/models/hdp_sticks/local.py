@@ -11,17 +11,11 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import (
-    Collected,
-    LocalStop,
-    Look,
-    joined_limits,
-    stacked,
-    word_ranges,
-)
+from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block
+from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
 
 __all__ = ["TableStep", "Tables"]
 
