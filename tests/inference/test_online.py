@@ -21,6 +21,7 @@ from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, Part, Round
+from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import minibatch
 from skbnp.models.hdp.moves import split as hdp_split
@@ -28,7 +29,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import MinibatchMoves
 
 MOVES = SplitMerge(criterion="bound")
-VISITOR = DocumentVisitor(LocalStop(30, 1e-4), Executor(1))
+VISITOR = DocumentVisitor(LocalStop(30, 1e-4), Executor(1), DocumentStep)
 N_DOCS = 300.0
 
 
