@@ -33,7 +33,7 @@ def unit_rows(name):
 
 
 def random_means(X, n_nodes):
-    """Means of ten rows each, as dense as those that are learned, (n_words, n_nodes)."""
+    """Means of ten rows each, dense as learned ones are, (n_words, n_nodes)."""
     rng = np.random.default_rng(1)
     means = np.full((X.shape[1], n_nodes), 1e-3, dtype=np.float32)
     for node in range(n_nodes):

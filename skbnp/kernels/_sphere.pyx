@@ -2,7 +2,8 @@
 
 Directions stand in tiles of `TILE` nodes: (n_tiles, n_words, TILE) floats, so that what
 rows read of a tile is two cache lines per word, and a tile stays in the cache while all
-rows go by it: with thousands of rows it is read from memory once. Passes over the words of a row are in src/sphere.h.
+rows go by it: with thousands of rows it is read from memory once. Passes over the words
+of a row are in src/sphere.h.
 """
 
 import numpy as np
