@@ -157,8 +157,8 @@ def make_dependent_trees(
             target[epoch, row] = node
             data[epoch, row] = draw(directions[epoch, node], concentration, 1, rows)[0]
     weight = np.bincount(target.ravel(), minlength=len(parent)) / target.size
-    for node in range(len(parent) - 1, 0, -1):
-        weight[parent[node]] += weight[node]
+    for below in range(len(parent) - 1, 0, -1):
+        weight[parent[below]] += weight[below]
     return Bunch(
         data=data.reshape(-1, n_features),
         epochs=np.repeat(np.arange(n_epochs), n_samples),
