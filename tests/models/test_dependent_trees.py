@@ -218,11 +218,11 @@ def test_no_update_lowers_the_bound_of_later_epochs(seed):
 
 def printed_pull(state, priors, places):
     """The constant of the supplement, a = 3 (V/2 - 1) kappa0 k1 k2 / rho."""
-    rho = model.prior_concentrations(state, priors)[places]
+    rho = model.prior_concentrations(state, priors, places)
     k0 = state.prior_concentration
     a = 3.0 * (state.dimension / 2 - 1) * k0 * priors.parent_weight
     a *= priors.past_weight / rho
-    return np.where(state.has_past[places], k0 * a, 0.0)
+    return np.where(state.previous[places].any(axis=1), k0 * a, 0.0)
 
 
 def direction_itself(state, rows, natural):
@@ -306,7 +306,7 @@ def test_pull_of_the_past_is_the_slope_of_the_normaliser(seed):
         moved = state.means.copy()
         moved[0] += step
         other = replace(state, means=moved)
-        rho = model.prior_concentrations(other, PRIORS)[children]
+        rho = model.prior_concentrations(other, PRIORS, children)
         return log_normaliser(rho, DIMENSION)
 
     pull = model._past_pull(state, PRIORS, children)
@@ -343,7 +343,7 @@ def test_prior_concentration_of_a_first_epoch_has_the_mean_product(seed):
     X = random_rows(rng)
     state, _ = check_ascent(fresh_state(rng, X), X, 3)
     state = learn_prior_concentration(state, PRIORS)
-    mean = np.einsum("ij,ij->i", state.parents, state.means).mean()
+    mean = np.einsum("ij,ij->i", state.parents(np.arange(7)), state.means).mean()
     least = 0.01 * DIMENSION * PRIORS.parent_weight
     k = state.prior_concentration * PRIORS.parent_weight
     wanted = max(mean, reference.bessel_ratio(least, DIMENSION))

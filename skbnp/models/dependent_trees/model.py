@@ -97,16 +97,10 @@ class EpochState:
         """V."""
         return self.means.shape[1]
 
-    @property
-    def has_past(self) -> NDArray[np.bool_]:
-        """Whether a node was there in the epoch before."""
-        return np.asarray(self.previous.any(axis=1))
-
-    @property
-    def parents(self) -> Array:
-        """Means of the parents, (n_nodes, V)."""
-        parents = self.means[self.tree.parent]
-        parents[0] = self.centroid
+    def parents(self, rows: NDArray[np.intp]) -> Array:
+        """Means of the parents of some nodes, (n_rows, V)."""
+        parents = self.means[self.tree.parent[rows]]
+        parents[rows == 0] = self.centroid
         return parents
 
     def sticks(self, priors: TreePriors) -> Sticks:
@@ -197,8 +191,7 @@ def _pull_of_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> Array:
     """Natural parameters that nodes get from their rows, their parents, their past."""
-    parents = state.means[state.tree.parent[rows]]
-    parents[rows == 0] = state.centroid
+    parents = state.parents(rows)
     prior = priors.parent_weight * parents + priors.past_weight * state.previous[rows]
     prior *= state.prior_concentration
     return prior + state.concentration * stats.sums[rows].toarray()
@@ -222,29 +215,41 @@ def _past_pull(
     -A_V(rho) kappa0^2 k1 k2 / rho; nothing for nodes without a past, whose rho is
     constant.
     """
-    rho = prior_concentrations(state, priors)[places]
+    rho = prior_concentrations(state, priors, places)
     slope = bessel_ratio(rho, state.dimension) / np.maximum(rho, 1e-300)
     slope *= priors.parent_weight * priors.past_weight * state.prior_concentration**2
-    return np.where(state.has_past[places], -slope, 0.0)
+    return np.where(state.previous[places].any(axis=1), -slope, 0.0)
 
 
-def prior_lengths(state: EpochState, priors: TreePriors) -> Array:
-    """Ratio rho / kappa0 of each node."""
+def prior_lengths(
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
+) -> Array:
+    """Ratio rho / kappa0 of some nodes."""
     k1, k2 = priors.parent_weight, priors.past_weight
-    products = np.einsum("ij,ij->i", state.parents, state.previous)
-    squares = k1**2 + np.where(state.has_past, k2**2, 0.0) + 2.0 * k1 * k2 * products
+    previous = state.previous[rows]
+    past = previous.any(axis=1)
+    squares = np.full(len(rows), k1**2)
+    products = np.einsum("ij,ij->i", state.parents(rows[past]), previous[past])
+    squares[past] += k2**2 + 2.0 * k1 * k2 * products
     return np.sqrt(np.maximum(squares, 0.0))
 
 
-def prior_concentrations(state: EpochState, priors: TreePriors) -> Array:
-    """Prior concentration rho of each node."""
-    return state.prior_concentration * prior_lengths(state, priors)
+def prior_concentrations(
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
+) -> Array:
+    """Prior concentration rho of some nodes."""
+    return state.prior_concentration * prior_lengths(state, priors, rows)
 
 
 def _prior_products(state: EpochState, priors: TreePriors) -> Array:
     """(k1 E_parent + k2 mu^(t-1))'E of each node."""
-    prior = priors.parent_weight * state.parents + priors.past_weight * state.previous
+    prior = priors.parent_weight * state.parents(_all(state))
+    prior += priors.past_weight * state.previous
     return np.einsum("ij,ij->i", prior, state.means)
+
+
+def _all(state: EpochState) -> NDArray[np.intp]:
+    return np.arange(len(state.tree))
 
 
 def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
@@ -263,7 +268,7 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
     The bound is concave in kappa0. Of a first epoch this is
     A_V(kappa0 k1) = mean of E_parent'E_e.
     """
-    lengths = prior_lengths(state, priors)
+    lengths = prior_lengths(state, priors, _all(state))
     products = _prior_products(state, priors)
 
     def slope(log_kappa: float) -> float:
@@ -336,7 +341,7 @@ def objective(
 def _direction_terms(state: EpochState, priors: TreePriors) -> Array:
     """E log p(theta) - E log q(theta) of each node."""
     eta, dimension = state.concentrations, state.dimension
-    rho = prior_concentrations(state, priors)
+    rho = prior_concentrations(state, priors, _all(state))
     normalisers = log_normaliser(rho, dimension) - log_normaliser(eta, dimension)
     prior = state.prior_concentration * _prior_products(state, priors)
     return normalisers + prior - eta * bessel_ratio(eta, dimension)
@@ -437,7 +442,7 @@ def merge_gain(
     place, into = tree.positions([source, target]).tolist()
     top = into if tree.parent[place] == into else int(tree.parent[place])
     near = _neighbours(tree, place, into, top)
-    around = state.parents[top] if top == 0 else state.means[tree.parent[top]]
+    (around,) = state.parents(np.array([top]))
     small = _reordered(state, Tree(tree.ids[near], _depths(tree, near)), near)
     small = replace(small, centroid=around)
     few = stats.taken(near)
