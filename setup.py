@@ -25,6 +25,7 @@ KERNELS = [
     "_nested_crp",
     "_seating",
     "_special",
+    "_sphere",
     "_split_merge",
     "_tables",
     "_word_topics",

@@ -27,6 +27,7 @@ PUBLIC = {
         "load_ldac",
         "load_uci_bag_of_words",
         "make_bars",
+        "make_dependent_trees",
         "make_hdp",
         "make_tree",
     ],

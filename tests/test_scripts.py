@@ -26,6 +26,7 @@ SCRIPTS = {
     "benchmarks/papers/bryant2012_nips.py": ["0.2"],
     "benchmarks/papers/wang2011.py": ["stream", "--seconds", "0.2"],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
+    "benchmarks/sphere.py": ["--runs", "1"],
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {

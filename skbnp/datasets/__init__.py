@@ -1,5 +1,6 @@
 """Corpora: drawn from a model, found on the machine, or read from files."""
 
+from skbnp.datasets._dependent_trees import make_dependent_trees
 from skbnp.datasets._docstrings import load_docstrings
 from skbnp.datasets._generators import make_bars, make_hdp, make_tree
 from skbnp.datasets._ldac import load_ldac
@@ -10,6 +11,7 @@ __all__ = [
     "load_ldac",
     "load_uci_bag_of_words",
     "make_bars",
+    "make_dependent_trees",
     "make_hdp",
     "make_tree",
 ]

@@ -298,14 +298,14 @@ class HDP(VariationalTopicModel):
     the last ones, or four times as many where none was accepted: over a random sample
     of its different documents, of about 1.5 million tokens
     (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a document),
-    part of the model wherever it is saved. A tenth of the first documents,
-    and fewer later, are held out: they are not learned from while they judge. Candidates
-    learn twice as long, for the model knows more documents; after a trial that was
-    accepted, four passes over the sample follow, and step sizes go on from there. A
-    call of `partial_fit` may so take many times as long as others. The more documents a
-    stream has beyond its sample, the less a candidate that knows the sample alone can
-    gain: in the end the number of topics stays. Trials may undo what `merge_components`
-    and `drop_components` have done.
+    part of the model wherever it is saved. A tenth of the first documents, and fewer
+    later, are held out: they are not learned from while they judge. Candidates learn
+    twice as long, for the model knows more documents; after a trial that was accepted,
+    four passes over the sample follow, and step sizes go on from there. A call of
+    `partial_fit` may so take many times as long as others. The more documents a stream
+    has beyond its sample, the less a candidate that knows the sample alone can gain: in
+    the end the number of topics stays. Trials may undo what `merge_components` and
+    `drop_components` have done.
 
     **Moves judged by the bound** (``SplitMerge(criterion="bound")``), mean-field, after
     the warm-up:

@@ -1,0 +1,236 @@
+"""Scores of sparse rows under many directions on the sphere, the best of them kept.
+
+Directions stand in tiles of `TILE` nodes: (n_tiles, n_words, TILE) floats, so that what
+rows read of a tile is two cache lines per word, and a tile stays in the cache while all
+rows go by it: with thousands of rows it is read from memory once. Passes over the words
+of a row are in src/sphere.h.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+
+from skbnp.kernels._interrupts cimport count_work
+
+cdef extern from "src/sphere.h" nogil:
+    """
+    struct skbnp_score_rows;
+    SKBNP_CLONES static Py_ssize_t skbnp_score_all(
+        const struct skbnp_score_rows *, Py_ssize_t);
+    SKBNP_CLONES static Py_ssize_t skbnp_score_some(
+        const struct skbnp_score_rows *, Py_ssize_t);
+    """
+    enum:
+        WIDE "TILE"
+    void dot_tile(
+        Py_ssize_t n, Py_ssize_t n_next, const int32_t* words, const float* values,
+        const float* tile, float* dot,
+    )
+    double score_dots(
+        const float* dot, const double* prior, double strength, double* score
+    )
+
+#: Nodes of a tile.
+TILE = WIDE
+#: Nats below the best at which a node counts for nothing.
+NEGLIGIBLE = 40.0
+
+cdef double NATS = NEGLIGIBLE
+# Of two scores and the best, twice each, per word: four halves of a unit of a float.
+cdef double ROUNDING = 2.4e-7
+
+cdef enum:
+    # Rows that go by a tile before the next: their words stay in the cache, too.
+    ROWS = 16384
+
+
+# Rows, directions, and what is known of the best nodes of each row.
+cdef struct ScoreRows "skbnp_score_rows":
+    const int32_t* indptr
+    const int32_t* words
+    const float* values
+    Py_ssize_t n_words, n_tiles, n_best
+    const float* table          # (n_tiles, n_words, TILE)
+    const double* prior         # (n_tiles * TILE,)
+    double strength
+    const double* drift         # (n_tiles,)
+    unsigned char* scored       # (n_tiles,) work
+    int32_t* nodes              # (n_rows, n_best)
+    double* scores              # (n_rows, n_best)
+    double* rest                # (n_rows,)
+    Py_ssize_t* done            # work, for `count_work`
+
+
+cdef inline void insert(
+    double score, int32_t node, Py_ssize_t n_best, int32_t* nodes, double* scores,
+    double* rest,
+) noexcept nogil:
+    """Put a node among the best, of equal ones the lower number first."""
+    cdef Py_ssize_t at = n_best - 1
+    if score < scores[at] or (score == scores[at] and node > nodes[at]):
+        rest[0] = score if score > rest[0] else rest[0]
+        return
+    rest[0] = scores[at] if scores[at] > rest[0] else rest[0]
+    while at > 0 and (
+        score > scores[at - 1] or (score == scores[at - 1] and node < nodes[at - 1])
+    ):
+        scores[at], nodes[at] = scores[at - 1], nodes[at - 1]
+        at -= 1
+    scores[at], nodes[at] = score, node
+
+
+cdef inline int score_one(
+    const ScoreRows* s, Py_ssize_t row, Py_ssize_t t, Py_ssize_t n_next
+) except -1 nogil:
+    """Let the nodes of a tile be among the best of a row."""
+    cdef float[WIDE] dot
+    cdef double[WIDE] score
+    cdef Py_ssize_t begin = s.indptr[row], n = s.indptr[row + 1] - begin, k
+    cdef double* scores = s.scores + row * s.n_best
+    cdef double most
+    dot_tile(
+        n, n_next, s.words + begin, s.values + begin, s.table + t * s.n_words * WIDE,
+        dot,
+    )
+    most = score_dots(dot, s.prior + t * WIDE, s.strength, score)
+    if most < scores[s.n_best - 1]:
+        s.rest[row] = most if most > s.rest[row] else s.rest[row]
+    else:
+        for k in range(WIDE):
+            if score[k] > -INFINITY:
+                insert(
+                    score[k], <int32_t>(t * WIDE + k), s.n_best,
+                    s.nodes + row * s.n_best, scores, s.rest + row,
+                )
+    count_work((n + 1) * WIDE, s.done)
+    return 0
+
+
+cdef inline void forget(const ScoreRows* s, Py_ssize_t row) noexcept nogil:
+    cdef Py_ssize_t i
+    s.rest[row] = -INFINITY
+    for i in range(row * s.n_best, (row + 1) * s.n_best):
+        s.nodes[i], s.scores[i] = -1, -INFINITY
+
+
+cdef Py_ssize_t _score_all "skbnp_score_all"(
+    const ScoreRows* s, Py_ssize_t n_rows
+) except -1 nogil:
+    """Score rows under all nodes."""
+    cdef Py_ssize_t row, t, n_next
+    for row in range(n_rows):
+        forget(s, row)
+    for t in range(s.n_tiles):
+        for row in range(n_rows):
+            n_next = 0
+            if row + 1 < n_rows:
+                n_next = s.indptr[row + 2] - s.indptr[row + 1]
+            score_one(s, row, t, n_next)
+    return 0
+
+
+cdef Py_ssize_t _score_some "skbnp_score_some"(
+    const ScoreRows* s, Py_ssize_t row
+) except -1 nogil:
+    """Score a row under the tiles of its best nodes, and others that may count."""
+    cdef Py_ssize_t t, i, n_scored = 0
+    cdef double held = s.rest[row], bound
+    cdef double margin = NATS + ROUNDING * s.strength * (
+        s.indptr[row + 1] - s.indptr[row] + 8
+    )
+    for t in range(s.n_tiles):
+        s.scored[t] = False
+    for i in range(row * s.n_best, (row + 1) * s.n_best):
+        if s.nodes[i] >= 0:
+            s.scored[s.nodes[i] // WIDE] = True
+    forget(s, row)
+    for t in range(s.n_tiles):
+        if s.scored[t]:
+            score_one(s, row, t, 0)
+            n_scored += 1
+    for t in range(s.n_tiles):
+        if s.scored[t]:
+            continue
+        bound = held + s.drift[t]
+        if bound + margin < s.scores[row * s.n_best]:
+            s.rest[row] = bound if bound > s.rest[row] else s.rest[row]
+        else:
+            score_one(s, row, t, 0)
+            n_scored += 1
+    return n_scored
+
+
+def score_rows(
+    const int32_t[::1] indptr,          # IN    (n_rows + 1,)
+    const int32_t[::1] words,           # IN    (nnz,) below n_words
+    const float[::1] values,            # IN    (nnz,) rows of length one at most
+    const float[:, :, ::1] table,       # IN    (n_tiles, n_words, TILE) E
+    const double[::1] prior,            # IN    (n_tiles * TILE,) -inf: not there
+    double strength,                    # IN    beta > 0
+    int32_t[:, ::1] nodes,              # INOUT (n_rows, n_best) -1: none
+    double[:, ::1] scores,              # OUT   (n_rows, n_best) -inf: none
+    double[::1] rest,                   # INOUT (n_rows,)
+    const double[::1] drift=None,       # IN    (n_tiles,), see below
+):
+    """Find the nodes k of highest score prior_k + beta E_k'x for each row x.
+
+    They come best first, of equal scores the lower number first. `rest` becomes what no
+    other node has more of.
+
+    Without `drift` every node is scored. With it, `nodes` and `rest` are those of an
+    earlier call, since when no score of tile t has risen by more than drift_t: only
+    tiles of these nodes are scored, and those that may hold one within 40 nats of the
+    best. Nodes within 40 nats of the best and their scores have the same bits either
+    way; `rest` is larger where tiles were left out. A margin covers the rounding of
+    products of rows and directions of length one.
+
+    Time O(nnz n_nodes), in single precision; scores are formed in double precision.
+    Allocates a byte per tile. Results of a row do not depend on other rows.
+
+    Returns
+    -------
+    n_scored : int
+        Pairs of a row and a tile that were scored.
+    """
+    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, row, done = 0, n_scored = 0
+    cdef int32_t no_word = 0
+    cdef float nothing = 0.0
+    cdef ScoreRows s
+    s.n_tiles, s.n_words, s.n_best = table.shape[0], table.shape[1], nodes.shape[1]
+    if n_rows < 0 or words.shape[0] != values.shape[0] or (
+        indptr[n_rows] != words.shape[0]
+    ):
+        raise ValueError("indptr, words and values disagree on the rows")
+    if not nodes.shape[0] == scores.shape[0] == rest.shape[0] == n_rows:
+        raise ValueError("nodes, scores and rest must have an entry per row")
+    if s.n_best != scores.shape[1] or s.n_best == 0:
+        raise ValueError("nodes and scores must have equal columns, one at least")
+    if table.shape[2] != WIDE or prior.shape[0] != s.n_tiles * WIDE:
+        raise ValueError(f"table must have tiles of {WIDE}, prior an entry for each")
+    if drift is not None and drift.shape[0] != s.n_tiles:
+        raise ValueError("drift must have an entry per tile")
+    if n_rows == 0:
+        return 0
+    cdef unsigned char[::1] scored = np.zeros(max(s.n_tiles, 1), dtype=np.uint8)
+    s.indptr, s.strength, s.done = &indptr[0], strength, &done
+    s.words, s.values, s.table = &no_word, &nothing, &nothing  # what is not read
+    s.prior, s.drift = NULL, NULL
+    if words.shape[0]:
+        s.words, s.values = &words[0], &values[0]
+    if s.n_tiles:
+        s.prior = &prior[0]
+    if s.n_tiles and s.n_words:
+        s.table = &table[0, 0, 0]
+    if drift is not None and s.n_tiles:
+        s.drift = &drift[0]
+    s.nodes, s.scores, s.rest = &nodes[0, 0], &scores[0, 0], &rest[0]
+    s.scored = &scored[0]
+    with nogil:
+        if s.drift == NULL:
+            _score_all(&s, n_rows)
+            n_scored = n_rows * s.n_tiles
+        else:
+            for row in range(n_rows):
+                n_scored += _score_some(&s, row)
+    return n_scored

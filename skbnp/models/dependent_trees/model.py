@@ -1,0 +1,520 @@
+"""Dependent trees of Hu, Ho, Dubey and Xing (2015), [1]: what is global in an epoch.
+
+Rows x are unit vectors of R^V. Of an epoch t, with symbols of [1],
+
+    z ~ pi(sticks),  x ~ vMF(theta_z, beta),
+    theta_e ~ vMF of natural parameter kappa0 (k1 theta_parent + k2 theta_e^(t-1)),
+
+the latter without its second part for nodes that were not there before; the parent of
+the root is the mean direction of the rows. q(theta_e) = vMF(mu_e, eta_e) has the mean
+E_e = A_V(eta_e) mu_e. From M_e = sum q(z = e), s_e = sum q(z = e) x and the entropies
+H_e of the rows alone come all updates and the bound
+
+    sum_e M_e (E log pi_e + log C_V(beta)) + beta s_e'E_e + H_e
+    + sum_e log C_V(rho_e) + kappa0 (k1 E_parent + k2 mu_e^(t-1))'E_e
+            - log C_V(eta_e) - eta_e A_V(eta_e)
+    - KL of the sticks,
+    rho_e^2 = kappa0^2 (k1^2 + k2^2 + 2 k1 k2 E_parent'mu_e^(t-1)).
+
+log C_V(rho) is convex in this product: its expectation is not below what is written
+here, and its tangent, from which the update of a parent comes, is not above. So every
+update ascends one bound of the evidence.
+
+Departures from [1]: means are A_V(eta) mu, where the supplement has mu, with which
+there is no bound; the pull of children on their parent through rho is
+-A_V(rho) kappa0 k1 k2 / rho, the slope of log C_V, where the supplement has
+3 (V/2 - 1) kappa0 k1 k2 / rho; beta is one for all nodes, as the model says, at its
+exact maximum; kappa0 is learned, at its exact maximum, and not 100.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import betaln, xlogy
+
+from skbnp.distributions.von_mises_fisher import (
+    bessel_ratio,
+    inverse_bessel_ratio,
+    log_normaliser,
+)
+from skbnp.models.dependent_trees.sticks import Sticks
+from skbnp.trees import Tree
+
+__all__ = [
+    "EpochState",
+    "EpochStats",
+    "MergeGain",
+    "TreePriors",
+    "learn_concentration",
+    "learn_prior_concentration",
+    "merge_gain",
+    "merged",
+    "next_epoch",
+    "objective",
+    "sort_siblings",
+    "update_means",
+    "update_sticks",
+    "windowed",
+]
+
+Array = NDArray[np.float64]
+
+#: Range of the concentrations that are learned; that of the prior is at least V / 100.
+LOWEST, HIGHEST = 1e-3, 1e9
+LEAST_PRIOR_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class TreePriors:
+    """What is not learned."""
+
+    child_concentration: float = 0.5  # gamma
+    stop_concentration: float = 0.5  # alpha
+    parent_weight: float = 1.0  # k1
+    past_weight: float = 1.0  # k2
+
+
+@dataclass(frozen=True, slots=True)
+class EpochState:
+    """The globals of an epoch; arrays go by position in the tree."""
+
+    tree: Tree
+    masses: Array  # (n_nodes,) M
+    history: Array  # (n_nodes,) hX, masses of the epochs in the window
+    means: Array  # (n_nodes, V) E = A_V(eta) mu
+    concentrations: Array  # (n_nodes,) eta
+    previous: Array  # (n_nodes, V) mu of the epoch before; zeros where there is none
+    centroid: Array  # (V,) mean direction of the rows, the parent of the root
+    concentration: float  # beta
+    prior_concentration: float  # kappa0
+
+    @property
+    def dimension(self) -> int:
+        """V."""
+        return self.means.shape[1]
+
+    def parents(self, rows: NDArray[np.intp]) -> Array:
+        """Means of the parents of some nodes, (n_rows, V)."""
+        parents = self.means[self.tree.parent[rows]]
+        parents[rows == 0] = self.centroid
+        return parents
+
+    def sticks(self, priors: TreePriors) -> Sticks:
+        """Posterior of the sticks."""
+        both = self.masses + self.history
+        return Sticks.given(
+            self.tree, both, priors.stop_concentration, priors.child_concentration
+        )
+
+    def log_weights(self, priors: TreePriors) -> Array:
+        """E log pi."""
+        return self.sticks(priors).log_weights(self.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStats:
+    """Sums over rows, additive; nodes go by position in a tree."""
+
+    masses: Array  # (n_nodes,) M
+    sums: sp.csr_array  # (n_nodes, V) s
+    entropies: Array  # (n_nodes,) H, of the rows' nodes
+
+    @classmethod
+    def zero(cls, n_nodes: int, dimension: int) -> "EpochStats":
+        """Of no rows."""
+        empty = sp.csr_array((n_nodes, dimension), dtype=np.float64)
+        return cls(np.zeros(n_nodes), empty, np.zeros(n_nodes))
+
+    def plus(self, other: "EpochStats", gain: float = 1.0) -> "EpochStats":
+        """Add up, `other` so many times."""
+        return EpochStats(
+            self.masses + gain * other.masses,
+            sp.csr_array(self.sums + gain * other.sums),
+            self.entropies + gain * other.entropies,
+        )
+
+    def taken(self, places: NDArray[np.intp]) -> "EpochStats":
+        """Of other nodes, or in another order."""
+        return EpochStats(
+            self.masses[places], self.sums[places], self.entropies[places]
+        )
+
+
+# Updates: each maximises the bound over what it updates ------------------------------
+
+
+def update_sticks(state: EpochState, stats: EpochStats) -> EpochState:
+    """Let the sticks follow the masses, Eq. (3) and (4) of [1]."""
+    return replace(state, masses=stats.masses)
+
+
+def update_means(
+    state: EpochState, stats: EpochStats, priors: TreePriors
+) -> EpochState:
+    """Update q(theta) of all nodes, level by level, down and up again.
+
+    Nodes of one level do not see each other, so that each level is one exact step.
+    """
+    means, concentrations = state.means.copy(), state.concentrations.copy()
+    state = replace(state, means=means, concentrations=concentrations)
+    levels = state.tree.levels
+    for rows in [*levels, *levels[-2::-1]]:
+        _update_rows(state, stats, priors, rows)
+    return state
+
+
+def _update_rows(
+    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
+) -> None:
+    """Update q(theta) of some nodes in place, none of them below another."""
+    natural = _pull_of_rows(state, stats, priors, rows)
+    places = np.flatnonzero(np.isin(state.tree.parent, rows))
+    pull = _pull_on_parents(state, priors, places)
+    at = np.searchsorted(rows, state.tree.parent[places])
+    np.add.at(natural, at, pull)
+    _take(state, rows, natural)
+
+
+def _take(state: EpochState, rows: NDArray[np.intp], natural: Array) -> None:
+    """Set q(theta) of some nodes from its natural parameters."""
+    eta = np.linalg.norm(natural, axis=1)
+    state.concentrations[rows] = eta
+    scale = bessel_ratio(eta, state.dimension) / np.maximum(eta, 1e-300)
+    state.means[rows] = scale[:, None] * natural
+
+
+def _pull_of_rows(
+    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
+) -> Array:
+    """Natural parameters that nodes get from their rows, their parents, their past."""
+    parents = state.parents(rows)
+    prior = priors.parent_weight * parents + priors.past_weight * state.previous[rows]
+    prior *= state.prior_concentration
+    return prior + state.concentration * stats.sums[rows].toarray()
+
+
+def _pull_on_parents(
+    state: EpochState, priors: TreePriors, places: NDArray[np.intp]
+) -> Array:
+    """What children add to the natural parameters of their parents."""
+    k1, k0 = priors.parent_weight, state.prior_concentration
+    pull = k0 * k1 * state.means[places]
+    past = _past_pull(state, priors, places)
+    return pull + past[:, None] * state.previous[places]
+
+
+def _past_pull(
+    state: EpochState, priors: TreePriors, places: NDArray[np.intp]
+) -> Array:
+    """Slope of log C_V(rho_c) in E_parent'mu_c^(t-1), by child c.
+
+    -A_V(rho) kappa0^2 k1 k2 / rho; nothing for nodes without a past, whose rho is
+    constant.
+    """
+    rho = prior_concentrations(state, priors, places)
+    slope = bessel_ratio(rho, state.dimension) / np.maximum(rho, 1e-300)
+    slope *= priors.parent_weight * priors.past_weight * state.prior_concentration**2
+    return np.where(state.previous[places].any(axis=1), -slope, 0.0)
+
+
+def prior_lengths(
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
+) -> Array:
+    """Ratio rho / kappa0 of some nodes."""
+    k1, k2 = priors.parent_weight, priors.past_weight
+    previous = state.previous[rows]
+    past = previous.any(axis=1)
+    squares = np.full(len(rows), k1**2)
+    products = np.einsum("ij,ij->i", state.parents(rows[past]), previous[past])
+    squares[past] += k2**2 + 2.0 * k1 * k2 * products
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def prior_concentrations(
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
+) -> Array:
+    """Prior concentration rho of some nodes."""
+    return state.prior_concentration * prior_lengths(state, priors, rows)
+
+
+def _prior_products(state: EpochState, priors: TreePriors) -> Array:
+    """(k1 E_parent + k2 mu^(t-1))'E of each node."""
+    prior = priors.parent_weight * state.parents(_all(state))
+    prior += priors.past_weight * state.previous
+    return np.einsum("ij,ij->i", prior, state.means)
+
+
+def _all(state: EpochState) -> NDArray[np.intp]:
+    return np.arange(len(state.tree))
+
+
+def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
+    """Set beta to its maximum: A_V(beta) = sum s_e'E_e / n_rows."""
+    n_rows = stats.masses.sum()
+    if n_rows <= 0.0:
+        return state
+    length = float(stats.sums.multiply(state.means).sum() / n_rows)
+    beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), state.dimension)
+    return replace(state, concentration=float(np.clip(beta, LOWEST, HIGHEST)))
+
+
+def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochState:
+    """Set kappa0 to its maximum, not below V / 100.
+
+    The bound is concave in kappa0. Of a first epoch this is
+    A_V(kappa0 k1) = mean of E_parent'E_e.
+    """
+    lengths = prior_lengths(state, priors, _all(state))
+    products = _prior_products(state, priors)
+
+    def slope(log_kappa: float) -> float:
+        ratios = bessel_ratio(np.exp(log_kappa) * lengths, state.dimension)
+        return float((products - lengths * ratios).sum())
+
+    lowest = np.log(max(LEAST_PRIOR_SHARE * state.dimension, LOWEST))
+    highest = np.log(HIGHEST)
+    if slope(lowest) <= 0.0:
+        log_kappa = lowest
+    elif slope(highest) >= 0.0:
+        log_kappa = highest
+    else:
+        log_kappa = brentq(slope, lowest, highest, xtol=1e-13)
+    return replace(state, prior_concentration=float(np.exp(log_kappa)))
+
+
+def sort_siblings(
+    state: EpochState, stats: EpochStats
+) -> tuple[EpochState, EpochStats]:
+    """Sort siblings by the rows from each node down; the statistics follow.
+
+    In a first epoch no other order has a larger bound. Later the prior depends on the
+    order: there it belongs to the beginning of the epoch (`next_epoch`).
+    """
+    through = state.tree.accumulate(stats.masses + state.history)
+    tree = state.tree.sort_siblings(-through)
+    places = state.tree.positions(tree.ids)
+    return _reordered(state, tree, places), stats.taken(places)
+
+
+def _reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> EpochState:
+    return replace(
+        state,
+        tree=tree,
+        masses=state.masses[places],
+        history=state.history[places],
+        means=state.means[places],
+        concentrations=state.concentrations[places],
+        previous=state.previous[places],
+    )
+
+
+# The bound ----------------------------------------------------------------------------
+
+
+def objective(
+    state: EpochState, stats: EpochStats, priors: TreePriors
+) -> dict[str, float]:
+    """Evidence lower bound of an epoch, given those before it, by term, in nats."""
+    dimension, beta = state.dimension, state.concentration
+    sticks = state.sticks(priors)
+    rows = stats.masses @ sticks.log_weights(state.tree)
+    rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
+    rows += beta * stats.sums.multiply(state.means).sum()
+    before = Sticks.given(
+        state.tree,
+        state.history,
+        priors.stop_concentration,
+        priors.child_concentration,
+    )
+    return {
+        "rows": float(rows),
+        "entropy": float(stats.entropies.sum()),
+        "directions": float(_direction_terms(state, priors).sum()),
+        "sticks": -sticks.divergence(before),
+    }
+
+
+def _direction_terms(state: EpochState, priors: TreePriors) -> Array:
+    """E log p(theta) - E log q(theta) of each node."""
+    eta, dimension = state.concentrations, state.dimension
+    rho = prior_concentrations(state, priors, _all(state))
+    normalisers = log_normaliser(rho, dimension) - log_normaliser(eta, dimension)
+    prior = state.prior_concentration * _prior_products(state, priors)
+    return normalisers + prior - eta * bessel_ratio(eta, dimension)
+
+
+# Epochs -------------------------------------------------------------------------------
+
+
+def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Array:
+    """Sum the masses of past epochs, each with the ids of its nodes, by position.
+
+    Nodes that are not in the tree any more are left out.
+    """
+    totals = np.zeros(len(tree))
+    for ids, masses in past:
+        there = np.isin(ids, tree.ids)
+        totals[tree.positions(ids[there])] += masses[there]
+    return totals
+
+
+def next_epoch(state: EpochState, history: Array, centroid: Array) -> EpochState:
+    """Close an epoch: its mean directions are the past of the next one.
+
+    `history` are the masses in the window that ends with it. Siblings are sorted by
+    them, once; what is born in the epoch stands behind.
+    """
+    lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
+    state = replace(
+        state,
+        masses=np.zeros(len(state.tree)),
+        history=history,
+        previous=state.means / np.maximum(lengths, 1e-300),
+        centroid=centroid,
+    )
+    tree = state.tree.sort_siblings(-state.tree.accumulate(history))
+    return _reordered(state, tree, state.tree.positions(tree.ids))
+
+
+# Merging ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MergeGain:
+    """What a merge is worth, in nats."""
+
+    gain: float  # of the bound, but for the entropy that is lost
+    most_lost: float  # that entropy is between 0 and this
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the bound rises for certain."""
+        return self.gain > self.most_lost
+
+
+def merged(
+    state: EpochState, stats: EpochStats, priors: TreePriors, source: int, target: int
+) -> tuple[EpochState, EpochStats]:
+    """Merge a node into a sibling or its parent, by id.
+
+    Rows of both become rows of the target, whose q(theta) is updated once; children of
+    the source stand behind its own. Entropies are added, which is too much where rows
+    had a part in both: see `merge_gain`.
+    """
+    tree = state.tree.merge(source, target)
+    place = state.tree.positions(source)
+    places = state.tree.positions(tree.ids)
+    at = tree.positions(target)
+    new, kept = _reordered(state, tree, places), stats.taken(places)
+    for mine, all_of in (
+        (new.history, state.history),
+        (kept.masses, stats.masses),
+        (kept.entropies, stats.entropies),
+    ):
+        mine[at] += all_of[place]
+    row = sp.csr_array(([1.0], ([at], [0])), shape=(len(tree), 1))
+    sums = sp.csr_array(kept.sums + row @ stats.sums[[place]])
+    kept = replace(kept, sums=sums)
+    new = replace(new, masses=kept.masses)
+    _update_rows(new, kept, priors, np.array([at]))
+    return new, kept
+
+
+def merge_gain(
+    state: EpochState, stats: EpochStats, priors: TreePriors, source: int, target: int
+) -> MergeGain:
+    """What `merged` would change, from statistics of the nodes concerned alone.
+
+    A row that has a and b of the two nodes loses (a + b) log(a + b) - a log a - b log b
+    >= 0 of its entropy. That of all rows is at most M h(M_source / M), M = M_source +
+    M_target, h the entropy of a coin, by Jensen's inequality, and at most what both
+    have. The supplement of [1], Eq. (4), has this loss with the opposite sign, and
+    merges wherever the gain is not negative, which can lower the bound.
+
+    The sticks must have followed the masses (`update_sticks`). Time O(V) for each child
+    of the two, and O(n_nodes).
+    """
+    tree = state.tree
+    place, into = tree.positions([source, target]).tolist()
+    top = into if tree.parent[place] == into else int(tree.parent[place])
+    near = _neighbours(tree, place, into, top)
+    (around,) = state.parents(np.array([top]))
+    small = _reordered(state, Tree(tree.ids[near], _depths(tree, near)), near)
+    small = replace(small, centroid=around)
+    few = stats.taken(near)
+    after = merged(small, few, priors, source, target)
+    gain = _direction_bound(*after, priors) - _direction_bound(small, few, priors)
+    gain += _stick_gain(state, priors, place, into)
+
+    both = stats.masses[place] + stats.masses[into]
+    share = stats.masses[place] / both if both > 0.0 else 0.0
+    coin = -(xlogy(share, share) + xlogy(1.0 - share, 1.0 - share))
+    entropy = stats.entropies[place] + stats.entropies[into]
+    return MergeGain(float(gain), float(min(both * coin, entropy)))
+
+
+def _neighbours(tree: Tree, place: int, into: int, top: int) -> NDArray[np.intp]:
+    """Two nodes, their children and the one above them, depth first."""
+    below = [np.flatnonzero(tree.parent == node) for node in (place, into)]
+    return np.unique(np.concatenate([[top, place, into], *below]))
+
+
+def _depths(tree: Tree, near: NDArray[np.intp]) -> NDArray[np.intp]:
+    return tree.depth[near] - tree.depth[near[0]]
+
+
+def _direction_bound(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
+    """Terms of the bound that see directions."""
+    fit = state.concentration * stats.sums.multiply(state.means).sum()
+    return float(fit + _direction_terms(state, priors).sum())
+
+
+def _stick_gain(state: EpochState, priors: TreePriors, place: int, into: int) -> float:
+    """Rise of the terms with sticks when one node is merged into another.
+
+    At its optimum a stick adds log B(posterior) - log B(prior), whatever the others.
+    """
+    tree, gamma = state.tree, priors.child_concentration
+    values = np.column_stack([state.masses, state.history])
+    through = tree.accumulate(values)
+    own, other = through[place], through[into]
+    siblings = np.flatnonzero(tree.parent == tree.parent[place])
+    children = [np.flatnonzero(tree.parent == node) for node in (place, into)]
+    left = siblings[siblings != place]
+    if into in siblings:  # the other keeps its place, and has more
+        later = through[left] + np.where((left == into)[:, None], own, 0.0)
+        joined = np.concatenate([children[1], children[0]])
+        rows, below = values[place] + values[into], own + other
+    else:
+        later = np.empty((0, 2))
+        joined = np.concatenate([left, children[0]])
+        rows, below = values[place] + values[into], other
+    before = _list_evidence(through[siblings], gamma)
+    before += _list_evidence(through[children[0]], gamma)
+    after = _list_evidence(later, gamma) + _list_evidence(through[joined], gamma)
+    if into in siblings:
+        before += _list_evidence(through[children[1]], gamma)
+    alpha = priors.stop_concentration
+    before += _stop_evidence(values[place], own, alpha)
+    before += _stop_evidence(values[into], other, alpha)
+    return after + _stop_evidence(rows, below, alpha) - before
+
+
+def _list_evidence(through: Array, gamma: float) -> float:
+    """Of the child sticks of siblings; rows and past rows from each down, (n, 2)."""
+    later = np.cumsum(through[::-1], axis=0)[::-1] - through
+    now, past = through.sum(axis=1), through[:, 1]
+    rest, past_rest = later.sum(axis=1), later[:, 1]
+    evidence = betaln(1.0 + now, gamma + rest) - betaln(1.0 + past, gamma + past_rest)
+    return float(evidence.sum())
+
+
+def _stop_evidence(rows: Array, through: Array, alpha: float) -> float:
+    """Of the stop stick of a node; rows and past rows, (2,), there and from there."""
+    below = through - rows
+    prior = betaln(1.0 + rows[1], alpha + below[1])
+    return float(betaln(1.0 + rows.sum(), alpha + below.sum()) - prior)

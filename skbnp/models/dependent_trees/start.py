@@ -1,0 +1,146 @@
+"""Where dependent trees start: clusters of rows on the sphere, below one root.
+
+Soft assignments under concentrations that are too small make all nodes alike, and
+merges then end them. So the first statistics come from hard assignments, and means and
+the concentration are updated in turn before the first soft step. The concentration of
+the prior starts high, at V: with a small one nodes do not see where they belong.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
+from skbnp.kernels._sphere import TILE, score_rows
+from skbnp.models.dependent_trees.model import (
+    HIGHEST,
+    LOWEST,
+    EpochState,
+    EpochStats,
+    TreePriors,
+    learn_concentration,
+    sort_siblings,
+    update_means,
+)
+from skbnp.trees import Tree
+
+__all__ = ["spherical_kmeans", "start_tree"]
+
+Array = NDArray[np.float64]
+
+#: Updates of means and concentration in turn before the first soft step.
+N_ROUNDS = 3
+
+
+def spherical_kmeans(
+    X: sp.csr_array, n_clusters: int, rng: np.random.Generator, max_iter: int = 20
+) -> NDArray[np.intp]:
+    """Label rows of length one by clusters of directions.
+
+    The sum of cosines to the cluster's mean direction rises until no row moves, Dhillon
+    and Modha (2001), from rows drawn one by one with probability proportional to
+    1 - cosine to the nearest so far, Arthur and Vassilvitskii (2007).
+
+    Labels are 0 to the number of clusters found, less one, which may be fewer than
+    asked; rows without words have -1.
+    """
+    labels = np.full(X.shape[0], -1, dtype=np.intp)
+    rows = np.flatnonzero(np.diff(X.indptr) > 0)
+    if len(rows) == 0:
+        return labels
+    X = sp.csr_array(X[rows].astype(np.float32))
+    centres = _draw_centres(X, n_clusters, rng)
+    found = _nearest(X, centres)
+    for _ in range(max_iter):
+        spread = sp.csr_array(
+            (np.ones(len(found)), (found, np.arange(len(found)))),
+            shape=(len(centres), len(found)),
+        )
+        sums = (spread @ X.astype(np.float64)).toarray()
+        lengths = np.linalg.norm(sums, axis=1)
+        kept = lengths > 0.0
+        centres[kept] = sums[kept] / lengths[kept, None]
+        before, found = found, _nearest(X, centres)
+        if (before == found).all():
+            break
+    labels[rows] = np.unique(found, return_inverse=True)[1]
+    return labels
+
+
+def _draw_centres(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> Array:
+    """Draw rows that are far from each other."""
+    first = int(rng.integers(X.shape[0]))
+    chosen, farness = [first], np.full(X.shape[0], np.inf)
+    while True:
+        cosines = X @ X[[chosen[-1]]].toarray()[0]
+        farness = np.minimum(farness, np.maximum(1.0 - cosines, 0.0))
+        farness[farness < 1e-6] = 0.0  # the same row again
+        if len(chosen) == n_clusters or not farness.any():
+            return X[chosen].toarray().astype(np.float64)
+        share = np.cumsum(farness, dtype=np.float64)
+        draw = rng.random() * share[-1]
+        at = int(np.searchsorted(share, draw, side="right"))
+        chosen.append(min(at, int(np.flatnonzero(farness)[-1])))
+
+
+def _nearest(X: sp.csr_array, centres: Array) -> NDArray[np.intp]:
+    """Find the centre of largest cosine, of equal ones the first."""
+    n_tiles = -(-len(centres) // TILE)
+    table = np.zeros((n_tiles, X.shape[1], TILE), dtype=np.float32)
+    for tile in range(n_tiles):
+        part = centres[tile * TILE : (tile + 1) * TILE]
+        table[tile, :, : len(part)] = part.T
+    there = np.full(n_tiles * TILE, -np.inf)
+    there[: len(centres)] = 0.0
+    nodes = np.empty((X.shape[0], 1), dtype=np.int32)
+    scores, rest = np.empty((X.shape[0], 1)), np.empty(X.shape[0])
+    score_rows(
+        X.indptr.astype(np.int32),
+        X.indices.astype(np.int32),
+        X.data,
+        table,
+        there,
+        1.0,
+        nodes,
+        scores,
+        rest,
+    )
+    return nodes[:, 0].astype(np.intp)
+
+
+def start_tree(
+    X: sp.csr_array, labels: NDArray[np.intp], priors: TreePriors
+) -> tuple[EpochState, EpochStats]:
+    """Put clusters of rows below a root that has none, and learn what is global.
+
+    `labels` are 0 to the number of clusters less one, -1 for rows that have none.
+    """
+    n_rows, dimension = X.shape
+    n_nodes = int(labels.max(initial=-1)) + 2
+    tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
+    rows = np.flatnonzero(labels >= 0)
+    spread = sp.csr_array(
+        (np.ones(len(rows)), (labels[rows] + 1, rows)), shape=(n_nodes, n_rows)
+    )
+    sums = sp.csr_array(spread @ X.astype(np.float64))
+    masses = np.bincount(labels[rows] + 1, minlength=n_nodes).astype(np.float64)
+    stats = EpochStats(masses, sums, np.zeros(n_nodes))
+    total = np.asarray(sums.sum(axis=0)).ravel()
+    lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
+    within = min(lengths.sum() / max(len(rows), 1), 1.0)
+    beta = inverse_bessel_ratio(within, dimension)
+    state = EpochState(
+        tree,
+        masses,
+        np.zeros(n_nodes),
+        np.zeros((n_nodes, dimension)),
+        np.zeros(n_nodes),
+        np.zeros((n_nodes, dimension)),
+        total / max(float(np.linalg.norm(total)), 1e-300),
+        float(np.clip(beta, LOWEST, HIGHEST)),
+        float(dimension),
+    )
+    for _ in range(N_ROUNDS):
+        state = update_means(state, stats, priors)
+        state = learn_concentration(state, stats)
+    return sort_siblings(state, stats)

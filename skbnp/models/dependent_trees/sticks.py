@@ -1,0 +1,101 @@
+"""Sticks of a tree whose rows may stay at any node, with a memory of past epochs.
+
+Symbols of Hu et al. (2015), [1], and of Adams, Ghahramani and Jordan (2010): a row at
+node e stays there with probability nu_e, else it goes to a child, the i-th with
+probability phi_i = psi_i prod_{j < i} (1 - psi_j). Of an epoch, with X_e rows at node e
+and Y_e below it, hX_e and hY_e the same summed over the epochs of the window,
+
+    nu_e  ~ Beta(1 + hX_e, alpha + hY_e),
+    psi_i ~ Beta(1 + hX_i + hY_i, gamma + sum_{j > i} (hX_j + hY_j)),
+
+and their posteriors have X and Y beside hX and hY. The main text of [1] leaves the rows
+below later siblings out of its Eq. (4); its supplement has them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, psi
+
+from skbnp.trees import Tree
+
+__all__ = ["Sticks", "behind"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sticks:
+    """Beta parameters by position in the tree; the root's child stick is not there."""
+
+    stop: tuple[Array, Array]  # delta of [1]: of nu
+    child: tuple[Array, Array]  # sigma of [1]: of psi
+
+    @classmethod
+    def given(cls, tree: Tree, masses: Array, stop: float, child: float) -> "Sticks":
+        """Parameters after so many rows at each node.
+
+        `stop` and `child` are alpha and gamma.
+        """
+        through = tree.accumulate(masses)
+        return cls(
+            (1.0 + masses, stop + (through - masses)),
+            (1.0 + through, child + behind(tree, through)),
+        )
+
+    def log_weights(self, tree: Tree) -> Array:
+        """E log pi_e of each node."""
+        (stay, leave), (take, skip) = map(_expected_logs, (self.stop, self.child))
+        into = take + _before(tree, skip)
+        into[1:] += leave[tree.parent[1:]]
+        into[0] = 0.0
+        return tree.distribute(into) + stay
+
+    def mean_weights(self, tree: Tree) -> Array:
+        """E pi_e of each node; what is left of one belongs to nodes not there yet."""
+        (a, b), (c, d) = self.stop, self.child
+        into = np.log(c / (c + d)) + _before(tree, np.log(d / (c + d)))
+        into[1:] += np.log(b / (a + b))[tree.parent[1:]]
+        into[0] = 0.0
+        return np.exp(tree.distribute(into)) * (a / (a + b))
+
+    def divergence(self, prior: "Sticks") -> float:
+        """KL(q || p) of all sticks, in nats."""
+        stop = beta_divergence(self.stop, prior.stop)
+        child = beta_divergence(self.child, prior.child)
+        return float(stop.sum() + child[1:].sum())
+
+
+def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
+    """KL(q || p) of Beta distributions, element by element."""
+    log_share, log_rest = _expected_logs(q)
+    moved = (q[0] - p[0]) * log_share + (q[1] - p[1]) * log_rest
+    return betaln(*p) - betaln(*q) + moved
+
+
+def behind(tree: Tree, values: Array) -> Array:
+    """Sum values over the later siblings of each node."""
+    return _passed(tree, values, range(len(tree) - 1, 0, -1))
+
+
+def _before(tree: Tree, values: Array) -> Array:
+    """Sum values over the earlier siblings of each node."""
+    return _passed(tree, values, range(1, len(tree)))
+
+
+def _passed(tree: Tree, values: Array, places: range) -> Array:
+    """Sums over siblings that are passed before a node."""
+    totals, seen = np.zeros(len(tree)), [0.0] * len(tree)
+    parent = tree.parent.tolist()
+    for place, value in zip(places, values[places].tolist(), strict=True):
+        totals[place] = seen[parent[place]]
+        seen[parent[place]] += value
+    return totals
+
+
+def _expected_logs(parameters: tuple[Array, Array]) -> tuple[Array, Array]:
+    """E log v and E log(1 - v)."""
+    a, b = parameters
+    both = psi(a + b)
+    return psi(a) - both, psi(b) - both

@@ -1,0 +1,266 @@
+"""The score kernel: its twin, ties, screening by a bound, looks for interrupts."""
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from reference.sphere import best_nodes, score_table
+from skbnp.kernels._interrupts import end_with
+from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
+
+N_WORDS = 50
+
+
+def unit(rows):
+    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-300)
+
+
+def random_rows(rng, n_rows, n_words=N_WORDS, density=0.2):
+    """Sparse rows on the sphere; the first has no word, the second one alone."""
+    dense = rng.random((n_rows, n_words)) * (rng.random((n_rows, n_words)) < density)
+    dense[0] = 0.0
+    dense[1] = np.arange(n_words) == 3
+    return sp.csr_array(unit(dense).astype(np.float32))
+
+
+def random_directions(rng, n_nodes, n_words=N_WORDS):
+    sharp = rng.random((n_nodes, n_words)) ** 4
+    return 0.9 * unit(sharp).astype(np.float32)
+
+
+def tiles(directions, prior):
+    """Table and prior as the kernel takes them."""
+    n_nodes, n_words = directions.shape
+    n_tiles = -(-n_nodes // TILE)
+    padded = np.zeros((n_tiles * TILE, n_words), dtype=np.float32)
+    padded[:n_nodes] = directions
+    table = padded.reshape(n_tiles, TILE, n_words).transpose(0, 2, 1)
+    wide = np.full(n_tiles * TILE, -np.inf)
+    wide[:n_nodes] = prior
+    return np.ascontiguousarray(table), wide
+
+
+def score(X, directions, prior, strength, n_best, known=None, drift=None):
+    """Nodes, scores, rest of each row, and how many tiles were scored."""
+    n_rows = X.shape[0]
+    nodes = np.full((n_rows, n_best), 7, dtype=np.int32)
+    scores, rest = np.full((n_rows, n_best), 7.0), np.full(n_rows, 7.0)
+    if known is not None:
+        nodes[:], rest[:] = known[0], known[2]
+    n_scored = score_rows(
+        X.indptr.astype(np.int32),
+        X.indices.astype(np.int32),
+        X.data,
+        *tiles(directions, prior),
+        strength,
+        nodes,
+        scores,
+        rest,
+        drift,
+    )
+    return nodes, scores, rest, n_scored
+
+
+def check_twin(X, directions, prior, strength, n_best):
+    nodes, scores, rest, n_scored = score(X, directions, prior, strength, n_best)
+    assert n_scored == X.shape[0] * -(-len(directions) // TILE)
+    wanted = score_table(X.toarray().astype(float), directions, prior, strength)
+    _, best, others = best_nodes(wanted, n_best)
+    tol = {"rtol": 1e-6, "atol": 1e-6 * strength}
+    assert_allclose(scores, best, **tol)
+    assert_allclose(rest, others, **tol)
+    there = nodes >= 0
+    assert_array_equal(there, np.isfinite(best))
+    rows = np.nonzero(there)[0]
+    assert_allclose(wanted[rows, nodes[there]], scores[there], **tol)
+    for row in nodes:
+        assert len(set(row[row >= 0])) == (row >= 0).sum()
+
+
+@pytest.mark.parametrize("n_best", [1, 3, 8])
+@pytest.mark.parametrize("n_nodes", [1, 2, 31, 32, 33, 100])
+def test_best_nodes_are_those_of_the_reference(n_nodes, n_best, seed):
+    rng = np.random.default_rng(seed)
+    X, directions = random_rows(rng, 40), random_directions(rng, n_nodes)
+    prior = np.log(rng.dirichlet(np.ones(n_nodes)))
+    prior[rng.random(n_nodes) < 0.1] = -np.inf
+    check_twin(X, directions, prior, 200.0, n_best)
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 4000])
+def test_short_and_long_rows(n_words, seed):
+    rng = np.random.default_rng(seed)
+    dense = unit(rng.random((5, n_words)) + 0.1).astype(np.float32)
+    dense[0] = 0.0
+    directions = random_directions(rng, 40, n_words)
+    check_twin(sp.csr_array(dense), directions, np.zeros(40), 30.0, 8)
+
+
+@pytest.mark.parametrize("fault", ["prior", "strength", "directions"])
+def test_the_twin_tells_another_score(fault):
+    rng = np.random.default_rng(0)
+    X, directions = random_rows(rng, 40), random_directions(rng, 40)
+    prior = np.log(rng.dirichlet(np.ones(40)))
+    given = {"directions": directions, "prior": prior, "strength": 200.0}
+    found = score(X, **given, n_best=4)
+    given[fault] = given[fault] * 1.01
+    wanted = score_table(X.toarray().astype(float), **given)
+    assert not np.allclose(found[1], best_nodes(wanted, 4)[1], rtol=1e-6, atol=2e-4)
+
+
+def test_equal_scores_go_by_number():
+    rng = np.random.default_rng(0)
+    X, one = random_rows(rng, 10), random_directions(rng, 1)
+    directions = np.repeat(one, 100, axis=0)
+    prior = np.zeros(100)
+    prior[[90, 40, 70]] = 1.0
+    nodes, _, rest, _ = score(X, directions, prior, 50.0, 5)
+    assert_array_equal(nodes, np.tile([40, 70, 90, 0, 1], (10, 1)))
+    assert_allclose(rest, score(X, one, np.zeros(1), 50.0, 1)[1][:, 0])
+
+
+def test_blocks_of_rows_have_the_same_bits(seed):
+    rng = np.random.default_rng(seed)
+    X, directions = random_rows(rng, 60), random_directions(rng, 90)
+    prior = np.log(rng.dirichlet(np.ones(90)))
+    together = score(X, directions, prior, 300.0, 8)[:3]
+    for cut in (1, 17, 59):
+        parts = [
+            score(part, directions, prior, 300.0, 8)[:3] for part in (X[:cut], X[cut:])
+        ]
+        for mine, other in zip(together, zip(*parts, strict=True), strict=True):
+            assert_array_equal(mine, np.concatenate(other))
+
+
+# Screening ----------------------------------------------------------------------------
+
+
+def moved(rng, directions, prior, strength, step):
+    """Directions and priors that have moved, and by how much scores may have risen."""
+    new = directions + step * unit(rng.standard_normal(directions.shape))
+    new = new.astype(np.float32)
+    later = prior + step * rng.standard_normal(len(prior))
+    rise = strength * np.linalg.norm(new.astype(float) - directions, axis=1)
+    rise += np.maximum(later - prior, 0.0)
+    drift = np.full(-(-len(prior) // TILE) * TILE, -np.inf)
+    drift[: len(prior)] = rise
+    return new, later, drift.reshape(-1, TILE).max(axis=1)
+
+
+def counting(nodes, scores):
+    """Nodes within 40 nats of the best, and their scores; the others do not count."""
+    counts = scores >= scores[:, :1] - NEGLIGIBLE
+    return np.where(counts, nodes, -1), np.where(counts, scores, 0.0)
+
+
+def check_screening(rng, step, strength, lie=1.0):
+    """Whether tiles were left out, and nothing else; `lie` belittles the drift."""
+    # Topics: rows near one of them, far from most others.
+    topics = random_directions(rng, 400)
+    topics *= rng.random(topics.shape) < 0.1
+    topics = 0.9 * unit(topics.astype(float)).astype(np.float32)
+    dense = unit(topics[rng.integers(400, size=80)] + 0.02 * rng.random((80, N_WORDS)))
+    X = sp.csr_array(dense.astype(np.float32))
+    prior = np.log(rng.dirichlet(np.ones(400)))
+    known = score(X, topics, prior, strength, 8)
+    n_scored = known[3]
+    for _ in range(3):
+        topics, prior, drift = moved(rng, topics, prior, strength, step)
+        full = score(X, topics, prior, strength, 8)
+        known = score(X, topics, prior, strength, 8, known, lie * drift)
+        for mine, other in zip(counting(*known[:2]), counting(*full[:2]), strict=True):
+            assert_array_equal(mine, other)
+        assert (known[2] >= full[2] - 1e-9 * strength).all()
+    return known[3] / n_scored
+
+
+def test_screening_has_the_same_bits_and_leaves_tiles_out(seed):
+    rng = np.random.default_rng(seed)
+    assert check_screening(rng, 1e-3, 1000.0) < 0.8
+
+
+@pytest.mark.parametrize("step", [1e-2, 0.1, 1.0])
+def test_screening_has_the_same_bits_whatever_the_steps(step, seed):
+    check_screening(np.random.default_rng(seed), step, 300.0)
+
+
+def test_the_check_tells_a_drift_that_is_too_small():
+    with pytest.raises(AssertionError):
+        check_screening(np.random.default_rng(0), 1.0, 300.0, lie=-1.0)
+
+
+def test_new_nodes_are_seen(seed):
+    """Their tile has risen without bounds."""
+    rng = np.random.default_rng(seed)
+    X, directions = random_rows(rng, 30), random_directions(rng, 96)
+    prior = np.zeros(96)
+    prior[64:] = -np.inf
+    known = score(X, directions, prior, 300.0, 4)
+    prior[64:] = 5.0
+    full = score(X, directions, prior, 300.0, 4)
+    found = score(X, directions, prior, 300.0, 4, known, np.array([0, 0, np.inf]))
+    for mine, other in zip(counting(*found[:2]), counting(*full[:2]), strict=True):
+        assert_array_equal(mine, other)
+
+
+# What is refused, and interrupts ------------------------------------------------------
+
+
+def test_no_rows_and_no_nodes():
+    rng = np.random.default_rng(0)
+    X, directions = random_rows(rng, 4), random_directions(rng, 3)
+    assert score(X[:0], directions, np.zeros(3), 1.0, 2)[3] == 0
+    nodes, scores, rest, n_scored = score(X, directions[:0], np.zeros(0), 1.0, 2)
+    assert n_scored == 0
+    assert (nodes == -1).all()
+    assert (scores == -np.inf).all()
+    assert (rest == -np.inf).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"indptr": np.array([0, 2], dtype=np.int32)}, "disagree on the rows"),
+        ({"rest": np.zeros(3)}, "an entry per row"),
+        ({"scores": np.zeros((1, 3))}, "equal columns"),
+        ({"prior": np.zeros(3)}, "prior an entry"),
+        ({"drift": np.zeros(3)}, "drift must"),
+    ],
+)
+def test_arrays_that_disagree_are_refused(change, message):
+    given = {
+        "indptr": np.array([0, 1], dtype=np.int32),
+        "words": np.zeros(1, dtype=np.int32),
+        "values": np.ones(1, dtype=np.float32),
+        "table": np.zeros((1, 4, TILE), dtype=np.float32),
+        "prior": np.zeros(TILE),
+        "strength": 1.0,
+        "nodes": np.zeros((1, 2), dtype=np.int32),
+        "scores": np.zeros((1, 2)),
+        "rest": np.zeros(1),
+    }
+    score_rows(**given)
+    with pytest.raises(ValueError, match=message):
+        score_rows(**{**given, **change})
+
+
+def test_scoring_looks_for_interrupts():
+    rng = np.random.default_rng(0)
+    X, directions = random_rows(rng, 4000, 200, 0.5), random_directions(rng, 64, 200)
+    ended, seen = threading.Event(), []
+    ended.set()
+
+    def run():
+        end_with(ended)
+        try:
+            score(X, directions, np.zeros(64), 1.0, 2)
+        except InterruptedError as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(seen) == 1

@@ -1,0 +1,138 @@
+"""Slow references for dependent trees of Hu et al. (2015), in small dimensions.
+
+Transcriptions of formulas: nodes are numbers, `children` lists of those of each node in
+order, and Bessel functions are SciPy's.
+"""
+
+import numpy as np
+from scipy.special import betaln, ive, psi
+
+__all__ = [
+    "bessel_ratio",
+    "children_of",
+    "direction_terms",
+    "local_step",
+    "log_normaliser",
+    "log_weights",
+    "loss",
+    "stick_terms",
+]
+
+
+def log_normaliser(k, dimension):
+    v = dimension / 2 - 1
+    return v * np.log(k) - np.log(ive(v, k)) - k - dimension / 2 * np.log(2 * np.pi)
+
+
+def bessel_ratio(k, dimension):
+    return ive(dimension / 2, k) / ive(dimension / 2 - 1, k)
+
+
+def children_of(parent):
+    return [
+        [c for c, p in enumerate(parent) if p == node] for node in range(len(parent))
+    ]
+
+
+def below(children, values, node):
+    """Sum of values strictly below a node."""
+    return sum(values[c] + below(children, values, c) for c in children[node])
+
+
+def stick_parameters(children, masses, history, stop, child):
+    """Pairs of posterior and prior of the stop sticks and of the child sticks."""
+    both = masses + history
+
+    def through(values, node):
+        return values[node] + below(children, values, node)
+
+    stops, chosen = {}, {}
+    for node in range(len(masses)):
+        stops[node] = [
+            (1 + values[node], stop + below(children, values, node))
+            for values in (both, history)
+        ]
+        for place, one in enumerate(children[node]):
+            later = children[node][place + 1 :]
+            chosen[one] = [
+                (
+                    1 + through(values, one),
+                    child + sum(through(values, other) for other in later),
+                )
+                for values in (both, history)
+            ]
+    return stops, chosen
+
+
+def logs(a, b):
+    return psi(a) - psi(a + b), psi(b) - psi(a + b)
+
+
+def log_weights(children, masses, history, stop, child):
+    """E log pi of each node, along its path."""
+    stops, chosen = stick_parameters(children, masses, history, stop, child)
+    found = np.zeros(len(masses))
+
+    def walk(node, log_reach):
+        stay, leave = logs(*stops[node][0])
+        found[node] = log_reach + stay
+        passed = 0.0
+        for one in children[node]:
+            take, skip = logs(*chosen[one][0])
+            walk(one, log_reach + leave + passed + take)
+            passed += skip
+
+    walk(0, 0.0)
+    return found
+
+
+def stick_terms(children, masses, history, stop, child):
+    """Sum over sticks of E log p - E log q."""
+    stops, chosen = stick_parameters(children, masses, history, stop, child)
+    total = 0.0
+    for q, p in [*stops.values(), *chosen.values()]:
+        taken, left = logs(*q)
+        total += (p[0] - 1) * taken + (p[1] - 1) * left - betaln(*p)
+        total -= (q[0] - 1) * taken + (q[1] - 1) * left - betaln(*q)
+    return total
+
+
+def direction_terms(
+    parent, means, concentrations, previous, centroid, prior_concentration, k1, k2
+):
+    """Sum over nodes of E log p(theta) - E log q(theta), the tangent in its place."""
+    dimension, total = len(centroid), 0.0
+    for node, above in enumerate(parent):
+        around = centroid if above < 0 else means[above]
+        past = previous[node]
+        square = k1**2
+        if np.any(past):
+            square += k2**2 + 2 * k1 * k2 * around @ past
+        rho = prior_concentration * np.sqrt(square)
+        total += log_normaliser(rho, dimension)
+        total += prior_concentration * (k1 * around + k2 * past) @ means[node]
+        eta = concentrations[node]
+        total -= log_normaliser(eta, dimension)
+        total -= eta * bessel_ratio(eta, dimension)
+    return total
+
+
+def local_step(rows, log_weights, means, concentration):
+    """q(z) of dense rows, (n_rows, n_nodes); rows of zeros are at no node."""
+    q = np.zeros((len(rows), len(means)))
+    for at, row in enumerate(rows):
+        if np.any(row):
+            scores = log_weights + concentration * means @ row
+            q[at] = np.exp(scores - scores.max())
+            q[at] /= q[at].sum()
+    return q
+
+
+def loss(one, other):
+    """Entropy that rows lose when two of their nodes are one."""
+
+    def f(x):
+        return x * np.log(x) if x > 0 else 0.0
+
+    pairs = zip(one, other, strict=True)
+    return sum(f(a + b) - f(a) - f(b) for a, b in pairs)
