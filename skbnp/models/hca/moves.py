@@ -38,6 +38,7 @@ class Proposal:
     children: Ids  # ids that live on, or begin
     state: State
     rows: Rows
+    top: int | None = None  # a node; all rows whose paths pass it are among these
     heirs: Mapping[int, int] | None = None
 
 
@@ -122,7 +123,7 @@ def _split(scene: Scene, node: int) -> Proposal | None:
     held = state.precision * mass
     edited.loading_variances[at] = 1.0 / (1.0 / scene.model.loading_variance + held)
     edited.stub_masses[at[-1]] = mass
-    return Proposal("split", (node,), (node, *fresh.tolist()), edited, touched)
+    return Proposal("split", (node,), (node, *fresh.tolist()), edited, touched, node)
 
 
 def _fitted(scene: Scene, rows: Rows) -> Array:
@@ -201,7 +202,7 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
     edited.stub_masses[at] += state.stub_masses[other]
     rows = scene.memo.touching(touched)
     ids = (target, source)
-    return Proposal("merge", ids, (target,), edited, rows, {source: target})
+    return Proposal("merge", ids, (target,), edited, rows, target, {source: target})
 
 
 # Other parents ------------------------------------------------------------------------
@@ -287,7 +288,8 @@ def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
     gone = np.setdiff1d(tree.ids, new.ids)
     rows = scene.memo.touching(np.union1d(tree.subtree_of(node), gone))
     parents = (node, parent, *gone.tolist())
-    return Proposal("reattach", parents, (node, parent), scene.state.follow(new), rows)
+    edited = scene.state.follow(new)
+    return Proposal("reattach", parents, (node, parent), edited, rows, node)
 
 
 #: Kinds of moves that add nodes, and those that do not, in the order of their turns.
