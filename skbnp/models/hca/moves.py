@@ -209,10 +209,10 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
 
 
 def _attachable(scene: Scene) -> list[Ids]:
-    """Nodes and other parents, by what rows below would gain on the other path.
+    """Nodes and other parents, by how well the path to these explains the rows below.
 
-    All rows of a stub go by the other path, with its own nodes below. Their evidence
-    needs their second moments along the loadings alone.
+    That is the evidence of the rows if there were no other loadings, compared with that
+    by the present parent. It needs their second moments along the loadings alone.
     """
     tree, state, n_levels = scene.tree, scene.state, scene.model.n_levels
     moments, masses = _moments(scene)
@@ -227,7 +227,7 @@ def _attachable(scene: Scene) -> list[Ids]:
         if len(parents) < 2 or len(stubs) == 0:
             continue
         # (n_parents, n_stubs, n_levels)
-        routes = np.repeat(nodes[stubs][None], len(parents), axis=0)
+        routes = np.full((len(parents), len(stubs), n_levels), -1)
         routes[:, :, :depth] = nodes[parents][:, None, :depth]
         logs = _evidence(state, routes, moments[stubs], masses[stubs]).sum(axis=1)
         own = parents == tree.parent[place]
@@ -272,7 +272,11 @@ def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> A
 
 
 def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
-    """Put a node below another parent."""
+    """Put a node below another parent.
+
+    A chain of nodes starts with the principal directions of what the new path leaves of
+    its rows: with only one child, a node and its parent share what they explain.
+    """
     tree = scene.tree
     if node not in tree or parent not in tree:
         return None
@@ -289,7 +293,19 @@ def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
     rows = scene.memo.touching(np.union1d(tree.subtree_of(node), gone))
     parents = (node, parent, *gone.tolist())
     edited = scene.state.follow(new)
+    chain = tree.subtree_of(node)
+    if new.depth_of(int(chain[-1])) - new.depth_of(node) == len(chain) - 1:
+        rest = scene.rest(some_rows(_settled(scene, chain), scene.rng))
+        path = edited.loadings[new.positions(new.path_to(parent))]
+        found = principal_directions(rest - _projected(rest, path), len(chain))
+        edited.loadings[new.positions(chain)] = found
     return Proposal("reattach", parents, (node, parent), edited, rows, node)
+
+
+def _settled(scene: Scene, ids: NDArray) -> Rows:
+    """Rows whose most probable path ends at one of some nodes."""
+    memo = scene.memo
+    return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))
 
 
 #: Kinds of moves that add nodes, and those that do not, in the order of their turns.
