@@ -1,7 +1,12 @@
 """Corpora: drawn from a model, found on the machine, or read from files."""
 
 from skbnp.datasets._docstrings import load_docstrings
-from skbnp.datasets._generators import make_bars, make_hdp, make_tree
+from skbnp.datasets._generators import (
+    make_bars,
+    make_hdp,
+    make_subspace_tree,
+    make_tree,
+)
 from skbnp.datasets._ldac import load_ldac
 from skbnp.datasets._uci import load_uci_bag_of_words
 
@@ -11,5 +16,6 @@ __all__ = [
     "load_uci_bag_of_words",
     "make_bars",
     "make_hdp",
+    "make_subspace_tree",
     "make_tree",
 ]

@@ -11,13 +11,14 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.model import Model, State, Stats
 from skbnp.models.hca.start import principal_directions, some_rows
 from skbnp.models.ncrp_topics import stub_nodes
 from skbnp.trees import Tree
 
-__all__ = ["GROWING", "SHRINKING", "Kind", "Proposal", "Scene"]
+__all__ = ["Kind", "Proposal", "Scene", "kinds_of"]
 
 Array = NDArray[np.float64]
 Ids = tuple[int, ...]
@@ -308,10 +309,11 @@ def _settled(scene: Scene, ids: NDArray) -> Rows:
     return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))
 
 
-#: Kinds of moves that add nodes, and those that do not, in the order of their turns.
-GROWING = (Kind("split", _inner, _split),)
-SHRINKING = (
-    Kind("prune", _leaves, _prune),
-    Kind("merge", _siblings, _merge),
-    Kind("reattach", _attachable, _reattach),
-)
+def kinds_of(moves: TreeMoves, *, grows: bool) -> list[Kind]:
+    """Kinds of moves that add nodes, or of those that do not, in order of their turns."""
+    if grows:
+        return [Kind("split", _inner, _split)] if moves.split else []
+    kinds = [Kind("prune", _leaves, _prune), Kind("merge", _siblings, _merge)]
+    if moves.reattach:
+        kinds.append(Kind("reattach", _attachable, _reattach))
+    return kinds
