@@ -139,7 +139,7 @@ def _visit(rows: slice, X: NDArray, paths: Paths, shift: Array) -> Memo:
 
 def _products(X: NDArray, paths: Paths, shift: Array) -> tuple[Array, Array]:
     """Rows less the mean, and their products with all loadings and none."""
-    rest = X.astype(np.float64) - shift
+    rest = np.subtract(X, shift, dtype=np.float64)
     rest -= paths.mean
     products = np.zeros((len(rest), len(paths.loadings) + 1))  # -1: off the tree
     np.matmul(rest, paths.loadings.T, out=products[:, :-1])
@@ -185,7 +185,7 @@ def sums(memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor) -
 
 def _sums(rows: slice, memo: Memo, X: NDArray, tree: Tree, shift: Array) -> Stats:
     part = memo.take(np.arange(rows.start, rows.stop))
-    X = X[rows].astype(np.float64) - shift
+    X = np.subtract(X[rows], shift, dtype=np.float64)
     n_levels = part.means.shape[1]
     place = tree.positions(part.stubs)
     order = np.argsort(place, kind="stable")
@@ -200,9 +200,9 @@ def _sums(rows: slice, memo: Memo, X: NDArray, tree: Tree, shift: Array) -> Stat
         moments = np.add.reduceat(shares[:, None] * part.moments[order], first)
         stats.moments[used[:, None], one, other] = moments
         stats.moments[used[:, None], other, one] = moments
-    ends = [*first[1:], len(order)]
+    ordered, ends = X[row], [*first[1:], len(order)]
     for stub, begin, end in zip(used, first, ends, strict=True):
-        stats.products[stub] = means[begin:end].T @ X[row[begin:end]]
+        stats.products[stub] = means[begin:end].T @ ordered[begin:end]
     return replace(
         stats,
         total=X.sum(axis=0),

@@ -275,22 +275,21 @@ class Equations:
 
 def equations(tree: Tree, stats: Stats) -> Equations:
     """Add up the statistics of stubs by the nodes on their paths."""
-    n_levels = stats.coordinates.shape[1]
-    nodes, n = stub_nodes(tree, n_levels), len(tree)
-    left = np.zeros((n + 1, n + 1))
-    right = np.zeros((n + 1, len(stats.total)))
-    for level in range(n_levels):
-        known = nodes[:, level] >= 0
-        at = nodes[known, level]
-        np.add.at(right, at, stats.products[known, level])
-        np.add.at(left[:, n], at, stats.coordinates[known, level])
-        for other in range(n_levels):
-            both = known & (nodes[:, other] >= 0)
-            pair = nodes[both, level], nodes[both, other]
-            np.add.at(left, pair, stats.moments[both, level, other])
-    left[n, :n], left[n, n] = left[:n, n], stats.n_rows
+    n, n_levels = len(tree), stats.coordinates.shape[1]
+    nodes = stub_nodes(tree, n_levels)
+    nodes = np.where(nodes < 0, n + 1, nodes)  # off the tree: left out in the end
+    pairs = (n + 2) * nodes[:, :, None] + nodes[:, None, :]
+    left = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
+    left = left.reshape(n + 2, n + 2)[:-1, :-1]
+    means = np.bincount(nodes.ravel(), stats.coordinates.ravel(), n + 2)[:n]
+    left[n, :n], left[:n, n], left[n, n] = means, means, stats.n_rows
+    right = np.zeros((n + 2, len(stats.total)))
+    order = np.argsort(nodes, axis=None, kind="stable")
+    groups, first = np.unique(nodes.ravel()[order], return_index=True)
+    products = stats.products.reshape(nodes.size, -1)
+    right[groups] = np.add.reduceat(products[order], first)
     right[n] = stats.total
-    return Equations(left, right, stats.square, _unknown(tree, stats.moments))
+    return Equations(left, right[:-1], stats.square, _unknown(tree, stats.moments))
 
 
 def _unknown(tree: Tree, moments: Array) -> float:
