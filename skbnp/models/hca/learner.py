@@ -1,4 +1,4 @@
-"""Learning a tree of subspaces from rows that remember their paths, with moves.
+"""Learning a tree of components from rows that remember their paths, with moves.
 
 A row is counted once, with what it said when it was last visited, so that the bound is
 that of all rows. Moves are judged on the rows that they touch: these are visited under
@@ -6,23 +6,32 @@ the edited tree, all others keep what they said, and the edit is kept if the bou
 The tree grows past the size that it needs, then shrinks, in turns.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.memories import learn_priors
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.schedules import Part, Round
 from skbnp.models.hca.local import Memo, sums, visit
 from skbnp.models.hca.model import Model, State, Stats, expand, paths, settle
 from skbnp.models.hca.moves import Kind, Proposal, Scene, kinds_of
 from skbnp.trees import Tree
-from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["SubspaceLearner"]
+__all__ = ["ComponentEdits", "FoundRows", "RowCorpus", "RowMemory", "RowVisitor"]
+
+Rows = NDArray[np.intp]
 
 #: Nats by which a move must raise the bound that adds nodes.
 LEAST_GAIN = 1.0
@@ -34,178 +43,196 @@ LEAST_RISE = 0.1
 OVERTIME = 5
 #: Splits refused one after the other that end the growth.
 PATIENCE = 5
+#: Part of the bound by which another turn of growing and shrinking must have raised it.
+TURN = 1e-4
 #: Passes until a rejected move is tried again, doubled with each rejection.
 WAIT = 4
 
 
-class SubspaceLearner:
-    """Passes over rows, and moves after each.
+class RowCorpus(Corpus):
+    """Rows by part, without a copy where they stand together."""
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Learned in place; consistent at any moment at which an exception can arrive.
-    X : ndarray of shape (n_rows, n_features)
-    executor : Executor
-    moves : TreeMoves or None
-    tol : float
-        The tree stops growing where splits raise the bound by less, relatively.
-    """
+    def documents(self, part: Part) -> Any:
+        """Rows of a part."""
+        rows = part.rows
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) > 0).all():
+            return self.X[rows[0] : rows[-1] + 1]
+        return self.X[rows]
 
-    def __init__(
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """What the rows of a part say, and of which globals."""
+
+    stats: Stats
+    memory: Memo
+    state: State
+    seen: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RowVisitor:
+    """Visits rows, on which threads."""
+
+    executor: Executor
+
+    def visit(
         self,
         posterior: Posterior,
         X: NDArray,
-        executor: Executor,
         *,
-        moves: TreeMoves | None,
-        tol: float,
-    ):
-        self.posterior, self.X, self.executor = posterior, X, executor
-        self.moves, self.tol, self.n_passes = moves, tol, 0
+        mean: bool = False,
+        remembered: Memo | None = None,
+        look: None = None,
+    ) -> FoundRows:
+        """Visit rows under the present globals of a posterior.
+
+        If all of them are remembered, other coordinates may be better: see `expand`.
+        """
+        del mean, look  # there is no warm-up, and no moves look at blocks
+        model, state = posterior.model, posterior.state
+        if remembered is not None:
+            state = expand(model, state, posterior.totals)
+        memo, stats = self.visit_rows(model, state, X)
+        return FoundRows(stats, memo, state)
+
+    def visit_rows(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
+        """Visit rows under given globals; return what they say, and its sums."""
+        memo = visit(paths(model, state), state.tree, X, model.shift, self.executor)
+        return memo, self.sums(memo, X, state.tree, model)
+
+    def sums(self, memo: Memo, X: NDArray, tree: Tree, model: Model) -> Stats:
+        """Sum what rows said."""
+        return sums(memo, X, tree, model.shift, self.executor)
+
+
+class RowMemory:
+    """Totals hold each row once, with what it said at its last visit."""
+
+    holds_corpus = is_complete = True
+
+    def __init__(self) -> None:
         self.memo: Memo | None = None
+
+    def recall(self, part: Part) -> Memo | None:
+        """Return what the rows said."""
+        return self.memo
+
+    def absorb(
+        self, posterior: Posterior, round: Round, found: Sequence[FoundRows]
+    ) -> None:
+        """Let the totals be what all rows say now."""
+        (said,) = found
+        settled = settle(posterior.model, said.state, said.stats.times(round.scale))
+        self.memo = said.memory
+        posterior.replace_globals(*settled)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Learn priors."""
+        learn_priors(posterior)
+
+
+ComponentLearner = Learner[RowCorpus, RowVisitor, RowMemory]
+
+
+class ComponentEdits(Moves):
+    """Moves after each pass, judged by the bound.
+
+    Growing and shrinking take turns until nothing is gained.
+
+    Parameters
+    ----------
+    moves : TreeMoves
+    tol : float
+        Splits that raise the bound by less, relatively, are refused.
+    """
+
+    def __init__(self, moves: TreeMoves, tol: float):
+        self.moves, self.tol = moves, tol
         self.grows, self.has_grown, self.n_refused = True, False, 0
-        self.best = -np.inf  # bound where the last turn of growing and shrinking ended
+        self.has_ended = False
+        self.best = -np.inf  # bound where the last turn ended
         self.rests: dict[tuple, tuple[int, int]] = {}  # pass to wait for, and how long
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing is left to do."""
+    def end_pass(self, learner: ComponentLearner, monitor: Monitor) -> bool:
+        """Try moves; whether they have ended, so that the bound can settle."""
+        posterior = learner.posterior
+        before = len(posterior.lineage)
+        if self.has_ended:
+            return True
+        rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+        if self.grows:
+            self._grow(learner, monitor, rng)
+            self.has_grown |= len(posterior.lineage) > before
+        else:
+            self._shrink(learner, monitor, rng)
+            if len(posterior.lineage) == before:
+                self._turn(bound_of(posterior))
+        if len(posterior.lineage) > before:
+            with commit():
+                posterior.record(monitor)
         return False
 
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether moves have ended, so that the bound can settle."""
-        with one_blas_thread():
-            self._visit(monitor)
-            if self.moves is not None:
-                self._move(self.moves, monitor)
-        self.n_passes += 1
-        return self.moves is None
-
-    def _visit(self, monitor: Monitor) -> None:
-        """Visit all rows, and let the globals follow."""
-        posterior, model = self.posterior, self.posterior.model
-        state = posterior.state
-        if self.memo is not None:
-            state = expand(model, state, posterior.totals)
-        memo, stats = self._said(model, state, self.X)
-        state, stats = settle(model, state, stats)
-        with commit():
-            self._adopt(state, stats, memo)
-            posterior.model = model.learned(state, stats)
-            posterior.n_steps += 1
-            posterior.record(monitor)
-
-    def _said(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
-        """What rows say of a state, and its sums."""
-        tree, shift = state.tree, model.shift
-        memo = visit(paths(model, state), tree, X, shift, self.executor)
-        return memo, sums(memo, X, tree, shift, self.executor)
-
-    def _adopt(self, state: State, stats: Stats, memo: Memo) -> None:
-        posterior = self.posterior
-        self.memo = memo
-        posterior.state, posterior.totals = state, stats
-        posterior.ids = state.tree.ids
-
-    # -- moves ------------------------------------------------------------------------
-
-    def _bound(self) -> float:
-        posterior = self.posterior
-        return posterior.model.bound(posterior.state, posterior.totals)
-
-    def _move(self, moves: TreeMoves, monitor: Monitor) -> None:
-        """Try moves; growing and shrinking take turns until nothing is gained."""
-        before = len(self.posterior.lineage)
-        rng = stream(self.posterior.entropy, Purpose.MOVE, self.posterior.n_steps)
-        if self.grows:
-            self._grow(moves, monitor, rng)
-            self.has_grown |= len(self.posterior.lineage) > before
-        else:
-            self._shrink(moves, monitor, rng)
-            if len(self.posterior.lineage) == before:
-                bound = self._bound()
-                if not self.has_grown or bound - self.best < self.tol * abs(bound):
-                    self.moves = None
-                self.grows, self.has_grown = True, False
-                self.best, self.n_refused = bound, 0
-        if len(self.posterior.lineage) > before:
-            with commit():
-                self.posterior.record(monitor)
-
-    def _scene(self, rng: np.random.Generator) -> Scene:
-        assert self.memo is not None
-        posterior = self.posterior
-        held = posterior.model, posterior.state, posterior.totals
-        return Scene(*held, self.memo, self.X, rng)
+    def _turn(self, bound: float) -> None:
+        """Grow again if that has paid since the last time."""
+        gain = bound - self.best
+        self.has_ended = not self.has_grown or gain < max(LEAST_GAIN, TURN * abs(bound))
+        self.grows, self.has_grown = True, False
+        self.best, self.n_refused = bound, 0
 
     def _grow(
-        self, moves: TreeMoves, monitor: Monitor, rng: np.random.Generator
+        self, learner: ComponentLearner, monitor: Monitor, rng: np.random.Generator
     ) -> None:
         """Try to add nodes; what was refused several times on end is not wanted."""
-        for kind in kinds_of(moves, grows=True):
-            for _ in range(moves.max_tries):
-                scene = self._scene(rng)
-                proposal = self._first(kind, scene)
+        kinds = kinds_of(self.moves, grows=True)
+        for kind in kinds:
+            for _ in range(self.moves.max_tries):
+                proposal = _first(kind, scene_of(learner, rng), learner.posterior)
                 if proposal is None:
                     self.n_refused = PATIENCE
                     break
-                monitor.remind(f"pass {self.n_passes + 1}: tries moves ({kind.name})")
-                accepted = self._try(proposal, moves.max_rounds)
+                monitor.remind(f"pass {learner.n_passes}: tries moves ({kind.name})")
+                accepted = self.attempt(learner, proposal)
                 self.n_refused = 0 if accepted else self.n_refused + 1
                 if self.n_refused == PATIENCE:
                     break
-        if self.n_refused >= PATIENCE or not moves.split:
-            self.grows = False
-
-    def _first(self, kind: Kind, scene: Scene) -> Proposal | None:
-        """Return the first proposal for which there is room."""
-        for ids in kind.candidates(scene):
-            proposal = kind.make(scene, *ids)
-            if proposal is not None and self._has_room(proposal):
-                return proposal
-        return None
-
-    def _has_room(self, proposal: Proposal) -> bool:
-        n_nodes = len(proposal.state.tree)
-        now = len(self.posterior.state.tree)
-        return n_nodes <= max(now, self.posterior.max_components)
+        self.grows = bool(kinds) and self.n_refused < PATIENCE
 
     def _shrink(
-        self, moves: TreeMoves, monitor: Monitor, rng: np.random.Generator
+        self, learner: ComponentLearner, monitor: Monitor, rng: np.random.Generator
     ) -> None:
         """Try moves that add no nodes."""
-        for kind in kinds_of(moves, grows=False):
-            scene, n_tries = self._scene(rng), 0
+        for kind in kinds_of(self.moves, grows=False):
+            scene, n_tries = scene_of(learner, rng), 0
             for ids in kind.candidates(scene):
                 key = (kind.name, *ids)
                 until, wait = self.rests.get(key, (0, 0))
-                if until > self.n_passes or n_tries == moves.max_tries:
+                if until > learner.n_passes or n_tries == self.moves.max_tries:
                     continue
                 proposal = kind.make(scene, *ids)
                 if proposal is None:
                     continue
                 n_tries += 1
-                monitor.remind(f"pass {self.n_passes + 1}: tries moves ({kind.name})")
-                if self._try(proposal, moves.max_rounds):
-                    scene = self._scene(rng)
+                monitor.remind(f"pass {learner.n_passes}: tries moves ({kind.name})")
+                if self.attempt(learner, proposal):
+                    scene = scene_of(learner, rng)
                 else:
                     wait = max(2 * wait, WAIT)
-                    self.rests[key] = self.n_passes + wait, wait
+                    self.rests[key] = learner.n_passes + wait, wait
 
-    def _try(self, proposal: Proposal, n_rounds: int) -> bool:
+    def attempt(self, learner: ComponentLearner, proposal: Proposal) -> bool:
         """Visit the rows that a move touches; keep it if the bound rises."""
-        assert self.memo is not None
-        posterior, model, rows = self.posterior, self.posterior.model, proposal.rows
-        old, state, X = posterior.state.tree, proposal.state, self.X[rows]
-        bound = self._bound()
-        adds = len(state.tree) > len(old)
-        least = max(LEAST_GAIN, self.tol * abs(bound)) if adds else 0.0
-        least -= ROUNDING * abs(bound)
-        rest = self._others(rows, X, old)
+        posterior, visitor = learner.posterior, learner.visitor
+        model, rows = posterior.model, proposal.rows
+        old, state, X = posterior.state.tree, proposal.state, learner.corpus.X[rows]
+        bound, n_rounds = bound_of(posterior), self.moves.max_rounds
+        least = -ROUNDING * abs(bound)
+        if len(state.tree) > len(old):
+            least = max(LEAST_GAIN, self.tol * abs(bound))
+        rest = said_by_others(learner, rows, X)
         value = -np.inf
         for n_done in range(1, OVERTIME * n_rounds + 1):
-            memo, stats = self._said(model, state, X)
+            memo, stats = visitor.visit_rows(model, state, X)
             stats = stats.plus(rest.follow(old, state.tree, proposal.heirs))
             state, stats = settle(model, state, stats)
             before, value = value, model.bound(state, stats)
@@ -214,25 +241,51 @@ class SubspaceLearner:
             if n_done >= n_rounds and value > bound + least:
                 break
             if proposal.top is not None and n_done < OVERTIME * n_rounds:
-                # The last visit is of a state that follows from what rows have said.
+                # What is kept in the end is what rows have said last.
                 state = expand(model, state, stats, proposal.top)
         if not value > bound + least:
             return False
         entry = Lineage(
             posterior.n_steps, proposal.kind, proposal.parents, proposal.children
         )
-        joined = self.memo.replaced(rows, memo)
+        assert learner.memory.memo is not None
+        joined = learner.memory.memo.replaced(rows, memo)
         with commit():
-            self._adopt(state, stats, joined)
+            learner.memory.memo = joined
+            posterior.replace_globals(state, stats)
             posterior.lineage = [*posterior.lineage, entry]
         return True
 
-    def _others(self, rows: NDArray[np.intp], X: NDArray, tree: Tree) -> Stats:
-        """What all other rows said."""
-        assert self.memo is not None
-        posterior = self.posterior
-        if len(rows) == self.memo.n_rows:
-            return Stats.zero(len(tree), posterior.model.n_levels, X.shape[1])
-        shift = posterior.model.shift
-        said = sums(self.memo.take(rows), X, tree, shift, self.executor)
-        return posterior.totals.plus(said, -1.0).clipped()
+
+def bound_of(posterior: Posterior) -> float:
+    """Bound of all rows."""
+    return posterior.model.bound(posterior.state, posterior.totals)
+
+
+def scene_of(learner: ComponentLearner, rng: np.random.Generator) -> Scene:
+    """What proposals see."""
+    posterior, memo = learner.posterior, learner.memory.memo
+    assert memo is not None
+    held = posterior.model, posterior.state, posterior.totals
+    return Scene(*held, memo, learner.corpus.X, rng)
+
+
+def said_by_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
+    """What all other rows said."""
+    posterior, memo = learner.posterior, learner.memory.memo
+    model, tree = posterior.model, posterior.state.tree
+    assert memo is not None
+    if len(rows) == memo.n_rows:
+        return Stats.zero(len(tree), model.n_levels, X.shape[1])
+    said = learner.visitor.sums(memo.take(rows), X, tree, model)
+    return posterior.totals.plus(said, -1.0).clipped()
+
+
+def _first(kind: Kind, scene: Scene, posterior: Posterior) -> Proposal | None:
+    """Return the first proposal for which there is room."""
+    limit = max(len(posterior.state.tree), posterior.max_components)
+    for ids in kind.candidates(scene):
+        proposal = kind.make(scene, *ids)
+        if proposal is not None and len(proposal.state.tree) <= limit:
+            return proposal
+    return None

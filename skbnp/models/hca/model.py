@@ -84,6 +84,11 @@ class State:
         return len(self.tree)
 
     @property
+    def ids(self) -> NDArray[np.intp]:
+        """Ids of the nodes, by position."""
+        return self.tree.ids
+
+    @property
     def precision(self) -> float:
         """E tau."""
         return self.noise_shape / self.noise_rate
@@ -233,6 +238,16 @@ class Model:
     def bound(self, state: State, stats: Stats) -> float:
         """Evidence lower bound of the rows behind `stats`; it needs no row."""
         return sum(elbo_terms(self, state, stats).values())
+
+    def absorb(
+        self, state: State, totals: Stats, stats: Stats, step: float, scale: float
+    ) -> tuple[State, Stats]:
+        """Move totals by a step towards scaled statistics; the globals follow."""
+        return settle(self, state, totals.blended(stats, 1.0 - step, step * scale))
+
+    def learn_priors(self, state: State, totals: Stats) -> tuple["Model", State]:
+        """Learn what is to be learned of the hyperparameters."""
+        return self.learned(state, totals), state
 
     def learned(self, state: State, stats: Stats) -> "Model":
         """Return the model whose loading variance has the highest bound."""

@@ -9,12 +9,22 @@ from sklearn.metrics import adjusted_rand_score
 
 from skbnp.datasets import make_subspace_tree
 from skbnp.inference.edits import Lineage
-from skbnp.inference.engine import learn
+from skbnp.inference.engine import Learner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hca.learner import SubspaceLearner
+from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.hca.learner import (
+    ComponentEdits,
+    RowCorpus,
+    RowMemory,
+    RowVisitor,
+    bound_of,
+    said_by_others,
+    scene_of,
+)
 from skbnp.models.hca.local import sums, visit
 from skbnp.models.hca.model import Model, State, Stats, paths
 from skbnp.models.hca.moves import Scene, kinds_of
@@ -38,7 +48,9 @@ def begin(X, n_levels=3, *, seed=0, max_components=np.inf, moves=MOVES, tol=1e-5
         entropy=seed,
         max_components=max_components,
     )
-    return SubspaceLearner(posterior, X, SERIAL, moves=moves, tol=tol)
+    edits = NO_MOVES if moves is None else ComponentEdits(moves, tol)
+    schedule, visitor = BatchSchedule(len(X)), RowVisitor(SERIAL)
+    return Learner(posterior, RowCorpus(X), schedule, visitor, RowMemory(), edits)
 
 
 def run(learner, n_passes=100):
@@ -68,12 +80,13 @@ def true_start(learner, drawn):
     return learner
 
 
-def scene_of(learner, seed=0):
-    return learner._scene(np.random.default_rng(seed))
+def attempt(learner, proposal, n_rounds, tol=1e-5):
+    edits = ComponentEdits(TreeMoves(max_rounds=n_rounds), tol)
+    return edits.attempt(learner, proposal)
 
 
 def proposals(learner):
-    scene = scene_of(learner)
+    scene = scene_of(learner, np.random.default_rng(0))
     for grows in (True, False):
         for kind in kinds_of(TreeMoves(), grows=grows):
             for ids in kind.candidates(scene):
@@ -100,7 +113,7 @@ def settled(drawn):
 
 def test_proposals_are_trees_of_the_right_depth_and_touch_who_is_concerned(settled):
     kinds = set()
-    memo, tree = settled.memo, settled.posterior.state.tree
+    memo, tree = settled.memory.memo, settled.posterior.state.tree
     for _, proposal in proposals(settled):
         kinds.add(proposal.kind)
         new = proposal.state.tree
@@ -122,13 +135,13 @@ def test_proposals_are_trees_of_the_right_depth_and_touch_who_is_concerned(settl
 def test_a_node_at_the_prior_stays_there(settled):
     """So splits that start at the prior, as for topics, are none."""
     learner = settled
-    state, model, X = learner.posterior.state, learner.posterior.model, learner.X
+    state, model, X = learner.posterior.state, learner.posterior.model, learner.corpus.X
     grown = state.follow(state.tree.add(0, depth=2))
     fresh = grown.tree.positions([13, 14])
     grown.loading_variances[fresh] = model.loading_variance
     learner.posterior.state = grown
     learner.posterior.totals = Stats.zero(15, 3, X.shape[1])
-    learner.memo = None
+    learner.memory.memo = None
     run(learner, 3)
     new = learner.posterior.state
     assert_allclose(new.loadings[new.tree.positions([13, 14])], 0.0, atol=1e-12)
@@ -144,13 +157,13 @@ def test_wrong_parents_are_found_first(settled, drawn):
     true_start(learner, drawn)
     learner.posterior.state = wrong
     learner.posterior.ids = wrong.tree.ids
-    learner.memo = None
+    learner.memory.memo = None
     run(learner, 3)
     kind = next(k for k in kinds_of(MOVES, grows=False) if k.name == "reattach")
-    assert kind.candidates(scene_of(learner))[0] == (leaf, int(group))
-    bound = learner._bound()
-    assert learner._try(kind.make(scene_of(learner), leaf, int(group)), 4)
-    assert learner._bound() > bound + 100.0
+    assert kind.candidates(scene_of(learner, np.random.default_rng(0)))[0] == (leaf, int(group))
+    bound = bound_of(learner.posterior)
+    assert attempt(learner, kind.make(scene_of(learner, np.random.default_rng(0)), leaf, int(group)), 4)
+    assert bound_of(learner.posterior) > bound + 100.0
 
 
 def test_duplicates_merge(drawn):
@@ -166,9 +179,9 @@ def test_duplicates_merge(drawn):
     learner.posterior.state, learner.posterior.ids = twice, tree.ids
     run(learner, 2)
     merge = next(k for k in kinds_of(MOVES, grows=False) if k.name == "merge")
-    pairs = merge.candidates(scene_of(learner))
+    pairs = merge.candidates(scene_of(learner, np.random.default_rng(0)))
     assert set(pairs[0]) == {1, 13}
-    assert learner._try(merge.make(scene_of(learner), *pairs[0]), 4)
+    assert attempt(learner, merge.make(scene_of(learner, np.random.default_rng(0)), *pairs[0]), 4)
     assert len(learner.posterior.state.tree) == 13
 
 
@@ -177,18 +190,17 @@ def test_duplicates_merge(drawn):
 
 def test_rejected_moves_change_nothing(settled):
     """At the truth fewer nodes are worse; more would have to be far better."""
-    settled.tol = 1.0
-    posterior, memo = settled.posterior, settled.memo
+    posterior, memo = settled.posterior, settled.memory.memo
     held = posterior.state, posterior.totals, posterior.ids, posterior.lineage
     copies = [getattr(part, f.name) for part in held[:2] for f in fields(part)]
     copies = [np.array(c) for c in copies if not hasattr(c, "next_id")]
     n_refused = 0
     for _, proposal in list(proposals(settled))[:30]:
-        n_refused += not settled._try(proposal, 3)
+        n_refused += not attempt(settled, proposal, 3, tol=1.0)
     assert n_refused == 30
     now = posterior.state, posterior.totals, posterior.ids, posterior.lineage
     assert all(one is other for one, other in zip(held, now, strict=True))
-    assert settled.memo is memo
+    assert settled.memory.memo is memo
     after = [getattr(part, f.name) for part in held[:2] for f in fields(part)]
     after = [np.array(c) for c in after if not hasattr(c, "next_id")]
     for one, other in zip(copies, after, strict=True):
@@ -205,7 +217,7 @@ def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
         learner.one_pass(monitor)
         posterior = learner.posterior
         model, state, totals = posterior.model, posterior.state, posterior.totals
-        fresh = sums(learner.memo, X, state.tree, model.shift, SERIAL)
+        fresh = sums(learner.memory.memo, X, state.tree, model.shift, SERIAL)
         for name in Stats.__slots__:
             held = getattr(fresh, name)
             assert_allclose(
@@ -220,15 +232,15 @@ def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
 def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
     """Rows below a node say the same again: nothing is gained but by convergence."""
     posterior, model = settled.posterior, settled.posterior.model
-    scene = scene_of(settled)
+    scene = scene_of(settled, np.random.default_rng(0))
     rows = scene.below(1)
-    X, tree = settled.X[rows], posterior.state.tree
-    rest = settled._others(rows, X, tree)
+    X, tree = settled.corpus.X[rows], posterior.state.tree
+    rest = said_by_others(settled, rows, X)
     memo = visit(paths(model, posterior.state), tree, X, model.shift, SERIAL)
     stats = rest.plus(sums(memo, X, tree, model.shift, SERIAL))
-    whole = visit(paths(model, posterior.state), tree, settled.X, model.shift, SERIAL)
-    joined = settled.memo.replaced(rows, whole.take(rows))
-    expected = sums(joined, settled.X, tree, model.shift, SERIAL)
+    whole = visit(paths(model, posterior.state), tree, settled.corpus.X, model.shift, SERIAL)
+    joined = settled.memory.memo.replaced(rows, whole.take(rows))
+    expected = sums(joined, settled.corpus.X, tree, model.shift, SERIAL)
     assert_allclose(
         model.bound(posterior.state, stats),
         model.bound(posterior.state, expected),
@@ -265,7 +277,7 @@ def test_planted_trees_are_found(draw):
     drawn = make_subspace_tree(random_state=draw)
     learner = begin(drawn.data, seed=draw)
     _, converged = run(learner)
-    tree, memo = learner.posterior.state.tree, learner.memo
+    tree, memo = learner.posterior.state.tree, learner.memory.memo
     leaves = memo.stubs[memo.best]
     groups = stub_groups(tree, leaves)
     assert converged
@@ -293,7 +305,7 @@ def test_few_rows_are_learned_from(n_levels):
     for n_rows in (1, 2, 3):
         learner = begin(X[:n_rows], n_levels)
         run(learner, 6)
-        bound = learner._bound()
+        bound = bound_of(learner.posterior)
         assert np.isfinite(bound)
 
 
@@ -322,7 +334,7 @@ def test_some_rows_are_all_or_different_ones():
 
 
 def test_scenes_are_read_only_views(settled):
-    scene = scene_of(settled)
+    scene = scene_of(settled, np.random.default_rng(0))
     assert isinstance(scene, Scene)
     assert scene.tree is settled.posterior.state.tree
-    assert replace(scene).memo is settled.memo
+    assert replace(scene).memo is settled.memory.memo
