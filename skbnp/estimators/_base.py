@@ -27,6 +27,7 @@ __all__ = [
     "CONSTRAINTS",
     "SHARED",
     "ComponentEditsMixin",
+    "ComponentsMixin",
     "FitTasks",
     "TopicModelMixin",
     "are_in_use",
@@ -59,15 +60,8 @@ except PackageNotFoundError:  # used from a source tree that is not installed
     _VERSION = "unknown"
 
 
-class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
-    """Scores, output names, tags and pickles of topic models."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+class ComponentsMixin(ClassNamePrefixFeaturesOutMixin):
+    """Output names and pickles of models of components."""
 
     @property
     def _n_features_out(self) -> int:
@@ -95,6 +89,54 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
         super().get_feature_names_out(input_features)  # refuses what it must
         prefix = type(self).__name__.lower()
         return np.array([f"{prefix}{k}" for k in self._topic_numbers], dtype=object)
+
+    def __copy__(self):
+        # What was learned is copied, or the copy would learn into the counts of the
+        # original. Parameters and callbacks are shared: scikit-learn copies after each
+        # pass, and a callback may hold a corpus.
+        parameters = self.get_params(deep=False)
+        learned = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in parameters and not name.startswith("_skl_")
+        }
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(copy.deepcopy(learned))
+        return other
+
+    def __getstate__(self):
+        # No class but this one: a file of it can be read by who trusts this one alone.
+        state = {**super().__getstate__(), "_skbnp_version": _VERSION}
+        return to_plain(state)
+
+    def __setstate__(self, state):
+        state = dict(state)
+        written = state.pop("_skbnp_version", _VERSION)
+        if written != _VERSION:
+            warnings.warn(
+                f"This {type(self).__name__} was saved by skbnp {written} and is "
+                f"loaded by skbnp {_VERSION}; its results may be invalid.",
+                UserWarning,
+                stacklevel=2,
+            )
+        super().__setstate__(from_plain(state))
+        if self.__sklearn_is_fitted__():
+            self._check_saved()
+
+    def _check_saved(self) -> None:
+        """Refuse a learned state that compiled code must not read."""
+
+
+class TopicModelMixin(ComponentsMixin):
+    """Scores and tags of topic models."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     @property
     def topic_word_distr_(self) -> np.ndarray:
@@ -144,43 +186,6 @@ class TopicModelMixin(ClassNamePrefixFeaturesOutMixin):
             Smaller is better.
         """
         return float(np.exp(-self.score(X)))
-
-    def __copy__(self):
-        # What was learned is copied, or the copy would learn into the counts of the
-        # original. Parameters and callbacks are shared: scikit-learn copies after each
-        # pass, and a callback may hold a corpus.
-        parameters = self.get_params(deep=False)
-        learned = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in parameters and not name.startswith("_skl_")
-        }
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.__dict__.update(copy.deepcopy(learned))
-        return other
-
-    def __getstate__(self):
-        # No class but this one: a file of it can be read by who trusts this one alone.
-        state = {**super().__getstate__(), "_skbnp_version": _VERSION}
-        return to_plain(state)
-
-    def __setstate__(self, state):
-        state = dict(state)
-        written = state.pop("_skbnp_version", _VERSION)
-        if written != _VERSION:
-            warnings.warn(
-                f"This {type(self).__name__} was saved by skbnp {written} and is "
-                f"loaded by skbnp {_VERSION}; its results may be invalid.",
-                UserWarning,
-                stacklevel=2,
-            )
-        super().__setstate__(from_plain(state))
-        if self.__sklearn_is_fitted__():
-            self._check_saved()
-
-    def _check_saved(self) -> None:
-        """Refuse a learned state that compiled code must not read."""
 
 
 class ComponentEditsMixin(ABC):

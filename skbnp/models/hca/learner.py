@@ -7,7 +7,7 @@ The tree grows past the size that it needs, then shrinks, in turns.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,28 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.memories import learn_priors
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.memories import RunningAverage, learn_priors
+from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Moves
-from skbnp.inference.schedules import Part, Round
+from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.hca.local import Memo, sums, visit
 from skbnp.models.hca.model import Model, State, Stats, expand, paths, settle
 from skbnp.models.hca.moves import Kind, Proposal, Scene, kinds_of
+from skbnp.models.hca.start import some_rows
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["ComponentEdits", "FoundRows", "RowCorpus", "RowMemory", "RowVisitor"]
+__all__ = [
+    "ComponentEdits",
+    "FoundRows",
+    "RowCorpus",
+    "RowMemory",
+    "RowVisitor",
+    "StreamEdits",
+    "bound_of",
+]
 
 Rows = NDArray[np.intp]
 
@@ -45,6 +54,8 @@ OVERTIME = 5
 PATIENCE = 5
 #: Part of the bound by which another turn of growing and shrinking must have raised it.
 TURN = 1e-4
+#: Rows of a chunk by which the tree changes, at the least, and passes at the most.
+LEAST_ROWS, MOST_PASSES = 20, 20
 #: Passes until a rejected move is tried again, doubled with each rejection.
 WAIT = 4
 
@@ -87,7 +98,8 @@ class RowVisitor:
     ) -> FoundRows:
         """Visit rows under the present globals of a posterior.
 
-        If all of them are remembered, other coordinates may be better: see `expand`.
+        If the totals are what they remember, other coordinates may be better: see
+        `expand`.
         """
         del mean, look  # there is no warm-up, and no moves look at blocks
         model, state = posterior.model, posterior.state
@@ -107,25 +119,48 @@ class RowVisitor:
 
 
 class RowMemory:
-    """Totals hold each row once, with what it said at its last visit."""
+    """Totals hold each row once, with what it said at its last visit.
+
+    Parameters
+    ----------
+    scale : float
+        Rows behind each.
+    others : Stats or None
+        What rows said that are not visited again, by the present tree.
+    """
 
     holds_corpus = is_complete = True
 
-    def __init__(self) -> None:
+    def __init__(self, scale: float = 1.0, others: Stats | None = None):
+        self.scale, self.others = scale, others
         self.memo: Memo | None = None
 
     def recall(self, part: Part) -> Memo | None:
-        """Return what the rows said."""
-        return self.memo
+        """Return what all rows said, if there are no others."""
+        return self.memo if self.others is None else None
 
     def absorb(
         self, posterior: Posterior, round: Round, found: Sequence[FoundRows]
     ) -> None:
         """Let the totals be what all rows say now."""
         (said,) = found
-        settled = settle(posterior.model, said.state, said.stats.times(round.scale))
-        self.memo = said.memory
-        posterior.replace_globals(*settled)
+        stats = said.stats.times(self.scale)
+        if self.others is not None:
+            stats = stats.plus(self.others)
+        state, stats = settle(posterior.model, said.state, stats)
+        self.keep(said.memory, said.state.tree, state.tree)
+        posterior.replace_globals(state, stats)
+
+    def keep(
+        self, memo: Memo, old: Tree, new: Tree, proposal: Proposal | None = None
+    ) -> None:
+        """Remember what rows say, and let what others said go by another tree."""
+        self.memo = memo
+        if self.others is not None:
+            if proposal is not None:
+                self.others = proposal.told(self.others, old)
+                old = proposal.state.tree
+            self.others = self.others.follow(old, new)
 
     def end_pass(self, posterior: Posterior) -> None:
         """Learn priors."""
@@ -133,6 +168,7 @@ class RowMemory:
 
 
 ComponentLearner = Learner[RowCorpus, RowVisitor, RowMemory]
+StreamOfRows = Learner[RowCorpus, RowVisitor, RunningAverage]
 
 
 class ComponentEdits(Moves):
@@ -229,32 +265,85 @@ class ComponentEdits(Moves):
         least = -ROUNDING * abs(bound)
         if len(state.tree) > len(old):
             least = max(LEAST_GAIN, self.tol * abs(bound))
-        rest = said_by_others(learner, rows, X)
-        value = -np.inf
+        memory, rest = learner.memory, proposal.told(said_by_others(learner, rows, X), old)
+        # Others cannot say what they would with other coordinates.
+        top = proposal.top if memory.others is None else None
+        value, tree = -np.inf, state.tree
         for n_done in range(1, OVERTIME * n_rounds + 1):
             memo, stats = visitor.visit_rows(model, state, X)
-            stats = stats.plus(rest.follow(old, state.tree, proposal.heirs))
+            stats = stats.times(memory.scale).plus(rest.follow(tree, state.tree))
             state, stats = settle(model, state, stats)
             before, value = value, model.bound(state, stats)
             if value - before < LEAST_RISE * (bound + least - value):
                 break  # hopeless
             if n_done >= n_rounds and value > bound + least:
                 break
-            if proposal.top is not None and n_done < OVERTIME * n_rounds:
+            if top is not None and n_done < OVERTIME * n_rounds:
                 # What is kept in the end is what rows have said last.
-                state = expand(model, state, stats, proposal.top)
+                state = expand(model, state, stats, top)
         if not value > bound + least:
             return False
         entry = Lineage(
             posterior.n_steps, proposal.kind, proposal.parents, proposal.children
         )
-        assert learner.memory.memo is not None
-        joined = learner.memory.memo.replaced(rows, memo)
+        assert memory.memo is not None
+        joined = memory.memo.replaced(rows, memo)
         with commit():
-            learner.memory.memo = joined
+            memory.keep(joined, old, state.tree, proposal)
             posterior.replace_globals(state, stats)
             posterior.lineage = [*posterior.lineage, entry]
         return True
+
+
+class StreamEdits(Moves):
+    """Moves after a chunk of a stream, judged by its rows and by what others said.
+
+    Parameters
+    ----------
+    moves : TreeMoves
+    tol : float
+        See `ComponentEdits`.
+    """
+
+    def __init__(self, moves: TreeMoves, tol: float):
+        self.moves, self.tol, self._held = moves, tol, 0.0
+
+    def end_round(
+        self,
+        learner: StreamOfRows,
+        round: Round,
+        documents: Sequence[NDArray],
+        found: Sequence[FoundRows],
+    ) -> None:
+        """Note for how many rows those of the chunk stand in the totals."""
+        n_rows = sum(len(X) for X in documents)
+        keep, gain = 1.0 - round.step, round.step * round.scale
+        self._held = keep * self._held + gain * n_rows
+
+    def end_pass(self, learner: StreamOfRows, monitor: Monitor) -> bool:
+        """Change the tree; whether it has stayed."""
+        posterior, X = learner.posterior, learner.corpus.X
+        if len(X) < LEAST_ROWS:
+            return True
+        before, mass = len(posterior.lineage), posterior.totals.n_rows
+        rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
+        X = X[some_rows(np.arange(len(X)), rng)]
+        held, others = self._held / len(X), None
+        if self._held < mass:
+            others = posterior.totals.times(1.0 - self._held / mass)
+        chunk, edits = replace(posterior), ComponentEdits(self.moves, self.tol)
+        rows, schedule = RowCorpus(X), BatchSchedule(len(X))
+        memory = RowMemory(held, others)
+        inner = Learner(chunk, rows, schedule, learner.visitor, memory, edits)
+        quiet = discarding()
+        for _ in range(MOST_PASSES):
+            if inner.one_pass(quiet):
+                break
+        with commit():
+            posterior.replace_globals(chunk.state, chunk.totals)
+            log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
+            posterior.lineage = posterior.lineage + log[before:]
+        return len(posterior.lineage) == before
 
 
 def bound_of(posterior: Posterior) -> float:
@@ -272,13 +361,13 @@ def scene_of(learner: ComponentLearner, rng: np.random.Generator) -> Scene:
 
 def said_by_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
     """What all other rows said."""
-    posterior, memo = learner.posterior, learner.memory.memo
-    model, tree = posterior.model, posterior.state.tree
+    posterior, memory = learner.posterior, learner.memory
+    model, tree, memo = posterior.model, posterior.state.tree, memory.memo
     assert memo is not None
-    if len(rows) == memo.n_rows:
+    if len(rows) == memo.n_rows and memory.others is None:
         return Stats.zero(len(tree), model.n_levels, X.shape[1])
     said = learner.visitor.sums(memo.take(rows), X, tree, model)
-    return posterior.totals.plus(said, -1.0).clipped()
+    return posterior.totals.plus(said, -memory.scale).clipped()
 
 
 def _first(kind: Kind, scene: Scene, posterior: Posterior) -> Proposal | None:

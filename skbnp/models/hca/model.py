@@ -26,7 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.special import betaln, gammaln, psi
 
 from skbnp.models.ncrp_topics import (
@@ -176,6 +176,18 @@ class Stats:
         """Without the negative masses that differences leave."""
         return replace(self, stub_masses=np.maximum(self.stub_masses, 0.0))
 
+    def turned(self, tree: Tree, node: int) -> "Stats":
+        """Let the coordinates of a node have the other sign."""
+        level, stubs = tree.depth_of(node), tree.positions(tree.subtree_of(node))
+        signs = np.ones(self.coordinates.shape)
+        signs[stubs, level] = -1.0
+        return replace(
+            self,
+            moments=self.moments * signs[:, :, None] * signs[:, None, :],
+            coordinates=self.coordinates * signs,
+            products=self.products * signs[:, :, None],
+        )
+
     def follow(
         self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
     ) -> "Stats":
@@ -324,9 +336,19 @@ def update_means(model: Model, state: State, sums: Equations) -> State:
     """
     left = state.precision * sums.left
     left[np.diag_indices_from(left)] += 1.0 / model.loading_variance
-    factor = cho_factor(left, lower=True, overwrite_a=True)
-    means = cho_solve(factor, state.precision * sums.right)
+    means = _solved(left, state.precision * sums.right)
     return replace(state, loadings=means[:-1], mean=means[-1])
+
+
+def _solved(left: Array, right: Array) -> Array:
+    """Solve equations whose matrix is positive definite, but for rounding errors."""
+    scales = 1.0 / np.sqrt(np.diag(left))
+    left, right = left * scales * scales[:, None], right * scales[:, None]
+    try:
+        found = cho_solve(cho_factor(left, lower=True), right)
+    except LinAlgError:
+        found = np.linalg.lstsq(left, right, rcond=None)[0]
+    return found * scales[:, None]
 
 
 def update_variances(model: Model, state: State, sums: Equations) -> State:

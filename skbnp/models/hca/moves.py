@@ -41,6 +41,13 @@ class Proposal:
     rows: Rows
     top: int | None = None  # a node; all rows whose paths pass it are among these
     heirs: Mapping[int, int] | None = None
+    turned: int | None = None  # a node whose coordinates have the other sign now
+
+    def told(self, stats: Stats, old: Tree) -> Stats:
+        """What rows have said of the old tree, in words of the new one."""
+        if self.turned is not None:
+            stats = stats.turned(old, self.turned)
+        return stats.follow(old, self.state.tree, self.heirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +209,9 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
     edited.loadings[at] /= max(mass + more, 1e-300)
     edited.stub_masses[at] += state.stub_masses[other]
     rows = scene.memo.touching(touched)
-    ids = (target, source)
-    return Proposal("merge", ids, (target,), edited, rows, target, {source: target})
+    ids, turned = (target, source), source if sign < 0.0 else None
+    heirs = {source: target}
+    return Proposal("merge", ids, (target,), edited, rows, target, heirs, turned)
 
 
 # Other parents ------------------------------------------------------------------------
