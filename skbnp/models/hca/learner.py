@@ -55,7 +55,7 @@ PATIENCE = 5
 #: Part of the bound by which another turn of growing and shrinking must have raised it.
 TURN = 1e-4
 #: Rows of a chunk by which the tree changes, at the least, and passes at the most.
-LEAST_ROWS, MOST_PASSES = 20, 20
+LEAST_ROWS, MOST_PASSES = 20, 100
 #: Passes until a rejected move is tried again, doubled with each rejection.
 WAIT = 4
 
@@ -267,7 +267,7 @@ class ComponentEdits(Moves):
             least = max(LEAST_GAIN, self.tol * abs(bound))
         memory, rest = learner.memory, proposal.told(said_by_others(learner, rows, X), old)
         # Others cannot say what they would with other coordinates.
-        top = proposal.top if memory.others is None else None
+        top = proposal.top if memory.others is None else proposal.fresh
         value, tree = -np.inf, state.tree
         for n_done in range(1, OVERTIME * n_rounds + 1):
             memo, stats = visitor.visit_rows(model, state, X)
@@ -329,7 +329,7 @@ class StreamEdits(Moves):
         rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
         X = X[some_rows(np.arange(len(X)), rng)]
         held, others = self._held / len(X), None
-        if self._held < mass:
+        if self._held < (1.0 - ROUNDING) * mass:
             others = posterior.totals.times(1.0 - self._held / mass)
         chunk, edits = replace(posterior), ComponentEdits(self.moves, self.tol)
         rows, schedule = RowCorpus(X), BatchSchedule(len(X))

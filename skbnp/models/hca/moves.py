@@ -41,6 +41,7 @@ class Proposal:
     rows: Rows
     top: int | None = None  # a node; all rows whose paths pass it are among these
     heirs: Mapping[int, int] | None = None
+    fresh: int | None = None  # a node that nobody has passed before
     turned: int | None = None  # a node whose coordinates have the other sign now
 
     def told(self, stats: Stats, old: Tree) -> Stats:
@@ -131,7 +132,10 @@ def _split(scene: Scene, node: int) -> Proposal | None:
     held = state.precision * mass
     edited.loading_variances[at] = 1.0 / (1.0 / scene.model.loading_variance + held)
     edited.stub_masses[at[-1]] = mass
-    return Proposal("split", (node,), (node, *fresh.tolist()), edited, touched, node)
+    names = tuple(fresh.tolist())
+    return Proposal(
+        "split", (node,), (node, *names), edited, touched, top=node, fresh=names[0]
+    )
 
 
 def _fitted(scene: Scene, rows: Rows) -> Array:
@@ -209,9 +213,16 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
     edited.loadings[at] /= max(mass + more, 1e-300)
     edited.stub_masses[at] += state.stub_masses[other]
     rows = scene.memo.touching(touched)
-    ids, turned = (target, source), source if sign < 0.0 else None
-    heirs = {source: target}
-    return Proposal("merge", ids, (target,), edited, rows, target, heirs, turned)
+    return Proposal(
+        "merge",
+        (target, source),
+        (target,),
+        edited,
+        rows,
+        top=target,
+        heirs={source: target},
+        turned=source if sign < 0.0 else None,
+    )
 
 
 # Other parents ------------------------------------------------------------------------
@@ -308,7 +319,7 @@ def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
         path = edited.loadings[new.positions(new.path_to(parent))]
         found = principal_directions(rest - _projected(rest, path), len(chain))
         edited.loadings[new.positions(chain)] = found
-    return Proposal("reattach", parents, (node, parent), edited, rows, node)
+    return Proposal("reattach", parents, (node, parent), edited, rows, top=node)
 
 
 def _settled(scene: Scene, ids: NDArray) -> Rows:
