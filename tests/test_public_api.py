@@ -16,6 +16,7 @@ PUBLIC = {
         "HDP",
         "GibbsHDP",
         "GibbsNestedCRP",
+        "HierarchicalComponentAnalysis",
         "NestedCRP",
         "StickBreakingHDP",
         "__version__",
@@ -28,6 +29,7 @@ PUBLIC = {
         "load_uci_bag_of_words",
         "make_bars",
         "make_hdp",
+        "make_subspace_tree",
         "make_tree",
     ],
     "skbnp.inspection": [

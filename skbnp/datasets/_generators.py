@@ -37,9 +37,9 @@ topics with {n_nodes} nodes, {n_leaves} of them leaves. A document mixes the top
 the path from the root to its leaf."""
 
 _SUBSPACES = """\
-{n_samples} rows of {n_features} features, drawn from a tree of directions with {n_nodes}
-nodes, {n_leaves} of them leaves. A row lies in the space of the directions on the path
-from the root to its leaf, but for noise of standard deviation {noise_std}."""
+{n_samples} rows of {n_features} features, drawn from a tree of directions with
+{n_nodes} nodes, {n_leaves} of them leaves. A row lies in the space of the directions on
+the path from the root to its leaf, but for noise of standard deviation {noise_std}."""
 
 
 @validate_params(

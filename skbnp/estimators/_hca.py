@@ -725,7 +725,9 @@ class HierarchicalComponentAnalysis(
         rows, memo, _ = self._visited(X, "doc_paths")
         shares = memo.shares.astype(rows.dtype, copy=False)
         shape = (len(rows), self.n_components_)
-        return sp.csr_array((shares, self._places(memo.stubs), memo.limits), shape=shape)
+        return sp.csr_array(
+            (shares, self._places(memo.stubs), memo.limits), shape=shape
+        )
 
     def elbo(self, X):
         """Evidence lower bound of rows under the fitted tree.

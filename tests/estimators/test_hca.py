@@ -217,7 +217,9 @@ def test_output_is_sparse_on_request(fitted, drawn):
 def test_paths_have_probabilities(fitted, drawn):
     distr = fitted.doc_paths(drawn.data)
     assert_allclose(distr.sum(axis=1), 1.0)
-    assert_array_equal(np.asarray(distr.argmax(axis=1)).ravel(), fitted.apply(drawn.data))
+    assert_array_equal(
+        np.asarray(distr.argmax(axis=1)).ravel(), fitted.apply(drawn.data)
+    )
 
 
 def test_densities_of_new_rows_favour_the_right_tree(fitted, drawn):
@@ -260,7 +262,9 @@ def test_sparse_rows_are_refused_with_a_sentence(method, drawn):
 def test_values_that_are_no_numbers_are_refused(value, method, drawn, fitted):
     X = drawn.data.copy()
     X[3, 4] = value
-    hca = fitted if method in ("transform", "score") else HierarchicalComponentAnalysis()
+    hca = (
+        fitted if method in ("transform", "score") else HierarchicalComponentAnalysis()
+    )
     with pytest.raises(ValueError, match=r"NaN|infinity|below 1e\+100"):
         getattr(hca, method)(X)
     assert hasattr(hca, "n_features_in_") == (hca is fitted)
@@ -323,7 +327,9 @@ def test_digits_of_the_paper_are_reconstructed(max_depth):
         assert hca.n_components_ <= limit
         errors.append(
             [
-                np.sum((X - hca.inverse_transform(hca.transform(X))) ** 2, axis=1).mean()
+                np.sum(
+                    (X - hca.inverse_transform(hca.transform(X))) ** 2, axis=1
+                ).mean()
                 for X in (digits["X_train"], digits["X_test"])
             ]
         )

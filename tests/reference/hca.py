@@ -102,7 +102,9 @@ def gaussian_term(mean, variance, prior):
 
 def log_noise(tau, shape, rate):
     """Log density of a Gamma distribution."""
-    return shape * np.log(rate) - gammaln(shape) + (shape - 1) * np.log(tau) - rate * tau
+    return (
+        shape * np.log(rate) - gammaln(shape) + (shape - 1) * np.log(tau) - rate * tau
+    )
 
 
 def gamma_term(shape, rate, prior_shape, prior_rate):

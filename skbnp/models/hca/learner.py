@@ -2,8 +2,8 @@
 
 A row is counted once, with what it said when it was last visited, so that the bound is
 that of all rows. Moves are judged on the rows that they touch: these are visited under
-the edited tree, all others keep what they said, and the edit is kept if the bound rises.
-The tree grows past the size that it needs, then shrinks, in turns.
+the edited tree, all others keep what they said, and the edit is kept if the bound
+rises. The tree grows past the size that it needs, then shrinks, in turns.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,11 @@ class RowCorpus(Corpus):
     def documents(self, part: Part) -> Any:
         """Rows of a part."""
         rows = part.rows
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) > 0).all():
+        if (
+            len(rows)
+            and rows[-1] - rows[0] == len(rows) - 1
+            and (np.diff(rows) > 0).all()
+        ):
             return self.X[rows[0] : rows[-1] + 1]
         return self.X[rows]
 
@@ -265,7 +269,10 @@ class ComponentEdits(Moves):
         least = -ROUNDING * abs(bound)
         if len(state.tree) > len(old):
             least = max(LEAST_GAIN, self.tol * abs(bound))
-        memory, rest = learner.memory, proposal.told(said_by_others(learner, rows, X), old)
+        memory, rest = (
+            learner.memory,
+            proposal.told(said_by_others(learner, rows, X), old),
+        )
         # Others cannot say what they would with other coordinates.
         top = proposal.top if memory.others is None else proposal.fresh
         value, tree = -np.inf, state.tree

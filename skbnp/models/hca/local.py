@@ -62,7 +62,10 @@ class Memo:
         names = ("stubs", "shares", "means", "moments", "entropies", "bounds")
         return cls(
             limits,
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in names),
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in names
+            ),
         )
 
     def take(self, rows: Ints) -> "Memo":
@@ -163,14 +166,14 @@ def _scores(rest: Array, products: Array, paths: Paths) -> Array:
         squares += np.square(found, out=found)
     squares *= 0.5 * precision**2
     squares += paths.constants
-    squares -= 0.5 * precision * np.einsum("nd,nd->n", rest, rest)[:, None]
+    squares -= 0.5 * precision * np.einsum("ij,ij->i", rest, rest)[:, None]
     return squares
 
 
 def _means(products: Array, paths: Paths, row: Ints, stubs: Ints) -> Array:
     """Mean coordinates of some rows on some stubs, (n_pairs, n_levels)."""
     own = products[row[:, None], paths.stub_nodes[stubs]]
-    return paths.precision * np.einsum("el,elm->em", own, paths.covariances[stubs])
+    return paths.precision * np.einsum("il,ilm->im", own, paths.covariances[stubs])
 
 
 def sums(memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor) -> Stats:
@@ -225,7 +228,7 @@ def log_density(paths: Paths, X: NDArray, shift: Array, executor: Executor) -> A
 def coordinates(
     paths: Paths, memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor
 ) -> tuple[Ints, Array]:
-    """Best stubs (n_rows,), and least-squares coordinates on them (n_rows, n_levels)."""
+    """Best stubs of rows, and least-squares coordinates on them (n_rows, n_levels)."""
     nodes = paths.stub_nodes
     gram = np.zeros((len(tree) + 1, len(tree) + 1))
     gram[:-1, :-1] = paths.loadings @ paths.loadings.T
@@ -236,7 +239,7 @@ def coordinates(
         _, products = _products(X[rows], paths, shift)
         stubs = best[rows]
         own = products[np.arange(len(stubs))[:, None], nodes[stubs]]
-        return np.einsum("nl,nlm->nm", own, inverses[stubs])
+        return np.einsum("il,ilm->im", own, inverses[stubs])
 
     found = list(executor.map(task, blocks(X.shape)))
     return best, np.concatenate([np.zeros((0, nodes.shape[1])), *found])

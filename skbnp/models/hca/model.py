@@ -6,9 +6,10 @@ and has coordinates x ~ N(0, I_L),
 
     t_n = mu + sum_l w_{c_l} x_l + e,   mu ~ N(0, s0 I),  e ~ N(0, I / tau),
 
-tau ~ Gamma(a0, b0) with rate b0. The posterior knows a finite part of the tree, of depth
-below L; elsewhere it is the prior. Each node of that part is a *stub*: the path to it if
-it is at the last level, otherwise all paths that leave the known tree below it. It is
+tau ~ Gamma(a0, b0) with rate b0. The posterior knows a finite part of the tree, of
+depth below L; elsewhere it is the prior. Each node of that part is a *stub*: the path
+to it if it is at the last level, otherwise all paths that leave the known tree below
+it. It is
 
     q(c) q(x | c) q(w_i) q(mu) q(tau) q(v_i),
     q(w_i) = N(m_i, s_i I),  q(mu) = N(m, s_mu I),  q(tau) = Gamma(a, b).
@@ -290,7 +291,9 @@ class Equations:
     square: float
     unknown: float  # sum E[x^2] of coordinates whose loading is the prior's
 
-    def residual(self, means: Array, variances: Array, loading_variance: float) -> float:
+    def residual(
+        self, means: Array, variances: Array, loading_variance: float
+    ) -> float:
         """Sum E |t - sum_l w_l x_l - mu|^2 over all rows."""
         n_features = means.shape[1]
         gram = means @ means.T
@@ -306,8 +309,8 @@ def equations(tree: Tree, stats: Stats) -> Equations:
     nodes = stub_nodes(tree, n_levels)
     nodes = np.where(nodes < 0, n + 1, nodes)  # off the tree: left out in the end
     pairs = (n + 2) * nodes[:, :, None] + nodes[:, None, :]
-    left = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
-    left = left.reshape(n + 2, n + 2)[:-1, :-1]
+    held = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
+    left = np.asarray(held, dtype=np.float64).reshape(n + 2, n + 2)[:-1, :-1]
     means = np.bincount(nodes.ravel(), stats.coordinates.ravel(), n + 2)[:n]
     left[n, :n], left[:n, n], left[n, n] = means, means, stats.n_rows
     right = np.zeros((n + 2, len(stats.total)))
@@ -325,7 +328,7 @@ def _unknown(tree: Tree, moments: Array) -> float:
     return float(squares[stub_nodes(tree, moments.shape[1]) < 0].sum())
 
 
-# Exact coordinate steps: each maximises the bound over what it names -------------------
+# Exact coordinate steps: each maximises the bound over what it names ------------------
 
 
 def update_means(model: Model, state: State, sums: Equations) -> State:

@@ -209,7 +209,9 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
     mass, more = through[one], through[other]
     sign = -1.0 if state.loadings[one] @ state.loadings[other] < 0.0 else 1.0
     (at,) = new.positions([target])
-    edited.loadings[at] = mass * state.loadings[one] + sign * more * state.loadings[other]
+    edited.loadings[at] = (
+        mass * state.loadings[one] + sign * more * state.loadings[other]
+    )
     edited.loadings[at] /= max(mass + more, 1e-300)
     edited.stub_masses[at] += state.stub_masses[other]
     rows = scene.memo.touching(touched)
@@ -329,7 +331,7 @@ def _settled(scene: Scene, ids: NDArray) -> Rows:
 
 
 def kinds_of(moves: TreeMoves, *, grows: bool) -> list[Kind]:
-    """Kinds of moves that add nodes, or of those that do not, in order of their turns."""
+    """Kinds of moves that add nodes, or that do not, in order of their turns."""
     if grows:
         return [Kind("split", _inner, _split)] if moves.split else []
     kinds = [Kind("prune", _leaves, _prune), Kind("merge", _siblings, _merge)]

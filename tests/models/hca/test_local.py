@@ -96,7 +96,9 @@ def test_memos_are_taken_row_by_row(state, rows):
         assert_array_equal(getattr(part, name), getattr(joined, name))
     for place, row in enumerate(chosen):
         own = slice(memo.limits[row], memo.limits[row + 1])
-        assert part.stubs[part.best[place]] == memo.stubs[own][memo.shares[own].argmax()]
+        assert (
+            part.stubs[part.best[place]] == memo.stubs[own][memo.shares[own].argmax()]
+        )
     touching = memo.touching(np.array([5, 2]))
     expected = [
         row
@@ -190,7 +192,7 @@ def two_planes(rng, n=200, n_features=8):
     loadings = rng.normal(size=(2, 3, n_features)) * 3.0
     loadings[1, 0] = loadings[0, 0]
     own = loadings[rng.integers(2, size=n)]
-    X = np.einsum("nl,nld->nd", rng.normal(size=(n, 3)), own)
+    X = np.einsum("il,ilj->ij", rng.normal(size=(n, 3)), own)
     return X + 0.3 * rng.normal(size=X.shape)
 
 

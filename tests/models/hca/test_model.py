@@ -315,7 +315,9 @@ def test_learned_loading_variance_is_the_maximiser(seed):
     def loss(log):
         return -replace(model, loading_variance=float(np.exp(log))).bound(state, stats)
 
-    found = minimize_scalar(loss, bounds=(-9, 9), method="bounded", options={"xatol": 1e-9})
+    found = minimize_scalar(
+        loss, bounds=(-9, 9), method="bounded", options={"xatol": 1e-9}
+    )
     learned = model.learned(state, stats).loading_variance
     assert_allclose(np.log(learned), found.x, atol=1e-5)
 
@@ -388,7 +390,7 @@ def test_one_path_is_pca_in_the_limit(seed):
     X += rng.normal(size=X.shape) * 0.5
     model = Model(3, 1.0, 1e3, X.mean(axis=0))
     start = path_of_directions(model, X, rng)
-    state, stats = fitted(model, start, X, 50)
+    state, _ = fitted(model, start, X, 50)
     rest = X - X.mean(axis=0)
     _, lengths, axes = np.linalg.svd(rest, full_matrices=False)
     angles = subspace_angles(state.loadings.T, axes[:3].T)

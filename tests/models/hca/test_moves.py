@@ -1,6 +1,6 @@
 """Proposals of a tree of components, their verdicts, and what they recover."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -80,19 +80,23 @@ def true_start(learner, drawn):
     return learner
 
 
+def scene(learner):
+    return scene_of(learner, np.random.default_rng(0))
+
+
 def attempt(learner, proposal, n_rounds, tol=1e-5):
     edits = ComponentEdits(TreeMoves(max_rounds=n_rounds), tol)
     return edits.attempt(learner, proposal)
 
 
 def proposals(learner):
-    scene = scene_of(learner, np.random.default_rng(0))
+    given = scene(learner)
     for grows in (True, False):
         for kind in kinds_of(TreeMoves(), grows=grows):
-            for ids in kind.candidates(scene):
-                proposal = kind.make(scene, *ids)
+            for ids in kind.candidates(given):
+                proposal = kind.make(given, *ids)
                 if proposal is not None:
-                    yield scene, proposal
+                    yield given, proposal
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +131,9 @@ def test_proposals_are_trees_of_the_right_depth_and_touch_who_is_concerned(settl
             if isinstance(value, np.ndarray):
                 assert np.isfinite(value).all()
         if proposal.top is not None:
-            passing = memo.touching(np.intersect1d(tree.ids, new.subtree_of(proposal.top)))
+            passing = memo.touching(
+                np.intersect1d(tree.ids, new.subtree_of(proposal.top))
+            )
             assert np.isin(passing, proposal.rows).all()
     assert kinds == {"split", "prune", "merge", "reattach"}
 
@@ -160,9 +166,9 @@ def test_wrong_parents_are_found_first(settled, drawn):
     learner.memory.memo = None
     run(learner, 3)
     kind = next(k for k in kinds_of(MOVES, grows=False) if k.name == "reattach")
-    assert kind.candidates(scene_of(learner, np.random.default_rng(0)))[0] == (leaf, int(group))
+    assert kind.candidates(scene(learner))[0] == (leaf, int(group))
     bound = bound_of(learner.posterior)
-    assert attempt(learner, kind.make(scene_of(learner, np.random.default_rng(0)), leaf, int(group)), 4)
+    assert attempt(learner, kind.make(scene(learner), leaf, int(group)), 4)
     assert bound_of(learner.posterior) > bound + 100.0
 
 
@@ -179,9 +185,9 @@ def test_duplicates_merge(drawn):
     learner.posterior.state, learner.posterior.ids = twice, tree.ids
     run(learner, 2)
     merge = next(k for k in kinds_of(MOVES, grows=False) if k.name == "merge")
-    pairs = merge.candidates(scene_of(learner, np.random.default_rng(0)))
+    pairs = merge.candidates(scene(learner))
     assert set(pairs[0]) == {1, 13}
-    assert attempt(learner, merge.make(scene_of(learner, np.random.default_rng(0)), *pairs[0]), 4)
+    assert attempt(learner, merge.make(scene(learner), *pairs[0]), 4)
     assert len(learner.posterior.state.tree) == 13
 
 
@@ -220,9 +226,8 @@ def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
         fresh = sums(learner.memory.memo, X, state.tree, model.shift, SERIAL)
         for name in Stats.__slots__:
             held = getattr(fresh, name)
-            assert_allclose(
-                getattr(totals, name), held, rtol=1e-9, atol=1e-9 * max(np.abs(held).max(), 1.0)
-            )
+            atol = 1e-9 * max(np.abs(held).max(), 1.0)
+            assert_allclose(getattr(totals, name), held, rtol=1e-9, atol=atol)
         bounds.append(model.bound(state, totals))
         assert_array_equal(posterior.ids, state.tree.ids)
     assert len(posterior.lineage) > 10
@@ -232,13 +237,14 @@ def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
 def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
     """Rows below a node say the same again: nothing is gained but by convergence."""
     posterior, model = settled.posterior, settled.posterior.model
-    scene = scene_of(settled, np.random.default_rng(0))
-    rows = scene.below(1)
+    rows = scene(settled).below(1)
     X, tree = settled.corpus.X[rows], posterior.state.tree
     rest = said_by_others(settled, rows, X)
     memo = visit(paths(model, posterior.state), tree, X, model.shift, SERIAL)
     stats = rest.plus(sums(memo, X, tree, model.shift, SERIAL))
-    whole = visit(paths(model, posterior.state), tree, settled.corpus.X, model.shift, SERIAL)
+    whole = visit(
+        paths(model, posterior.state), tree, settled.corpus.X, model.shift, SERIAL
+    )
     joined = settled.memory.memo.replaced(rows, whole.take(rows))
     expected = sums(joined, settled.corpus.X, tree, model.shift, SERIAL)
     assert_allclose(
@@ -334,7 +340,7 @@ def test_some_rows_are_all_or_different_ones():
 
 
 def test_scenes_are_read_only_views(settled):
-    scene = scene_of(settled, np.random.default_rng(0))
-    assert isinstance(scene, Scene)
-    assert scene.tree is settled.posterior.state.tree
-    assert replace(scene).memo is settled.memory.memo
+    given = scene(settled)
+    assert isinstance(given, Scene)
+    assert given.tree is settled.posterior.state.tree
+    assert given.memo is settled.memory.memo
