@@ -18,7 +18,7 @@ def test_truth_has_one_entry_per_node_or_row(drawn):
     assert drawn.mean.shape == (12,)
     assert drawn.path.shape == drawn.coordinates.shape == (4000, 3)
     assert len(drawn.feature_names) == 12
-    assert "9\nnodes, 6 of them leaves" in drawn.DESCR
+    assert "\n9 nodes, 6 of them leaves" in drawn.DESCR
 
 
 def test_paths_are_those_of_the_tree(drawn):
@@ -73,7 +73,9 @@ def test_branching_must_hold_positive_integers(branching):
         make_subspace_tree(3, branching=branching)
 
 
-@pytest.mark.parametrize("name", ["n_samples", "n_features", "loading_std", "noise_std"])
+@pytest.mark.parametrize(
+    "name", ["n_samples", "n_features", "loading_std", "noise_std"]
+)
 def test_parameters_out_of_range_are_refused_by_name(name):
     with pytest.raises(ValueError, match=name):
         make_subspace_tree(**{name: 0})

@@ -24,7 +24,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.hca.local import Memo, sums, visit
-from skbnp.models.hca.model import Model, State, Stats, expand, paths, settle
+from skbnp.models.hca.model import Model, State, Stats, convert, expand, paths, settle
 from skbnp.models.hca.moves import Kind, Proposal, Scene, kinds_of
 from skbnp.models.hca.start import some_rows
 from skbnp.trees import Tree
@@ -151,8 +151,13 @@ class RowMemory:
         stats = said.stats.times(self.scale)
         if self.others is not None:
             stats = stats.plus(self.others)
-        state, stats = settle(posterior.model, said.state, stats)
-        self.keep(said.memory, said.state.tree, state.tree)
+        model, memo = posterior.model, said.memory
+        state, stats = settle(model, said.state, stats)
+        self.keep(memo, said.state.tree, state.tree)
+        if self.others is not None:  # who cannot be visited with other coordinates
+            state, stats, change = convert(model, state, stats)
+            self.others = self.others.changed(state.tree, change)
+            self.memo = memo.changed(state.tree, change)
         posterior.replace_globals(state, stats)
 
     def keep(

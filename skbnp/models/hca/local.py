@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hca.model import Paths, Stats
+from skbnp.models.hca.model import Paths, Stats, change_on_paths
 from skbnp.trees import Tree
 
 __all__ = ["Memo", "blocks", "coordinates", "log_density", "sums", "visit"]
@@ -93,6 +93,24 @@ class Memo:
     def touching(self, ids: Ints) -> Ints:
         """Rows that have any of some stubs."""
         return np.unique(self.row[np.isin(self.stubs, ids)])
+
+    def changed(self, tree: Tree, change: Array) -> "Memo":
+        """Let rows have other coordinates, see `change_on_paths`."""
+        n_levels = self.means.shape[1]
+        on_paths = change_on_paths(tree, change, n_levels)
+        log_dets = np.linalg.slogdet(on_paths)[1]
+        place = tree.positions(self.stubs)
+        own, (one, other) = on_paths[place], np.triu_indices(n_levels)
+        moments = np.empty((len(place), n_levels, n_levels))
+        moments[:, one, other] = moments[:, other, one] = self.moments
+        moments = own @ moments @ own.transpose(0, 2, 1)
+        lost = np.bincount(self.row, self.shares * log_dets[place], self.n_rows)
+        return replace(
+            self,
+            means=np.einsum("ilm,im->il", own, self.means),
+            moments=moments[:, one, other],
+            entropies=self.entropies + lost,
+        )
 
     def renamed(self, stubs: Ints) -> "Memo":
         """Call the stubs something else."""

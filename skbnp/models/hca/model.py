@@ -44,6 +44,8 @@ __all__ = [
     "Paths",
     "State",
     "Stats",
+    "change_on_paths",
+    "convert",
     "elbo_terms",
     "equations",
     "expand",
@@ -189,6 +191,19 @@ class Stats:
             products=self.products * signs[:, :, None],
         )
 
+    def changed(self, tree: Tree, change: Array) -> "Stats":
+        """Let rows have other coordinates, see `change_on_paths`."""
+        on_paths = change_on_paths(tree, change, self.coordinates.shape[1])
+        turned = on_paths.transpose(0, 2, 1)
+        log_dets = np.linalg.slogdet(on_paths)[1]
+        return replace(
+            self,
+            moments=on_paths @ self.moments @ turned,
+            coordinates=np.einsum("klm,km->kl", on_paths, self.coordinates),
+            products=on_paths @ self.products,
+            entropy=self.entropy + float(self.stub_masses @ log_dets),
+        )
+
     def follow(
         self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
     ) -> "Stats":
@@ -256,7 +271,8 @@ class Model:
         self, state: State, totals: Stats, stats: Stats, step: float, scale: float
     ) -> tuple[State, Stats]:
         """Move totals by a step towards scaled statistics; the globals follow."""
-        return settle(self, state, totals.blended(stats, 1.0 - step, step * scale))
+        blended = totals.blended(stats, 1.0 - step, step * scale)
+        return convert(self, *settle(self, state, blended))[:2]
 
     def learn_priors(self, state: State, totals: Stats) -> tuple["Model", State]:
         """Learn what is to be learned of the hyperparameters."""
@@ -417,7 +433,7 @@ def expand(
     """
     sums = equations(state.tree, stats)
     top = 0 if within is None else int(state.tree.positions([within])[0])
-    change = _decorrelation(state.tree, stats, sums.left, top)
+    change = _decorrelation(state.tree, stats, sums.left, top, frees_mean=True)
     left = change @ sums.left @ change.T
     new = replace(sums, left=left, right=change @ sums.right)
     through = state.tree.accumulate(stats.stub_masses)
@@ -429,11 +445,41 @@ def expand(
     return found if after > before else state
 
 
-def _decorrelation(tree: Tree, stats: Stats, left: Array, top: int) -> Array:
+def convert(model: Model, state: State, stats: Stats) -> tuple[State, Stats, Array]:
+    """Globals and statistics for other coordinates, without a visit; and the change.
+
+    As `expand`, but the mean stays as it is: of the rows of single stubs no sum is kept.
+    """
+    sums = equations(state.tree, stats)
+    change = _decorrelation(state.tree, stats, sums.left, 0, frees_mean=False)
+    changed = stats.changed(state.tree, change)
+    found = _follow(model, state, changed, equations(state.tree, changed))
+    if model.bound(found, changed) > model.bound(state, stats):
+        return found, changed, change
+    return state, stats, np.eye(len(change))
+
+
+def change_on_paths(tree: Tree, change: Array, n_levels: int) -> Array:
+    """Linear change of the coordinates of each stub, (n_stubs, n_levels, n_levels).
+
+    `change` is that of all nodes and of the constant behind them; levels that are not
+    in the tree keep theirs.
+    """
+    nodes = stub_nodes(tree, n_levels)
+    known = nodes >= 0
+    both = known[:, :, None] & known[:, None, :]
+    return np.where(
+        both, change[nodes[:, :, None], nodes[:, None, :]], np.eye(n_levels)
+    )
+
+
+def _decorrelation(
+    tree: Tree, stats: Stats, left: Array, top: int, *, frees_mean: bool
+) -> Array:
     """Linear change of the coordinates of a node and all below it.
 
-    Those of a node are freed of what the nodes below it predict, those of the root of
-    their mean, too. Rows that do not pass a node have none there.
+    Those of a node are freed of what the nodes below it predict, and those of the root
+    of their mean, too. Rows that do not pass a node have none there.
     """
     n = len(tree)
     change = np.eye(n + 1)
@@ -442,7 +488,7 @@ def _decorrelation(tree: Tree, stats: Stats, left: Array, top: int) -> Array:
     for place in top + np.flatnonzero(used[top : top + tree.size[top]]):
         below = np.arange(place + 1, place + tree.size[place])
         below = below[used[below]]
-        if place == 0:
+        if place == 0 and frees_mean:
             below = np.append(below, n)
         factors = np.zeros(0)
         if len(below):

@@ -20,6 +20,7 @@ from skbnp.models.hca.model import (
     Model,
     State,
     Stats,
+    convert,
     elbo_terms,
     equations,
     expand,
@@ -286,6 +287,39 @@ def test_expansion_does_not_lower_the_bound_and_keeps_its_promise(seed):
         state = found
     assert min(gains[::2]) > -1e-9 * abs(before)
     assert max(gains[1::2]) > 0.1  # faster than without
+
+
+def test_conversion_does_not_lower_the_bound_and_needs_no_visit(seed):
+    """Statistics in other coordinates are those of rows in other coordinates."""
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng, 40)
+    memo, stats = say(MODEL, state, X)
+    state, stats = settle(MODEL, state, stats)
+    found, changed, change = convert(MODEL, state, stats)
+    assert MODEL.bound(found, changed) > MODEL.bound(state, stats) + 0.1
+    told = memo.changed(state.tree, change)
+    again = sums(told, X, state.tree, MODEL.shift, SERIAL)
+    for name in Stats.__slots__:
+        held = getattr(again, name)
+        assert_allclose(
+            getattr(changed, name), held, rtol=1e-9, atol=1e-9, err_msg=name
+        )
+    # The bound is that of rows whose q(x | c) is another.
+    expected = 0.0
+    _, _, routes, log_prior, mean, noise = slow_parts(MODEL, found)
+    one, other = np.triu_indices(3)
+    for n, row in enumerate(X - MODEL.shift):
+        for entry in range(told.limits[n], told.limits[n + 1]):
+            (stub,) = found.tree.positions([told.stubs[entry]])
+            second = np.zeros((3, 3))
+            second[one, other] = second[other, one] = told.moments[entry]
+            x = told.means[entry]
+            value = reference.row_evidence(
+                row, routes[stub], mean, noise, x, second - np.outer(x, x)
+            )
+            share = told.shares[entry]
+            expected += share * (log_prior[stub] + value - np.log(share))
+    assert_allclose(elbo_terms(MODEL, found, changed)["rows"], expected, rtol=1e-9)
 
 
 def test_expansion_frees_coordinates_of_what_is_below(seed):
