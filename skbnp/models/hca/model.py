@@ -448,7 +448,7 @@ def expand(
 def convert(model: Model, state: State, stats: Stats) -> tuple[State, Stats, Array]:
     """Globals and statistics for other coordinates, without a visit; and the change.
 
-    As `expand`, but the mean stays as it is: of the rows of single stubs no sum is kept.
+    As `expand`, but the mean stays as it is: no sum of the rows of a stub is kept.
     """
     sums = equations(state.tree, stats)
     change = _decorrelation(state.tree, stats, sums.left, 0, frees_mean=False)
