@@ -1,5 +1,6 @@
 """Hierarchical component analysis: what it learns, and what it says of rows."""
 
+import copy
 import os
 import pickle
 from pathlib import Path
@@ -17,6 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
 from skbnp.estimators import TreeMoves
+from skbnp.models.hca import local
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +167,47 @@ def test_copies_and_pickles_say_the_same(fitted, drawn):
     for name in ("transform", "score", "apply", "decision_path", "doc_paths", "elbo"):
         getattr(fitted, name)(drawn.data)
     assert pickle.dumps(fitted.__getstate__()) == before
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_what_is_learned_is_laid_out_as_files_must_be(moves, drawn):
+    """A copy, as callbacks get it, keeps the layout that a file is checked for."""
+    hca = HierarchicalComponentAnalysis(structure_moves=moves, max_iter=3, tol=0.0)
+    hca.fit(drawn.data[:100])
+    other = HierarchicalComponentAnalysis()
+    other.__setstate__(copy.deepcopy(hca).__getstate__())
+    assert_array_equal(other.components_, hca.components_)
+    hca.partial_fit(drawn.data[100:200])
+    other.__setstate__(copy.deepcopy(hca).__getstate__())
+
+
+@pytest.mark.parametrize("n_calls", [1, 2, 40])
+def test_an_interrupt_leaves_the_last_complete_update(n_calls, drawn, monkeypatch):
+    """Whenever it comes: in passes, in trials of moves, before the first update."""
+    visit, calls = local._visit, []
+
+    def interrupted(*args, **options):
+        calls.append(args)
+        if len(calls) == n_calls:
+            raise KeyboardInterrupt
+        return visit(*args, **options)
+
+    hca = HierarchicalComponentAnalysis(max_components=7, random_state=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "_visit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            hca.fit(drawn.data)
+    assert np.isfinite(hca.elbo_)
+    assert len(hca.history_["step"]) == len(hca.history_["elbo"])
+    assert hca.transform(drawn.data).shape == (600, hca.n_components_)
+    totals, tree = hca._posterior.totals, hca._posterior.state.tree
+    assert len(totals.stub_masses) == len(tree) == hca.n_components_
+    assert_array_equal(hca.component_ids_, tree.ids)
+    if n_calls > 1:
+        assert_allclose(totals.stub_masses.sum(), 600.0)
+    bound = hca.elbo(drawn.data)
+    hca.set_params(warm_start=True, max_iter=2).fit(drawn.data)
+    assert hca.elbo_ > bound - 1e-9 * abs(bound)
 
 
 def test_damaged_files_are_refused(fitted):

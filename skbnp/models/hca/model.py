@@ -356,7 +356,7 @@ def update_means(model: Model, state: State, sums: Equations) -> State:
     left = state.precision * sums.left
     left[np.diag_indices_from(left)] += 1.0 / model.loading_variance
     means = _solved(left, state.precision * sums.right)
-    return replace(state, loadings=means[:-1], mean=means[-1])
+    return replace(state, loadings=means[:-1], mean=means[-1].copy())
 
 
 def _solved(left: Array, right: Array) -> Array:
@@ -367,7 +367,7 @@ def _solved(left: Array, right: Array) -> Array:
         found = cho_solve(cho_factor(left, lower=True), right)
     except LinAlgError:
         found = np.linalg.lstsq(left, right, rcond=None)[0]
-    return found * scales[:, None]
+    return np.ascontiguousarray(found * scales[:, None])
 
 
 def update_variances(model: Model, state: State, sums: Equations) -> State:
