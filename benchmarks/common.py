@@ -14,13 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from skbnp.estimators._samplers import Corpus
+from skbnp.inference.executor import Executor
 from skbnp.metrics import (
     document_completion_score,
     held_out_log_likelihood,
     split_tokens,
 )
-from skbnp.metrics._held_out import _mean_log, _predict_by, fold_in
-from skbnp.models.hdp_franchise import Tokens
+from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import draw_entropy
 
 RESULTS = Path(__file__).parent / "results"
@@ -157,8 +159,10 @@ class KnownTopics(BaseEstimator):
 
     def transform(self, X):
         prior = self.doc_concentration_ * self.topic_weights_
-        word_topic = np.ascontiguousarray(self.topic_word_distr_.T)
-        theta = fold_in(word_topic, prior, sp.csr_array(X, dtype=float), None) + prior
+        predictor = MixturePredictor.of_topics(self.topic_word_distr_, prior)
+        with Executor(None) as executor:
+            counts = sp.csr_array(X, dtype=float)
+            theta = predictor.infer(predictor.samples[0], counts, executor)
         return theta / theta.sum(axis=1, keepdims=True)
 
     def score(self, X, y=None):
@@ -173,9 +177,10 @@ class GibbsRun:
 
     def __init__(self, hdp, counts):
         begin = time.process_time()
-        tokens, entropy = Tokens.from_counts(counts), draw_entropy(hdp.random_state)
-        start = next(hdp._starts(tokens, counts, entropy, False))
-        self.chain = hdp._make_chain(tokens, entropy, start, 0, burn_in=hdp._burn_in())
+        corpus = Corpus(counts, Tokens.from_counts(counts))
+        entropy = draw_entropy(hdp.random_state)
+        start = next(hdp._starts(corpus, entropy, False))
+        self.chain = hdp._make_chain(corpus, entropy, start, 0, burn_in=hdp._burn_in())
         self.seconds = time.process_time() - begin
 
     def step(self):
@@ -190,7 +195,9 @@ class GibbsRun:
 
 def sample_score(samples, parts):
     """Score as of `GibbsHDP`: probabilities averaged over samples."""
-    return _mean_log(_predict_by(samples, *parts, None), parts[1])
+    with Executor(None) as executor:
+        total = MixturePredictor(samples).log_likelihood(*parts, executor)
+    return float(total / parts[1].sum())
 
 
 def time_to(score, points):

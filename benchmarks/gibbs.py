@@ -19,9 +19,10 @@ import scipy.sparse as sp
 
 from skbnp import GibbsHDP
 from skbnp.datasets import make_hdp
-from skbnp.inference.moves.table_split_merge import propose_moves
-from skbnp.metrics import _held_out, split_tokens
-from skbnp.models.hdp_franchise import FixedTopics, Seating
+from skbnp.metrics import split_tokens
+from skbnp.models.hdp import held_out
+from skbnp.models.hdp_franchise.model import FixedTopics, Seating
+from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 
 
 def show(row):
@@ -320,13 +321,14 @@ class Scorer:
         found = {"score": self.variational(averaged), "one": self.variational(latest)}
         if not by_all:
             return found
-        n_mean, _held_out.FOLD_IN_MEAN = _held_out.FOLD_IN_MEAN, 0
+        n_mean, held_out.FOLD_IN_MEAN = held_out.FOLD_IN_MEAN, 0
         try:
             found["plain"] = self.variational(averaged)
         finally:
-            _held_out.FOLD_IN_MEAN = n_mean
+            held_out.FOLD_IN_MEAN = n_mean
         predicted = [cvb0(sample, *self.parts) for sample in averaged]
-        found["cvb0"] = _held_out._mean_log(np.mean(predicted, axis=0), self.parts[1])
+        logs, held = np.log(np.mean(predicted, axis=0)), self.parts[1]
+        found["cvb0"] = float((held.data * logs).sum() / held.sum())
         return found
 
     def variational(self, samples):

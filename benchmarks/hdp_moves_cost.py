@@ -11,8 +11,9 @@ from common import load_corpus, save, standard_split
 
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
-from skbnp.inference import memoized, trials
-from skbnp.inference.moves import hdp_merge, minibatch
+from skbnp.models.hdp import bound_trials as trials
+from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves import minibatch, structure
 
 #: Where moves happen; trials, with memory, are passes of their own.
 MOVES = {
@@ -23,8 +24,8 @@ MOVES = {
         (hdp_merge.Comparison, "__call__"),
     ],
     "memoized": [
-        (memoized.Memoized, "_merge"),
-        (memoized.Memoized, "_choose_pairs"),
+        (structure.ExactMoves, "_merge"),
+        (structure.ExactMoves, "_choose_pairs"),
         (hdp_merge.Comparison, "__call__"),
     ],
 }

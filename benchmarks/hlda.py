@@ -4,9 +4,9 @@ import numpy as np
 import tomotopy
 from peers import Tomotopy
 
-from skbnp.models.hdp_franchise import Tokens
-from skbnp.models.ncrp_collapsed import Paths, Walks
-from skbnp.models.ncrp_sample import NestedSample
+from skbnp.models.nested_crp_walks.model import Paths, Walks
+from skbnp.models.nested_crp_walks.sample import NestedSample
+from skbnp.rows.tokens import Tokens
 
 
 class HLDA(Tomotopy):

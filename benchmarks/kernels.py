@@ -18,12 +18,13 @@ from scipy.special import digamma, gammaln
 from sklearn.decomposition import LatentDirichletAllocation
 
 from skbnp import HDP
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, LocalStop, expected_counts
+from skbnp.components.statistics import WordTopics
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp_direct import DirectHDP, HDPState
-from skbnp.models.statistics import WordTopics
+from skbnp.models.hdp.local import DocumentStep, expected_counts
+from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.rows.batch import Batch
 
 #: Corpus, number of topics, whether they are trained; least ratio to be reached.
 CASES = [

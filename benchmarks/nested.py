@@ -17,9 +17,10 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import adjusted_rand_score
 
 from skbnp import GibbsNestedCRP, NestedCRP
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.datasets import make_tree
-from skbnp.inference.nested_chain import NestedChain, NestedStart, NestedState
-from skbnp.models.ncrp_collapsed import LevelPriors, NestedPriors
+from skbnp.models.nested_crp_walks.chain import NestedChain, NestedStart, NestedState
+from skbnp.models.nested_crp_walks.model import NestedPriors
 
 LEVELS = (50.0, 20.0, 10.0)
 

@@ -16,10 +16,10 @@ from gensim.matutils import Sparse2Corpus
 from gensim.models import HdpModel, hdpmodel
 
 from skbnp import StickBreakingHDP
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.tables import TableStep
+from skbnp.inference.local import LocalStop
+from skbnp.models.hdp_sticks.local import TableStep
+from skbnp.rows.batch import Batch
 
 logging.getLogger("gensim").setLevel(logging.ERROR)
 

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 from checks.corpora import topic_counts
-from skbnp.inference import batch
+from skbnp.rows import batch
 
 # Small corpora stand for large ones: they too are cut into several blocks.
 batch.LEAST_WORK = 1

@@ -1,11 +1,17 @@
 """Imports point down, and each outside library comes in through its door."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
+from sklearn.base import clone
 
 import skbnp
+from checks.estimators import EVALUATIONS, FIRST
+from skbnp import HDP
+from skbnp.datasets import make_bars
+from skbnp.metrics import document_completion_score, split_tokens
 
 PACKAGE = Path(skbnp.__file__).parent
 
@@ -15,18 +21,17 @@ LAYERS = {
     "kernels": 1,
     "distributions": 2,
     "trees": 2,
-    "models": 3,
-    "datasets": 4,
+    "rows": 2,
+    "components": 3,
     "inference": 4,
-    "metrics": 4,
-    "models/": 5,  # folders of models that hold how they learn, too
-    "callbacks": 6,
-    "estimators": 6,
-    "dask": 7,
-    "inspection": 7,
+    "datasets": 5,
+    "models": 5,
+    "metrics": 6,
+    "callbacks": 7,
+    "estimators": 7,
+    "dask": 8,
+    "inspection": 8,
 }
-#: The one way between two parts of one layer.
-SIDEWAYS = {("metrics", "inference")}
 #: Where scikit-learn may be met.
 SKLEARN = {"estimators", "callbacks", "datasets", "inspection", "metrics", "utils"}
 #: scikit-learn's helpers for parallel work, which the executor is for.
@@ -40,14 +45,7 @@ def python_files(root):
 
 
 def part_of(path):
-    part = path.parts[0].removesuffix(".py")
-    return "models/" if part == "models" and len(path.parts) > 2 else part
-
-
-def is_folder_of_a_model(pieces):
-    """Whether the pieces of a name are of a package below `skbnp.models`."""
-    folder = PACKAGE.joinpath(*pieces[1:3])
-    return pieces[1] == "models" and len(pieces) > 2 and folder.is_dir()
+    return path.parts[0].removesuffix(".py")
 
 
 def imports(source):
@@ -67,14 +65,12 @@ def check_points_down(path, names):
         return
     for name in names:
         pieces = name.split(".")
-        if pieces[0] != "skbnp" or len(pieces) < 2:
+        if pieces[0] != "skbnp" or len(pieces) < 2 or pieces[1] == part:
             continue
-        other = "models/" if is_folder_of_a_model(pieces) else pieces[1]
-        if other == part:
-            continue
+        other = pieces[1]
         assert other in LAYERS, f"{path} imports {name}"
-        down = LAYERS[other] < LAYERS[part] or (part, other) in SIDEWAYS
-        assert down, f"{path} imports {name}, which is not below it"
+        is_below = LAYERS[other] < LAYERS[part]
+        assert is_below, f"{path} imports {name}, which is not below it"
 
 
 def check_sklearn_door(path, names):
@@ -89,6 +85,60 @@ def check_sklearn_door(path, names):
         assert allowed, f"{path} imports {name}"
         private = any(piece.startswith("_") for piece in name.split("."))
         assert not private or path in PRIVATE_DOORS, f"{path} imports private {name}"
+
+
+def check_metrics_score_alone(source):
+    """Raise unless what a file imports from metrics is used in `score` alone."""
+    tree, imported, allowed = ast.parse(source), set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("skbnp.metrics"):
+            imported.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.FunctionDef) and node.name == "score":
+            allowed.update(ast.walk(node))
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            assert not any(name.startswith("skbnp.metrics") for name in names)
+    for node in ast.walk(tree):
+        is_used = isinstance(node, ast.Name) and node.id in imported
+        assert not is_used or node in allowed, f"{node.id} is used outside of score"
+
+
+def calls_between_parts(function, *given):
+    """Pairs of parts of the package, of which one calls the other in a call."""
+    pairs = set()
+
+    def part(frame):
+        path = Path(frame.f_code.co_filename)
+        if not path.is_relative_to(PACKAGE):
+            return None
+        return part_of(path.relative_to(PACKAGE))
+
+    def watch(frame, event, _):
+        if event != "call" or part(frame) is None:
+            return
+        caller = frame.f_back
+        while caller is not None and part(caller) is None:
+            caller = caller.f_back
+        if caller is not None:
+            pairs.add((part(caller), part(frame)))
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        function(*given)
+    finally:
+        sys.setprofile(before)
+    return pairs
+
+
+def check_evaluation_goes_one_way(estimator, method, X):
+    pairs = calls_between_parts(getattr(estimator, method), X)
+    asked = {called for caller, called in pairs if caller in ("estimators", "metrics")}
+    assert asked & {"inference", "models"}
+    if method in ("score", "perplexity"):
+        assert ("metrics", "estimators") not in pairs, "metrics call estimators"
+    else:
+        assert "metrics" not in {callee for _, callee in pairs}, "metrics are called"
 
 
 FILES = python_files(PACKAGE)
@@ -110,12 +160,73 @@ def test_every_part_has_a_layer(path):
 
 
 @pytest.mark.parametrize(
+    "path", [path for path in FILES if part_of(path) == "estimators"], ids=str
+)
+def test_estimators_ask_metrics_for_scores_alone(path):
+    check_metrics_score_alone((PACKAGE / path).read_text())
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_evaluation_goes_one_way(name):
+    X = make_bars(30, random_state=0).data
+    estimator = clone(FIRST[name]).fit(X)
+    for method in (name for name in EVALUATIONS if hasattr(estimator, name)):
+        check_evaluation_goes_one_way(estimator, method, X)
+
+
+# -- negative controls -----------------------------------------------------------------
+
+
+class AsksBack(HDP):
+    """Has metrics ask the estimator."""
+
+    def score(self, X, y=None):
+        return document_completion_score(self, X)
+
+
+class ComputesInMetrics(HDP):
+    """Looks at documents by means of metrics."""
+
+    def transform(self, X):
+        return super().transform(split_tokens(X)[0])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "method"), [(AsksBack, "score"), (ComputesInMetrics, "transform")]
+)
+def test_the_check_of_evaluation_tells_a_detour(wrong, method):
+    X = make_bars(30, random_state=0).data
+    estimator = wrong(4, max_iter=1, random_state=0).fit(X)
+    with pytest.raises(AssertionError, match="metrics"):
+        check_evaluation_goes_one_way(estimator, method, X)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from skbnp.metrics import a\ndef transform(self, X):\n    return a(X)",
+        "from skbnp.metrics._held_out import a as b\nf = b",
+        "import skbnp.metrics._held_out as m",
+    ],
+)
+def test_the_check_of_estimators_tells_another_use_of_metrics(source):
+    with pytest.raises(AssertionError):
+        check_metrics_score_alone(source)
+
+
+def test_the_check_of_estimators_accepts_a_score():
+    check_metrics_score_alone(
+        "from skbnp.metrics import a\ndef score(self, X):\n    return a(self, X)"
+    )
+
+
+@pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("models/a.py", "from skbnp.inference.engine import learn"),
-        ("models/a.py", "from skbnp.models.hca.model import State"),
-        ("models/hca/a.py", "from skbnp.estimators import HDP"),
+        ("inference/a.py", "from skbnp.models.hdp.model import DirectHDP"),
+        ("components/a.py", "from skbnp.inference.engine import learn"),
         ("inference/a.py", "import skbnp.metrics"),
+        ("metrics/a.py", "from skbnp.estimators._trees import TopicTreeMixin"),
         ("utils/a.py", "def f():\n    from skbnp.kernels import x"),
     ],
 )

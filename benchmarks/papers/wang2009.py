@@ -20,11 +20,14 @@ from common import RESULTS, cpu_seconds, load_corpus, save  # pins the threads
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.estimators import TreeMoves
 from skbnp.estimators._trees import TopicTreeMixin
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
 from skbnp.inspection import TopicTreeDisplay, top_terms
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
-from skbnp.models.ncrp_collapsed import LevelPriors
+from skbnp.models.nested_crp.prediction import PathPredictor
 
 matplotlib.use("Agg")
 
@@ -107,8 +110,9 @@ class Samples(TopicTreeMixin, TransformerMixin, BaseEstimator):
     def fit(self, X, y=None):
         return self
 
-    def _readings(self):
-        return [sample.reading() for sample in reversed(self.samples)]
+    def _predictor(self):
+        trees = [sample.reading() for sample in reversed(self.samples)]
+        return PathPredictor(trees, LocalStop(100, 1e-3))
 
 
 def scores(model, train, test):
@@ -126,9 +130,9 @@ def scores(model, train, test):
 
 def assigned(model, X):
     """Log probability of words given their levels, mean over samples."""
-    totals = []
-    for reading in model._readings():
-        docs = model._visit(reading, X)
+    totals, predictor = [], model._predictor()
+    for reading in predictor.samples:
+        docs = predictor.infer(reading, X, Executor(None))
         logs = np.log(reading.topics(np.arange(X.shape[1])))
         logs = np.column_stack([logs, np.full(len(logs), -np.log(X.shape[1]))])
         # One row for each stub of a document and each of its words.

@@ -1,4 +1,4 @@
-"""What all topic models share. Thin and stateless."""
+"""What all estimators share, and what all topic models. Thin and stateless."""
 
 import copy
 import warnings
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skbnp.inference.interrupts import commit
+from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.validation import (
@@ -22,27 +23,33 @@ from skbnp.utils.validation import (
     check_documents,
     check_is_fitted,
 )
+from skbnp.utils.warnings import warn_caller
 
 __all__ = [
+    "COMMON",
     "CONSTRAINTS",
     "SHARED",
     "ComponentEditsMixin",
-    "ComponentsMixin",
+    "ComponentModelMixin",
     "FitTasks",
     "TopicModelMixin",
     "are_in_use",
     "drop_empty",
-    "warn_if_too_few",
+    "warn_if_no_counts",
 ]
 
-#: Parameters that all models of counts have.
-SHARED: dict = {
-    "learn_priors": ["boolean", StrOptions({"concentrations"})],
+#: Parameters that all estimators have.
+COMMON: dict = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
     "warm_start": ["boolean"],
+}
+#: Those of models of counts.
+SHARED: dict = {
+    **COMMON,
+    "learn_priors": ["boolean", StrOptions({"concentrations"})],
 }
 #: Those of HDPs.
 CONSTRAINTS: dict = {
@@ -60,8 +67,8 @@ except PackageNotFoundError:  # used from a source tree that is not installed
     _VERSION = "unknown"
 
 
-class ComponentsMixin(ClassNamePrefixFeaturesOutMixin):
-    """Output names and pickles of models of components."""
+class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
+    """Output names, copies and pickles of all estimators."""
 
     @property
     def _n_features_out(self) -> int:
@@ -89,6 +96,16 @@ class ComponentsMixin(ClassNamePrefixFeaturesOutMixin):
         super().get_feature_names_out(input_features)  # refuses what it must
         prefix = type(self).__name__.lower()
         return np.array([f"{prefix}{k}" for k in self._topic_numbers], dtype=object)
+
+    def _publish(self, attributes: dict[str, Any]) -> None:
+        """Set fitted attributes."""
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def _forget_features(self) -> None:
+        """Be as before a first call that failed."""
+        self.__dict__.pop("n_features_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
 
     def __copy__(self):
         # What was learned is copied, or the copy would learn into the counts of the
@@ -128,8 +145,10 @@ class ComponentsMixin(ClassNamePrefixFeaturesOutMixin):
         """Refuse a learned state that compiled code must not read."""
 
 
-class TopicModelMixin(ComponentsMixin):
-    """Scores and tags of topic models."""
+class TopicModelMixin(ComponentModelMixin):
+    """Documents, scores and tags of models of counts."""
+
+    n_jobs: int | None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -137,6 +156,34 @@ class TopicModelMixin(ComponentsMixin):
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    @abstractmethod
+    def _predictor(self) -> Predictor:
+        """Return what predicts tokens; refuses an estimator that is not fitted."""
+
+    def _read_counts(
+        self,
+        X: Any,
+        *,
+        reset: bool,
+        method: str,
+        accept: Callable[[sp.csr_array], sp.csr_array],
+    ) -> sp.csr_array:
+        """Check documents to learn from, as `check_documents`; keep those with tokens.
+
+        Warns of a fit to documents that tell nothing about topics.
+        """
+        counts, _ = check_documents(self, X, reset=reset, method=method, accept=accept)
+        counts = drop_empty(counts)
+        if method == "fit" and counts.shape[0] < 2:
+            what = "no token" if counts.shape[0] == 0 else "one document with tokens"
+            warn_caller(f"X has {what}: the topics of this fit say nothing.")
+        return counts
+
+    def _check_counts(self, X: Any, method: str) -> tuple[sp.csr_array, np.dtype]:
+        """Check documents of which a fitted model is asked, as `check_documents`."""
+        check_is_fitted(self)
+        return check_documents(self, X, reset=False, method=method)
 
     @property
     def topic_word_distr_(self) -> np.ndarray:
@@ -168,9 +215,8 @@ class TopicModelMixin(ComponentsMixin):
         --------
         skbnp.metrics.document_completion_score : The same with other splits.
         """
-        check_is_fitted(self)
-        counts, _ = check_documents(self, X, reset=False, method="score")
-        return score_completion(self, counts)
+        counts, _ = self._check_counts(X, "score")
+        return score_completion(self._predictor(), counts, self.n_jobs)
 
     def perplexity(self, X: Any) -> float:
         """Held-out perplexity, exp(-score).
@@ -341,26 +387,13 @@ def are_in_use(tokens: np.ndarray) -> np.ndarray:
     return tokens >= max(1.0, 1e-4 * tokens.sum())
 
 
-def warn_if_too_few(counts: sp.csr_array) -> None:
-    """Warn of a fit to documents that tell nothing about topics."""
-    if counts.shape[0] < 2:
-        what = "no token" if counts.shape[0] == 0 else "one document with tokens"
-        warnings.warn(
-            f"X has {what}: the topics of this fit say nothing.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
 def warn_if_no_counts(counts: sp.csr_array) -> None:
     """Warn of weights that are below one on average: each says less than a token."""
     if counts.nnz and counts.data.mean() < 1.0:
-        warnings.warn(
+        warn_caller(
             f"The weights in X are {counts.data.mean():.2g} on average, as of tf-idf, "
             "but stand for tokens: a document of small weights tells little of its "
             "topics. Use counts (CountVectorizer), or multiply weights by a number.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

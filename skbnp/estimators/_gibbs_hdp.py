@@ -8,60 +8,47 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.callback import CallbackSupportMixin
 
 from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
-    TopicModelMixin,
 )
-from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
+from skbnp.estimators._samplers import Corpus, TopicSampler
 from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
     check_counts,
 )
 from skbnp.inference.edits import Lineage
-from skbnp.inference.franchise import (
+from skbnp.inference.executor import Executor
+from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.models.hdp_franchise.chain import (
     COLUMNS,
     FranchiseChain,
     FranchiseStart,
     FranchiseState,
 )
-from skbnp.metrics._held_out import expected_topics, fold_in
-from skbnp.models.hdp_franchise import (
+from skbnp.models.hdp_franchise.model import (
     Concentrations,
     FixedTopics,
     FranchiseSample,
     Priors,
     Tables,
-    Tokens,
 )
+from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
-    check_documents,
     check_gamma_prior,
     check_is_fitted,
 )
 
 __all__ = ["GibbsHDP"]
 
-#: Products of tokens and topics at a time, where a fitted model seats tokens.
-PRODUCTS = 1 << 22
 
-
-class GibbsHDP(
-    CallbackSupportMixin,
-    SamplerMixin,
-    TopicModelMixin,
-    ComponentEditsMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class GibbsHDP(TopicSampler, ComponentEditsMixin):
     """Hierarchical Dirichlet process topic model, by Markov chain Monte Carlo.
 
     Draws from the posterior, the number of topics included, instead of approximating
@@ -235,8 +222,8 @@ class GibbsHDP(
     samples_: list[FranchiseSample]
 
     _parameter_constraints: dict = {
+        **TopicSampler._parameter_constraints,
         **CONSTRAINTS,
-        **SAMPLER_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, 10**6, closed="both"), None],
         "split_merge": ["boolean"],
         "n_split_merge": [Interval(Integral, 1, None, closed="left")],
@@ -310,11 +297,11 @@ class GibbsHDP(
             ),
         )
 
-    def _make_chain(self, tokens, entropy, start, number, *, burn_in=None, before=None):
+    def _make_chain(self, data, entropy, start, number, *, burn_in=None, before=None):
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
         return FranchiseChain(
-            tokens,
+            data.tokens,
             self._priors(),
             entropy,
             start,
@@ -345,11 +332,11 @@ class GibbsHDP(
         )
 
     def _starts(
-        self, tokens: Tokens, counts: sp.csr_array, entropy: int, goes_on: bool
+        self, data: Corpus, entropy: int, goes_on: bool
     ) -> Iterator[FranchiseStart]:
         """Yield where each chain starts on new documents."""
         topics: FixedTopics | FranchiseSample | None = None
-        start = self._start(goes_on)
+        start, tokens, counts = self._start(goes_on), data.tokens, data.counts
         if goes_on:
             topics = self._best()
         elif self.init is not None:
@@ -362,7 +349,8 @@ class GibbsHDP(
             if topics is None:
                 dish = rng.integers(0, self.n_components, len(tokens), dtype=np.int32)
             else:
-                dish = _draw_topics(tokens, counts, topics, rng, self.n_jobs)
+                with Executor(self.n_jobs) as executor:
+                    dish = draw_topics(tokens, counts, topics, rng, executor)
             tables, served = Tables.one_per_dish(tokens, dish)
             ids = self._best().component_ids[served] if goes_on else None
             yield replace(start, tables=tables, ids=ids)
@@ -465,6 +453,10 @@ class GibbsHDP(
         counts = best.topic_word_counts[rows_by_id(best.component_ids)]
         return counts.toarray() + self.topic_word_prior_
 
+    def _predictor(self) -> MixturePredictor:
+        check_is_fitted(self)
+        return MixturePredictor(self.samples_)
+
     def transform(self, X):
         """Infer the topic proportions of documents.
 
@@ -483,10 +475,9 @@ class GibbsHDP(
             left out. A document without tokens gets the corpus-level weights. float32
             if `X` is, otherwise float64.
         """
-        check_is_fitted(self)
-        counts, dtype = check_documents(self, X, reset=False, method="transform")
-        best = self._best()
-        distr = expected_topics(best, counts, self.n_jobs)
+        (counts, dtype), best = self._check_counts(X, "transform"), self._best()
+        with Executor(self.n_jobs) as executor:
+            distr = self._predictor().infer(best, counts, executor)
         distr /= distr.sum(axis=1, keepdims=True)
         return distr[:, rows_by_id(best.component_ids)].astype(dtype, order="C")
 
@@ -503,33 +494,3 @@ def _topics_of(model: Any, n_features: int) -> FixedTopics:
         raise ValueError(f"X has {n_features} features, but init has {distr.shape[1]}.")
     rest = max(1.0 - weights.sum(), 0.0)
     return FixedTopics(distr, model.doc_concentration_ * np.append(weights, rest))
-
-
-def _draw_topics(
-    tokens: Tokens,
-    counts: sp.csr_array,
-    topics: FixedTopics | FranchiseSample,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-) -> NDArray[np.int32]:
-    """Draw a topic for each token given its document and topics held fixed."""
-    dish = np.empty(len(tokens), dtype=np.int32)
-    n_topics = len(topics.doc_prior) - 1
-    per_part = max(PRODUCTS // n_topics, 1)
-    docs = max(per_part * counts.shape[0] // max(len(tokens), 1), 1)
-    word_topic = topics.word_topic()
-    for first in range(0, counts.shape[0], docs):
-        last = min(first + docs, counts.shape[0])
-        theta = fold_in(word_topic, topics.doc_prior[:-1], counts[first:last], n_jobs)
-        theta += topics.doc_prior[:-1]
-        for begin in range(tokens.begin[first], tokens.begin[last], per_part):
-            part = slice(begin, min(begin + per_part, tokens.begin[last]))
-            doc = np.searchsorted(
-                tokens.begin, np.arange(part.start, part.stop), side="right"
-            )
-            masses = theta[doc - 1 - first] * word_topic[tokens.words[part]]
-            np.cumsum(masses, axis=1, out=masses)
-            x = rng.random(len(masses)) * masses[:, -1]
-            drawn = (masses <= x[:, None]).sum(axis=1)
-            dish[part] = np.minimum(drawn, n_topics - 1)
-    return dish

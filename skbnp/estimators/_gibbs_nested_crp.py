@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.callback import CallbackSupportMixin
 
-from skbnp.estimators._base import SHARED, are_in_use
-from skbnp.estimators._samplers import SAMPLER_CONSTRAINTS, SamplerMixin
+from skbnp.estimators._base import are_in_use
+from skbnp.estimators._samplers import Corpus, TopicSampler
 from skbnp.estimators._saved import (
     check_array,
     check_counts,
@@ -21,11 +19,16 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
-from skbnp.inference.nested_chain import COLUMNS, NestedChain, NestedStart, NestedState
-from skbnp.models.hdp_franchise import Tokens
-from skbnp.models.ncrp_collapsed import NestedPriors
-from skbnp.models.ncrp_sample import NestedSample
-from skbnp.models.ncrp_topics import PathGlobals
+from skbnp.inference.local import LocalStop
+from skbnp.models.nested_crp.prediction import PathPredictor
+from skbnp.models.nested_crp_walks.chain import (
+    COLUMNS,
+    NestedChain,
+    NestedStart,
+    NestedState,
+)
+from skbnp.models.nested_crp_walks.model import NestedPriors
+from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.trees import TreeView
 from skbnp.utils.validation import (
     HasMethods,
@@ -37,13 +40,7 @@ from skbnp.utils.validation import (
 __all__ = ["GibbsNestedCRP"]
 
 
-class GibbsNestedCRP(
-    CallbackSupportMixin,
-    SamplerMixin,
-    TopicTreeMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     """Nested Chinese restaurant process topic model, by Markov chain Monte Carlo.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
@@ -242,8 +239,7 @@ class GibbsNestedCRP(
     samples_: list[NestedSample]
 
     _parameter_constraints: dict = {
-        **SHARED,
-        **SAMPLER_CONSTRAINTS,
+        **TopicSampler._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
         "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
         "level_prior": [Real, "array-like"],
@@ -311,9 +307,9 @@ class GibbsNestedCRP(
             return
         check_tree(self.init, n_features, self.max_depth)
 
-    def _make_chain(self, tokens, entropy, start, number, *, burn_in=None, before=None):
+    def _make_chain(self, data, entropy, start, number, *, burn_in=None, before=None):
         return NestedChain(
-            tokens, self._priors(), entropy, start, number=number, before=before
+            data.tokens, self._priors(), entropy, start, number=number, before=before
         )
 
     def _start(self, goes_on: bool) -> NestedStart:
@@ -329,15 +325,15 @@ class GibbsNestedCRP(
         )
 
     def _starts(
-        self, tokens: Tokens, counts: sp.csr_array, entropy: int, goes_on: bool
+        self, data: Corpus, entropy: int, goes_on: bool
     ) -> Iterator[NestedStart]:
         """Yield where each chain starts on new documents."""
         start = self._start(goes_on)
         if goes_on:
-            node, rows = _walk_by(self, counts, self.max_depth)
+            node, rows = _walk_by(self, data.counts, self.max_depth)
             start = replace(start, node=node, ids=self.component_ids_[rows])
         elif self.init is not None:
-            node, _ = _walk_by(self.init, counts, self.max_depth)
+            node, _ = _walk_by(self.init, data.counts, self.max_depth)
             start = replace(start, node=node)
         yield from [start] * self.n_chains
 
@@ -383,10 +379,12 @@ class GibbsNestedCRP(
         eta = best.topic_word_prior[best.depth]
         return best.topic_word_counts.toarray() + eta[:, None]
 
-    def _readings(self) -> list[PathGlobals]:
+    def _predictor(self) -> PathPredictor:
+        check_is_fitted(self)
         best = self._best()
         others = [sample for sample in self.samples_ if sample is not best]
-        return [sample.reading() for sample in (best, *others)]
+        trees = [sample.reading() for sample in (best, *others)]
+        return PathPredictor(trees, LocalStop(100, 1e-3))
 
 
 def _walk_by(

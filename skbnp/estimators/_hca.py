@@ -1,27 +1,22 @@
 """Hierarchical component analysis by variational inference."""
 
-import warnings
 from dataclasses import fields, replace
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.callback import CallbackSupportMixin
-from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.estimators._base import ComponentsMixin, FitTasks
+from skbnp.components.tree_sticks import stick_parameters
 from skbnp.estimators._saved import HUGE, check_array, check_number
 from skbnp.estimators._trees import MOST_LEVELS
+from skbnp.estimators._variational import VariationalEstimator
 from skbnp.inference.edits import Lineage
-from skbnp.inference.engine import Learner, StreamLearner, learn
+from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import RunningAverage
-from skbnp.inference.monitor import Monitor, new_history, shown
-from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.learner import (
     ComponentEdits,
     RowCorpus,
@@ -32,10 +27,10 @@ from skbnp.models.hca.learner import (
 from skbnp.models.hca.local import Memo, coordinates, log_density, visit
 from skbnp.models.hca.model import Model, Paths, Stats, mean_paths, paths
 from skbnp.models.hca.start import path_of_directions
-from skbnp.models.ncrp_topics import stick_parameters
+from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
-from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -50,9 +45,7 @@ __all__ = ["HierarchicalComponentAnalysis"]
 DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
 
 
-class HierarchicalComponentAnalysis(
-    CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator
-):
+class HierarchicalComponentAnalysis(VariationalEstimator):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 
     A mixture of probabilistic principal component analyses that share directions: each
@@ -212,6 +205,7 @@ class HierarchicalComponentAnalysis(
     """
 
     _parameter_constraints: dict = {
+        **VariationalEstimator._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
         "max_components": [Interval(Integral, 1, None, closed="left"), None],
         "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
@@ -221,17 +215,9 @@ class HierarchicalComponentAnalysis(
         ],
         "structure_moves": ["boolean", TreeMoves],
         "sparse_output": ["boolean"],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
-        "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
-        "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, np.inf, closed="left")],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "warm_start": ["boolean"],
     }
+    #: How `fit` learns; there is no other way.
+    learning_method = "batch"
 
     def __init__(
         self,
@@ -302,51 +288,8 @@ class HierarchicalComponentAnalysis(
         TypeError
             If `X` is sparse.
         """
-        moves, executor = self._moves(), Executor(self.n_jobs)
-        goes_on = self.warm_start and self.__sklearn_is_fitted__()
-        if goes_on:
-            self._check_depth()
-        rows = check_rows(self, X, reset=not goes_on, method="fit")
-        entropy = draw_entropy(self.random_state)
-        if goes_on:
-            posterior, history = self._resumed(), self.history_
-        else:
-            self.__dict__.pop("_posterior", None)  # its features are gone
-            posterior, history = self._start(rows, entropy), new_history()
-        monitor = Monitor(history, tol=self.tol, verbose=self.verbose)
-        converged = False
-        tasks = FitTasks(
-            self,
-            X,
-            y,
-            lambda: self._fitted_attributes(
-                posterior, history, monitor.n_passes, converged
-            ),
-        )
-        edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
-        learner = Learner(
-            posterior,
-            RowCorpus(rows),
-            BatchSchedule(len(rows)),
-            RowVisitor(executor),
-            RowMemory(),
-            edits,
-        )
-        try:
-            with executor, one_blas_thread(), shown(self.verbose):
-                monitor.report(f"learns from {len(rows)} rows of {rows.shape[1]}")
-                converged = learn(
-                    learner,
-                    monitor,
-                    n_passes=self.max_iter,
-                    begin_pass=tasks.begin_pass,
-                    end_pass=tasks.end_pass,
-                )
-        finally:
-            self._publish(posterior, history, monitor.n_passes, converged)
-        self._warn_if_not_converged(monitor)
-        tasks.end()
-        return self
+        with one_blas_thread():
+            return self._fit(X, y)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
@@ -376,50 +319,14 @@ class HierarchicalComponentAnalysis(
         TypeError
             If `X` is sparse.
         """
-        self._validate_params()  # scikit-learn does so before the first chunk alone
-        moves, executor = self._moves(), Executor(self.n_jobs)
-        goes_on = self.__sklearn_is_fitted__()
-        if goes_on:
-            self._check_depth()
-        rows = check_rows(self, X, reset=not goes_on, method="partial_fit")
-        if goes_on:
-            posterior, history, n_iter = self._resumed(), self.history_, self.n_iter_
-        else:
-            posterior = self._start(rows, draw_entropy(self.random_state))
-            history, n_iter = new_history(), 0
-        n_steps = posterior.n_steps
-        schedule = OnlineSchedule(
-            n_rows=len(rows),
-            batch_size=self.batch_size,
-            offset=self.learning_offset,
-            decay=self.learning_decay,
-            entropy=None,
-            first_step=posterior.n_steps,
-            total_samples=self.total_samples,
-            n_seen=posterior.n_seen,
-        )
-        edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol)
-        monitor = Monitor(history, verbose=self.verbose)
-        learner = StreamLearner(
-            posterior,
-            RowCorpus(rows),
-            schedule,
-            RowVisitor(executor),
-            RunningAverage(),
-            edits,
-        )
-        try:
-            with executor, one_blas_thread(), shown(self.verbose):
-                learner.one_pass(monitor)
-        except BaseException:
-            if posterior.n_steps > n_steps:
-                self._publish(posterior, history, n_iter + 1, converged=False)
-            elif not goes_on:
-                self.__dict__.pop("n_features_in_", None)
-                self.__dict__.pop("feature_names_in_", None)
-            raise
-        self._publish(posterior, history, n_iter + 1, converged=False)
-        return self
+        with one_blas_thread():
+            return self._partial_fit(X, y)
+
+    def _read(self, X, *, reset: bool, method: str) -> np.ndarray:
+        return check_rows(self, X, reset=reset, method=method)
+
+    def _describe(self, rows) -> str:
+        return f"{rows.shape[0]} rows of {rows.shape[1]} features"
 
     def _moves(self) -> TreeMoves | None:
         """Moves that are wanted; refuses those of topics."""
@@ -438,22 +345,25 @@ class HierarchicalComponentAnalysis(
     def _limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
-    def _start(self, rows: np.ndarray, entropy: int) -> Posterior:
-        """One path of principal directions."""
-        shift = rows.mean(axis=0, dtype=np.float64)
+    def _make_model(self) -> Model:
+        """Return the model, but for what rows tell at the start."""
+        self._moves()
         is_auto = self.loading_variance == "auto"
-        variance = 1.0 if is_auto else float(self.loading_variance)
-        if is_auto:
-            variance = max(float(rows.var(axis=0, dtype=np.float64).mean()), 1e-100)
-        model = Model(
+        return Model(
             self.max_depth,
             float(self.child_concentration),
-            variance,
-            shift,
+            1.0 if is_auto else float(self.loading_variance),
+            np.zeros(0),
             learn_loading_variance=is_auto,
         )
-        with one_blas_thread():
-            state = path_of_directions(model, rows, stream(entropy, Purpose.START))
+
+    def _start(self, model, rows, entropy, n_rows) -> Posterior:
+        """One path of principal directions."""
+        model = replace(model, shift=rows.mean(axis=0, dtype=np.float64))
+        if model.learn_loading_variance:
+            variance = float(rows.var(axis=0, dtype=np.float64).mean())
+            model = replace(model, loading_variance=max(variance, 1e-100))
+        state = path_of_directions(model, rows, stream(entropy, Purpose.START))
         ids = state.tree.ids
         return Posterior(
             model,
@@ -465,32 +375,36 @@ class HierarchicalComponentAnalysis(
             max_components=self._limit(),
         )
 
-    def _check_depth(self) -> None:
-        """Refuse to go on with a tree of another depth."""
-        n_levels = self._posterior.model.n_levels
-        if self.max_depth != n_levels:
+    def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        learned = self._posterior.model
+        if self.max_depth != learned.n_levels:
             raise ValueError(
-                f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
-                "levels."
+                f"max_depth={self.max_depth}, but the tree that goes on has "
+                f"{learned.n_levels} levels."
             )
+        model = replace(model, shift=learned.shift)
+        if model.learn_loading_variance:
+            model = replace(model, loading_variance=learned.loading_variance)
+        return replace(self._posterior, model=model, max_components=self._limit())
 
-    def _resumed(self) -> Posterior:
-        """Return the posterior to go on from, with the parameters in force."""
-        posterior = self._posterior
-        is_auto = self.loading_variance == "auto"
-        model = replace(
-            posterior.model,
-            concentration=float(self.child_concentration),
-            learn_loading_variance=is_auto,
-        )
-        if not is_auto:
-            model = replace(model, loading_variance=float(self.loading_variance))
-        return replace(posterior, model=model, max_components=self._limit())
+    def _make_learner(self, posterior, rows, executor, goes_on):
+        moves = self._moves()
+        edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
+        schedule, visitor = BatchSchedule(len(rows)), RowVisitor(executor)
+        corpus = RowCorpus(rows)
+        return Learner(posterior, corpus, schedule, visitor, RowMemory(), edits)
 
-    def _publish(self, posterior, history, n_iter, converged):
-        attributes = self._fitted_attributes(posterior, history, n_iter, converged)
-        for name, value in attributes.items():
-            setattr(self, name, value)
+    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        moves = self._moves()
+        edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol)
+        schedule = self._stream_schedule(posterior, rows)
+        corpus, visitor = RowCorpus(rows), RowVisitor(executor)
+        memory = RunningAverage()
+        learner = StreamLearner(posterior, corpus, schedule, visitor, memory, edits)
+        learner.one_pass(monitor)
+
+    def _unsettled(self) -> str:
+        return "left no two passes to compare between which the tree stayed."
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         model, state = posterior.model, posterior.state
@@ -511,21 +425,6 @@ class HierarchicalComponentAnalysis(
             "n_iter_": n_iter,
             "converged_": converged,
         }
-
-    def _warn_if_not_converged(self, monitor: Monitor) -> None:
-        if self.converged_ or self.tol == 0 or self.n_iter_ < self.max_iter:
-            return
-        reason = "left no two passes to compare between which the tree stayed."
-        if np.isfinite(monitor.change):
-            reason = (
-                f"passes did not settle the bound, which still changed by "
-                f"{monitor.change:.1e} (relative), tol={self.tol:g}."
-            )
-        warnings.warn(
-            f"max_iter={self.max_iter} {reason} Increase max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
 
     # -- loading ----------------------------------------------------------------------
 
@@ -562,9 +461,6 @@ class HierarchicalComponentAnalysis(
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_posterior")
-
     @property
     def _topic_numbers(self) -> np.ndarray:
         return np.arange(self.n_components_)
@@ -572,11 +468,7 @@ class HierarchicalComponentAnalysis(
     @property
     def elbo_(self) -> float:
         """Bound of the training data, nats per row."""
-        check_is_fitted(self)
-        trace = self.history_["elbo"]
-        if trace and np.isfinite(trace[-1]):
-            return trace[-1]
-        return sum(self._posterior.objective().values())
+        return self._last("elbo")
 
     def transform(self, X):
         """Express rows by the directions on their most probable paths.

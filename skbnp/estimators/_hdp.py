@@ -1,6 +1,5 @@
 """The direct-assignment HDP topic model."""
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -8,28 +7,25 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
-from skbnp.inference.collapsed import CollapsedStep
-from skbnp.inference.documents import DocumentStep
 from skbnp.inference.engine import Learner
-from skbnp.inference.held_out import hold_out
-from skbnp.inference.held_out_trials import (
-    FINAL_PASSES,
-    HeldOutTrials,
-    try_on_sample,
-)
-from skbnp.inference.memories import NOTHING, DocumentMemory, Holdings, RunningAverage
-from skbnp.inference.memory import CollapsedMemory, MeanFieldMemory
-from skbnp.inference.moves.hdp_moves import EndUnused, ExactMoves, MinibatchMoves
-from skbnp.inference.moves.held_out_moves import blur
-from skbnp.inference.moves.split_merge import SplitMerge
+from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
-from skbnp.inference.reservoir import Reservoir
 from skbnp.inference.schedules import BatchSchedule, Schedule
-from skbnp.inference.trials import Trials
-from skbnp.models.hdp_collapsed import CollapsedHDP
-from skbnp.models.hdp_direct import DirectHDP, HDPState
+from skbnp.models.hdp.bound_trials import Trials
+from skbnp.models.hdp.collapsed_local import CollapsedStep
+from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.held_out import hold_out
+from skbnp.models.hdp.held_out_trials import FINAL_PASSES, HeldOutTrials, try_on_sample
+from skbnp.models.hdp.local import DocumentStep
+from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
+from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.moves.held_out import blur
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
+from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import Interval, StrOptions
+from skbnp.utils.warnings import warn_caller
 
 __all__ = ["HDP", "SplitMerge"]
 
@@ -276,7 +272,7 @@ class HDP(VariationalTopicModel):
     does. Tokens held out of documents that are learned from are no such judges: topics
     that no two documents share predict them well.
 
-    - Births: after four passes (`trial_passes`) a rival with three times as many topics
+    - Births: after four passes (`trial_passes`) a candidate with three times as many topics
       (at least ten more; at most one more for each document) learns beside the model,
       as long, or half as long if it is behind then. The old topics start afresh, as
       mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a document):
@@ -287,7 +283,7 @@ class HDP(VariationalTopicModel):
     - Where words alone, without topics, predict better, all topics are merged.
     - Reductions: from held-out documents follows what each merge of similar topics and
       each end of a topic would cost with proportions as they are. The cheapest, of .001
-      nats together, are made in a rival that learns as long, with steps as from a
+      nats together, are made in a candidate that learns as long, with steps as from a
       start. It is kept if it predicts alike, within .002 nats or a quarter of a
       standard error of the best; and so on until hardly any are left.
     - In the end everything is learned from, in eight passes with steps as from a start;
@@ -307,7 +303,7 @@ class HDP(VariationalTopicModel):
     learn twice as long, for the model knows more documents; after a trial that was
     accepted, four passes over the sample follow, and step sizes go on from there. A
     call of `partial_fit` may so take many times as long as others. The more documents a
-    stream has beyond its sample, the less a rival that knows the sample alone can gain:
+    stream has beyond its sample, the less a candidate that knows the sample alone can gain:
     in the end the number of topics stays. Trials may undo what `merge_components` and
     `drop_components` have done.
 
@@ -320,7 +316,7 @@ class HDP(VariationalTopicModel):
       biased towards splitting: on text it costs prediction. With ``start="paper",
       judge="same"`` it is the paper's. On a large vocabulary no split of few topics
       raises the bound: each further term in use costs a child about -log(eta).
-    - Births (with memory): a rival posterior with many new topics, started from
+    - Births (with memory): a candidate posterior with many new topics, started from
       documents that are explained badly, and with some of the present ones learns
       beside the model, with a warm-up of its own, and replaces it if the bound is
       higher.
@@ -488,11 +484,10 @@ class HDP(VariationalTopicModel):
         if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
             too_few = self.max_iter < self._fewest_passes(moves)
             if too_few or n_left < moves.trial_passes + FINAL_PASSES:
-                warnings.warn(
+                warn_caller(
                     f"max_iter={self.max_iter} leaves no time for further trials: the "
                     "number of topics may not be final. Increase max_iter.",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
         else:
             super()._warn_if_not_converged(monitor)

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.tree_sticks import LevelPriors, stick_parameters
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
     HUGE,
@@ -15,32 +16,24 @@ from skbnp.estimators._saved import (
 )
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.estimators._variational import VariationalModel
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import RunningAverage
-from skbnp.inference.moves.tree_edits import TreeEdits
-from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.inference.tree_choice import choose_start, start_posterior
-from skbnp.inference.tree_corpus import PathMemory, PathVisitor, TreeCorpus, sums_of
-from skbnp.inference.tree_online import OnlineTreeEdits
-from skbnp.inference.tree_starts import topics_of_paths
-from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import (
-    NestedModel,
-    PathGlobals,
-    TopicTree,
-    path_globals,
-    stick_parameters,
-)
+from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus, sums_of
+from skbnp.models.nested_crp.model import NestedModel, TopicTree, path_globals
+from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.models.nested_crp.moves.structure import TreeEdits
+from skbnp.models.nested_crp.prediction import PathPredictor
+from skbnp.models.nested_crp.start import topics_of_paths
+from skbnp.models.nested_crp.start_choice import choose_start, start_posterior
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     StrOptions,
-    check_documents,
     check_gamma_prior,
     check_is_fitted,
 )
@@ -351,9 +344,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _is_factorised(self) -> bool:
         return self.local_family == "factorised"
 
-    def _local_stop(self) -> LocalStop:
-        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
-
     def _visitor(self, executor: Executor) -> PathVisitor:
         return PathVisitor(self._local_stop(), executor, self._is_factorised())
 
@@ -522,8 +512,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         tokens = self._posterior.totals.word_counts.sum(axis=1)
         return int(are_in_use(tokens).sum())
 
-    def _readings(self) -> list[PathGlobals]:
-        return [path_globals(self._posterior.state, self._posterior.model.priors)]
+    def _predictor(self) -> PathPredictor:
+        check_is_fitted(self)
+        tree = path_globals(self._posterior.state, self._posterior.model.priors)
+        return PathPredictor([tree], self._local_stop(), self._is_factorised())
 
     def elbo_terms(self, X):
         """Evidence lower bound by its terms, see `elbo`.
@@ -544,8 +536,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             - "child_concentration", "topic_word_prior": their log priors up to a
               constant, where they are learned.
         """
-        check_is_fitted(self)
-        counts, _ = check_documents(self, X, reset=False, method="elbo")
+        counts, _ = self._check_counts(X, "elbo")
         posterior = self._posterior
         model, topics = posterior.model, posterior.state
         with Executor(self.n_jobs) as executor:

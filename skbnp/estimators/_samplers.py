@@ -1,18 +1,27 @@
 """What all samplers share: chains, kept samples, going on, chunks."""
 
 import hashlib
-import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.estimators._base import FitTasks, are_in_use, drop_empty, warn_if_too_few
+from skbnp.estimators._base import (
+    COMMON,
+    SHARED,
+    ComponentModelMixin,
+    FitTasks,
+    TopicModelMixin,
+    are_in_use,
+)
 from skbnp.estimators._saved import check_number
 from skbnp.inference.chains import (
     ChainMonitor,
@@ -24,33 +33,40 @@ from skbnp.inference.chains import (
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import shown
-from skbnp.models.hdp_franchise import Tokens
+from skbnp.rows.tokens import Tokens
 from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.random import draw_entropy
 from skbnp.utils.validation import (
     Interval,
-    check_documents,
     check_is_fitted,
     fit_context,
     whole_counts,
 )
+from skbnp.utils.warnings import warn_caller
 
-__all__ = ["SAMPLER_CONSTRAINTS", "SamplerMixin"]
+__all__ = ["Corpus", "Sampler", "TopicSampler"]
 
 #: Columns of the history by which chains are compared, and what they hold.
 COMPARED = {"n_components": "number of topics", "log_joint": "log joint"}
 #: R-hat above which a fit warns.
 MOST_R_HAT = 1.1
-#: Parameters that all samplers have.
-SAMPLER_CONSTRAINTS: dict = {
-    "burn_in": [Interval(Integral, 0, None, closed="left"), None],
-    "thin": [Interval(Integral, 1, None, closed="left")],
-    "n_chains": [Interval(Integral, 1, 1000, closed="both")],
-}
 
 
-class SamplerMixin(ABC):
-    """Learning by chains; an estimator says which, and where they start."""
+class Sampler(
+    CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
+):
+    """Learning by chains from data of any kind.
+
+    A model says what it reads, which chains there are and where they start. `fit` and
+    `partial_fit` are its own, as of variational estimators.
+    """
+
+    _parameter_constraints: dict = {
+        **COMMON,
+        "burn_in": [Interval(Integral, 0, None, closed="left"), None],
+        "thin": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, 1000, closed="both")],
+    }
 
     # Parameters
     max_iter: int
@@ -75,30 +91,34 @@ class SamplerMixin(ABC):
 
     #: Columns of the history.
     _columns: tuple[str, ...]
-    _validate_params: Callable[[], None]  # of scikit-learn
+
+    @abstractmethod
+    def _read(self, X, *, reset: bool, method: str) -> Any:
+        """Check rows and return those that teach; `reset` tells a first call.
+
+        Their `len` says how much they say, and chains go on where `digest` is the same.
+        """
+
+    @abstractmethod
+    def _describe(self, data) -> str:
+        """Say how much data there is."""
 
     @abstractmethod
     def _check_consistency(self, goes_on: bool) -> None:
         """Refuse parameters that `_parameter_constraints` cannot."""
 
     @abstractmethod
-    def _check_init(self, n_features: int) -> None:
-        """Refuse a model to start from."""
-
-    @abstractmethod
     def _start(self, goes_on: bool) -> ChainStart:
-        """Where a chain starts on documents of which nothing is known."""
+        """Where a chain starts on data of which nothing is known."""
 
     @abstractmethod
-    def _starts(
-        self, tokens: Tokens, counts: sp.csr_array, entropy: int, goes_on: bool
-    ) -> Iterable[ChainStart]:
-        """Where each chain starts on new documents."""
+    def _starts(self, data, entropy: int, goes_on: bool) -> Iterable[ChainStart]:
+        """Where each chain starts on new data."""
 
     @abstractmethod
     def _make_chain(
         self,
-        tokens: Tokens,
+        data,
         entropy: int,
         start: ChainStart | ChainState,
         number: int,
@@ -122,59 +142,18 @@ class SamplerMixin(ABC):
 
     # -- learning ---------------------------------------------------------------------
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        """Sample topics of all documents.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents. Fractional counts are rounded to whole tokens,
-            with a `DataConversionWarning`.
-        y : None
-            Ignored, but handed on to callbacks.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
-            complete sweep.
-
-        Raises
-        ------
-        ValueError
-            If `X` has negative, infinite or missing values, no rows or no columns, a
-            document of more than 10^8 tokens or more than 2^31 - 1 in all, or a
-            parameter is outside its range.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If R-hat of the number of topics or of the log joint is above 1.1 over the
-            sweeps after burn-in (at least eight of them): the chains, or the halves of
-            one, have not come to the same posterior.
-        """
+    def _fit(self, X, y):
+        """Sample given all data."""
         executor, burn_in = Executor(self.n_jobs), self._burn_in()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
-
-        def accept(counts: sp.csr_array) -> sp.csr_array:
-            if not goes_on:
-                self._check_init(counts.shape[1])
-            return whole_counts(counts, type(self).__name__)
-
-        counts, _ = check_documents(
-            self, X, reset=not goes_on, method="fit", accept=accept
-        )
-        counts = drop_empty(counts)
-        warn_if_too_few(counts)
-        tokens = Tokens.from_counts(counts)
-        data, kept = _fingerprint(tokens), []
+        data = self._read(X, reset=not goes_on, method="fit")
+        digest, kept = data.digest, []
         resumed: tuple[ChainState, ...] = ()
         if goes_on:
             history, entropy = self.history_, self._entropy
             self._check_warm_start()
-            if self._chains is not None and data == self._data:
+            if self._chains is not None and digest == self._data:
                 resumed = self._chains
                 burn_in = self._burnt if self.burn_in is None else burn_in
                 kept = [s for s in self._kept if s.step > resumed[0].begin + burn_in]
@@ -189,7 +168,7 @@ class SamplerMixin(ABC):
             return {
                 **self._fitted_attributes(chains, kept, history, before, entropy),
                 "_chains": tuple(chain.state for chain in chains),
-                "_data": data,
+                "_data": digest,
                 "_burnt": burn_in,
                 "n_iter_": monitor.n_sweeps,
             }
@@ -197,9 +176,7 @@ class SamplerMixin(ABC):
         def begin(starts: Iterable[ChainStart | ChainState]) -> None:
             for number, start in enumerate(starts):
                 monitor.remind(f"starts chain {number}")
-                chain = self._make_chain(
-                    tokens, entropy, start, number, burn_in=burn_in
-                )
+                chain = self._make_chain(data, entropy, start, number, burn_in=burn_in)
                 chains.append(chain)
 
         def keep() -> None:
@@ -210,15 +187,12 @@ class SamplerMixin(ABC):
 
         tasks = FitTasks(self, X, y, attributes, n_starts=int(not resumed))
         with shown(self.verbose):
-            n_docs = counts.shape[0]
-            monitor.report(
-                f"samples topics of {n_docs} documents, {len(tokens)} tokens"
-            )
+            monitor.report(f"samples {self._describe(data)}")
             if resumed:
                 begin(resumed)
             else:
                 with tasks.start():
-                    begin(self._starts(tokens, counts, entropy, goes_on))
+                    begin(self._starts(data, entropy, goes_on))
             before = chains[0].state.begin + burn_in  # the first sample comes after
             try:
                 run_chains(
@@ -236,48 +210,14 @@ class SamplerMixin(ABC):
         tasks.end()
         return self
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
-        """Sample topics of a chunk of documents, given the counts of those before.
-
-        The chunk is seated sequentially, each part given those before it, and swept
-        over `max_iter` times by Gibbs steps alone. Then its counts are kept, its
-        seating is not: hyperparameters of single documents are learned from the chunk,
-        all others from all counts. The first call fixes the vocabulary; after `fit` the
-        sample with the highest log joint goes on. A failed call leaves the estimator as
-        it was.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of the chunk; rows are documents.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            As `fit`, or if `X` has another number of columns than before.
-        """
+    def _partial_fit(self, X):
+        """Sample a chunk, given what is kept of those before."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         executor, _ = Executor(self.n_jobs), self._burn_in()
         goes_on = self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         before = self._best() if goes_on else None
-        n_before = 0 if before is None else int(before.n_tokens.sum())
-        counts, _ = check_documents(
-            self,
-            X,
-            reset=not goes_on,
-            method="partial_fit",
-            accept=lambda counts: whole_counts(counts, type(self).__name__, n_before),
-        )
-        tokens = Tokens.from_counts(drop_empty(counts))
+        data = self._read(X, reset=not goes_on, method="partial_fit")
         if before is not None:
             number, history, entropy = before.chain, self.history_, self._entropy
         else:
@@ -287,10 +227,10 @@ class SamplerMixin(ABC):
         chain: GibbsChain | None = None
         try:
             start = self._start(goes_on)
-            chain = self._make_chain(tokens, entropy, start, number, before=before)
+            chain = self._make_chain(data, entropy, start, number, before=before)
             run_chains(
                 [chain],
-                self.max_iter if len(tokens) else 0,
+                self.max_iter if len(data) else 0,
                 executor,
                 monitor,
                 begin_sweep=lambda: None,
@@ -298,7 +238,7 @@ class SamplerMixin(ABC):
                 end_sweep=lambda: False,
             )
         finally:
-            if chain is not None and (monitor.n_sweeps > 0 or len(tokens) == 0):
+            if chain is not None and (monitor.n_sweeps > 0 or len(data) == 0):
                 self._publish(
                     {
                         **self._fitted_attributes(
@@ -310,8 +250,7 @@ class SamplerMixin(ABC):
                     }
                 )
             elif not goes_on:
-                self.__dict__.pop("n_features_in_", None)
-                self.__dict__.pop("feature_names_in_", None)
+                self._forget_features()
         return self
 
     def _warn_if_chains_disagree(self) -> None:
@@ -330,11 +269,10 @@ class SamplerMixin(ABC):
         found = ", ".join(
             f"{value:.2f} of the {name}" for name, value in r_hats.items()
         )
-        warnings.warn(
+        warn_caller(
             f"The {who} after burn-in: R-hat is {found}, and should be near 1. "
             "Increase max_iter.",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
     def _burn_in(self) -> int:
@@ -368,10 +306,6 @@ class SamplerMixin(ABC):
             **self._attributes_of(best),
         }
 
-    def _publish(self, attributes: dict[str, Any]) -> None:
-        for name, value in attributes.items():
-            setattr(self, name, value)
-
     def _check_saved(self) -> None:
         if not isinstance(self.samples_, list) or not self.samples_:
             raise ValueError("The saved samples_ are damaged: there is none.")
@@ -393,18 +327,126 @@ class SamplerMixin(ABC):
         return max(self.history_["step"], default=0)
 
     @property
-    def n_active_components_(self) -> int:
-        """Topics with at least max(1, 1e-4 of all) tokens."""
-        check_is_fitted(self)
-        tokens = self._best().n_tokens
-        return int(are_in_use(tokens).sum())
-
-    @property
     def log_joint_(self) -> float:
         """Log joint after the last sweep, nats per token."""
         check_is_fitted(self)
         trace = self.history_["log_joint"]
         return trace[-1] if trace else self._best().log_joint
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents that have tokens, as counts and token by token."""
+
+    counts: sp.csr_array
+    tokens: Tokens
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def digest(self) -> bytes:
+        """Name of the corpus."""
+        content = hashlib.blake2b(self.tokens.words.tobytes(), digest_size=16)
+        content.update(self.tokens.begin.tobytes())
+        content.update(self.tokens.n_words.to_bytes(8, "little"))
+        return content.digest()
+
+
+class TopicSampler(TopicModelMixin, Sampler):
+    """Learning of models of whole counts."""
+
+    _parameter_constraints: dict = {**Sampler._parameter_constraints, **SHARED}
+
+    @abstractmethod
+    def _check_init(self, n_features: int) -> None:
+        """Refuse a model to start from."""
+
+    def _read(self, X, *, reset: bool, method: str) -> Corpus:
+        in_fit = method == "fit"
+        n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
+
+        def accept(counts: sp.csr_array) -> sp.csr_array:
+            if reset and in_fit:
+                self._check_init(counts.shape[1])
+            return whole_counts(counts, type(self).__name__, n_before)
+
+        counts = self._read_counts(X, reset=reset, method=method, accept=accept)
+        return Corpus(counts, Tokens.from_counts(counts))
+
+    def _describe(self, data) -> str:
+        return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Sample topics of all documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents. Fractional counts are rounded to whole tokens,
+            with a `DataConversionWarning`.
+        y : None
+            Ignored, but handed on to callbacks.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete sweep.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns, a
+            document of more than 10^8 tokens or more than 2^31 - 1 in all, or a
+            parameter is outside its range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of the number of topics or of the log joint is above 1.1 over the
+            sweeps after burn-in (at least eight of them): the chains, or the halves of
+            one, have not come to the same posterior.
+        """
+        return self._fit(X, y)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Sample topics of a chunk of documents, given the counts of those before.
+
+        The chunk is seated sequentially, each part given those before it, and swept
+        over `max_iter` times by Gibbs steps alone. Then its counts are kept, its
+        seating is not: hyperparameters of single documents are learned from the chunk,
+        all others from all counts. The first call fixes the vocabulary; after `fit` the
+        sample with the highest log joint goes on. A failed call leaves the estimator as
+        it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of the chunk; rows are documents.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if `X` has another number of columns than before.
+        """
+        return self._partial_fit(X)
+
+    @property
+    def n_active_components_(self) -> int:
+        """Topics with at least max(1, 1e-4 of all) tokens."""
+        check_is_fitted(self)
+        tokens = self._best().n_tokens
+        return int(are_in_use(tokens).sum())
 
 
 def _best_of(samples: list[Any]) -> Any:
@@ -417,11 +459,3 @@ def _shares(history: dict[str, list], before: float, n_chains: int) -> dict[int,
     found = [k for k, step in sweeps if step > before]
     found = found or history["n_components"][-n_chains:] or [1]
     return {k: n / len(found) for k, n in sorted(Counter(found).items())}
-
-
-def _fingerprint(tokens: Tokens) -> bytes:
-    """Name of a corpus."""
-    content = hashlib.blake2b(tokens.words.tobytes(), digest_size=16)
-    content.update(tokens.begin.tobytes())
-    content.update(tokens.n_words.to_bytes(8, "little"))
-    return content.digest()

@@ -7,20 +7,15 @@ from scipy.special import softmax
 
 from skbnp.distributions.stick_breaking import mean_weights
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.inference.batch import Batch
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import NOTHING, DocumentStarts, RunningAverage
+from skbnp.inference.memory import NOTHING, DocumentStarts, RunningAverage
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
-from skbnp.inference.tables import Tables, TableStep
-from skbnp.models.hdp_sticks import StickHDP, StickState
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    check_documents,
-    check_is_fitted,
-)
+from skbnp.models.hdp_sticks.local import Tables, TableStep
+from skbnp.models.hdp_sticks.model import StickHDP, StickState
+from skbnp.rows.batch import Batch
+from skbnp.utils.validation import Interval, StrOptions
 
 __all__ = ["StickBreakingHDP"]
 
@@ -343,8 +338,7 @@ class StickBreakingHDP(VariationalTopicModel):
             that a document does not use follow the corpus. float32 if `X` is, otherwise
             float64, as the weights.
         """
-        check_is_fitted(self)
-        counts, dtype = check_documents(self, X, reset=False, method="doc_components")
+        counts, dtype = self._check_counts(X, "doc_components")
         posterior, n_tables = self._posterior, self._posterior.model.n_tables
         state = posterior.state
         batch = Batch.from_counts(counts, state.n_components)

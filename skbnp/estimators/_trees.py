@@ -7,14 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.estimators._base import TopicModelMixin
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
-from skbnp.inference.paths import DocPaths, log_predictive, mean_log, visit_paths
-from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import PathGlobals
+from skbnp.models.nested_crp.local import DocPaths
+from skbnp.models.nested_crp.model import PathGlobals
+from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.trees import TreeView
-from skbnp.utils.validation import check_documents, check_is_fitted, check_per_level
+from skbnp.utils.validation import check_is_fitted, check_per_level
 
 __all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree"]
 
@@ -34,16 +34,8 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         return np.arange(self.n_components_)
 
     @abstractmethod
-    def _readings(self) -> list[PathGlobals]:
-        """Trees that predict, the one that is shown first."""
-
-    def _is_factorised(self) -> bool:
-        """Whether all paths of a document share its levels."""
-        return False
-
-    def _local_stop(self) -> LocalStop:
-        """When the iteration of a document ends."""
-        return LocalStop(100, 1e-3)
+    def _predictor(self) -> PathPredictor:
+        """Return what predicts tokens, the sample that is shown first."""
 
     def _level_priors(self) -> LevelPriors:
         """Priors as parameters say them; refuses those that are not one per level."""
@@ -78,8 +70,8 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             topics that are not in the tree left out. A document without tokens gets the
             prior proportions. float32 if `X` is, otherwise float64.
         """
-        docs, dtype = self._docs(X, "transform")
-        distr = docs.proportions(self._readings()[0].stub_nodes)
+        docs, tree, dtype = self._infer(X, "transform")
+        distr = docs.proportions(tree.stub_nodes)
         distr /= distr.sum(axis=1, keepdims=True)
         return distr.astype(dtype, copy=False)
 
@@ -97,7 +89,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             Rows of `tree_` and `components_`. An inner node means that the path leaves
             the tree below it.
         """
-        return self._docs(X, "apply")[0].best.astype(np.intp)
+        return self._infer(X, "apply")[0].best.astype(np.intp)
 
     def decision_path(self, X):
         """Mark the nodes on the most probable path of each document.
@@ -112,15 +104,13 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         indicator : csr_array of shape (n_samples, n_components_)
             One where the path passes the node.
         """
-        ends = self._docs(X, "decision_path")[0].best
-        stub_nodes = self._readings()[0].stub_nodes
-        nodes = stub_nodes[ends]
+        docs, tree, _ = self._infer(X, "decision_path")
+        nodes = tree.stub_nodes[docs.best]
         known = nodes >= 0
         limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
         ones = np.ones(limits[-1], dtype=np.intp)
-        return sp.csr_array(
-            (ones, nodes[known], limits), shape=(len(ends), len(stub_nodes))
-        )
+        shape = len(nodes), len(tree.stub_nodes)
+        return sp.csr_array((ones, nodes[known], limits), shape=shape)
 
     def doc_paths(self, X):
         """Infer where the paths of documents end.
@@ -137,7 +127,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             leaves the tree there, if the node is not at the last level. Rows sum to
             one; paths less probable than about 2e-9 are left out.
         """
-        docs, dtype = self._docs(X, "doc_paths")
+        docs, _, dtype = self._infer(X, "doc_paths")
         shape = (docs.n_docs, self.n_components_)
         shares = docs.shares.astype(dtype, copy=False)
         return sp.csr_array((shares, docs.stubs, docs.limits), shape=shape)
@@ -156,35 +146,19 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             Expected proportions E[theta], averaged over paths, the root first; rows sum
             to one. float32 if `X` is, otherwise float64.
         """
-        docs, dtype = self._docs(X, "doc_levels")
+        docs, _, dtype = self._infer(X, "doc_levels")
         theta = docs.levels / docs.levels.sum(axis=1, keepdims=True)
         distr = np.zeros((docs.n_docs, theta.shape[1]))
         np.add.at(distr, docs.doc, docs.shares[:, None] * theta)
         return distr.astype(dtype, copy=False)
 
-    def _docs(self, X, method: str) -> tuple[DocPaths, np.dtype]:
-        check_is_fitted(self)
-        counts, dtype = check_documents(self, X, reset=False, method=method)
-        return self._visit(self._readings()[0], counts), dtype
-
-    def _visit(self, reading: PathGlobals, counts: sp.csr_array) -> DocPaths:
+    def _infer(self, X, method: str) -> tuple[DocPaths, PathGlobals, np.dtype]:
+        """Infer paths and levels under the tree that is shown; return it, too."""
+        counts, dtype = self._check_counts(X, method)
+        predictor = self._predictor()
+        tree = predictor.samples[0]
         with Executor(self.n_jobs) as executor:
-            return visit_paths(
-                reading,
-                counts,
-                self._local_stop(),
-                executor,
-                factorised=self._is_factorised(),
-            )
-
-    def _log_predictive(self, X_seen: sp.csr_array, X: sp.csr_array) -> np.ndarray:
-        """Log probability of the tokens of each document, having seen some."""
-        return mean_log(
-            [
-                log_predictive(reading, self._visit(reading, X_seen), X)
-                for reading in self._readings()
-            ]
-        )
+            return predictor.infer(tree, counts, executor), tree, dtype
 
 
 def check_tree(init: Any, n_features: int, n_levels: int) -> None:

@@ -1,6 +1,5 @@
-"""Variational topic models: how they learn from data, and what they answer."""
+"""Variational estimators, and topic models: how they learn, and what they answer."""
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -13,16 +12,17 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.components.statistics import WordTopics
 from skbnp.estimators._base import (
+    COMMON,
     CONSTRAINTS,
     SHARED,
     ComponentEditsMixin,
+    ComponentModelMixin,
     FitTasks,
     TopicModelMixin,
     are_in_use,
-    drop_empty,
     warn_if_no_counts,
-    warn_if_too_few,
 )
 from skbnp.estimators._saved import (
     HUGE,
@@ -31,58 +31,67 @@ from skbnp.estimators._saved import (
     check_number,
     check_sparse,
 )
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import (
-    DocumentStep,
-    DocumentVisitor,
-    LocalStop,
-    expected_counts,
-)
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import RunningAverage
+from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
-from skbnp.inference.reservoir import LAST_KEY, Reservoir
 from skbnp.inference.schedules import OnlineSchedule
-from skbnp.models.statistics import WordTopics
+from skbnp.models.hdp.local import DocumentStep, expected_counts
+from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
+from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir
+from skbnp.rows.batch import Batch
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
-    check_documents,
     check_gamma_prior,
     check_is_fitted,
     fit_context,
 )
+from skbnp.utils.warnings import warn_caller
 
-__all__ = ["VariationalModel", "VariationalTopicModel", "drawn_documents"]
+__all__ = [
+    "VariationalEstimator",
+    "VariationalModel",
+    "VariationalTopicModel",
+    "drawn_documents",
+]
 
 #: Documents of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 10_000
 
 
-class VariationalModel(
-    CallbackSupportMixin, TopicModelMixin, TransformerMixin, BaseEstimator, ABC
+class VariationalEstimator(
+    CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
 ):
-    """Learning of models of counts with a variational posterior.
+    """Learning of a variational posterior from rows of any kind.
 
-    A model says what its globals are, how they start and which passes learn them.
+    A model says what rows it reads, what its globals are, how they start and which
+    passes learn them. `fit` and `partial_fit` are its own, for their documentation and
+    further arguments; they call `_fit` and `_partial_fit`.
     """
 
     _parameter_constraints: dict = {
-        **SHARED,
+        **COMMON,
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
         "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
         "tol": [Interval(Real, 0, np.inf, closed="left")],
-        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
-        "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
     }
+
+    @abstractmethod
+    def _read(self, X, *, reset: bool, method: str) -> Any:
+        """Check rows and return those that teach; `reset` tells a first call."""
+
+    @abstractmethod
+    def _describe(self, rows) -> str:
+        """Say how many rows there are, and of what size."""
 
     @abstractmethod
     def _make_model(self) -> Any:
@@ -93,8 +102,8 @@ class VariationalModel(
         return np.inf
 
     @abstractmethod
-    def _start(self, model, counts, entropy, n_docs) -> Posterior:
-        """Return the posterior before the first update, for `n_docs` documents."""
+    def _start(self, model, rows, entropy, n_rows) -> Posterior:
+        """Return the posterior before the first update, for `n_rows` rows in all."""
 
     @abstractmethod
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
@@ -104,20 +113,184 @@ class VariationalModel(
         """Whether a start is to be found that takes a while."""
         return False
 
-    def _find_start(self, posterior, counts, executor, monitor) -> None:
+    def _find_start(self, posterior, rows, executor, monitor) -> None:
         """Find it; an interrupt leaves the best so far."""
 
     @abstractmethod
-    def _make_learner(self, posterior, counts, executor, goes_on) -> Any:
+    def _make_learner(self, posterior, rows, executor, goes_on) -> Any:
         """Return what makes the passes of `fit`."""
 
     @abstractmethod
-    def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
         """Make one online update per minibatch of a chunk, in the order of its rows."""
 
     @abstractmethod
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
         """Return what users read."""
+
+    # -- learning ---------------------------------------------------------------------
+
+    def _fit(self, X, y):
+        """Learn from all rows."""
+        model, executor = self._make_model(), Executor(self.n_jobs)
+        self._limit()
+        goes_on = self.warm_start and self.__sklearn_is_fitted__()
+        rows = self._read(X, reset=not goes_on, method="fit")
+        entropy = draw_entropy(self.random_state)
+        if goes_on:
+            posterior, history = self._resumed(model, in_fit=True), self.history_
+        else:
+            self.__dict__.pop("_posterior", None)  # its vocabulary is gone
+            posterior = self._start(model, rows, entropy, rows.shape[0])
+            history = new_history(model.criterion)
+        posterior.n_seen = max(posterior.n_seen, rows.shape[0])
+        posterior.is_warm = True  # once the first passes are made
+        monitor = Monitor(
+            history, tol=self.tol, verbose=self.verbose, criterion=model.criterion
+        )
+        converged = False
+        tasks = FitTasks(
+            self,
+            X,
+            y,
+            lambda: self._fitted_attributes(
+                posterior, history, monitor.n_passes, converged
+            ),
+            n_starts=int(self._needs_start(posterior)),
+        )
+        try:
+            with executor, shown(self.verbose):
+                monitor.report(f"learns from {self._describe(rows)}")
+                if self._needs_start(posterior):
+                    with tasks.start():
+                        self._find_start(posterior, rows, executor, monitor)
+                has_settled = learn(
+                    self._make_learner(posterior, rows, executor, goes_on),
+                    monitor,
+                    n_passes=self.max_iter,
+                    begin_pass=tasks.begin_pass,
+                    end_pass=tasks.end_pass,
+                )
+                converged = has_settled and not self._has_trials_left(posterior)
+        finally:
+            self._set_fitted(posterior, history, monitor.n_passes, converged)
+        self._warn_if_not_converged(monitor)
+        tasks.end()
+        return self
+
+    def _partial_fit(self, X, y):
+        """Learn from a chunk of a stream."""
+        self._validate_params()  # scikit-learn does so before the first chunk alone
+        model, executor = self._make_model(), Executor(self.n_jobs)
+        self._limit()
+        goes_on = self.__sklearn_is_fitted__()
+        rows = self._read(X, reset=not goes_on, method="partial_fit")
+        if goes_on:
+            posterior = self._resumed(model, in_fit=False)
+            history, n_iter = self.history_, self.n_iter_
+        else:
+            total = self.total_samples or rows.shape[0]
+            entropy = draw_entropy(self.random_state)
+            posterior = self._start(model, rows, entropy, total)
+            history, n_iter = new_history(model.criterion), 0
+        n_steps = posterior.n_steps
+        monitor = Monitor(history, verbose=self.verbose, criterion=model.criterion)
+        try:
+            with executor, shown(self.verbose):
+                self._learn_chunk(posterior, rows, executor, monitor)
+        except BaseException:
+            if posterior.n_steps > n_steps:
+                self._set_fitted(posterior, history, n_iter + 1, converged=False)
+            elif not goes_on:
+                self._forget_features()
+            raise
+        self._set_fitted(posterior, history, n_iter + 1, converged=False)
+        return self
+
+    def _schedule(self, posterior, rows, **changes) -> OnlineSchedule:
+        """Minibatches of some rows, from the present step on."""
+        settings = {
+            "entropy": posterior.entropy,
+            "total_samples": rows.shape[0],
+            "first_step": posterior.n_steps - posterior.step_origin,
+        }
+        return OnlineSchedule(
+            n_rows=rows.shape[0],
+            batch_size=self._batch_size(rows),
+            offset=self.learning_offset,
+            decay=self.learning_decay,
+            **(settings | changes),
+        )
+
+    def _stream_schedule(self, posterior, rows, **changes) -> OnlineSchedule:
+        """Minibatches of a chunk, in the order of its rows."""
+        return self._schedule(
+            posterior,
+            rows,
+            entropy=None,
+            total_samples=self.total_samples,
+            n_seen=posterior.n_seen,
+            **changes,
+        )
+
+    def _batch_size(self, rows) -> int:
+        """Rows of a minibatch at the most."""
+        return self.batch_size
+
+    def _has_trials_left(self, posterior) -> bool:
+        """Whether a fit that has settled may still change the number of components."""
+        return False
+
+    def _set_fitted(self, posterior, history, n_iter, converged):
+        self._publish(self._fitted_attributes(posterior, history, n_iter, converged))
+
+    def _unsettled(self) -> str:
+        """Say why a fit may end without two bounds to compare."""
+        return "leaves no two passes to compare."
+
+    def _warn_if_not_converged(self, monitor: Monitor) -> None:
+        exhausted = not self.converged_ and self.n_iter_ == self.max_iter
+        if self.learning_method != "batch" or self.tol == 0 or not exhausted:
+            return
+        if np.isfinite(monitor.change):
+            followed = "bound" if monitor.criterion == "elbo" else monitor.criterion
+            reason = (
+                f"The {followed} still changed by {monitor.change:.1e} (relative) in "
+                f"the last of {self.max_iter} passes, tol={self.tol:g}. Increase "
+                "max_iter or tol."
+            )
+        else:
+            reason = f"max_iter={self.max_iter} {self._unsettled()} Increase max_iter."
+        warn_caller(reason, ConvergenceWarning)
+
+    # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_posterior")
+
+    def _last(self, criterion: str) -> float:
+        """Return the latest value of what the fit was followed by."""
+        check_is_fitted(self)
+        if self._posterior.model.criterion != criterion:
+            raise AttributeError(
+                f"This {type(self).__name__} has no {criterion}_: the fit was followed "
+                f"by {self._posterior.model.criterion}."
+            )
+        trace = self.history_[criterion]
+        if trace and np.isfinite(trace[-1]):
+            return trace[-1]
+        return sum(self._posterior.objective().values())
+
+
+class VariationalModel(TopicModelMixin, VariationalEstimator):
+    """Learning of models of counts, of documents that have tokens."""
+
+    _parameter_constraints: dict = {
+        **VariationalEstimator._parameter_constraints,
+        **SHARED,
+        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
+        "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
+    }
 
     @abstractmethod
     def elbo_terms(self, X):
@@ -127,7 +300,18 @@ class VariationalModel(
         """Return what refuses valid counts that do not go with the parameters."""
         return lambda counts: counts
 
-    # -- learning ---------------------------------------------------------------------
+    def _read(self, X, *, reset: bool, method: str) -> sp.csr_array:
+        accept = self._accepter(goes_on=not reset)
+        counts = self._read_counts(X, reset=reset, method=method, accept=accept)
+        if reset or method == "fit":
+            warn_if_no_counts(counts)
+        return counts
+
+    def _describe(self, rows) -> str:
+        return f"{rows.shape[0]} documents, {rows.shape[1]} terms"
+
+    def _local_stop(self) -> LocalStop:
+        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -152,57 +336,7 @@ class VariationalModel(
             If `X` has negative, infinite or missing values, no rows or no columns, or
             a parameter is outside its range.
         """
-        model, executor = self._make_model(), Executor(self.n_jobs)
-        self._limit()
-        goes_on = self.warm_start and self.__sklearn_is_fitted__()
-        counts, _ = check_documents(
-            self, X, reset=not goes_on, method="fit", accept=self._accepter(goes_on)
-        )
-        counts = drop_empty(counts)
-        warn_if_too_few(counts)
-        warn_if_no_counts(counts)
-        entropy = draw_entropy(self.random_state)
-        if goes_on:
-            posterior, history = self._resumed(model, in_fit=True), self.history_
-        else:
-            self.__dict__.pop("_posterior", None)  # its vocabulary is gone
-            posterior = self._start(model, counts, entropy, counts.shape[0])
-            history = new_history(model.criterion)
-        posterior.n_seen = max(posterior.n_seen, counts.shape[0])
-        posterior.is_warm = True  # once the first passes are made
-        monitor = Monitor(
-            history, tol=self.tol, verbose=self.verbose, criterion=model.criterion
-        )
-        converged = False
-        tasks = FitTasks(
-            self,
-            X,
-            y,
-            lambda: self._fitted_attributes(
-                posterior, history, monitor.n_passes, converged
-            ),
-            n_starts=int(self._needs_start(posterior)),
-        )
-        try:
-            with executor, shown(self.verbose):
-                n_docs, n_words = counts.shape
-                monitor.report(f"learns from {n_docs} documents, {n_words} terms")
-                if self._needs_start(posterior):
-                    with tasks.start():
-                        self._find_start(posterior, counts, executor, monitor)
-                has_settled = learn(
-                    self._make_learner(posterior, counts, executor, goes_on),
-                    monitor,
-                    n_passes=self.max_iter,
-                    begin_pass=tasks.begin_pass,
-                    end_pass=tasks.end_pass,
-                )
-                converged = has_settled and not self._has_trials_left(posterior)
-        finally:
-            self._publish(posterior, history, monitor.n_passes, converged)
-        self._warn_if_not_converged(monitor)
-        tasks.end()
-        return self
+        return self._fit(X, y)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
@@ -229,126 +363,12 @@ class VariationalModel(
             If `X` has negative, infinite or missing values, no rows or no columns, or
             another number of columns than before.
         """
-        self._validate_params()  # scikit-learn does so before the first chunk alone
-        model, executor = self._make_model(), Executor(self.n_jobs)
-        self._limit()
-        goes_on = self.__sklearn_is_fitted__()
-        counts, _ = check_documents(
-            self,
-            X,
-            reset=not goes_on,
-            method="partial_fit",
-            accept=self._accepter(goes_on),
-        )
-        counts = drop_empty(counts)
-        if not goes_on:
-            warn_if_no_counts(counts)
-        if goes_on:
-            posterior = self._resumed(model, in_fit=False)
-            history, n_iter = self.history_, self.n_iter_
-        else:
-            total = self.total_samples or counts.shape[0]
-            entropy = draw_entropy(self.random_state)
-            posterior = self._start(model, counts, entropy, total)
-            history, n_iter = new_history(model.criterion), 0
-        n_steps = posterior.n_steps
-        monitor = Monitor(history, verbose=self.verbose, criterion=model.criterion)
-        try:
-            with executor, shown(self.verbose):
-                self._learn_chunk(posterior, counts, executor, monitor)
-        except BaseException:
-            if posterior.n_steps > n_steps:
-                self._publish(posterior, history, n_iter + 1, converged=False)
-            elif not goes_on:
-                self.__dict__.pop("n_features_in_", None)
-                self.__dict__.pop("feature_names_in_", None)
-            raise
-        self._publish(posterior, history, n_iter + 1, converged=False)
-        return self
-
-    def _schedule(self, posterior, counts, **changes) -> OnlineSchedule:
-        """Minibatches of some documents, from the present step on."""
-        settings = {
-            "entropy": posterior.entropy,
-            "total_samples": counts.shape[0],
-            "first_step": posterior.n_steps - posterior.step_origin,
-        }
-        return OnlineSchedule(
-            n_rows=counts.shape[0],
-            batch_size=self._batch_size(counts),
-            offset=self.learning_offset,
-            decay=self.learning_decay,
-            **(settings | changes),
-        )
-
-    def _stream_schedule(self, posterior, counts, **changes) -> OnlineSchedule:
-        """Minibatches of a chunk, in the order of its rows."""
-        return self._schedule(
-            posterior,
-            counts,
-            entropy=None,
-            total_samples=self.total_samples,
-            n_seen=posterior.n_seen,
-            **changes,
-        )
-
-    def _batch_size(self, counts) -> int:
-        """Documents of a minibatch at the most."""
-        return self.batch_size
-
-    def _local_stop(self) -> LocalStop:
-        return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
-
-    def _has_trials_left(self, posterior) -> bool:
-        """Whether a fit that has settled may still change the number of components."""
-        return False
-
-    def _publish(self, posterior, history, n_iter, converged):
-        attributes = self._fitted_attributes(posterior, history, n_iter, converged)
-        for name, value in attributes.items():
-            setattr(self, name, value)
-
-    def _unsettled(self) -> str:
-        """Say why a fit may end without two bounds to compare."""
-        return "leaves no two passes to compare."
-
-    def _warn_if_not_converged(self, monitor: Monitor) -> None:
-        exhausted = not self.converged_ and self.n_iter_ == self.max_iter
-        if self.learning_method != "batch" or self.tol == 0 or not exhausted:
-            return
-        if np.isfinite(monitor.change):
-            followed = "bound" if monitor.criterion == "elbo" else monitor.criterion
-            reason = (
-                f"The {followed} still changed by {monitor.change:.1e} (relative) in "
-                f"the last of {self.max_iter} passes, tol={self.tol:g}. Increase "
-                "max_iter or tol."
-            )
-        else:
-            reason = f"max_iter={self.max_iter} {self._unsettled()} Increase max_iter."
-        warnings.warn(reason, ConvergenceWarning, stacklevel=4)
-
-    # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_posterior")
+        return self._partial_fit(X, y)
 
     @property
     def elbo_(self) -> float:
         """Bound of the training data, nats per token."""
         return self._last("elbo")
-
-    def _last(self, criterion: str) -> float:
-        """Return the latest value of what the fit was followed by."""
-        check_is_fitted(self)
-        if self._posterior.model.criterion != criterion:
-            raise AttributeError(
-                f"This {type(self).__name__} has no {criterion}_: the fit was followed "
-                f"by {self._posterior.model.criterion}."
-            )
-        trace = self.history_[criterion]
-        if trace and np.isfinite(trace[-1]):
-            return trace[-1]
-        return sum(self._posterior.objective().values())
 
     def elbo(self, X):
         """Evidence lower bound of documents under the fitted topics.
@@ -528,7 +548,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
                 bound = sum(self._posterior.objective().values())
                 self.history_[model.criterion][-1] = bound
             self.history_["n_components"][-1] = self._posterior.state.n_components
-        self._publish(self._posterior, self.history_, self.n_iter_, self.converged_)
+        self._set_fitted(self._posterior, self.history_, self.n_iter_, self.converged_)
 
     # -- loading ----------------------------------------------------------------------
 
@@ -592,6 +612,11 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         tokens = self._posterior.totals.topic_words.total
         return int(are_in_use(tokens).sum())
 
+    def _predictor(self) -> MixturePredictor:
+        check_is_fitted(self)
+        prior = doc_prior_of(self.doc_concentration_, self.topic_weights_)
+        return MixturePredictor.of_topics(self.topic_word_distr_, prior)
+
     def transform(self, X):
         """Infer the topic proportions of documents.
 
@@ -607,8 +632,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             left out. A document without tokens gets the corpus-level weights. float32
             if `X` is, otherwise float64.
         """
-        check_is_fitted(self)
-        counts, dtype = check_documents(self, X, reset=False, method="transform")
+        counts, dtype = self._check_counts(X, "transform")
         batch, posterior = (
             Batch.from_counts(counts, self.n_components_),
             self._posterior,
@@ -622,8 +646,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return distr[:, posterior.rows].astype(dtype, copy=False)
 
     def _elbo_terms(self, X) -> dict[str, float]:
-        check_is_fitted(self)
-        counts, _ = check_documents(self, X, reset=False, method="elbo")
+        counts, _ = self._check_counts(X, "elbo")
         with Executor(self.n_jobs) as executor:
             stop, posterior = self._local_stop(), self._posterior
             visitor = DocumentVisitor(stop, executor, self._evaluation_step)

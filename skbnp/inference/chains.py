@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -37,8 +38,12 @@ class Chain(Protocol):
     def n_pieces(self) -> int:
         """Pieces of a sweep, a fraction of a second each."""
 
-    def run(self, piece: int) -> None:
-        """Run one piece, without the interpreter lock; the last ends the sweep."""
+    def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
+        """List what a piece consists of; the last piece ends the sweep.
+
+        Tasks run side by side, without the interpreter lock, and none reads what
+        another one writes. There are none where the sweep has fewer pieces.
+        """
 
     def accept(self) -> None:
         """Let the sweep that was run be the last complete one."""
@@ -103,6 +108,10 @@ class GibbsChain(ABC, Generic[State]):
     def n_pieces(self) -> int:
         """Pieces of a sweep, a fraction of a second each."""
         return len(self.pieces)
+
+    def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
+        """List what a piece consists of: documents in a row are one task."""
+        return [partial(self.run, piece)] if piece < self.n_pieces else []
 
     def run(self, piece: int) -> None:
         """Run one piece; the last ends the sweep."""
@@ -210,8 +219,9 @@ def run_chains(
 ) -> None:
     """Let every chain make some sweeps, on the threads of an executor.
 
-    Where it has processes instead, chains run one after the other: they change in
-    place. After an error or an interrupt each chain is at its last complete sweep.
+    All tasks of all chains run side by side, piece by piece. Where the executor has
+    processes instead, they run one after the other: chains change in place. After an
+    error or an interrupt each chain is at its last complete sweep.
 
     Parameters
     ----------
@@ -233,8 +243,9 @@ def run_chains(
                         f"{monitor.n_sweeps} sweeps, and {piece / n_pieces:.0%} of the "
                         "next"
                     )
+                    tasks = [task for chain in chains for task in chain.tasks(piece)]
                     # The longest wait for an interrupt is one piece.
-                    deque(run(_Piece(piece), chains), maxlen=0)
+                    deque(run(_call, tasks), maxlen=0)
                 with commit():
                     for chain in chains:
                         chain.accept()
@@ -248,12 +259,5 @@ def run_chains(
         raise
 
 
-class _Piece:
-    """Run a piece of a chain."""
-
-    def __init__(self, number: int):
-        self.number = number
-
-    def __call__(self, chain: Chain) -> None:
-        if self.number < chain.n_pieces:
-            chain.run(self.number)
+def _call(task: Callable[[], object]) -> object:
+    return task()

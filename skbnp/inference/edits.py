@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.components.statistics import remaining
 from skbnp.inference.interrupts import commit
-from skbnp.models.statistics import remaining
 
 __all__ = ["Lineage", "Merge", "Remove", "Split", "apply", "sparing"]
 

@@ -1,215 +1,182 @@
-"""What parts of a corpus are remembered by, in either variational family."""
+"""How totals take in what documents say: as running averages, or with memory."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-
-from skbnp.inference.documents import Collected
 from skbnp.inference.interrupts import commit
-from skbnp.inference.memories import Holdings, Remembered
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.schedules import Part
-from skbnp.models.statistics import WordRows, WordTopics, remaining
+from skbnp.inference.protocols import Found
+from skbnp.inference.schedules import Part, Round
 
 __all__ = [
-    "CollapsedMemory",
-    "MeanFieldMemory",
-    "Memo",
-    "doc_topic",
-    "dropped",
-    "refreshed",
-    "resummed",
+    "NOTHING",
+    "DocumentMemory",
+    "DocumentStarts",
+    "Remembered",
+    "RunningAverage",
+    "learn_priors",
 ]
 
-Array = NDArray[np.float64]
 
-#: Updates of the weights after a pass, each with fresh tangents.
-N_REFRESHES = 3
+class DocumentMemory:
+    """What documents are remembered by in running averages; as it stands, nothing."""
 
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+        return None
 
-@dataclass(frozen=True, slots=True)
-class Memo:
-    """Statistics of one batch, and the expected counts of its documents.
+    def keep(self, round: Round, found: Sequence[Found]) -> None:
+        """Remember a visit."""
 
-    Exact zeros are not stored: memory is that of the pairs in use. Never changed, but
-    replaced, so that a copy of a list of memos keeps a state.
-    """
+    def empty(self) -> "DocumentMemory":
+        """Return one that remembers nothing yet."""
+        return self
 
-    stats: Any  # with WordRows
-    doc_topic: sp.csr_array  # (n_docs, K) N
-    n_tokens: Array  # (n_docs,)
-    losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
-
-    @classmethod
-    def of(cls, found: Collected) -> "Memo":
-        """Keep what a visit found."""
-        losses = np.zeros(0)
-        if any(seen is not None for seen in found.seen):
-            losses = sum((seen[:, 0] for seen in found.seen[1:]), found.seen[0][:, 0])
-        return cls(found.stats, found.doc_topic, found.n_tokens, losses)
-
-    def merged(self, pairs: Sequence[tuple[int, int]], losses: Array) -> "Memo":
-        """Add sources to targets; `losses` of entropy go with the pairs."""
-        sources, targets = np.transpose(pairs)
-        entropy = self.stats.entropy.copy()
-        entropy[targets] += entropy[sources] - losses
-        return self._mapped(pairs, sources, entropy)
-
-    def without(self, columns: Sequence[int]) -> "Memo":
-        """Drop topics that no document uses."""
-        return self._mapped([], columns, self.stats.entropy)
-
-    def _mapped(self, pairs: Any, gone: Any, entropy: Array) -> "Memo":
-        moved = _moved(len(entropy), pairs, gone)
-        stats = dropped(replace(self.stats, entropy=entropy), gone, pairs)
-        return replace(
-            self, stats=stats, doc_topic=sp.csr_array(self.doc_topic @ moved)
-        )
-
-
-def _moved(n_topics: int, pairs: Any, gone: Any) -> sp.csr_array:
-    """Matrix that adds sources to targets, and leaves out topics."""
-    moved = sp.eye_array(n_topics, format="lil")
-    for source, target in pairs:
-        moved[source, target] = 1.0
-    return sp.csr_array(moved.tocsc()[:, remaining(n_topics, gone)])
-
-
-def dropped(stats: Any, gone: Any, pairs: Any = ()) -> Any:
-    """Statistics of a visit without some topics, whose words may go to others."""
-    rows = stats.topic_words
-    n_topics = rows.values.shape[1]
-    order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
-    small = {name: getattr(stats, name)[order] for name in stats.columns}
-    words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
-    return replace(stats, topic_words=words, **small)
-
-
-def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
-    """Expected counts of all documents, (n_docs, K)."""
-    return sp.csc_array(sp.vstack([memo.doc_topic for memo in memos]))
-
-
-def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Memo]]:
-    """Move all tangents to the present weights: totals and memos, the bound exact."""
-    new = []
-    for memo in memos:
-        stats = posterior.model.statistics(
-            posterior.state,
-            memo.stats.topic_words,
-            memo.stats.entropy,
-            memo.doc_topic,
-            memo.n_tokens,
-        )
-        new.append(replace(memo, stats=stats))
-    return _with_sums(posterior.totals, [memo.stats for memo in new]), new
-
-
-def _with_sums(totals: Any, parts: list[Any], **changes: Any) -> Any:
-    """Sum what has no entry per word, part by part."""
-    sums = {
-        item.name: sum(getattr(stats, item.name) for stats in parts)
-        for item in fields(totals)
-        if item.name != "topic_words"
-    }
-    return replace(totals, **sums, **changes)
-
-
-def resummed(memos: Iterable[Any], n_words: int, n_topics: int) -> WordTopics:
-    """Sum of the topics' words of statistics; earlier rounding errors are gone."""
-    words = WordTopics(np.zeros((n_words, n_topics)))
-    for stats in memos:
-        words.add(stats.topic_words)
-    return words
-
-
-class MeanFieldMemory(Remembered):
-    """Parts with the expected counts of their documents: the exact bound of a corpus.
-
-    The bound never falls. One part makes this the classic batch algorithm.
-    """
-
-    memos: list[Memo]
-
-    def copy(self) -> "MeanFieldMemory":
+    def copy(self) -> "DocumentMemory":
         """Return an independent copy."""
-        other = MeanFieldMemory(self.n_forgetful)
-        other.n_passes, other.memos = self.n_passes, list(self.memos)
-        return other
-
-    def recall(self, part: Part) -> sp.csr_array | None:
-        """Return the expected counts of a part."""
-        return self.memos[part.number].doc_topic if self.is_complete else None
-
-    def _memo(self, found: Collected) -> Memo:
-        return Memo.of(found)
-
-    def _sum_afresh(self, posterior: Posterior) -> None:
-        shape = posterior.totals.topic_words.shape
-        words = resummed((memo.stats for memo in self.memos), *shape)
-        with commit():
-            posterior.totals = replace(posterior.totals, topic_words=words)
-        self.refresh(posterior)
-
-    def refresh(self, posterior: Posterior) -> None:
-        """Update weights, with fresh tangents: the bound is exact then."""
-        for _ in range(N_REFRESHES):
-            totals, self.memos = refreshed(posterior, self.memos)
-            state = posterior.model.update(posterior.state, totals)
-            with commit():
-                posterior.state, posterior.totals = state, totals
-        posterior.totals, self.memos = refreshed(posterior, self.memos)
-
-    def drop(self, columns: Sequence[int]) -> None:
-        """Forget topics. What documents hold of them is gone, until the next visit."""
-        self.memos = [memo.without(columns) for memo in self.memos]
+        return self
 
 
-class Statistics(NamedTuple):
-    """All that a part is remembered by."""
-
-    stats: Any  # with WordRows
+NOTHING = DocumentMemory()
 
 
-class CollapsedMemory(Remembered):
-    """Parts with their statistics alone: there is no bound.
+class DocumentStarts(DocumentMemory):
+    """Documents start from where they ended, and keep the better; parts stay."""
+
+    def __init__(self) -> None:
+        self._starts: dict[int, Any] = {}
+
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+        return self._starts.get(part.number)
+
+    def keep(self, round: Round, found: Sequence[Found]) -> None:
+        """Remember a visit."""
+        for part, said in zip(round.parts, found, strict=True):
+            self._starts[part.number] = said.memory
+
+
+class RunningAverage:
+    """Totals are running averages of what visits say (online learning).
 
     Parameters
     ----------
-    holdings : Holdings
-        How often the totals hold the documents before the first pass.
+    documents : DocumentMemory
     """
 
-    memos: list[Statistics]
+    holds_corpus = False
+    is_complete = True
 
-    def __init__(self, holdings: Holdings):
-        super().__init__()
-        self.holdings = holdings
+    def __init__(self, documents: DocumentMemory = NOTHING):
+        self.documents = documents
 
-    def recall(self, part: Part) -> Array:
-        """Return how often the totals count each document of a part."""
-        if self.is_complete:
-            return np.ones(len(part.rows))
-        return self.holdings.of(part.rows)
+    def empty(self) -> "RunningAverage":
+        """Return one for totals that hold none of the documents."""
+        return RunningAverage(self.documents.empty())
 
-    def _memo(self, found: Collected) -> "Statistics":
-        return Statistics(found.stats)
+    def copy(self) -> "RunningAverage":
+        """Return one for totals that hold the documents as often."""
+        return RunningAverage(self.documents.copy())
 
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+        return self.documents.recall(part)
+
+    def absorb(
+        self, posterior: Posterior, round: Round, found: Sequence[Found]
+    ) -> None:
+        """Move totals and globals by a step towards what the round says."""
+        blend(posterior, round, found)
+        self.documents.keep(round, found)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Learn priors."""
+        learn_priors(posterior)
+
+
+class Remembered(ABC):
+    """Totals hold each document once: its new statistics replace the old ones.
+
+    Passes before there is something to remember are those of online learning.
+
+    Parameters
+    ----------
+    n_forgetful : int
+        Passes that begin without memory, at least one.
+
+    Attributes
+    ----------
+    memos : list
+        One of each part, with its statistics `stats`; never changed but replaced.
+    """
+
+    holds_corpus = True
+
+    def __init__(self, n_forgetful: int = 1):
+        self.n_forgetful, self.n_passes = n_forgetful, 0
+        self.memos: list[Any] = []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every part is remembered."""
+        return self.n_passes >= self.n_forgetful
+
+    @abstractmethod
+    def recall(self, part: Part) -> Any:
+        """Return what a visit of a part starts from."""
+
+    @abstractmethod
+    def _memo(self, found: Any) -> Any:
+        """Return what a part is remembered by."""
+
+    @abstractmethod
     def _sum_afresh(self, posterior: Posterior) -> None:
-        totals, stats = posterior.totals, [memo.stats for memo in self.memos]
-        words = resummed(stats, *totals.topic_words.shape)
-        with commit():
-            posterior.totals = _with_sums(totals, stats, topic_words=words)
-            posterior.state = posterior.model.update(posterior.state, posterior.totals)
+        """Let totals be the sum of what is remembered; rounding errors are gone."""
 
-    def refresh(self, posterior: Posterior) -> None:
-        """Do nothing: statistics do not depend on the weights of a visit."""
+    def absorb(
+        self, posterior: Posterior, round: Round, found: Sequence[Found]
+    ) -> None:
+        """Exchange what parts say, or move by a step where nothing is remembered."""
+        if not self.is_complete:
+            blend(posterior, round, found)
+        for part, said in zip(round.parts, found, strict=True):
+            memo = self._memo(said)
+            if self.is_complete:
+                exchange(posterior, self.memos[part.number].stats, said.stats)
+                self.memos[part.number] = memo
+            elif self.n_passes + 1 == self.n_forgetful:
+                self.memos.append(memo)
 
-    def drop(self, columns: Sequence[int]) -> None:
-        """Forget topics."""
-        stats = (dropped(memo.stats, columns) for memo in self.memos)
-        self.memos = [Statistics(left) for left in stats]
+    def end_pass(self, posterior: Posterior) -> None:
+        """Sum the totals afresh once everything is remembered, and learn priors."""
+        self.n_passes += 1
+        if self.is_complete:
+            self._sum_afresh(posterior)
+            posterior.stale = 0.0  # nothing is left of the start
+            learn_priors(posterior)
+
+
+def blend(posterior: Posterior, round: Round, found: Sequence[Found]) -> None:
+    """Move totals and globals by a step, Eqs. (6) and (7) of Bryant and Sudderth."""
+    stats = reduce(lambda one, other: one.plus(other), (said.stats for said in found))
+    posterior.replace_globals(
+        *posterior.model.absorb(
+            posterior.state, posterior.totals, stats, round.step, round.scale
+        )
+    )
+
+
+def exchange(posterior: Posterior, old: Any, new: Any) -> None:
+    """Let documents say something else, and the globals follow."""
+    posterior.replace_globals(
+        *posterior.model.exchange(posterior.state, posterior.totals, old, new)
+    )
+
+
+def learn_priors(posterior: Posterior) -> None:
+    """Learn the hyperparameters that are learned once in a pass."""
+    model, state = posterior.model.learn_priors(posterior.state, posterior.totals)
+    with commit():
+        posterior.model, posterior.state = model, state

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
-from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.reservoir import Reservoir
 from skbnp.utils.ordering import rows_by_id
 
 __all__ = ["Posterior", "per_token"]
@@ -33,7 +31,7 @@ class Posterior:
     stale: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
     moving: Any = field(default=None)  # what moves remember between minibatches
-    reservoir: Reservoir | None = None  # of a stream
+    reservoir: Any = None  # documents of a stream that are kept
 
     @property
     def n_named(self) -> int:
@@ -60,27 +58,6 @@ class Posterior:
         """Return one that learns by itself."""
         words = self.totals.topic_words.copy()
         return replace(self, totals=replace(self.totals, topic_words=words))
-
-    def adopt(self, rival: "Posterior") -> None:
-        """Take over what a rival that began as this one has learned: an update.
-
-        Its log goes on from here; ids that came and went meanwhile are left out.
-        """
-        log = rival.lineage[len(self.lineage) :]
-        born = {entry.children for entry in log if entry.kind == "birth"}
-        gone = {entry.parents for entry in log if entry.kind == "prune"}
-        merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
-        passing = {name for (name,) in born & gone} - merged
-        log = [
-            entry._replace(step=self.n_steps + 1)
-            for entry in log
-            if passing.isdisjoint(entry.parents + entry.children)
-        ]
-        with commit():
-            self.state, self.totals, self.ids = rival.state, rival.totals, rival.ids
-            self.stale, self.moving = rival.stale, None  # its topics are others
-            self.n_steps += 1
-            self.lineage = [*self.lineage, *log]
 
     @property
     def rows(self) -> NDArray[np.intp]:

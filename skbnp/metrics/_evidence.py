@@ -7,20 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp_direct import DirectHDP
-from skbnp.models.hdp_surrogate import (
+from skbnp.metrics._held_out import unwrap
+from skbnp.models.hdp.local import DocumentStep
+from skbnp.models.hdp.model import DirectHDP
+from skbnp.models.hdp_sticks.surrogate import (
     SMALLEST,
     Assignments,
     Sticks,
     fit_sticks,
     terms,
 )
+from skbnp.rows.batch import Batch
 from skbnp.utils.validation import check_documents, check_is_fitted
 
 __all__ = ["evidence_bound"]
@@ -114,10 +115,7 @@ def evidence_bound(estimator: Any, X: Any) -> float:
     >>> bool(evidence_bound(few, X) < evidence_bound(enough, X))
     True
     """
-    if isinstance(estimator, Pipeline):
-        if len(estimator) > 1:
-            X = estimator[:-1].transform(X)
-        estimator = estimator[-1]
+    estimator, X = unwrap(estimator, X)
     check_is_fitted(estimator)
     posterior = getattr(estimator, "_posterior", None)
     model = getattr(posterior, "model", None)

@@ -13,15 +13,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from skbnp.inference import held_out
 from skbnp.inference.executor import Executor
+from skbnp.inference.prediction import Predictor
+from skbnp.models.hdp.held_out import mix
+from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
+from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.validation import (
-    SMALLEST_PRIOR,
-    check_counts,
-    check_documents,
-    check_is_fitted,
-)
+from skbnp.utils.validation import check_counts, check_documents
 
 __all__ = [
     "document_completion_score",
@@ -170,28 +168,28 @@ def held_out_log_likelihood(
     >>> round(held_out_log_likelihood(topics, 0.1, [[5, 5, 0]], [[1, 1, 0]]), 3)
     -0.703
     """
+    predictor = _check_mixture(topic_word_distr, doc_prior)
+    shape = np.shape(topic_word_distr)
+    X_observed = check_counts(X_observed, name="X_observed", whom="X_observed")
+    X_held = check_counts(X_held, name="X_held", whom="X_held")
+    if X_observed.shape != X_held.shape or X_held.shape[1] != shape[1]:
+        raise ValueError(
+            f"X_observed {X_observed.shape}, X_held {X_held.shape} and "
+            f"topic_word_distr {shape} disagree."
+        )
+    return _mean_log_likelihood(predictor, X_observed, X_held, n_jobs)
+
+
+def _check_mixture(
+    topic_word_distr: ArrayLike, doc_prior: ArrayLike
+) -> MixturePredictor:
+    """Check anybody's topics and document prior, and predict by them."""
     phi = check_array(topic_word_distr, dtype=np.float64, input_name="topic_word_distr")
     if (phi < 0).any() or not (phi.sum(axis=1) > 0).all():
         raise ValueError(
             "topic_word_distr must be non-negative with positive row sums."
         )
-    phi = phi / phi.sum(axis=1, keepdims=True)
-    prior, leftover = _check_doc_prior(doc_prior, len(phi))
-    X_observed = check_counts(X_observed, name="X_observed", whom="X_observed")
-    X_held = check_counts(X_held, name="X_held", whom="X_held")
-    if X_observed.shape != X_held.shape or X_held.shape[1] != phi.shape[1]:
-        raise ValueError(
-            f"X_observed {X_observed.shape}, X_held {X_held.shape} and "
-            f"topic_word_distr {phi.shape} disagree."
-        )
-    word_topic = np.ascontiguousarray(phi.T)
-    theta = fold_in(word_topic, prior, X_observed, n_jobs) + prior
-    predicted = _predict(theta, leftover, word_topic, phi.shape[1], X_held)
-    return _mean_log(predicted, X_held)
-
-
-def _check_doc_prior(doc_prior: ArrayLike, n_topics: int) -> tuple[Array, float]:
-    prior = np.asarray(doc_prior, dtype=np.float64)
+    n_topics, prior = len(phi), np.asarray(doc_prior, dtype=np.float64)
     if prior.ndim == 0:
         prior = np.full(n_topics, prior)
     if prior.shape not in ((n_topics,), (n_topics + 1,)):
@@ -201,56 +199,20 @@ def _check_doc_prior(doc_prior: ArrayLike, n_topics: int) -> tuple[Array, float]
         )
     if not (np.isfinite(prior) & (prior > 0)).all():
         raise ValueError("doc_prior must be positive and finite.")
-    return prior[:n_topics].copy(), float(prior[n_topics:].sum())
+    return MixturePredictor.of_topics(phi, prior)
 
 
-def fold_in(
-    word_topic: Array, prior: Array, X: sp.csr_array, n_jobs: int | None
-) -> Array:
-    """Expected tokens of each topic in each document, topics (V, K) held fixed."""
+def _mean_log_likelihood(
+    predictor: Predictor,
+    X_observed: sp.csr_array,
+    X_held: sp.csr_array,
+    n_jobs: int | None,
+) -> float:
+    """Mean over held-out tokens; 0.0 if there are none."""
     with Executor(n_jobs) as executor:
-        return held_out.fold_in(word_topic, prior, X, executor)
-
-
-def _predict(
-    theta: Array, leftover: float, word_topic: Array, n_words: int, X_held: sp.csr_array
-) -> Array:
-    """Probability of each stored held-out word given theta of its document, (nnz,)."""
-    mixed = held_out.mix(theta, word_topic, X_held) + leftover / n_words
-    return mixed / (theta.sum(axis=1) + leftover)[held_out.stored_rows(X_held)]
-
-
-def _mean_log(probability: Array, X_held: sp.csr_array) -> float:
-    """Mean log over held-out tokens; 0.0 if there are none."""
+        total = predictor.log_likelihood(X_observed, X_held, executor)
     n_tokens = X_held.sum()
-    if n_tokens == 0:
-        return 0.0
-    with np.errstate(divide="ignore"):
-        return float((X_held.data * np.log(probability)).sum() / n_tokens)
-
-
-def expected_topics(sample: Any, X: sp.csr_array, n_jobs: int | None) -> Array:
-    """Fold documents in under one sample of a posterior: theta, (n_docs, K)."""
-    words = np.unique(X.indices)
-    prior = sample.doc_prior[:-1]
-    counts = fold_in(sample.word_topic(words), prior, X[:, words], n_jobs)
-    return counts + prior
-
-
-def _predict_by(
-    samples: Any, X_observed: sp.csr_array, X_held: sp.csr_array, n_jobs: int | None
-) -> Array:
-    """Probabilities as `_predict`, averaged over samples of a posterior."""
-    total = np.zeros(X_held.nnz)
-    words, at = np.unique(X_held.indices, return_inverse=True)
-    held = sp.csr_array(
-        (X_held.data, at.ravel(), X_held.indptr), (X_held.shape[0], len(words))
-    )
-    for sample in samples:
-        theta = expected_topics(sample, X_observed, n_jobs)
-        leftover, word_topic = sample.doc_prior[-1], sample.word_topic(words)
-        total += _predict(theta, leftover, word_topic, X_held.shape[1], held)
-    return total / len(samples)
+    return float(total / n_tokens) if n_tokens > 0 else 0.0
 
 
 def _proportions(rows: ArrayLike, name: str) -> Array:
@@ -315,13 +277,14 @@ def document_completion_score(
     >>> document_completion_score(hdp, X) == hdp.score(X)
     True
     """
-    estimator, X = _unwrapped(estimator, X)
+    estimator, X = unwrap(estimator, X)
     if hasattr(estimator, "n_features_in_"):
         X, _ = check_documents(estimator, X, reset=False, method="score")
-    return score_completion(estimator, X, observed, random_state)
+    n_jobs = getattr(estimator, "n_jobs", None)
+    return score_completion(_predictor_of(estimator), X, n_jobs, observed, random_state)
 
 
-def _unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
+def unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the last step of a Pipeline, and what the steps before make of X."""
     if not isinstance(estimator, Pipeline):
         return estimator, X
@@ -329,38 +292,46 @@ def _unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
 
 
 def score_completion(
-    estimator: Any, X: Any, observed: float = 0.8, random_state: Any = 0
+    predictor: Predictor,
+    X: sp.csr_array,
+    n_jobs: int | None,
+    observed: float = 0.8,
+    random_state: Any = 0,
 ) -> float:
-    """Score a model on documents whose features have been checked."""
-    X_observed, X_held = split_tokens(X, observed=observed, random_state=random_state)
-    n_jobs = getattr(estimator, "n_jobs", None)
-    if hasattr(estimator, "_log_predictive"):
-        return _mean_log_of_tree(estimator, X_observed, X_held)
-    if hasattr(estimator, "samples_"):
-        predicted = _predict_by(estimator.samples_, X_observed, X_held, n_jobs)
-        return _mean_log(predicted, X_held)
-    if hasattr(estimator, "doc_concentration_") and hasattr(
-        estimator, "topic_weights_"
-    ):
-        weights = estimator.topic_weights_
-        leftover = max(1.0 - weights.sum(), 0.0)
-        shares = np.append(weights, leftover) if leftover > 0.0 else weights
-        # Weights far down the sticks are products of many small numbers.
-        prior = np.maximum(estimator.doc_concentration_ * shares, SMALLEST_PRIOR)
-        return held_out_log_likelihood(
-            estimator.topic_word_distr_,
-            prior,
-            X_observed,
-            X_held,
-            n_jobs=n_jobs,
-        )
-    with warnings.catch_warnings():  # names were checked; the parts have none
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        theta = _proportions(estimator.transform(X_observed), "transform(X)")
-    word_topic = np.ascontiguousarray(
-        _proportions(estimator.components_, "components_").T
-    )
-    return _mean_log(held_out.mix(theta, word_topic, X_held), X_held)
+    """Score the predictor of a model on documents that have been checked."""
+    parts = split_tokens(X, observed=observed, random_state=random_state)
+    return _mean_log_likelihood(predictor, *parts, n_jobs)
+
+
+def _predictor_of(estimator: Any) -> Predictor:
+    """Return the predictor of our own estimators, or one by what others have."""
+    if hasattr(estimator, "_predictor"):
+        return estimator._predictor()
+    names = ("doc_concentration_", "topic_weights_")
+    if all(hasattr(estimator, name) for name in names):
+        prior = doc_prior_of(estimator.doc_concentration_, estimator.topic_weights_)
+        return _check_mixture(estimator.topic_word_distr_, prior)
+    return _Transformer(estimator)
+
+
+class _Transformer:
+    """Predict by `transform` and `components_`."""
+
+    def __init__(self, estimator: Any):
+        self._estimator = estimator
+
+    def log_likelihood(
+        self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
+    ) -> float:
+        """Log probability of all held-out tokens, given the observed ones."""
+        with warnings.catch_warnings():  # names were checked; the parts have none
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            theta = self._estimator.transform(X_observed)
+        theta = _proportions(theta, "transform(X)")
+        topics = _proportions(self._estimator.components_, "components_")
+        mixed = mix(theta, np.ascontiguousarray(topics.T), X_held)
+        with np.errstate(divide="ignore"):
+            return (X_held.data * np.log(mixed)).sum()
 
 
 def fold_in_score(estimator: Any, X: Any, y: Any = None) -> float:
@@ -404,24 +375,14 @@ def fold_in_score(estimator: Any, X: Any, y: Any = None) -> float:
     .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
        Restaurant Process", NIPS 2009.
     """
-    estimator, X = _unwrapped(estimator, X)
-    if not hasattr(estimator, "_log_predictive"):
+    estimator, X = unwrap(estimator, X)
+    predictor = _predictor_of(estimator)
+    if not isinstance(predictor, PathPredictor):
         raise ValueError(
             f"fold_in_score is for topic trees, got {type(estimator).__name__}."
         )
-    check_is_fitted(estimator)
     counts, _ = check_documents(estimator, X, reset=False, method="fold_in_score")
-    return _mean_log_of_tree(estimator, counts, counts)
-
-
-def _mean_log_of_tree(estimator: Any, X_seen: sp.csr_array, X: sp.csr_array) -> float:
-    """Mean log over tokens, which share the path of their document; 0.0 for none."""
-    n_tokens = X.sum()
-    if n_tokens == 0:
-        return 0.0
-    logs = estimator._log_predictive(X_seen, X)
-    # Documents without tokens add roundings alone.
-    return float(logs[np.diff(X.indptr) > 0].sum() / n_tokens)
+    return _mean_log_likelihood(predictor, counts, counts, estimator.n_jobs)
 
 
 def perplexity(

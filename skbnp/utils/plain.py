@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["from_plain", "to_plain"]
 
 #: Modules whose classes are taken apart.
-HOMES = ("skbnp.inference.", "skbnp.models.", "skbnp.trees.")
+HOMES = ("skbnp.components.", "skbnp.inference.", "skbnp.models.", "skbnp.trees.")
 #: Key of a dict that stands for something else; its value says what.
 IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
 #: What is never taken apart.

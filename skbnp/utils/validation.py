@@ -4,7 +4,6 @@ The names below that scikit-learn keeps private are used by many estimators outs
 but may move; they are imported here and nowhere else.
 """
 
-import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -28,6 +27,8 @@ from sklearn.utils.validation import (
     check_non_negative,
     validate_data,
 )
+
+from skbnp.utils.warnings import warn_caller
 
 __all__ = [
     "SMALLEST_PRIOR",
@@ -175,11 +176,10 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
     """
     rounded = np.rint(counts.data)
     if (rounded != counts.data).any():
-        warnings.warn(
+        warn_caller(
             f"{whom} samples whole tokens: fractional counts, {counts.data.sum():.6g} "
             f"in all, were rounded to {rounded.sum():.6g}.",
             DataConversionWarning,
-            stacklevel=6,
         )
         counts = counts.copy()
         counts.data = rounded

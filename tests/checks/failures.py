@@ -4,9 +4,9 @@ from contextlib import contextmanager
 from unittest import mock
 
 from skbnp.inference.chains import GibbsChain
-from skbnp.inference.documents import DocumentVisitor
 from skbnp.inference.engine import Learner
-from skbnp.inference.tree_corpus import PathVisitor
+from skbnp.inference.local import DocumentVisitor
+from skbnp.models.nested_crp.memory import PathVisitor
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]
 

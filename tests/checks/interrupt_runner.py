@@ -27,7 +27,7 @@ from checks.failures import fit_updates
 from checks.states import differences, learned
 from checks.test_failed_calls import check_usable
 from skbnp.estimators import SplitMerge
-from skbnp.inference.moves import hdp_moves
+from skbnp.models.hdp.moves import structure as hdp_moves
 
 MAIN = threading.main_thread().ident
 
@@ -213,14 +213,14 @@ WATCHED = {
     ("engine.py", "learn"),
     ("engine.py", "one_pass"),
     ("engine.py", "learn_round"),
-    ("memories.py", "absorb"),
-    ("memories.py", "blend"),
-    ("memories.py", "exchange"),
-    ("memories.py", "end_pass"),
-    ("memories.py", "learn_priors"),
+    ("memory.py", "absorb"),
+    ("memory.py", "blend"),
+    ("memory.py", "exchange"),
+    ("memory.py", "end_pass"),
+    ("memory.py", "learn_priors"),
     ("memory.py", "_sum_afresh"),
     ("memory.py", "refresh"),
-    ("documents.py", "collect"),
+    ("local.py", "collect"),
     ("posterior.py", "record"),
     ("monitor.py", "record"),
     ("monitor.py", "end_pass"),
@@ -235,30 +235,28 @@ WATCHED = {
 
 #: And those in which moves change a model.
 MOVING = {
-    ("trials.py", "one_pass"),
-    ("trials.py", "_propose"),
-    ("trials.py", "_birth"),
-    ("trials.py", "_death"),
-    ("trials.py", "_decide"),
+    ("bound_trials.py", "one_pass"),
+    ("bound_trials.py", "_propose"),
+    ("bound_trials.py", "_birth"),
+    ("bound_trials.py", "_death"),
+    ("bound_trials.py", "_decide"),
     ("engine.py", "one_pass"),
     ("engine.py", "learn_round"),
-    ("memories.py", "end_pass"),
-    ("hdp_moves.py", "end_round"),
-    ("hdp_moves.py", "end_pass"),
-    ("hdp_moves.py", "_merge"),
-    ("hdp_moves.py", "prune"),
-    ("split_merge.py", "end_unused"),
-    ("posterior.py", "adopt"),
+    ("memory.py", "end_pass"),
+    ("structure.py", "end_round"),
+    ("structure.py", "end_pass"),
+    ("structure.py", "_merge"),
+    ("structure.py", "prune"),
+    ("settings.py", "end_unused"),
+    ("candidate.py", "adopt"),
     ("minibatch.py", "merge"),
     ("minibatch.py", "move"),
     ("minibatch.py", "prune"),
     ("minibatch.py", "split"),
     ("edits.py", "apply"),
-    ("tree_corpus.py", "absorb"),
-    ("tree_corpus.py", "end_pass"),
-    ("tree_corpus.py", "_settled"),
-    ("tree_edits.py", "end_pass"),
-    ("tree_edits.py", "_try"),
+    ("memory.py", "absorb"),
+    ("memory.py", "_settled"),
+    ("structure.py", "_try"),
 }
 
 

@@ -21,8 +21,8 @@ from checks.states import (
     learned,
 )
 from skbnp import HDP
-from skbnp.inference import batch
-from skbnp.inference.batch import Batch
+from skbnp.rows import batch
+from skbnp.rows.batch import Batch
 
 #: Who has several numbers of jobs; all others have three.
 ONE = {"HDP-online": INSTANCES["HDP-online"]}

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from checks.estimators import INSTANCES, evaluate
 from checks.states import TIMES, assert_same, learned
-from skbnp.inference.moves.minibatch import Moving
 from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.moves.minibatch import Moving
 from skbnp.utils.plain import from_plain, to_plain
 
 README = Path(__file__).parents[2] / "README.md"
@@ -64,8 +64,8 @@ def test_readme_names_the_types():
     [
         {"__is__": "builtins.exec", "__holds__": ["raise SystemExit"]},
         {"__is__": "type", "__holds__": "subprocess.Popen"},
-        {"__is__": "skbnp.models.statistics.np.load", "__holds__": []},
-        {"__is__": "skbnp.models.topics.Iterable", "__holds__": {}},
+        {"__is__": "skbnp.components.statistics.np.load", "__holds__": []},
+        {"__is__": "skbnp.components.topics.Iterable", "__holds__": {}},
         {"__is__": "skbnp.inference.posterior.Posterior", "__holds__": {"model": 1}},
     ],
     ids=lambda state: state["__is__"],

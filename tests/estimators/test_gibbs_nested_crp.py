@@ -15,8 +15,8 @@ from checks.states import assert_same, learned
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
-from skbnp.inference import nested_chain
 from skbnp.metrics import document_completion_score, fold_in_score
+from skbnp.models.nested_crp_walks import chain as nested_chain
 from skbnp.trees import TreeView
 
 #: Priors of the corpus, nearly; and a chain whose sweeps do not depend on their number.

@@ -11,8 +11,8 @@ from checks.corpora import topic_counts
 from checks.states import assert_same, differences, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
-from skbnp.inference.reservoir import Reservoir
 from skbnp.metrics import document_completion_score
+from skbnp.models.hdp.reservoir import Reservoir
 
 METHODS = ["online", "memoized", "batch"]
 

@@ -22,10 +22,10 @@ from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
 from skbnp.estimators import SplitMerge, TreeMoves, _nested_crp
-from skbnp.inference import tree_online
-from skbnp.inference.tree_choice import Race
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
-from skbnp.models.ncrp_topics import path_globals
+from skbnp.models.nested_crp.model import path_globals
+from skbnp.models.nested_crp.moves import online as tree_online
+from skbnp.models.nested_crp.start_choice import Race
 from skbnp.trees import TreeView
 
 #: Priors of the corpus, nearly.
@@ -187,7 +187,7 @@ def test_an_empty_document_has_the_prior_proportions(model):
     X = np.zeros((1, 80))
     levels, paths = model.doc_levels(X)[0], model.doc_paths(X).toarray()[0]
     np.testing.assert_allclose(levels, 1 / 3, rtol=1e-12)
-    given = model._readings()[0]
+    given = model._predictor().samples[0]
     prior = np.exp(given.log_prior - logsumexp(given.log_prior))
     np.testing.assert_allclose(paths, prior, rtol=1e-6, atol=1e-8)
     distr = model.transform(X)[0]

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 
-from skbnp.inference import batch
-from skbnp.inference.batch import BLOCK_SIZE, BLOCKS_PER_BATCH, Batch
+from skbnp.rows import batch
+from skbnp.rows.batch import BLOCK_SIZE, BLOCKS_PER_BATCH, Batch
 
 
 def sparse_counts(n_docs, n_features, density=0.1, seed=0):

@@ -11,23 +11,23 @@ from numpy.testing import assert_allclose
 from checks.corpora import topic_counts
 from checks.states import assert_same, differences
 from skbnp import HDP
-from skbnp.inference import collapsed
-from skbnp.inference.collapsed import CollapsedStep
-from skbnp.inference.documents import DocumentVisitor, LocalStop
+from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import Holdings, RunningAverage
-from skbnp.inference.memory import CollapsedMemory, Statistics, resummed
+from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.moves.hdp_moves import EndUnused
-from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
-from skbnp.models.hdp_collapsed import CollapsedHDP
-from skbnp.models.hdp_direct import HDPState
-from skbnp.models.statistics import WordTopics
+from skbnp.models.hdp import collapsed_local as collapsed
+from skbnp.models.hdp.collapsed_local import CollapsedStep
+from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.memory import CollapsedMemory, Holdings, Statistics, resummed
+from skbnp.models.hdp.model import HDPState
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.structure import EndUnused
 
 STOP = LocalStop(100, 1e-3)
 VISITOR = DocumentVisitor(STOP, Executor(1), CollapsedStep)

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 
 from checks.long import daily
 from checks.states import assert_same
+from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage, Merge, Remove, Split, apply
-from skbnp.inference.moves.hdp_split import Children
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp_direct import DirectHDP, HDPState, HDPStats
-from skbnp.models.statistics import WordTopics
+from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
+from skbnp.models.hdp.moves.split import Children
 
 N_WORDS = 6
 COLUMNS = ("entropy", "n_docs_using", "weight_slope", "weight_offset")

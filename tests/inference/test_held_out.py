@@ -7,16 +7,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
 from reference import held_out as reference
-from skbnp.inference import held_out
+from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.inference.held_out import HeldOut, Prediction, compare, hold_out
-from skbnp.inference.moves import held_out_moves as moves
 from skbnp.inference.posterior import Posterior
 from skbnp.metrics import held_out_log_likelihood
-from skbnp.models.hdp_collapsed import CollapsedHDP
-from skbnp.models.hdp_direct import HDPState
-from skbnp.models.statistics import WordTopics
+from skbnp.models.hdp import held_out
+from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.held_out import HeldOut, Prediction, compare, hold_out
+from skbnp.models.hdp.model import HDPState
+from skbnp.models.hdp.moves import held_out as moves
 
 N_DOCS, N_WORDS, N_TOPICS, ETA = 60, 30, 5, 0.05
 

@@ -12,8 +12,8 @@ from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
-from skbnp.inference import held_out_trials
-from skbnp.inference.held_out import HeldOut
+from skbnp.models.hdp import held_out_trials
+from skbnp.models.hdp.held_out import HeldOut
 
 METHODS = ["online", "memoized", "batch"]
 

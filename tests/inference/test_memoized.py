@@ -12,22 +12,29 @@ from checks.estimators import mean_field_hdp
 from checks.long import daily
 from checks.states import assert_same, differences
 from reference import hdp_direct as reference
+from skbnp.components.statistics import WordTopics
 from skbnp.datasets import make_bars
-from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import MeanFieldMemory, Memo, doc_topic, refreshed, resummed
+from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.monitor import Monitor, discarding, new_history
-from skbnp.inference.moves import hdp_merge
-from skbnp.inference.moves.hdp_moves import ExactMoves
-from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
-from skbnp.inference.trials import Trials
-from skbnp.models.hdp_direct import DirectHDP, HDPState
-from skbnp.models.statistics import WordTopics
+from skbnp.models.hdp.bound_trials import Trials
+from skbnp.models.hdp.candidate import adopt
+from skbnp.models.hdp.memory import (
+    MeanFieldMemory,
+    Memo,
+    doc_topic,
+    refreshed,
+    resummed,
+)
+from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.structure import ExactMoves
 
 MOVES = SplitMerge(
     criterion="bound",
@@ -507,7 +514,7 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
         Lineage(0, "merge", (3, 4), (3,)),
         Lineage(0, "prune", (3,), ()),
     ]
-    posterior.adopt(rival)
+    adopt(posterior, rival)
     check_lineage(posterior)
 
 

@@ -10,15 +10,16 @@ from numpy.testing import assert_allclose
 from scipy.special import psi
 
 from reference import hdp_direct as reference
+from skbnp.components.statistics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
-from skbnp.inference.documents import DocumentVisitor, LocalStop
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.inference.moves import hdp_merge, hdp_split
+from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._merge import compare_merges
-from skbnp.models.hdp_direct import DirectHDP, HDPState
-from skbnp.models.statistics import WordTopics
+from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves import split as hdp_split
 
 EXACT = LocalStop(50, 1e-9)
 SCALES = pytest.mark.parametrize("scale", [1.0, 7.5])

@@ -13,17 +13,19 @@ from numpy.testing import assert_allclose
 from checks.corpora import topic_counts
 from checks.estimators import mean_field_hdp
 from checks.states import assert_same
-from skbnp.inference.documents import DocumentVisitor, LocalStop
+from skbnp.components.statistics import WordRows
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import RunningAverage
+from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.moves import hdp_merge, hdp_split, minibatch
-from skbnp.inference.moves.hdp_moves import MinibatchMoves
-from skbnp.inference.moves.split_merge import SplitMerge
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, Part, Round
-from skbnp.models.statistics import WordRows
+from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves import minibatch
+from skbnp.models.hdp.moves import split as hdp_split
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.structure import MinibatchMoves
 
 MOVES = SplitMerge(criterion="bound")
 VISITOR = DocumentVisitor(LocalStop(30, 1e-4), Executor(1))
@@ -33,7 +35,7 @@ N_DOCS = 300.0
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Splits are tried whenever a topic does not wait."""
-    monkeypatch.setattr("skbnp.inference.moves.hdp_moves.STALE", 0.3)
+    monkeypatch.setattr("skbnp.models.hdp.moves.structure.STALE", 0.3)
     monkeypatch.setattr(minibatch, "EARNED", minibatch.CREDIT)
 
 

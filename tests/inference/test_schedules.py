@@ -198,7 +198,7 @@ def test_one_online_step_on_the_corpus_has_the_topics_of_a_batch_update(
 def test_one_online_step_on_the_corpus_is_a_batch_update_without_refreshed_tangents(
     warm_up, monkeypatch
 ):
-    monkeypatch.setattr("skbnp.inference.memory.N_REFRESHES", 0)
+    monkeypatch.setattr("skbnp.models.hdp.memory.N_REFRESHES", 0)
     online, batch = fit_both(warm_up=warm_up, variational_family="mean_field")
     for name in ("topic_weights_", "doc_concentration_", "corpus_concentration_"):
         np.testing.assert_allclose(

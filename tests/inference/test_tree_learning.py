@@ -11,23 +11,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.long import daily
 from checks.states import assert_same
 from reference.ncrp_topics import collapsed_terms, log_beta
-from skbnp.inference.documents import LocalStop
+from skbnp.components.tree_sticks import LevelPriors, log_stick_evidence
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.moves import tree_edits, tree_proposals
-from skbnp.inference.moves.tree_edits import TIDY_COST, TreeEdits
-from skbnp.inference.moves.tree_moves import TreeMoves
-from skbnp.inference.moves.tree_proposals import Scene, kinds_of
-from skbnp.inference.tree_choice import start_posterior
-from skbnp.inference.tree_corpus import PathMemory, PathVisitor, TreeCorpus
-from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import (
-    NestedModel,
-    PathStats,
-    TopicTree,
-    log_stick_evidence,
-)
+from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus
+from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
+from skbnp.models.nested_crp.moves import proposals as tree_proposals
+from skbnp.models.nested_crp.moves import structure as tree_edits
+from skbnp.models.nested_crp.moves.proposals import Scene, kinds_of
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.models.nested_crp.moves.structure import TIDY_COST, TreeEdits
+from skbnp.models.nested_crp.start_choice import start_posterior
 from skbnp.trees import Tree
 
 PRIORS = LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1))

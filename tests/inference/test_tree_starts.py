@@ -6,17 +6,15 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.long import daily
-from skbnp.inference import tree_choice, tree_starts
-from skbnp.inference.documents import LocalStop
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.executor import Executor
-from skbnp.inference.moves.tree_moves import TreeMoves
-from skbnp.inference.tree_choice import (
-    Race,
-    choose_start,
-    start_posterior,
-)
-from skbnp.inference.tree_corpus import PathVisitor, sums_of
-from skbnp.inference.tree_starts import (
+from skbnp.inference.local import LocalStop
+from skbnp.models.nested_crp import start as tree_starts
+from skbnp.models.nested_crp import start_choice as tree_choice
+from skbnp.models.nested_crp.memory import PathVisitor, sums_of
+from skbnp.models.nested_crp.model import NestedModel, TopicTree, elbo_terms
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.models.nested_crp.start import (
     by_clusters,
     by_gibbs,
     excess,
@@ -24,8 +22,8 @@ from skbnp.inference.tree_starts import (
     one_by_one,
     topics_of_paths,
 )
-from skbnp.models.ncrp_collapsed import LevelPriors, Walks
-from skbnp.models.ncrp_topics import NestedModel, TopicTree, elbo_terms
+from skbnp.models.nested_crp.start_choice import Race, choose_start, start_posterior
+from skbnp.models.nested_crp_walks.model import Walks
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from reference import hdp_collapsed as reference
+from skbnp.components.statistics import WordTopics
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
-from skbnp.models.statistics import WordTopics
 
 #: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the
 #: logarithm and exponential of a rate make that 1e-6; ten iterations pass it on, and

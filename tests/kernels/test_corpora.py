@@ -6,11 +6,12 @@ import scipy.sparse as sp
 
 from skbnp import HDP
 from skbnp.datasets import make_bars
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
 from skbnp.kernels._hdp_local import infer_documents
-from skbnp.models.hdp_direct import log_growth
+from skbnp.models.hdp.local import DocumentStep
+from skbnp.models.hdp.model import log_growth
+from skbnp.rows.batch import Batch
 
 N_DOCS, SUPPORT = 400, 1e-9
 

@@ -8,10 +8,11 @@ import scipy.sparse as sp
 
 from checks.long import few_and_many
 from reference import hdp_franchise as reference
-from skbnp.inference.moves.table_split_merge import propose_moves
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
-from skbnp.models.hdp_franchise import Concentrations, Seating, Tokens
+from skbnp.models.hdp_franchise.model import Concentrations, Seating
+from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
+from skbnp.rows.tokens import Tokens
 
 #: Two documents of three tokens: 712 seatings.
 DOCS, REPEATED = [[0, 0, 1], [0, 1, 2]], [[0, 0, 0], [0, 0, 1]]

@@ -22,11 +22,11 @@ from models.test_hdp_surrogate import (
 )
 from reference import hdp_direct, hdp_surrogate
 from skbnp import HDP
+from skbnp.components.statistics import WordTopics
 from skbnp.datasets import make_bars
-from skbnp.inference.documents import LocalStop
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
 from skbnp.metrics import _evidence, evidence_bound
-from skbnp.models.statistics import WordTopics
 
 #: Documents and size of the vocabulary of corpora whose partitions can be listed.
 CORPORA = {

@@ -8,13 +8,14 @@ from scipy.special import psi
 
 from checks.states import assert_same
 from reference import hdp_collapsed as reference
-from skbnp.inference.collapsed import CollapsedStep
-from skbnp.inference.documents import DocumentStep, DocumentVisitor, LocalStop
+from skbnp.components.statistics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp_collapsed import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp_direct import DirectHDP, HDPState
-from skbnp.models.statistics import WordRows, WordTopics
+from skbnp.models.hdp.collapsed_local import CollapsedStep
+from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
+from skbnp.models.hdp.local import DocumentStep
+from skbnp.models.hdp.model import DirectHDP, HDPState
 
 #: Digammas are exact to a few 1e-16 of the larger of their value and 8, and enter as
 #: differences times a prior of at least 0.01.

@@ -11,25 +11,26 @@ from scipy.special import psi
 
 from checks.long import daily
 from reference import hdp_direct as reference
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentStep, DocumentVisitor, LocalStop
+from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.components.topics import update_topic_prior
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import MeanFieldMemory
+from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
-from skbnp.models import hdp_direct
-from skbnp.models.hdp_direct import (
+from skbnp.models.hdp import model as hdp_direct
+from skbnp.models.hdp.local import DocumentStep
+from skbnp.models.hdp.memory import MeanFieldMemory
+from skbnp.models.hdp.model import (
     DirectHDP,
     HDPState,
     update_corpus_concentration,
     update_doc_concentration,
     update_weights,
 )
-from skbnp.models.statistics import WordRows, WordTopics
-from skbnp.models.topics import update_topic_prior
+from skbnp.rows.batch import Batch
 
 EXACT = LocalStop(max_iter=50, tol=1e-9)
 

@@ -11,10 +11,10 @@ from scipy.special import gammaln
 from checks.geweke import check_joint_distribution
 from checks.long import few_and_many
 from reference import hdp_franchise as reference
-from skbnp.inference.moves.table_split_merge import propose_moves
+from skbnp.components.hyperparameters import log_rising
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
-from skbnp.models.hdp_franchise import (
+from skbnp.models.hdp_franchise.model import (
     Concentrations,
     FixedTopics,
     FranchiseSample,
@@ -22,9 +22,9 @@ from skbnp.models.hdp_franchise import (
     Priors,
     Seating,
     Tables,
-    Tokens,
 )
-from skbnp.models.hyperparameters import log_rising
+from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
+from skbnp.rows.tokens import Tokens
 
 LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4
 #: Light tails, so that means of statistics are soon known.

@@ -10,18 +10,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln, gammaln, logsumexp, psi
 
 from reference import hdp_sticks as reference
-from skbnp.inference.batch import Batch
-from skbnp.inference.documents import DocumentVisitor, LocalStop
+from skbnp.components.statistics import WordTopics, absorb
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memories import DocumentStarts, RunningAverage
+from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.memory import DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
-from skbnp.inference.tables import Tables, TableStep
-from skbnp.models.hdp_sticks import StickHDP, StickState
-from skbnp.models.statistics import WordTopics, absorb
+from skbnp.models.hdp_sticks.local import Tables, TableStep
+from skbnp.models.hdp_sticks.model import StickHDP, StickState
+from skbnp.rows.batch import Batch
 
 EXACT = LocalStop(300, 1e-8)
 TABLES = 4
@@ -212,7 +212,7 @@ def test_visits_do_not_depend_on_parts_or_blocks(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     posterior, counts = make_posterior(rng), make_counts(rng, n_docs=50)
     expected = Visited(posterior, counts).found.stats
-    monkeypatch.setattr("skbnp.inference.tables.PART_SIZE", 7)
+    monkeypatch.setattr("skbnp.models.hdp_sticks.local.PART_SIZE", 7)
     parts = Visited(posterior, counts).found
     for name in ("tables", "table_entropy", "entropy", "log_left", "stick_offset"):
         assert_allclose(getattr(parts.stats, name), getattr(expected, name), rtol=1e-12)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, psi
 
 from reference import hdp_surrogate as reference
-from skbnp.models.hdp_surrogate import (
+from skbnp.models.hdp_sticks.surrogate import (
     TOTALS,
     Assignments,
     Sticks,

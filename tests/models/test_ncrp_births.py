@@ -8,16 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import ncrp_births as reference
 from reference.ncrp_topics import cold_start, document_bound, iterate, log_beta
-from skbnp.models import ncrp_births
-from skbnp.models.ncrp_births import N_ITERATIONS, births
-from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import (
-    PathStats,
-    TopicTree,
-    elbo_terms,
-    log_geometric_sum,
-    path_globals,
-)
+from skbnp.components.tree_sticks import LevelPriors, log_geometric_sum
+from skbnp.models.nested_crp import births as ncrp_births
+from skbnp.models.nested_crp.births import N_ITERATIONS, births
+from skbnp.models.nested_crp.model import PathStats, TopicTree, elbo_terms, path_globals
 from skbnp.trees import Tree
 
 #: 0 above 1, 2, 3; 1 above 4, 5; 2 above 6; nothing below 3.

@@ -10,10 +10,11 @@ from scipy.special import logsumexp
 from checks.geweke import check_joint_distribution
 from checks.long import few_and_many
 from reference import nested_crp as reference
-from skbnp.models.hdp_franchise import Tokens
-from skbnp.models.hyperparameters import draw_concentration
-from skbnp.models.ncrp_collapsed import LevelPriors, NestedPriors, Paths, Walks
-from skbnp.models.ncrp_sample import NestedSample
+from skbnp.components.hyperparameters import draw_concentration
+from skbnp.components.tree_sticks import LevelPriors
+from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
+from skbnp.models.nested_crp_walks.sample import NestedSample
+from skbnp.rows.tokens import Tokens
 
 N_WORDS = 3
 #: Documents, and levels: 640 and 2916 states.

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from reference import nested_crp as reference
-from skbnp.models.hdp_franchise import Tokens
-from skbnp.models.ncrp_collapsed import LevelPriors, Walks
-from skbnp.models.ncrp_sample import NestedSample
+from skbnp.components.tree_sticks import LevelPriors
+from skbnp.models.nested_crp_walks.model import Walks
+from skbnp.models.nested_crp_walks.sample import NestedSample
+from skbnp.rows.tokens import Tokens
 
 N_WORDS = 5
 

@@ -11,24 +11,26 @@ from scipy.special import logsumexp, psi
 
 from reference import ncrp_topics as reference
 from reference import nested_crp as collapsed
-from skbnp.inference.documents import LocalStop
-from skbnp.inference.executor import Executor
-from skbnp.inference.paths import visit_paths
-from skbnp.models.ncrp_collapsed import LevelPriors
-from skbnp.models.ncrp_topics import (
-    PathStats,
-    TopicTree,
-    collapsed_bound,
-    elbo_terms,
+from skbnp.components.tree_sticks import (
+    LevelPriors,
     log_geometric_sum,
     log_path_evidence,
     log_stick_evidence,
     log_stub_priors,
+    stick_parameters,
+    stub_nodes,
+)
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
+from skbnp.models.nested_crp.local import visit_paths
+from skbnp.models.nested_crp.model import (
+    PathStats,
+    TopicTree,
+    collapsed_bound,
+    elbo_terms,
     log_topic_evidence,
     path_globals,
     settle,
-    stick_parameters,
-    stub_nodes,
 )
 from skbnp.trees import Tree
 

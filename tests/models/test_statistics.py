@@ -10,10 +10,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln, psi
 
-from skbnp.distributions.dirichlet import log_growth
-from skbnp.kernels._word_topics import growth, joint_growth
-from skbnp.models import statistics
-from skbnp.models.statistics import (
+from skbnp.components import statistics
+from skbnp.components.statistics import (
     SMALLEST_SCALE,
     WordRows,
     WordTopics,
@@ -21,6 +19,8 @@ from skbnp.models.statistics import (
     exchange,
     remaining,
 )
+from skbnp.distributions.dirichlet import log_growth
+from skbnp.kernels._word_topics import growth, joint_growth
 
 N_WORDS, N_TOPICS = 30, 4
 RTOL = 1e-12

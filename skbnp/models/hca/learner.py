@@ -17,9 +17,8 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.memories import RunningAverage, learn_priors
+from skbnp.inference.memory import RunningAverage, learn_priors
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, Part, Round
@@ -27,6 +26,7 @@ from skbnp.models.hca.local import Memo, sums, visit
 from skbnp.models.hca.model import Model, State, Stats, convert, expand, paths, settle
 from skbnp.models.hca.moves import Kind, Proposal, Scene, kinds_of
 from skbnp.models.hca.start import some_rows
+from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 

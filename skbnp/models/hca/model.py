@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.special import betaln, gammaln, psi
 
-from skbnp.models.ncrp_topics import (
+from skbnp.components.tree_sticks import (
     expected_log_sticks,
     log_stub_priors,
     stick_parameters,

@@ -11,11 +11,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.moves.tree_moves import TreeMoves
+from skbnp.components.tree_sticks import stub_nodes
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.model import Model, State, Stats
 from skbnp.models.hca.start import principal_directions, some_rows
-from skbnp.models.ncrp_topics import stub_nodes
+from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.trees import Tree
 
 __all__ = ["Kind", "Proposal", "Scene", "kinds_of"]

@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal
 
 from reference import hca as reference
 from reference.ncrp_topics import sticks_term
+from skbnp.components.tree_sticks import log_stub_priors, stick_parameters
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import local
 from skbnp.models.hca.local import log_density, sums, visit
@@ -33,7 +34,6 @@ from skbnp.models.hca.model import (
     update_variances,
 )
 from skbnp.models.hca.start import path_of_directions
-from skbnp.models.ncrp_topics import log_stub_priors, stick_parameters
 from skbnp.trees import Tree
 
 #: 0 above 1, 2, 3; 1 above 4, 5; 2 above 6; nothing below 3. Siblings 5, 4.

@@ -12,7 +12,6 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.moves.tree_moves import TreeMoves
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import BatchSchedule
@@ -29,6 +28,7 @@ from skbnp.models.hca.local import sums, visit
 from skbnp.models.hca.model import Model, State, Stats, paths
 from skbnp.models.hca.moves import Scene, kinds_of
 from skbnp.models.hca.start import path_of_directions, principal_directions, some_rows
+from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.utils.random import Purpose, stream
 
 SERIAL = Executor(1)

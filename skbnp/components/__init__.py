@@ -1,0 +1,1 @@
+"""What models share: statistics of components, priors over words and over trees."""

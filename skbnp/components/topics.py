@@ -1,0 +1,117 @@
+"""What models with Dirichlet topics over words share: terms of the bound, the prior.
+
+phi_k ~ Dir(eta), q(phi_k) = Dir(lambda_k), lambda_kw = eta + S_kw, S_kw the expected
+tokens of word w in topic k.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import psi
+
+from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.distributions.dirichlet import inverse_digamma, log_growth
+from skbnp.kernels._special import log_gamma
+
+__all__ = [
+    "HIGHEST",
+    "LOWEST",
+    "SMALLEST_PRIOR",
+    "between",
+    "divergence",
+    "expected_log",
+    "log_marginal",
+    "update_topic_prior",
+    "word_norm",
+    "word_weights",
+]
+
+Array = NDArray[np.float64]
+
+#: Range of learned concentrations and of the topic prior.
+LOWEST, HIGHEST = 1e-4, 1e4
+#: Smallest topic prior in the document step: psi stays finite in single precision.
+SMALLEST_PRIOR = 1e-18
+#: Entries handled at a time where an expression would copy a whole (word, topic) table.
+CHUNK = 1 << 18
+
+
+def word_norm(topic_words: WordTopics, eta: float, *, mean: bool) -> Array:
+    """What E[log phi_kw] of a topic is lessened by, or E[phi_kw] divided by, (K,)."""
+    total = topic_words.shape[0] * eta + topic_words.total
+    return total if mean else psi(total)
+
+
+def word_weights(
+    topic_words: WordTopics,
+    eta: float,
+    words: Any,
+    *,
+    mean: bool,
+    run: Callable[..., Iterable[None]] = map,
+) -> NDArray[np.float32]:
+    """Weights of the topics for each word, up to a factor per word.
+
+    exp(E[log phi_kw]), or its mean E[phi_kw] during the warm-up: a word that a topic
+    does not hold yet weighs exp(psi(eta)), practically nothing, in the former, and eta
+    in the latter. Largest entry of a row 1; shape as `weight_table` says. `run` maps
+    over parts of the words.
+    """
+    eta = max(eta, SMALLEST_PRIOR)
+    norm = word_norm(topic_words, eta, mean=mean)
+    return topic_words.weights(words, norm, eta, mean=mean, run=run)
+
+
+def log_marginal(topic_words: WordTopics, eta: float) -> Array:
+    """logB(eta + S_k) - logB(eta) of each topic, (K,), in nats; visits all words."""
+    growth, _ = topic_words.growth(eta)
+    return growth - log_growth(topic_words.shape[0] * eta, topic_words.total)
+
+
+def divergence(topic_words: WordTopics, eta: float) -> float:
+    """KL(q(phi) || p(phi)) of all topics, in nats; visits all words."""
+    prior, total = topic_words.shape[0] * eta, topic_words.total
+    growth, moment = topic_words.growth(eta)
+    expected = moment - total * psi(prior + total)
+    return float((expected - growth + log_growth(prior, total)).sum())
+
+
+def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
+    """E[log p(words | topics)] of the counts in some rows, by topic, in nats."""
+    values = rows.values
+    norm = psi(topic_words.shape[0] * eta + topic_words.total)
+    held = eta + topic_words.entries(rows)
+    log_phi = np.empty_like(held)
+    log_gamma(held, np.empty_like(held), log_phi)
+    log_phi -= norm[values.indices]
+    sums = np.bincount(values.indices, log_phi * values.data, values.shape[1])
+    return sums.astype(np.float64)
+
+
+def between(low: float, high: float, step: float) -> float:
+    """Move a positive parameter by a step, in logarithms."""
+    return float(np.exp((1.0 - step) * np.log(low) + step * np.log(high)))
+
+
+def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
+    """Raise the bound in the topic prior: one exact tangent step.
+
+    With tangents at the present eta, n the (word, topic) pairs in use, the maximum is
+    psi^-1( (sum psi(eta + S_kw) - V sum_k [psi(V eta + S_k) - psi(V eta)]) / n ), sums
+    over the pairs in use.
+    """
+    n_words = topic_words.shape[0]
+    n_pairs, slope = 0, 0.0
+    step = max(1, CHUNK // max(topic_words.shape[1], 1))
+    for begin in range(0, n_words, step):
+        part = topic_words.rows(slice(begin, begin + step))
+        part = part[part > 0.0]
+        n_pairs += part.size
+        slope += psi(eta + part).sum()
+    if n_pairs == 0:
+        return eta
+    norm = (psi(n_words * eta + topic_words.total) - psi(n_words * eta)).sum()
+    learned = inverse_digamma(np.array([(slope - n_words * norm) / n_pairs]))[0]
+    return float(np.clip(learned, LOWEST, HIGHEST))

@@ -1,0 +1,151 @@
+"""Sticks of a tree of components: priors of paths and levels, and their evidence.
+
+Symbols are those of Wang and Blei (2009), [1] below: see `models.nested_crp.model`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, gammaln, psi
+
+from skbnp.trees import Tree
+
+__all__ = [
+    "LevelPriors",
+    "expected_log_sticks",
+    "log_geometric_sum",
+    "log_path_evidence",
+    "log_stick_evidence",
+    "log_stub_priors",
+    "stick_parameters",
+    "stub_nodes",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPriors:
+    """Hyperparameters in force."""
+
+    concentration: float  # gamma
+    level_prior: Array  # (n_levels,) alpha, Dirichlet of a document's levels
+    topic_prior: Array  # (n_levels,) eta, Dirichlet of topics over words
+
+    @property
+    def n_levels(self) -> int:
+        """Depth of the tree, root included."""
+        return len(self.level_prior)
+
+
+def stub_nodes(tree: Tree, n_levels: int) -> NDArray[np.int32]:
+    """List the nodes above each stub, itself included: (n_nodes, n_levels).
+
+    Positions in the tree, -1 for the levels below the stub.
+    """
+    if tree.max_depth >= n_levels:
+        raise ValueError(
+            f"n_levels must be > {tree.max_depth}, the depth of the tree, "
+            f"got {n_levels}."
+        )
+    nodes = np.full((len(tree), n_levels), -1, dtype=np.int32)
+    nodes[:, : tree.max_depth + 1] = tree.paths()
+    return nodes
+
+
+def log_geometric_sum(concentration: float) -> float:
+    """Log of the sum of exp E log p(child) over the children of a node of the prior.
+
+    They are E log v + t E log(1 - v), t = 0, 1, ..: the factor of Eq. (13) of [1] that
+    each level below the known tree contributes.
+    """
+    log_stay = psi(1.0) - psi(1.0 + concentration)
+    return float(log_stay - np.log(-np.expm1(-1.0 / concentration)))
+
+
+def _behind(tree: Tree, values: Array) -> Array:
+    """Sum of values over the later siblings of each node."""
+    totals = np.zeros(len(tree))
+    later = np.zeros(len(tree))  # by parent: what has been passed, from the end
+    for place in range(len(tree) - 1, 0, -1):
+        parent = tree.parent[place]
+        totals[place] = later[parent]
+        later[parent] += values[place]
+    return totals
+
+
+def stick_parameters(
+    tree: Tree, stub_masses: Array, concentration: float
+) -> tuple[Array, Array]:
+    """Posteriors of the sticks, Eq. (11) of [1] with the infinite sum done.
+
+    Documents that leave the tree below the parent pass by all children that it has. The
+    root has no stick; its entries are the prior's.
+    """
+    through = tree.accumulate(stub_masses)
+    a = 1.0 + through
+    b = concentration + _behind(tree, through) + stub_masses[tree.parent]
+    a[0], b[0] = 1.0, concentration
+    return a, b
+
+
+def expected_log_sticks(a: Array, b: Array) -> tuple[Array, Array]:
+    """E log v and E log(1 - v)."""
+    both = psi(a + b)
+    return psi(a) - both, psi(b) - both
+
+
+def log_stub_priors(
+    tree: Tree, a: Array, b: Array, concentration: float, n_levels: int
+) -> Array:
+    """Log of the sum of exp E log p(c) over the paths of each stub, Eq. (13) of [1].
+
+    Each level below a stub is one geometric series.
+    """
+    log_stay, log_pass = expected_log_sticks(a, b)
+    own = np.zeros(len(tree))
+    passed_all = np.zeros(len(tree))
+    for place in range(1, len(tree)):  # earlier siblings come first
+        parent = tree.parent[place]
+        own[place] = log_stay[place] + passed_all[parent]
+        passed_all[parent] += log_pass[place]
+    missing = n_levels - 1 - tree.depth
+    below = passed_all + missing * log_geometric_sum(concentration)
+    return tree.distribute(own) + np.where(missing > 0, below, 0.0)
+
+
+def log_stick_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> float:
+    """What the sticks and stubs add to the bound at their optimum."""
+    gamma = priors.concentration
+    a, b = stick_parameters(tree, stub_masses, gamma)
+    missing = priors.n_levels - 1 - tree.depth
+    sticks = betaln(a[1:], b[1:]).sum() - (len(tree) - 1) * betaln(1.0, gamma)
+    return float(sticks + stub_masses @ missing * log_geometric_sum(gamma))
+
+
+def log_path_evidence(
+    tree: Tree, masses: Array, variances: Array, priors: LevelPriors
+) -> float:
+    """Log probability of paths with sticks integrated out, siblings without an order.
+
+    For m_k documents in the children of a node, n in all, the Chinese restaurant
+    process has gamma^K Gamma(gamma) prod_k Gamma(m_k) / Gamma(gamma + n). Documents
+    that leave the tree there are alone in their branch. Counts m_k are taken for
+    binomial ones: with the probability P that there are any, gamma Gamma(E m / P) to
+    the power of P. It is exact where all paths are certain. Variances are those of
+    stubs, added up: a document that wavers between two of them below a node does so
+    about the node, too.
+    """
+    gamma, through = priors.concentration, tree.accumulate(masses)
+    inner = tree.depth < priors.n_levels - 1
+    nodes = gammaln(gamma) - gammaln(gamma + through[inner])
+    nodes += masses[inner] * np.log(gamma)
+    there = np.flatnonzero(through > 1e-12)[1:]
+    mean, variance = through[there], tree.accumulate(variances)[there]
+    ratio = np.clip(variance / mean, 1e-300, 1.0 - 1e-12)
+    some = -np.expm1(mean * np.log(ratio) / (1.0 - ratio))
+    some[variance <= 0.0] = 1.0
+    some = np.minimum(some, mean)  # fractions of documents are none for certain
+    branches = some * (np.log(gamma) + gammaln(mean / some))
+    return float(nodes.sum() + branches.sum())

@@ -1,0 +1,70 @@
+"""Local steps: visits of documents by block, sums of their words by range."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.executor import Executor
+from skbnp.rows.batch import Batch
+
+__all__ = [
+    "Collected",
+    "DocumentVisitor",
+    "LocalStop",
+    "Look",
+]
+
+
+#: Looks at what a block says while its responsibilities are at hand, on its thread.
+Look = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStop:
+    """When the iteration of a document ends."""
+
+    max_iter: int
+    tol: float
+
+
+@dataclass(slots=True)
+class Collected:
+    """What the documents of a batch say under one set of globals."""
+
+    stats: Any  # with WordRows
+    n_tokens: NDArray[np.float64]  # (n_docs,)
+    seen: list[Any]  # by the look, block by block; None if there was none
+    doc_topic: Any = None  # (n_docs, K) N of a direct assignment, csr
+    memory: Any = None  # what the documents may start from the next time
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentVisitor:
+    """Visits documents: when their iteration ends, on which threads, and how."""
+
+    stop: LocalStop
+    executor: Executor
+    step: Any  # the kind of document step
+
+    def visit(
+        self,
+        posterior: Any,
+        X: sp.csr_array,
+        *,
+        mean: bool = False,
+        remembered: Any = None,
+        look: Look | None = None,
+    ) -> Collected:
+        """Visit documents under the present globals of a posterior."""
+        batch = Batch.from_counts(X, posterior.state.n_components)
+        step = self.step.prepare(
+            posterior, batch, self.stop, self.executor, mean=mean, remembered=remembered
+        )
+        found = step.collect(posterior, batch, self.executor, look)
+        if mean:  # mean weights do not climb the bound that a start would keep
+            found.memory = None
+        return found

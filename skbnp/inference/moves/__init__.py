@@ -1,1 +1,0 @@
-"""Moves: proposals that change the number of components, and their exact scores."""

@@ -1,0 +1,22 @@
+"""Prediction with the globals held fixed: inference in documents, held-out tokens.
+
+A predictor holds what prediction reads of a fitted model, which may be several samples
+of a posterior. Estimators make one; `transform`, `score` and metrics call it.
+"""
+
+from typing import Protocol
+
+import scipy.sparse as sp
+
+from skbnp.inference.executor import Executor
+
+__all__ = ["Predictor"]
+
+
+class Predictor(Protocol):
+    """Predicts some tokens of documents from others."""
+
+    def log_likelihood(
+        self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
+    ) -> float:
+        """Log probability in nats of all held-out tokens, given the observed ones."""

@@ -1,0 +1,1 @@
+"""The HDP by direct assignment, mean-field and collapsed."""

@@ -1,0 +1,151 @@
+"""Trials on the exact bound of a corpus: change topics, learn on, keep what is better.
+
+Two kinds take turns. A birth adds topics for documents that are explained badly and
+drops some of the present ones, then learns like a fit: passes with mean weights, then
+exact ones. A death ends the lightest topics and lets their documents find others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.candidate import adopt
+from skbnp.models.hdp.memory import MeanFieldMemory, doc_topic
+from skbnp.models.hdp.moves import birth as hdp_birth
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves, prune
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["Trials"]
+
+#: A pass that raises the bound by less, relatively, leaves room for a trial.
+SETTLED = 2e-3
+#: Relative gain of the bound that is more than rounding.
+LEAST_GAIN = 1e-6
+#: Topics of a smaller share of the tokens end together.
+LIGHT = 1e-4
+
+
+@dataclass(slots=True)
+class _Run:
+    """A learner with memory, and the bound that it has reached."""
+
+    learner: ExactLearner
+    bound: float = -np.inf  # of the corpus after the last pass, nats per token
+    rise: float = np.inf  # by how much the last pass raised it
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether it was exact."""
+        is_exact = self.learner.one_pass(monitor)
+        if self.learner.memory.is_complete:
+            bound = sum(self.learner.posterior.objective().values())
+            self.bound, self.rise = bound, bound - self.bound
+        return is_exact
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is room for a trial."""
+        return self.rise < SETTLED * abs(self.bound)
+
+
+class Trials:
+    """Passes with memory; between them, passes of candidates that may take over.
+
+    Parameters
+    ----------
+    learner : ExactLearner
+        With a `MeanFieldMemory`.
+    moves : SplitMerge
+    n_passes : int
+        Passes at hand; no trial begins that could not be completed.
+    """
+
+    has_ended = False
+
+    def __init__(self, learner: ExactLearner, moves: SplitMerge, n_passes: int):
+        self.run, self.moves, self.passes_left = _Run(learner), moves, n_passes
+        self.posterior = learner.posterior
+        self.candidate: _Run | None = None
+        self.candidate_passes = 0
+        self.n_trials = self.n_rejected = 0
+
+    @property
+    def learner(self) -> ExactLearner:
+        """What learns the model."""
+        return self.run.learner
+
+    @property
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+        return self.learner.n_updates
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether nothing is left but to converge."""
+        self.passes_left -= 1
+        if self.candidate is None:
+            exact = self.run.one_pass(monitor)
+        else:
+            exact = False
+            self._trial_pass(self.candidate, monitor)
+        if self.candidate is None and self.run.is_settled:
+            self._propose()
+        return exact and self.candidate is None
+
+    def _trial_pass(self, candidate: _Run, monitor: Monitor) -> None:
+        candidate.one_pass(discarding())
+        self.candidate_passes -= 1
+        if self.candidate_passes <= 0:
+            self._decide(candidate, monitor)
+
+    def _propose(self) -> None:
+        """Begin a trial, if it can come to its end."""
+        moves, is_death = self.moves, self.n_trials % 2 == 1 or not self.moves.births
+        n_mean = 0 if is_death else moves.trial_warm_up
+        n_passes = 1 if is_death else moves.trial_warm_up + moves.trial_passes
+        if self.n_rejected >= moves.max_rejections or n_passes > self.passes_left:
+            return
+        learner = self._death() if is_death else self._birth(n_mean)
+        self.candidate, self.candidate_passes = _Run(learner), n_passes
+        self.n_trials += 1
+
+    def _birth(self, n_mean: int) -> ExactLearner:
+        learner, X = self.learner, self.learner.corpus.X
+        rows = np.concatenate([round.rows for round in learner.schedule.one_pass(0)])
+        counts = sp.csr_array(doc_topic(learner.memory.memos))[np.argsort(rows)]
+        n_topics = self.posterior.state.n_components
+        plan = hdp_birth.plan(self.n_trials // 2, n_topics)
+        place = (self.posterior.n_steps, self.n_trials)
+        rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
+        posterior = hdp_birth.propose(self.posterior, X, counts, plan, X.shape[0], rng)
+        return self._restarted(posterior, MeanFieldMemory(max(n_mean, 1)), n_mean)
+
+    def _death(self) -> ExactLearner:
+        posterior, mass = self.posterior, self.posterior.totals.topic_words.total
+        memory = self.learner.memory.copy()
+        learner = self._restarted(posterior.copy(), memory, 0)
+        learner.n_passes = memory.n_passes
+        prune(learner, mass <= max(mass.min(), LIGHT * mass.sum()))
+        return learner
+
+    def _restarted(
+        self, posterior: Posterior, memory: MeanFieldMemory, n_mean: int
+    ) -> ExactLearner:
+        learner = self.learner.restart(posterior, memory)
+        learner.moves = ExactMoves(self.moves)
+        learner.warm_up = n_mean * learner.corpus.n_docs
+        return learner
+
+    def _decide(self, candidate: _Run, monitor: Monitor) -> None:
+        """Keep the candidate if its bound is higher, else forget it."""
+        self.candidate = None
+        if candidate.bound - self.run.bound > LEAST_GAIN * abs(self.run.bound):
+            adopt(self.posterior, candidate.learner.posterior)
+            self.posterior.record(monitor)
+            candidate.learner.posterior = self.posterior
+            self.run, candidate.rise = candidate, np.inf
+            self.n_rejected = 0
+        else:
+            self.n_rejected += 1

@@ -1,0 +1,29 @@
+"""A posterior that learned beside another takes its place."""
+
+from skbnp.inference.interrupts import commit
+from skbnp.inference.posterior import Posterior
+
+__all__ = ["adopt"]
+
+
+def adopt(posterior: Posterior, candidate: Posterior) -> None:
+    """Take over what a candidate that began as a posterior has learned: an update.
+
+    Its log goes on from here; ids that came and went meanwhile are left out.
+    """
+    log = candidate.lineage[len(posterior.lineage) :]
+    born = {entry.children for entry in log if entry.kind == "birth"}
+    gone = {entry.parents for entry in log if entry.kind == "prune"}
+    merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
+    passing = {name for (name,) in born & gone} - merged
+    log = [
+        entry._replace(step=posterior.n_steps + 1)
+        for entry in log
+        if passing.isdisjoint(entry.parents + entry.children)
+    ]
+    with commit():
+        posterior.replace_globals(candidate.state, candidate.totals)
+        posterior.ids, posterior.stale = candidate.ids, candidate.stale
+        posterior.moving = None  # its topics are others
+        posterior.n_steps += 1
+        posterior.lineage = [*posterior.lineage, *log]

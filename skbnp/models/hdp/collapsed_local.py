@@ -1,0 +1,178 @@
+"""The collapsed document step over a batch."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordRows
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
+from skbnp.rows.batch import Batch, Block
+from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
+
+__all__ = ["CollapsedStep"]
+
+Array = NDArray[np.float64]
+
+#: The iteration of a document ends after so many rounds, or earlier: topics will have
+#: moved at its next visit...
+MAX_ITER = 10
+#: ...or when expected counts change by less than this per token.
+TOL = 0.01
+#: Stored counts whose responsibilities are held at a time.
+PART_SIZE = 1 << 18
+
+
+class _Found(NamedTuple):
+    """What the documents of a block say, see `infer_collapsed`."""
+
+    limits: NDArray[np.int32]
+    topics: NDArray[np.int32]
+    tokens: Array
+    ends: NDArray[np.intp]
+    used: NDArray[np.int32]
+    sums: Array
+    log_predictive: float
+
+
+@dataclass(frozen=True, slots=True)
+class CollapsedStep:
+    """What every document of a visit sees, and when its iteration stops."""
+
+    weights: NDArray[np.float32]  # (n_words, stride) of the batch, means
+    tops: Array  # (n_words,) their scale
+    norm: Array  # (K,) V eta + S_k
+    topic_prior: float
+    prior: Array  # (K,)
+    rest: float  # prior of all other topics together
+    share: Array  # (K,) of the start
+    held: Array  # (n_docs,) how often the totals count each document
+    max_iter: int
+    tol: float
+
+    @classmethod
+    def prepare(
+        cls,
+        posterior: Any,
+        batch: Batch,
+        stop: LocalStop,
+        executor: Executor,
+        *,
+        mean: bool = False,
+        remembered: Array | None = None,
+    ) -> "CollapsedStep":
+        """Prepare the visit of a batch under the globals of a posterior.
+
+        `remembered` says how often the totals count each document; None for never.
+        """
+        del mean  # there is no other way
+        model, state = posterior.model, posterior.state
+        weights, tops, norm, eta = model.mean_weights(
+            state,
+            posterior.totals.topic_words,
+            batch.words,
+            run=executor.map if executor.shares_memory else map,
+        )
+        return cls(
+            weights=weights,
+            tops=tops,
+            norm=norm,
+            topic_prior=eta,
+            prior=state.doc_prior,
+            rest=state.doc_concentration * state.weights[-1],
+            share=model.cold_share(state),
+            held=np.zeros(batch.n_docs) if remembered is None else remembered,
+            max_iter=min(stop.max_iter, MAX_ITER),
+            tol=max(stop.tol, TOL),
+        )
+
+    def collect(
+        self,
+        posterior: Any,
+        batch: Batch,
+        executor: Executor,
+        look: Look | None = None,
+    ) -> Collected:
+        """Visit a batch: its statistics, expected counts and document lengths."""
+        del look  # moves that look at responsibilities are judged by a bound
+        shape = (len(batch.words), len(self.prior))
+        parts, seen = list[sp.csr_array](), list[_Found]()
+        for part in batch.parts(PART_SIZE):
+            found = list(executor.map(self._run, part.blocks))
+            parts.append(_sum_words(part, found, shape, executor))
+            nothing = (np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0))
+            seen += [_Found(*block[:3], *nothing, block[-1]) for block in found]
+        sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
+        doc_topic = _matrix(seen, (batch.n_docs, shape[1]))
+        log_predictive = sum(block.log_predictive for block in seen)
+        stats = posterior.model.collapsed_statistics(
+            posterior.state,
+            WordRows(batch.words, sums),
+            doc_topic,
+            batch.n_tokens,
+            log_predictive,
+        )
+        return Collected(stats, batch.n_tokens, [], doc_topic)
+
+    def _run(self, block: Block) -> _Found:
+        return _Found(
+            *infer_collapsed(
+                block.indptr,
+                block.indices,
+                block.counts,
+                self.weights,
+                self.tops,
+                self.norm,
+                self.topic_prior,
+                self.prior,
+                self.rest,
+                self.share,
+                np.ascontiguousarray(self.held[block.rows]),
+                self.max_iter,
+                self.tol,
+            )
+        )
+
+
+def _matrix(found: list[_Found], shape: tuple[int, int]) -> sp.csr_array:
+    """Expected counts N of the documents of some blocks, (n_docs, K)."""
+    limits = joined_limits([block.limits for block in found])
+    tokens = np.concatenate([np.zeros(0), *(block.tokens for block in found)])
+    topics = np.concatenate([np.zeros(0, np.int32), *(b.topics for b in found)])
+    return sp.csr_array((tokens, topics, limits), shape)
+
+
+def _sum_words(
+    part: Batch, found: list[_Found], shape: tuple[int, int], executor: Executor
+) -> sp.csr_array:
+    """Sum responsibilities over the documents of some blocks: (n_words, K)."""
+    by_word = part.by_word()
+    columns = by_word.indptr.astype(np.int32)
+    words = partial(
+        _sum_range,
+        columns,
+        by_word.data.astype(np.intp, copy=False),
+        joined_limits([block.ends for block in found]),
+        np.concatenate([block.used for block in found]),
+        np.concatenate([block.sums for block in found]),
+        shape[1],
+    )
+    ranges = word_ranges(columns, len(part.blocks))
+    return stacked(list(executor.map(words, ranges)), shape)
+
+
+def _sum_range(
+    columns: NDArray[np.int32],
+    stored: NDArray[np.intp],
+    limits: NDArray[np.intp],
+    topics: NDArray[np.int32],
+    sums: Array,
+    n_topics: int,
+    words: tuple[int, int],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+    return collapsed_sums(*words, columns, stored, limits, topics, sums, n_topics)

@@ -1,0 +1,167 @@
+"""The HDP topic model with topics and proportions integrated out, to zero order.
+
+Symbols: topic weights beta (K represented topics and, as last entry, all others
+together), concentrations alpha of documents and gamma of the corpus, topic prior eta;
+a_k = alpha beta_k; N_jk expected tokens of topic k in document j, S_kw expected tokens
+of word w in topic k. Documents are visited by `infer_collapsed` of the kernels, the
+step of [1] with what [2] does for proportions; weights are those of [3]: with tables of
+the Chinese restaurant franchise that are expected under Poisson counts of mean N_jk,
+
+    P_jk = 1 - exp(-N_jk),
+    M_k = sum_j P_jk a_k [psi(a_k + N_jk / P_jk) - psi(a_k)],
+    beta_k = M_k / (M + gamma),    beta_{K+1} = gamma / (M + gamma),    M = sum_k M_k,
+
+and concentrations are posterior means given the auxiliary variables' expected
+logarithms, under Gamma(shape, rate) priors,
+
+    alpha = (shape + M) / (rate + sum_j [psi(alpha + N_j) - psi(alpha)]),
+    gamma = (shape + sum_k [1 - exp(-M_k)]) / (rate + psi(gamma + M) - psi(gamma)).
+
+Nothing here is a bound of the evidence. What can be told is how well each token is
+predicted from all others.
+
+References
+----------
+.. [1] Asuncion, Welling, Smyth and Teh, "On Smoothing and Inference for Topic Models",
+   UAI 2009.
+.. [2] Teh, Kurihara and Welling, "Collapsed Variational Inference for HDP", NIPS 2007.
+.. [3] Sato, Kurihara and Nakagawa, "Practical Collapsed Variational Bayes Inference for
+   Hierarchical Dirichlet Process", KDD 2012.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import psi
+
+from skbnp.components import topics
+from skbnp.components.statistics import WordTopics, remaining
+from skbnp.components.topics import HIGHEST, LOWEST
+from skbnp.kernels._special import log_gamma
+from skbnp.models.hdp.model import SMALLEST_WEIGHT, DirectHDP, HDPState, take_columns
+
+__all__ = ["CollapsedHDP", "CollapsedStats"]
+
+Array = NDArray[np.float64]
+
+#: Rounds of the fixed point of gamma.
+N_ROUNDS = 3
+
+
+@dataclass(slots=True)
+class CollapsedStats:
+    """Additive statistics of some documents, or of a corpus."""
+
+    topic_words: Any  # S, (word, component): WordRows of a visit, WordTopics of totals
+    tables: Array  # (K,) M
+    length_slope: float  # sum_j psi(alpha + N_j) - psi(alpha)
+    log_predictive: float  # of each token given all others, nats
+    n_tokens: float
+
+    #: Those with an entry per topic, but for the words.
+    columns: ClassVar[tuple[str, ...]] = ("tables",)
+
+
+@dataclass(frozen=True, slots=True)
+class CollapsedHDP(DirectHDP):
+    """What is learned; evaluation is that of the direct-assignment model."""
+
+    has_bound: ClassVar[bool] = False
+    criterion: ClassVar[str] = "log_predictive"
+
+    # -- local ------------------------------------------------------------------------
+
+    def mean_weights(
+        self,
+        state: HDPState,
+        topic_words: WordTopics,
+        words: Any,
+        run: Callable[..., Iterable[None]] = map,
+    ) -> tuple[NDArray[np.float32], Array, Array, float]:
+        """Table of mean topics, its scale by word, norms of topics, eta in force."""
+        eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
+        norm = topics.word_norm(topic_words, eta, mean=True)
+        tops = np.empty(len(words))
+        table = topic_words.weights(words, norm, eta, mean=True, run=run, tops=tops)
+        return table, tops, norm, eta
+
+    def collapsed_statistics(
+        self,
+        state: HDPState,
+        topic_words: Any,
+        doc_topic: sp.csr_array,
+        n_tokens: Array,
+        log_predictive: float,
+    ) -> CollapsedStats:
+        """Statistics of documents from their expected counts N, (n_docs, K)."""
+        alpha, used = state.doc_concentration, doc_topic.data > 0.0
+        tokens, topic = doc_topic.data[used], doc_topic.indices[used]
+        at = state.doc_prior[topic]
+        some = -np.expm1(-tokens)
+        # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
+        parameter = np.concatenate([at + tokens / some, at + 1.0])
+        digamma = np.empty_like(parameter)
+        log_gamma(parameter, np.empty_like(parameter), digamma)
+        high, low = np.split(digamma, 2)
+        tables = some * (1.0 + at * (high - low))
+        return CollapsedStats(
+            topic_words=topic_words,
+            tables=np.bincount(topic, tables, state.n_components).astype(np.float64),
+            length_slope=float((psi(alpha + n_tokens) - psi(alpha)).sum()),
+            log_predictive=log_predictive,
+            n_tokens=float(n_tokens.sum()),
+        )
+
+    # -- global -----------------------------------------------------------------------
+
+    def start(self, state: HDPState, topic_words: WordTopics) -> Any:
+        """Totals that hold the starting topics and no document."""
+        return CollapsedStats(topic_words, np.zeros(state.n_components), 0.0, 0.0, 0.0)
+
+    def update(self, state: HDPState, stats: Any, scale: float = 1.0) -> HDPState:
+        """Weights of topics and concentrations, from expected tables.
+
+        `scale` multiplies the statistics of documents, never a prior.
+        """
+        tables, gamma = scale * stats.tables, state.corpus_concentration
+        n_tables, alpha = tables.sum(), state.doc_concentration
+        if n_tables <= 0.0:
+            return state
+        if self.learn_concentrations:
+            shape, rate = self.corpus_prior
+            n_dishes = -np.expm1(-tables).sum()
+            for _ in range(N_ROUNDS):
+                growth = psi(gamma + n_tables) - psi(gamma)
+                gamma = np.clip((shape + n_dishes) / (rate + growth), LOWEST, HIGHEST)
+            shape, rate = self.doc_prior
+            alpha = (shape + n_tables) / (rate + scale * stats.length_slope)
+            alpha = np.clip(alpha, LOWEST, HIGHEST)
+        weights = np.append(tables, gamma) / (n_tables + gamma)
+        weights = np.maximum(weights, SMALLEST_WEIGHT)
+        return replace(
+            state,
+            weights=weights / weights.sum(),
+            doc_concentration=float(alpha),
+            corpus_concentration=float(gamma),
+        )
+
+    def merge(
+        self, state: HDPState, totals: Any, pairs: Sequence[tuple[int, int]]
+    ) -> tuple[HDPState, Any]:
+        """Add weights, tables and words of disjoint pairs (source, target)."""
+        sources, targets = np.transpose(pairs)
+        weights, tables = state.weights.copy(), totals.tables.copy()
+        weights[targets] += weights[sources]
+        tables[targets] += tables[sources]
+        totals.topic_words.merge(pairs)
+        order = remaining(state.n_components, sources)
+        state, totals = replace(state, weights=weights), replace(totals, tables=tables)
+        return take_columns(state, totals, order)
+
+    def objective(self, state: HDPState, totals: Any) -> dict[str, float]:
+        """Log probability of tokens, each given all others, in nats."""
+        return {"log_predictive": float(totals.log_predictive)}

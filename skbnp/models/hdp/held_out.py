@@ -1,0 +1,226 @@
+"""Documents held out of training, and how well topics predict them.
+
+No bound ranks numbers of topics as prediction does, and what documents that were
+learned from say is optimistic, even of tokens held out of them: topics that no document
+shares predict these well. So trials are judged by documents that nobody learns from
+until the trials have ended. They are folded in as `score` does it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import weight_table
+from skbnp.inference.executor import Executor
+from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
+from skbnp.models.hdp.local import DocumentStep, expected_counts
+from skbnp.rows.batch import Batch
+
+__all__ = [
+    "Gain",
+    "HeldOut",
+    "Prediction",
+    "compare",
+    "fold_in",
+    "hold_out",
+    "mix",
+    "n_judges",
+    "split",
+    "stored_rows",
+]
+
+Array = NDArray[np.float64]
+
+#: The fold-in of a document ends at this mean change per token, or after so many steps.
+FOLD_IN_TOL, FOLD_IN_MAX_ITER = 1e-3, 100
+#: Iterations before, with mean weights of topics: exp(psi(a)) ~ exp(-1 / a) of a topic
+#: of small prior weight a is next to nothing, so that no word would ever find it.
+FOLD_IN_MEAN = 5
+#: Share of the documents that are held out...
+SHARE = 0.1
+#: ...but no more than hold so many tokens, or than so many. Standard errors are then
+#: some thousandths of a nat.
+N_TOKENS, ENOUGH_DOCS = 20_000, 200
+#: Documents that are held out at the least, but no more than a quarter.
+FEWEST_DOCS = 100
+#: So few judge nothing.
+FEWEST_JUDGES = 5
+#: Parts of a held-out document; each is predicted from all others.
+N_FOLDS = 5
+#: Units that a count is split into, at the most.
+MOST_UNITS = 10**8
+#: Stored counts that are predicted at a time.
+PART_SIZE = 1 << 12
+
+
+def fold_in(
+    word_topic: Array, prior: Array, X: sp.csr_array, executor: Executor
+) -> Array:
+    """Expected tokens of each topic in each document, topics (V, K) held fixed."""
+    possible = word_topic.max(axis=1) > 0.0
+    if not possible.all():  # such words say nothing about the proportions
+        X = X @ sp.diags_array(possible.astype(np.float64), format="csr")
+        X.eliminate_zeros()
+        X.sort_indices()
+    batch = Batch.from_counts(X, len(prior))
+    weights = word_topic[batch.words]
+    table = weight_table(*weights.shape)
+    table[:, len(prior) :] = 0.0
+    if len(weights):
+        weights /= weights.max(axis=1, keepdims=True)
+        np.maximum(weights, SMALLEST_WORD_WEIGHT, out=weights)
+        table[:, : len(prior)] = weights
+    step = DocumentStep(
+        weights=table,
+        prior=prior,
+        share=prior / prior.sum(),
+        remembered=None,
+        max_iter=FOLD_IN_MAX_ITER,
+        tol=FOLD_IN_TOL,
+        n_mean=FOLD_IN_MEAN,
+    )
+    return expected_counts(step, batch, executor)
+
+
+def mix(theta: Array, word_topic: Array, X: sp.csr_array) -> Array:
+    """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
+    rows, mixed = stored_rows(X), np.empty(X.nnz)
+    for begin in range(0, X.nnz, PART_SIZE):
+        part = slice(begin, begin + PART_SIZE)
+        mixed[part] = np.einsum(
+            "nk,nk->n", theta[rows[part]], word_topic[X.indices[part]]
+        )
+    return mixed
+
+
+def stored_rows(X: sp.csr_array) -> NDArray[np.intp]:
+    """Row of each stored entry."""
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+class Gain(NamedTuple):
+    """By how much one state predicts better than another, nats per token."""
+
+    mean: float
+    error: float  # standard
+
+
+class Prediction(NamedTuple):
+    """What a state says of held-out documents."""
+
+    theta: Array  # (n_rows, K) proportions
+    rest: Array  # (n_rows,) those of all topics not represented
+    word_topic: Array  # (V, K) mean topics
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Documents to learn from, and others: each a row for each of its parts."""
+
+    train: sp.csr_array  # (n_train, V)
+    rows: NDArray[np.intp]  # (n_train,) of the corpus
+    docs: NDArray[np.intp]  # (n_rows,) held-out document, counted from 0
+    observed: sp.csr_array  # (n_rows, V) counts to fold in
+    held: sp.csr_array  # (n_rows, V) counts to predict
+
+    @property
+    def n_tokens(self) -> Array:
+        """Tokens to predict of each held-out document, (n_docs,)."""
+        n_tokens = np.asarray(self.held.sum(axis=1)).ravel()
+        return np.bincount(self.docs, n_tokens).astype(np.float64)
+
+    def predict(self, posterior: Any, executor: Executor) -> Prediction:
+        """Fold in the observed counts."""
+        state = posterior.state
+        word_topic = posterior.totals.topic_words.dense()
+        word_topic += state.topic_word_prior
+        word_topic /= word_topic.sum(axis=0)
+        prior = state.doc_prior
+        theta = fold_in(word_topic, prior, self.observed, executor) + prior
+        rest = state.doc_concentration * state.weights[-1]
+        total = theta.sum(axis=1) + rest
+        return Prediction(theta / total[:, None], rest / total, word_topic)
+
+    def log_probability(self, found: Prediction) -> Array:
+        """Log probability of the tokens of each held-out document, (n_docs,)."""
+        rows, n_words = stored_rows(self.held), self.held.shape[1]
+        mixed = mix(found.theta, found.word_topic, self.held)
+        return self._by_document(np.log(mixed + found.rest[rows] / n_words))
+
+    def log_probability_of_words(self, topic_prior: float) -> Array:
+        """Return the same under one topic, that of all documents to learn from."""
+        words = np.asarray(self.train.sum(axis=0)).ravel() + topic_prior
+        return self._by_document(np.log(words / words.sum())[self.held.indices])
+
+    def _by_document(self, logs: Array) -> Array:
+        """Sum log probabilities of the stored entries to predict over documents."""
+        docs = self.docs[stored_rows(self.held)]
+        return np.bincount(docs, self.held.data * logs).astype(np.float64)
+
+
+def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
+    """Gain of log probabilities of documents over others, paired by document."""
+    gains, total = new - old, n_tokens.sum()
+    mean = gains.sum() / total
+    spread = np.square(gains - mean * n_tokens).sum() * len(gains) / (len(gains) - 1)
+    error = np.sqrt(spread) / total
+    return Gain(float(mean), float(error))
+
+
+def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
+    """Hold out a tenth of the documents; None if that leaves nothing to judge by.
+
+    More where documents are few, and fewer where they are many.
+    """
+    n_docs, order = X.shape[0], rng.permutation(X.shape[0])
+    lengths = np.asarray(X.sum(axis=1)).ravel()
+    n_held = min(int(np.ceil(SHARE * n_docs)), n_judges(lengths[order]))
+    n_held = max(n_held, min(FEWEST_DOCS, n_docs // 4))
+    if n_held < FEWEST_JUDGES:
+        return None
+    return split(X, np.sort(order[:n_held]), rng)
+
+
+def n_judges(lengths: Array) -> int:
+    """Documents at the head, of these lengths, that are enough to judge by."""
+    return max(int((np.cumsum(lengths) <= N_TOKENS).sum()), ENOUGH_DOCS)
+
+
+def split(
+    X: sp.csr_array, judges: NDArray[np.intp], rng: np.random.Generator
+) -> HeldOut | None:
+    """Hold out some documents; None if the tokens of hardly any can be predicted.
+
+    Tokens are dealt out to the parts of a document at random. A fractional count c is
+    split into ceil(c) equal units.
+    """
+    whole, parts = X[judges], np.full(N_FOLDS, 1.0 / N_FOLDS)
+    units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
+    dealt = rng.multinomial(units, parts).reshape(-1, N_FOLDS)
+    docs, observed, held = list[Any](), list[sp.csr_array](), list[sp.csr_array]()
+    for part in range(N_FOLDS):
+        into, rest = whole.copy(), whole.copy()
+        share = dealt[:, part] / units
+        into.data, rest.data = whole.data * share, whole.data * (1.0 - share)
+        for counts in (into, rest):
+            counts.eliminate_zeros()
+        some = (np.diff(into.indptr) > 0) & (np.diff(rest.indptr) > 0)
+        docs.append(np.flatnonzero(some))
+        observed.append(rest[some])
+        held.append(into[some])
+    numbers = np.concatenate(docs)
+    if len(np.unique(numbers)) < FEWEST_JUDGES:
+        return None
+    is_train = np.ones(X.shape[0], bool)
+    is_train[judges] = False
+    rows = np.flatnonzero(is_train)
+    return HeldOut(
+        X[rows],
+        rows,
+        np.unique(numbers, return_inverse=True)[1],
+        sp.vstack(observed, format="csr"),
+        sp.vstack(held, format="csr"),
+    )

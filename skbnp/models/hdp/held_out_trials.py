@@ -1,0 +1,350 @@
+"""Trials of other numbers of topics, judged by held-out documents, and what follows.
+
+Topics are learned from all documents but a few that are held out. Then a candidate with
+three times as many topics learns as long, beside the model, and replaces it if it
+predicts these documents better; and so on while nearly all topics find documents. Then
+topics that prediction does not miss are merged or end, some at a time, as long as what
+is left predicts alike. In the end everything is learned from, the held-out documents,
+too, with steps as from a start: beside the model, until that is as good.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import multiply
+from skbnp.inference.engine import Learner, PassLearner
+from skbnp.inference.interrupts import commit
+from skbnp.inference.local import DocumentVisitor
+from skbnp.inference.memory import RunningAverage
+from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus
+from skbnp.models.hdp.candidate import adopt
+from skbnp.models.hdp.held_out import Gain, HeldOut, Prediction, compare
+from skbnp.models.hdp.moves import held_out as held_out_moves
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials", "try_on_sample"]
+
+Array = NDArray[np.float64]
+OnlineLearner = Learner[Corpus, DocumentVisitor, RunningAverage]
+Kind = Literal["start", "births", "reduction"]
+
+#: Passes over everything in the end, the first half of them beside the model: then
+#: scores are level, or nearly so.
+FINAL_PASSES = 8
+#: Births for each present topic, and at the least.
+BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
+#: Births are tried while so large a share of the topics that began are alive. In the
+#: mean-field family many die while others still stand for two topics each.
+ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
+#: Nats per token that twice as many topics must gain (and a standard error).
+GAIN_OF_TWICE = 0.01
+#: Nats per token, or standard errors, within which two states predict alike.
+ALIKE, ALIKE_ERRORS = 0.002, 0.25
+#: Nats per token that the reductions of a trial may cost, as predicted.
+BUDGET = 0.001
+#: A reduction of a smaller share of the topics is the last.
+FEW = 0.03
+
+
+@dataclass(slots=True)
+class _Run:
+    """A learner from its start: passes made, log probabilities after some of them."""
+
+    kind: Kind
+    learner: OnlineLearner
+    monitor: Monitor  # of a candidate, whose updates are not the model's
+    n_started: int  # topics
+    n_changes: int  # births, or merges and ends
+    n_passes: int = 0
+    logs: dict[int, Array] = field(default_factory=dict)
+    found: Prediction | None = None  # after the last pass, until it is used
+
+    @property
+    def n_topics(self) -> int:
+        """Topics that are left."""
+        return self.learner.posterior.state.n_components
+
+    @property
+    def n_before(self) -> int:
+        """Topics before a reduction."""
+        return self.n_started + self.n_changes
+
+
+class HeldOutTrials:
+    """Passes without held-out documents, those of candidates between, then over all.
+
+    Parameters
+    ----------
+    learner : Learner
+        At its start, over the documents that are not held out.
+    held : HeldOut
+    moves : SplitMerge
+    n_passes : int
+        Passes at hand; no trial begins that could not be completed.
+    finish : callable or None
+        Makes the learner of a posterior over everything, after this one. None: that
+        which is left goes on.
+    length : int or None
+        Passes of a run; None for those that `moves` ask for.
+    n_final_passes : int
+        Passes over everything in the end, the first half of them beside the model.
+    """
+
+    def __init__(
+        self,
+        learner: OnlineLearner,
+        held: HeldOut,
+        moves: SplitMerge,
+        n_passes: int,
+        finish: Callable[[Posterior, OnlineLearner], PassLearner] | None,
+        *,
+        length: int | None = None,
+        n_final_passes: int = FINAL_PASSES,
+    ):
+        self.posterior, self.held, self.moves = learner.posterior, held, moves
+        self.length = moves.trial_passes if length is None else length
+        self.passes_left, self.finish = n_passes, finish
+        self.n_tokens, self.n_trials, self.n_accepted = held.n_tokens, 0, 0
+        self.final: PassLearner | None = None
+        self.is_complete = False  # no trial is left
+        self.n_final, self.n_final_passes = 0, n_final_passes
+        # Of the model itself; of what learns now, it or a candidate; of the reductions.
+        self.model = self.best = self.run = self._new_run("start", learner, 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether everything has been learned from, so that scores are level.
+
+        A learner with an exact bound goes on until that has settled.
+        """
+        is_level = self.n_final >= self.n_final_passes
+        return is_level and not self.has_exact_bound
+
+    @property
+    def has_exact_bound(self) -> bool:
+        """Whether the passes over everything have the exact bound of the corpus."""
+        final = self.final
+        holds_corpus = isinstance(final, Learner) and final.memory.holds_corpus
+        return holds_corpus and self.posterior.model.has_bound
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether nothing is left but to converge."""
+        self.passes_left -= 1
+        if self.final is not None:
+            return self._final_pass(self.final, monitor)
+        run, length = self.run, self.length
+        run.learner.one_pass(monitor if run is self.model else run.monitor)
+        run.n_passes += 1
+        is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
+        if is_half or is_over:
+            executor = run.learner.visitor.executor
+            run.found = self.held.predict(run.learner.posterior, executor)
+            run.logs[run.n_passes] = self.held.log_probability(run.found)
+        if is_over or (is_half and run.kind == "births" and self._is_behind(run)):
+            self._decide(run, monitor)
+        return False
+
+    def _final_pass(self, learner: PassLearner, monitor: Monitor) -> bool:
+        """Learn from everything, at first beside the model."""
+        n_beside = self.n_final_passes // 2
+        is_beside = learner.posterior is not self.posterior
+        criterion = self.posterior.model.criterion
+        settling = learner.one_pass(discarding(criterion) if is_beside else monitor)
+        self.n_final += 1
+        if is_beside and self.n_final >= n_beside:
+            self._adopt(learner, monitor)
+            self.posterior.trials_ended = self.is_complete
+        return settling and self.n_final > n_beside + 1
+
+    def _gain(self, run: _Run, other: _Run) -> Gain:
+        """Gain over another run after as many passes."""
+        passes = run.n_passes
+        return compare(run.logs[passes], other.logs[passes], self.n_tokens)
+
+    def _is_behind(self, run: _Run) -> bool:
+        gain = self._gain(run, self.model)
+        return gain.mean < -gain.error
+
+    # -- decisions --------------------------------------------------------------------
+
+    def _decide(self, run: _Run, monitor: Monitor) -> None:
+        """Keep a candidate or forget it, and begin the next trial if there is one."""
+        if run.kind == "births":
+            accepted = self._is_better(run)
+            self._report(run, self.model, accepted, monitor)
+            births = self._births(self._adopted(run, monitor)) if accepted else None
+            self._begin(births or self._first_reduction())
+        elif run.kind == "reduction":
+            gain, few = self._gain(run, self.best), run.n_changes < FEW * run.n_before
+            accepted = gain.mean >= -max(ALIKE_ERRORS * gain.error, ALIKE)
+            self._report(run, self.best, accepted, monitor)
+            if accepted:
+                self._adopted(run, monitor)
+            if gain.mean > 0.0:
+                self.best = run
+            self._begin(self._reduction(run) if accepted and not few else None)
+        else:
+            self._begin(self._births(run) or self._first_reduction())
+
+    def _is_better(self, run: _Run) -> bool:
+        if run.n_passes < self.length:
+            return False
+        gain, ratio = self._gain(run, self.model), run.n_topics / self.model.n_topics
+        return gain.mean > max(gain.error, GAIN_OF_TWICE * np.log2(max(ratio, 1.0)))
+
+    def _first_reduction(self) -> _Run | None:
+        self.best = self.model
+        return self._reduction(self.model)
+
+    def _begin(self, candidate: _Run | None) -> None:
+        """Begin a trial if it can be completed, or go over to learning from all."""
+        enough = self.passes_left >= self.length + self.n_final_passes
+        if candidate is not None and enough:
+            self.run = candidate
+            return
+        self.is_complete = candidate is None
+        self.final = self.model.learner
+        if self.finish is not None:
+            posterior = self.posterior.copy()
+            posterior.step_origin = posterior.n_steps  # steps as from a start
+            self.final = self.finish(posterior, self.model.learner)
+        self.run = self.best = self.model  # what others held is free
+
+    def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
+        """Let a candidate be the model."""
+        self._adopt(run.learner, monitor)
+        self.model, self.n_accepted = run, self.n_accepted + 1
+        return run
+
+    def _adopt(self, learner: PassLearner, monitor: Monitor) -> None:
+        """Take over what a candidate has learned; from now on it learns the model."""
+        posterior = self.posterior
+        with commit():
+            adopt(posterior, learner.posterior)
+            posterior.step_origin = posterior.n_steps - learner.n_updates
+            posterior.record(monitor)
+        learner.posterior = posterior
+
+    def _report(self, run: _Run, other: _Run, accepted: bool, monitor: Monitor) -> None:
+        gain = self._gain(run, other)
+        monitor.report(
+            f"trial of {run.n_topics} topics {'accepted' if accepted else 'rejected'}: "
+            f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
+        )
+
+    # -- proposals --------------------------------------------------------------------
+
+    def _births(self, run: _Run) -> _Run | None:
+        """Begin with three times as many topics, unless many have died."""
+        n_births = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
+        limit = self.posterior.max_components - run.n_topics
+        n_births = int(min(n_births, self.held.train.shape[0], limit))
+        alive = ALIVE_MEAN_FIELD if self.posterior.model.has_bound else ALIVE
+        is_open = n_births >= 1 and run.n_topics >= alive * run.n_started
+        if not (self.moves.births and is_open):
+            return None
+        place = (self.posterior.n_steps, self.n_trials)
+        rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
+        posterior = held_out_moves.propose_births(
+            self.posterior, self.held.train, n_births, rng
+        )
+        learner = run.learner.restart(posterior, run.learner.memory.empty())
+        return self._new_run("births", learner, n_births)
+
+    def _reduction(self, run: _Run) -> _Run | None:
+        """Begin without topics that prediction does not miss, if there are any.
+
+        With one topic, if the frequencies of words predict better than all topics.
+        """
+        found, run.found = run.found, None
+        if found is None or run.n_topics < 2:
+            return None
+        posterior = self.posterior.copy()
+        words = self.held.log_probability_of_words(posterior.state.topic_word_prior)
+        if compare(words, run.logs[run.n_passes], self.n_tokens).mean > 0.0:
+            n_changes = held_out_moves.merge_all(posterior)
+        else:
+            candidates = held_out_moves.reductions(posterior, self.held, found)
+            n_changes = held_out_moves.reduce(posterior, candidates, BUDGET)
+        if n_changes == 0:
+            return None
+        learner = run.learner.restart(posterior, run.learner.memory.copy())
+        return self._new_run("reduction", learner, n_changes)
+
+    def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> _Run:
+        self.n_trials += 1
+        n_topics = learner.posterior.state.n_components
+        beside = discarding(learner.posterior.model.criterion)
+        return _Run(kind, learner, beside, n_topics, n_changes)
+
+
+class StreamTrials(HeldOutTrials):
+    """Trials over what is kept of a stream, beginning with the model as it is.
+
+    Parameters
+    ----------
+    learner : Learner
+        Of a copy of the stream's posterior, over the documents that are not held out.
+    held : HeldOut
+    moves : SplitMerge
+    """
+
+    def __init__(self, learner: OnlineLearner, held: HeldOut, moves: SplitMerge):
+        super().__init__(
+            learner,
+            held,
+            moves,
+            n_passes=sys.maxsize,
+            finish=None,
+            length=2 * moves.trial_passes,  # the model knows more documents
+            n_final_passes=moves.trial_passes,  # the stream goes on
+        )
+
+    def run_all(self, found: Prediction, monitor: Monitor) -> None:
+        """Make all trials; `found` is what the model says of the held-out documents."""
+        start, length = self.model, self.length
+        logs = self.held.log_probability(found)
+        start.found, start.n_passes = found, length
+        start.logs = {(length + 1) // 2: logs, length: logs}
+        self._decide(start, monitor)
+        while self.final is None or (self.n_accepted and not self.has_ended):
+            self.one_pass(monitor)
+
+
+def try_on_sample(
+    posterior: Posterior,
+    make_learner: Callable[[Posterior], OnlineLearner],
+    held: HeldOut,
+    moves: SplitMerge,
+    n_docs: float,
+    monitor: Monitor,
+) -> int:
+    """Let a stream of `n_docs` have what trials over a sample of them find.
+
+    During the trials totals stand for the sample alone. Nothing is written before they
+    are over. Returns the number of trials that were accepted.
+    """
+    copy = posterior.copy()
+    learner = make_learner(copy)
+    found = held.predict(copy, learner.visitor.executor)
+    n_tokens = posterior.totals.topic_words.total.sum()
+    multiply(copy.totals, held.train.sum() / max(n_tokens, 1e-300))
+    beside = discarding(posterior.model.criterion, verbose=monitor.verbose)
+    trials = StreamTrials(learner, held, moves)
+    trials.run_all(found, beside)
+    if not trials.n_accepted:
+        return 0
+    multiply(copy.totals, n_docs / held.train.shape[0])
+    with commit():
+        adopt(posterior, copy)
+        posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
+        posterior.record(monitor)
+    return trials.n_accepted

@@ -1,0 +1,272 @@
+"""The document step over a batch: blocks in, expected counts and statistics out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordRows
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.kernels._hdp_local import infer_documents, word_sums
+from skbnp.kernels._special import log
+from skbnp.rows.batch import Batch, Block
+from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
+
+__all__ = [
+    "BlockVisit",
+    "DocumentStep",
+    "Documents",
+    "expected_counts",
+    "sum_words",
+    "visit_blocks",
+]
+
+Array = NDArray[np.float64]
+
+#: A topic with fewer expected tokens than this (times the document's, if less than one)
+#: is outside the support of a document: its count is exactly zero. What dropping it can
+#: cost is about 1e-9 times a log ratio, in nats.
+SUPPORT = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What documents say: factors of their responsibilities, topics off support zero.
+
+    r_jwk = weights_jk b_wk / norms_jw, b_wk the weights of words.
+    """
+
+    limits: NDArray[np.int32]  # (n_docs + 1,) of their supports
+    topics: NDArray[np.int32]  # (n_used,)
+    tokens: Array  # (n_used,) N_jk
+    weights: Array  # (n_used,) e_jk
+    norms: Array  # (nnz,) s_jw
+
+    @classmethod
+    def joined(cls, parts: list["Documents"]) -> "Documents":
+        """Put those of the blocks of a batch together."""
+        return cls(
+            joined_limits([part.limits for part in parts]).astype(np.int32),
+            np.concatenate([np.zeros(0, np.int32), *(part.topics for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.tokens for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.weights for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.norms for part in parts)]),
+        )
+
+    def matrix(self, values: Array, n_topics: int) -> sp.csr_array:
+        """Values of the support as a matrix, (n_docs, n_topics)."""
+        shape = (len(self.limits) - 1, n_topics)
+        return sp.csr_array((values, self.topics, self.limits), shape)
+
+
+@dataclass(slots=True)
+class BlockVisit:
+    """A block and what its documents say."""
+
+    block: Block
+    prior: Array  # (K,) x
+    word_weights: NDArray[np.float32]  # (n_words of the batch, K) b
+    documents: Documents
+
+    @property
+    def row(self) -> NDArray[np.intp]:
+        """Document of each stored count, (nnz,)."""
+        return np.repeat(
+            np.arange(len(self.block.n_tokens)), np.diff(self.block.indptr)
+        )
+
+    @property
+    def doc_topic(self) -> Array:
+        """N_jk, (n_docs, K)."""
+        documents = self.documents
+        return documents.matrix(documents.tokens, len(self.prior)).toarray()
+
+    @property
+    def doc_weights(self) -> Array:
+        """e_jk, zero off the support, (n_docs, K)."""
+        documents = self.documents
+        return documents.matrix(documents.weights, len(self.prior)).toarray()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStep:
+    """What every document of a visit sees, and when its iteration stops."""
+
+    weights: NDArray[
+        np.float32
+    ]  # (n_words, stride) of the batch, see `infer_documents`
+    prior: Array  # (K,)
+    share: Array | None  # (K,) of a cold start: expected counts are tokens * share
+    remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from
+    max_iter: int
+    tol: float
+    n_mean: int = 0  # iterations with mean weights of topics before a cold start
+
+    @classmethod
+    def prepare(
+        cls,
+        posterior: Any,
+        batch: Batch,
+        stop: LocalStop,
+        executor: Executor,
+        *,
+        mean: bool = False,
+        remembered: sp.csr_array | None = None,
+    ) -> "DocumentStep":
+        """Prepare the visit of a batch under the globals of a posterior."""
+        model, state = posterior.model, posterior.state
+        return cls(
+            weights=model.word_weights(
+                state,
+                posterior.totals.topic_words,
+                batch.words,
+                mean=mean,
+                run=executor.map if executor.shares_memory else map,
+            ),
+            prior=state.doc_prior,
+            share=model.cold_share(state),
+            # Mean weights do not climb the bound that a remembered start would keep.
+            remembered=None if mean else remembered,
+            max_iter=stop.max_iter,
+            tol=stop.tol,
+        )
+
+    def collect(
+        self,
+        posterior: Any,
+        batch: Batch,
+        executor: Executor,
+        look: Look | None = None,
+    ) -> Collected:
+        """Visit a batch: its statistics, expected counts and document lengths."""
+        visits = list(visit_blocks(self, batch, executor, look))
+        documents = Documents.joined([found for found, _ in visits])
+        doc_topic = documents.matrix(documents.tokens, len(self.prior))
+        rows, entropy = sum_words(self, batch, documents, executor)
+        stats = posterior.model.statistics(
+            posterior.state, rows, entropy, doc_topic, batch.n_tokens
+        )
+        seen = [seen for _, seen in visits]
+        return Collected(stats, batch.n_tokens, seen, doc_topic)
+
+    def run(self, block: Block) -> BlockVisit:
+        """Visit one block."""
+        n_topics, n_docs = len(self.prior), len(block.n_tokens)
+        starts = np.empty((n_docs, self.weights.shape[1]), dtype=np.float32)
+        if self.remembered is not None:
+            # In the range of single precision, as `infer_documents` has it.
+            tokens = np.maximum(block.n_tokens, 1e-300)
+            scale = np.clip(tokens, 1e-20, 1e9) / tokens
+            held = self.remembered[block.rows].toarray()
+            starts[:, :n_topics] = held * scale[:, None]
+        found = infer_documents(
+            block.indptr,
+            block.indices,
+            block.counts,
+            self.weights,
+            self.prior,
+            np.empty(0) if self.share is None else self.share,
+            starts,
+            self.remembered is not None,
+            self.max_iter,
+            self.tol,
+            SUPPORT,
+            n_mean=self.n_mean,
+        )
+        weights = self.weights[:, :n_topics]
+        return BlockVisit(block, self.prior, weights, Documents(*found))
+
+
+def visit_blocks(
+    step: DocumentStep, batch: Batch, executor: Executor, look: Look | None = None
+) -> Iterator[tuple[Documents, Any]]:
+    """Yield what each block says, in order, and what `look` saw in it."""
+    yield from executor.map(partial(_visit, step, look), batch.blocks)
+
+
+def _visit(
+    step: DocumentStep, look: Look | None, block: Block
+) -> tuple[Documents, Any]:
+    visit = step.run(block)
+    return visit.documents, None if look is None else look(visit)
+
+
+def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Array:
+    """Expected tokens of each topic in each document of a batch, (n_docs, K)."""
+    counts = np.zeros((batch.n_docs, len(step.prior)))
+    for block, (found, _) in zip(
+        batch.blocks, visit_blocks(step, batch, executor), strict=True
+    ):
+        rows = np.repeat(np.arange(batch.n_docs)[block.rows], np.diff(found.limits))
+        counts[rows, found.topics] = found.tokens
+    return counts
+
+
+def sum_words(
+    step: DocumentStep, batch: Batch, documents: Documents, executor: Executor
+) -> tuple[WordRows, Array]:
+    """Sum responsibilities n_jw r_jwk over documents, and their entropy by topic."""
+    n_topics, by_word = len(step.prior), batch.by_word()
+    logs = np.empty_like(documents.norms)
+    log(documents.norms, logs)
+    ratios = (batch.counts / documents.norms)[by_word.data]
+    columns = by_word.indptr.astype(np.int32)
+    words = partial(
+        _sum_range,
+        columns,
+        by_word.indices.astype(np.int32),
+        ratios,
+        ratios * logs[by_word.data],
+        documents,
+        step.weights,
+        n_topics,
+    )
+    found = list(executor.map(words, word_ranges(columns, len(batch.blocks))))
+    rows = WordRows(batch.words, stacked(found, (len(batch.words), n_topics)))
+    # -log r = log s - log e - log b.
+    entropy = sum((part[3] for part in found), np.zeros(n_topics))
+    entropy -= _log_moments(
+        documents.topics, documents.tokens, documents.weights, n_topics
+    )
+    return rows, entropy
+
+
+def _log_moments(
+    topics: NDArray[np.int32], tokens: Array, weights: Array, n_topics: int
+) -> Array:
+    """Sum of tokens times log weights, by topic."""
+    logs = np.empty_like(weights)
+    log(weights, logs)
+    return np.bincount(topics, tokens * logs, n_topics).astype(np.float64)
+
+
+def _sum_range(
+    columns: NDArray[np.int32],
+    docs: NDArray[np.int32],
+    ratios: Array,
+    log_ratios: Array,
+    documents: Documents,
+    weights: NDArray[np.float32],
+    n_topics: int,
+    words: tuple[int, int],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Array, Array]:
+    """Sums of a range of words, and their part of the entropy."""
+    n_used, topics, used_weights, sums, log_norms = word_sums(
+        *words,
+        columns,
+        docs,
+        ratios,
+        log_ratios,
+        documents.limits,
+        documents.topics,
+        documents.weights,
+        weights,
+        n_topics,
+    )
+    moments = _log_moments(topics, sums, used_weights, n_topics)
+    return n_used, topics, sums, log_norms - moments

@@ -1,0 +1,264 @@
+"""What parts of a corpus are remembered by, in either variational family."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordRows, WordTopics, remaining
+from skbnp.inference.interrupts import commit
+from skbnp.inference.local import Collected
+from skbnp.inference.memory import DocumentMemory, Remembered
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.schedules import Part, Round
+
+__all__ = [
+    "CollapsedMemory",
+    "Holdings",
+    "MeanFieldMemory",
+    "Memo",
+    "doc_topic",
+    "dropped",
+    "refreshed",
+    "resummed",
+]
+
+Array = NDArray[np.float64]
+
+#: Updates of the weights after a pass, each with fresh tangents.
+N_REFRESHES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """Statistics of one batch, and the expected counts of its documents.
+
+    Exact zeros are not stored: memory is that of the pairs in use. Never changed, but
+    replaced, so that a copy of a list of memos keeps a state.
+    """
+
+    stats: Any  # with WordRows
+    doc_topic: sp.csr_array  # (n_docs, K) N
+    n_tokens: Array  # (n_docs,)
+    losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
+
+    @classmethod
+    def of(cls, found: Collected) -> "Memo":
+        """Keep what a visit found."""
+        losses = np.zeros(0)
+        if any(seen is not None for seen in found.seen):
+            losses = sum((seen[:, 0] for seen in found.seen[1:]), found.seen[0][:, 0])
+        return cls(found.stats, found.doc_topic, found.n_tokens, losses)
+
+    def merged(self, pairs: Sequence[tuple[int, int]], losses: Array) -> "Memo":
+        """Add sources to targets; `losses` of entropy go with the pairs."""
+        sources, targets = np.transpose(pairs)
+        entropy = self.stats.entropy.copy()
+        entropy[targets] += entropy[sources] - losses
+        return self._mapped(pairs, sources, entropy)
+
+    def without(self, columns: Sequence[int]) -> "Memo":
+        """Drop topics that no document uses."""
+        return self._mapped([], columns, self.stats.entropy)
+
+    def _mapped(self, pairs: Any, gone: Any, entropy: Array) -> "Memo":
+        moved = _moved(len(entropy), pairs, gone)
+        stats = dropped(replace(self.stats, entropy=entropy), gone, pairs)
+        return replace(
+            self, stats=stats, doc_topic=sp.csr_array(self.doc_topic @ moved)
+        )
+
+
+def _moved(n_topics: int, pairs: Any, gone: Any) -> sp.csr_array:
+    """Matrix that adds sources to targets, and leaves out topics."""
+    moved = sp.eye_array(n_topics, format="lil")
+    for source, target in pairs:
+        moved[source, target] = 1.0
+    return sp.csr_array(moved.tocsc()[:, remaining(n_topics, gone)])
+
+
+def dropped(stats: Any, gone: Any, pairs: Any = ()) -> Any:
+    """Statistics of a visit without some topics, whose words may go to others."""
+    rows = stats.topic_words
+    n_topics = rows.values.shape[1]
+    order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
+    small = {name: getattr(stats, name)[order] for name in stats.columns}
+    words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
+    return replace(stats, topic_words=words, **small)
+
+
+def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
+    """Expected counts of all documents, (n_docs, K)."""
+    return sp.csc_array(sp.vstack([memo.doc_topic for memo in memos]))
+
+
+def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Memo]]:
+    """Move all tangents to the present weights: totals and memos, the bound exact."""
+    new = []
+    for memo in memos:
+        stats = posterior.model.statistics(
+            posterior.state,
+            memo.stats.topic_words,
+            memo.stats.entropy,
+            memo.doc_topic,
+            memo.n_tokens,
+        )
+        new.append(replace(memo, stats=stats))
+    return _with_sums(posterior.totals, [memo.stats for memo in new]), new
+
+
+def _with_sums(totals: Any, parts: list[Any], **changes: Any) -> Any:
+    """Sum what has no entry per word, part by part."""
+    sums = {
+        item.name: sum(getattr(stats, item.name) for stats in parts)
+        for item in fields(totals)
+        if item.name != "topic_words"
+    }
+    return replace(totals, **sums, **changes)
+
+
+def resummed(memos: Iterable[Any], n_words: int, n_topics: int) -> WordTopics:
+    """Sum of the topics' words of statistics; earlier rounding errors are gone."""
+    words = WordTopics(np.zeros((n_words, n_topics)))
+    for stats in memos:
+        words.add(stats.topic_words)
+    return words
+
+
+class MeanFieldMemory(Remembered):
+    """Parts with the expected counts of their documents: the exact bound of a corpus.
+
+    The bound never falls. One part makes this the classic batch algorithm.
+    """
+
+    memos: list[Memo]
+
+    def copy(self) -> "MeanFieldMemory":
+        """Return an independent copy."""
+        other = MeanFieldMemory(self.n_forgetful)
+        other.n_passes, other.memos = self.n_passes, list(self.memos)
+        return other
+
+    def recall(self, part: Part) -> sp.csr_array | None:
+        """Return the expected counts of a part."""
+        return self.memos[part.number].doc_topic if self.is_complete else None
+
+    def _memo(self, found: Collected) -> Memo:
+        return Memo.of(found)
+
+    def _sum_afresh(self, posterior: Posterior) -> None:
+        shape = posterior.totals.topic_words.shape
+        words = resummed((memo.stats for memo in self.memos), *shape)
+        with commit():
+            posterior.totals = replace(posterior.totals, topic_words=words)
+        self.refresh(posterior)
+
+    def refresh(self, posterior: Posterior) -> None:
+        """Update weights, with fresh tangents: the bound is exact then."""
+        for _ in range(N_REFRESHES):
+            totals, self.memos = refreshed(posterior, self.memos)
+            state = posterior.model.update(posterior.state, totals)
+            with commit():
+                posterior.state, posterior.totals = state, totals
+        posterior.totals, self.memos = refreshed(posterior, self.memos)
+
+    def drop(self, columns: Sequence[int]) -> None:
+        """Forget topics. What documents hold of them is gone, until the next visit."""
+        self.memos = [memo.without(columns) for memo in self.memos]
+
+
+class Holdings(DocumentMemory):
+    """How often the totals count each document of a corpus, with a lazy scale.
+
+    A visit with step rho of a minibatch that stands for `scale` times its documents
+    multiplies all by 1 - rho and adds rho * scale to its own.
+    """
+
+    def __init__(self, n_docs: int, start: float = 0.0):
+        self._values, self._scale = np.full(n_docs, start), 1.0
+
+    def copy(self) -> "Holdings":
+        """Return an independent copy."""
+        other = Holdings(0)
+        other._values, other._scale = self._values.copy(), self._scale
+        return other
+
+    def empty(self) -> "Holdings":
+        """Return those of totals that hold none of the documents."""
+        return Holdings(len(self._values))
+
+    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "Holdings":
+        """Return those of a corpus that these documents are some rows of."""
+        other = Holdings(n_docs)
+        other._values[rows], other._scale = self._values, self._scale
+        return other
+
+    def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Holdings of some documents, (n_docs,)."""
+        return self._values[rows] * self._scale
+
+    def recall(self, part: Part) -> NDArray[np.float64]:
+        """Holdings of the documents of a part, (n_docs,)."""
+        return self.of(part.rows)
+
+    def keep(self, round: Round, found: Sequence[Any]) -> None:
+        """Follow the totals through a round."""
+        del found
+        self.absorb(round.rows, keep=1.0 - round.step, gain=round.step * round.scale)
+
+    def absorb(self, rows: NDArray[np.intp], *, keep: float, gain: float) -> None:
+        """Multiply all by `keep`, and add `gain` to some."""
+        self._scale *= keep
+        if self._scale < 1e-100:
+            self._values *= self._scale
+            self._scale = 1.0
+        self._values[rows] += gain / self._scale
+
+
+class Statistics(NamedTuple):
+    """All that a part is remembered by."""
+
+    stats: Any  # with WordRows
+
+
+class CollapsedMemory(Remembered):
+    """Parts with their statistics alone: there is no bound.
+
+    Parameters
+    ----------
+    holdings : Holdings
+        How often the totals hold the documents before the first pass.
+    """
+
+    memos: list[Statistics]
+
+    def __init__(self, holdings: Holdings):
+        super().__init__()
+        self.holdings = holdings
+
+    def recall(self, part: Part) -> Array:
+        """Return how often the totals count each document of a part."""
+        if self.is_complete:
+            return np.ones(len(part.rows))
+        return self.holdings.of(part.rows)
+
+    def _memo(self, found: Collected) -> "Statistics":
+        return Statistics(found.stats)
+
+    def _sum_afresh(self, posterior: Posterior) -> None:
+        totals, stats = posterior.totals, [memo.stats for memo in self.memos]
+        words = resummed(stats, *totals.topic_words.shape)
+        with commit():
+            posterior.totals = _with_sums(totals, stats, topic_words=words)
+            posterior.state = posterior.model.update(posterior.state, posterior.totals)
+
+    def refresh(self, posterior: Posterior) -> None:
+        """Do nothing: statistics do not depend on the weights of a visit."""
+
+    def drop(self, columns: Sequence[int]) -> None:
+        """Forget topics."""
+        stats = (dropped(memo.stats, columns) for memo in self.memos)
+        self.memos = [Statistics(left) for left in stats]

@@ -1,0 +1,461 @@
+"""The direct-assignment HDP topic model of Bryant and Sudderth (2012), [1].
+
+Symbols of [1]: topic weights beta (K represented topics and, as last entry, all others
+together), document concentration alpha, corpus concentration gamma, topic prior eta;
+x_k = alpha beta_k; N_jk expected tokens of topic k in document j; S_kw expected tokens
+of word w in topic k. f(x, N) = lnG(x + N) - lnG(x).
+
+With theta_jk = x_k + N_jk and lambda_kw = eta + S_kw, which Eqs. (4) and (5) make
+optimal, the objective (2) of [1] is
+
+    L = sum_j { lnG(alpha) - lnG(alpha + N_j) + sum_k f(x_k, N_jk) }       assignments
+      + sum_k { logB(eta + S_k) - logB(eta) }                              words
+      - sum_jwk n_jw r_jwk log r_jwk                                       entropy
+      + gamma log beta_{K+1}                                               weights
+
+lnG is convex, so for any tangent point x0 and t = x0 + N > x0
+
+    f(x, N) >= lnG(t) + psi(t) (x - x0) - lnG(x),
+
+with equality at x = x0; likewise -f(alpha, N_j) has a tangent in alpha. So a few sums
+per topic stand for all documents, and the lower bound that they give is maximised in
+closed form. "Refreshing" moves the tangent points to the present x and alpha.
+
+References
+----------
+.. [1] Bryant and Sudderth, "Truly Nonparametric Online Variational Inference for
+   Hierarchical Dirichlet Processes", NIPS 2012.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import gammaln, psi, zeta
+
+from skbnp.components import topics
+from skbnp.components.statistics import WordTopicModel, WordTopics, remaining
+from skbnp.components.topics import HIGHEST, LOWEST
+from skbnp.distributions.dirichlet import inverse_digamma, log_growth
+from skbnp.kernels._special import log_gamma
+
+__all__ = ["DirectHDP", "HDPState", "HDPStats", "take_columns"]
+
+Array = NDArray[np.float64]
+
+#: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
+SMALLEST_WEIGHT = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class HDPState:
+    """The small globals; replaced whole."""
+
+    weights: Array  # (K + 1,) beta; the last entry is the mass of all other topics
+    doc_concentration: float  # alpha
+    corpus_concentration: float  # gamma
+    topic_word_prior: float  # eta
+
+    @property
+    def n_components(self) -> int:
+        """Number of represented topics, K."""
+        return len(self.weights) - 1
+
+    @property
+    def topic_weights(self) -> Array:
+        """Weights of the represented topics, (K,)."""
+        return self.weights[:-1]
+
+    @property
+    def doc_prior(self) -> Array:
+        """Dirichlet parameters of a document, x_k = alpha beta_k, (K,)."""
+        return self.doc_concentration * self.weights[:-1]
+
+
+@dataclass(slots=True)
+class HDPStats:
+    """Additive statistics of some documents, or of a corpus.
+
+    The tangents stand for the documents' part of the bound: with x0 and alpha0 the
+    tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
+    """
+
+    topic_words: Any  # S, (word, component): WordRows of a visit, WordTopics of totals
+    entropy: Array  # (K,) of the responsibilities, nats
+    n_docs_using: Array  # (K,) documents with N_jk > 0
+    weight_slope: Array  # (K,) sum psi(t)
+    weight_offset: Array  # (K,) sum lnG(t) - x0 psi(t)
+    length_slope: float  # sum_j psi(alpha0 + N_j) - psi(alpha0)
+    length_offset: float  # sum_j -f(alpha0, N_j) + alpha0 (its length_slope)
+    n_tokens: float
+
+    #: Those with an entry per topic, but for the words.
+    columns: ClassVar[tuple[str, ...]] = (
+        "entropy",
+        "n_docs_using",
+        "weight_slope",
+        "weight_offset",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DirectHDP(WordTopicModel):
+    """What is learned, and under which Gamma(shape, rate) priors."""
+
+    learn_concentrations: bool
+    learn_topic_prior: bool
+    corpus_prior: tuple[float, float] = (1.0, 1.0)
+    doc_prior: tuple[float, float] = (1.0, 1.0)
+
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
+
+    # -- local ------------------------------------------------------------------------
+
+    def word_weights(
+        self,
+        state: HDPState,
+        topic_words: WordTopics,
+        words: Any,
+        *,
+        mean: bool,
+        run: Callable[..., Iterable[None]] = map,
+    ) -> NDArray[np.float32]:
+        """Weights of the topics for each word, see `topics.word_weights`."""
+        eta = state.topic_word_prior
+        return topics.word_weights(topic_words, eta, words, mean=mean, run=run)
+
+    def cold_share(self, state: HDPState) -> Array:
+        """Share of a document's tokens that each topic starts with, (K,)."""
+        return state.weights[:-1] / (1.0 - state.weights[-1])
+
+    def statistics(
+        self,
+        state: HDPState,
+        topic_words: Any,
+        entropy: Array,
+        doc_topic: sp.csr_array,
+        n_tokens: Array,
+    ) -> HDPStats:
+        """Statistics of documents from their expected counts (Eq. (4)).
+
+        Parameters
+        ----------
+        state : HDPState
+            Its weights and document concentration become the tangent points.
+        topic_words : WordRows or WordTopics
+            S of these documents.
+        entropy : (K,)
+            Entropy of their responsibilities, by topic.
+        doc_topic : csr_array (n_docs, K)
+            N; topics outside the support of a document are not stored.
+        n_tokens : (n_docs,)
+            N_j.
+        """
+        n_components, topic = state.n_components, doc_topic.indices
+        at, alpha = state.doc_prior[topic], state.doc_concentration
+        theta = at + doc_topic.data
+        slope, logs = np.empty_like(theta), np.empty_like(theta)
+        log_gamma(theta, logs, slope)
+        length_slope = (psi(alpha + n_tokens) - psi(alpha)).sum()
+
+        def sums(values: Array) -> Array:
+            return np.bincount(topic, values, n_components).astype(np.float64)
+
+        return HDPStats(
+            topic_words=topic_words,
+            entropy=entropy,
+            n_docs_using=sums(np.ones_like(theta)),
+            weight_slope=sums(slope),
+            weight_offset=sums(logs - at * slope),
+            length_slope=length_slope,
+            length_offset=alpha * length_slope - log_growth(alpha, n_tokens).sum(),
+            n_tokens=n_tokens.sum(),
+        )
+
+    # -- global -----------------------------------------------------------------------
+
+    def start(self, state: HDPState, topic_words: WordTopics) -> HDPStats:
+        """Totals that hold the starting topics and no document."""
+        zeros = np.zeros(state.n_components)
+        return HDPStats(topic_words, zeros, zeros, zeros, zeros, 0.0, 0.0, 0.0)
+
+    def update(self, state: HDPState, stats: HDPStats, scale: float = 1.0) -> HDPState:
+        """Raise the bound in the topic weights, then in the concentrations.
+
+        `scale` multiplies the statistics of documents, never a prior.
+        """
+        state = replace(state, weights=update_weights(state, stats, scale))
+        if self.learn_concentrations:
+            state = replace(
+                state,
+                doc_concentration=update_doc_concentration(
+                    state, stats, scale, self.doc_prior
+                ),
+                corpus_concentration=update_corpus_concentration(
+                    state, self.corpus_prior
+                ),
+            )
+        return state
+
+    def blend(self, old: HDPState, new: HDPState, step: float) -> HDPState:
+        """Move from old to new by a step: weights as in Eq. (7), logs of the rest."""
+        if step == 1.0:
+            return new
+
+        return replace(
+            new,
+            weights=(1.0 - step) * old.weights + step * new.weights,
+            doc_concentration=topics.between(
+                old.doc_concentration, new.doc_concentration, step
+            ),
+            corpus_concentration=topics.between(
+                old.corpus_concentration, new.corpus_concentration, step
+            ),
+        )
+
+    def update_topic_prior(self, state: HDPState, totals: HDPStats) -> HDPState:
+        """Raise the bound in the topic prior, if it is learned; visits all words."""
+        if not self.learn_topic_prior:
+            return state
+        eta = topics.update_topic_prior(totals.topic_words, state.topic_word_prior)
+        return replace(state, topic_word_prior=eta)
+
+    def merge(
+        self, state: HDPState, totals: HDPStats, pairs: Sequence[tuple[int, int]]
+    ) -> tuple[HDPState, HDPStats]:
+        """Add r, theta, beta and S of pairs of topics (source, target), disjoint.
+
+        Like every change of topics it alters the words' counts in place.
+
+        lambda = lambda' + lambda'' - eta. What the sums over documents do not tell is
+        bounded from below, so that the bound stays one: (x + y)^(m + n) >= x^(m) y^(n)
+        for rising factorials, and merging loses at most log 2 nats of entropy per
+        token, and never all below zero.
+        """
+        sources, targets = np.transpose(pairs)
+        x = state.doc_prior
+        parts = (
+            totals.weight_offset
+            + x * totals.weight_slope
+            - totals.n_docs_using * gammaln(x)
+        )
+        tokens = totals.topic_words.total[sources] + totals.topic_words.total[targets]
+        entropy = totals.entropy[sources] + totals.entropy[targets]
+        changed = {
+            "entropy": np.maximum(entropy - np.log(2.0) * tokens, 0.0),
+            "n_docs_using": 0.0,
+            "weight_slope": 0.0,
+            "weight_offset": parts[sources] + parts[targets],
+        }
+        weights = state.weights.copy()
+        weights[targets] += weights[sources]
+        columns: dict[str, Any] = {}
+        for name, value in changed.items():
+            columns[name] = getattr(totals, name).copy()
+            columns[name][targets] = value
+        totals.topic_words.merge(pairs)
+        order = remaining(state.n_components, sources)
+        merged = replace(totals, **columns)
+        return take_columns(replace(state, weights=weights), merged, order)
+
+    def split(
+        self,
+        state: HDPState,
+        totals: HDPStats,
+        column: int,
+        halves: Array,
+        shares: Array,
+    ) -> tuple[HDPState, HDPStats]:
+        """Put two topics in the place of one: the first there, the second at the end.
+
+        The documents' sums stay with the first, and the entropy with them: those
+        documents do not know the second yet.
+        """
+        weights = np.insert(
+            state.weights, state.n_components, shares[1] * state.weights[column]
+        )
+        weights[column] *= shares[0]
+        columns: dict[str, Any] = {
+            name: np.append(getattr(totals, name), 0.0) for name in totals.columns
+        }
+        totals.topic_words.part(column, *halves)
+        return replace(state, weights=weights), replace(totals, **columns)
+
+    def remove(
+        self, state: HDPState, totals: HDPStats, gone: Sequence[int]
+    ) -> tuple[HDPState, HDPStats]:
+        """Drop topics and their counts; their weight joins the last entry of beta."""
+        weights = state.weights.copy()
+        weights[-1] += weights[list(gone)].sum()
+        order = remaining(state.n_components, gone)
+        totals.topic_words.drop(gone)
+        return take_columns(replace(state, weights=weights), totals, order)
+
+    def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
+        """Named terms of the bound, in nats; tight where the tangents are fresh."""
+        words = topics.log_marginal(totals.topic_words, state.topic_word_prior)
+        return self._terms(state, totals, words)
+
+    def bound(
+        self, state: HDPState, topic_words: WordTopics, fresh: HDPStats
+    ) -> dict[str, float]:
+        """Named terms of the bound of other documents under frozen topics, in nats.
+
+        `words` is then E[log p(w | z, phi)] - KL(q(phi) || p(phi)).
+        """
+        eta = state.topic_word_prior
+        words = topics.expected_log(topic_words, eta, fresh.topic_words)
+        terms = self._terms(state, fresh, words)
+        terms["words"] -= topics.divergence(topic_words, eta)
+        return terms
+
+    def _terms(
+        self, state: HDPState, stats: HDPStats, words: Array
+    ) -> dict[str, float]:
+        alpha, x = state.doc_concentration, state.doc_prior
+        assignments = (
+            stats.length_offset
+            - alpha * stats.length_slope
+            + (
+                stats.weight_offset
+                + x * stats.weight_slope
+                - stats.n_docs_using * gammaln(x)
+            ).sum()
+        )
+        terms = {
+            "words": words.sum(),
+            "assignments": assignments,
+            "entropy": stats.entropy.sum(),
+            "weights": state.corpus_concentration * np.log(state.weights[-1]),
+        }
+        if self.learn_concentrations:
+            shape, rate = self.doc_prior
+            terms["doc_concentration"] = (shape - 1.0) * np.log(alpha) - rate * alpha
+        return {name: float(value) for name, value in terms.items()}
+
+
+def take_columns(
+    state: HDPState, totals: HDPStats, order: NDArray[np.intp]
+) -> tuple[HDPState, HDPStats]:
+    """Take some topics of everything but the words."""
+    columns: dict[str, Any] = {
+        name: getattr(totals, name)[order] for name in totals.columns
+    }
+    return replace(state, weights=state.weights[[*order, -1]]), replace(
+        totals, **columns
+    )
+
+
+def weights_bound(
+    state: HDPState, stats: HDPStats, scale: float, weights: Array
+) -> float:
+    """Terms of the tangent bound that depend on the topic weights, in nats."""
+    x = state.doc_concentration * weights[:-1]
+    return float(
+        scale * (x * stats.weight_slope - stats.n_docs_using * gammaln(x)).sum()
+        + state.corpus_concentration * np.log(weights[-1])
+    )
+
+
+def update_weights(state: HDPState, stats: HDPStats, scale: float = 1.0) -> Array:
+    """Maximise the tangent bound over the topic weights, (K + 1,).
+
+    With the multiplier mu of the simplex, x_k = psi^-1((slope_k - mu / alpha) / n_k)
+    and beta_{K+1} = gamma / mu: one root in mu. The old weights stay if the floor
+    below keeps the bound from rising.
+    """
+    alpha, gamma = state.doc_concentration, state.corpus_concentration
+    n_docs, slope = scale * stats.n_docs_using, scale * stats.weight_slope
+    used = n_docs > 0
+    if not used.any():
+        return state.weights
+
+    def shares(log_mu: float) -> tuple[Array, float]:
+        """Weights, and the derivative of their sum in log mu."""
+        mu = np.exp(log_mu)
+        weights = np.zeros(len(n_docs) + 1)
+        level = (slope[used] - mu / alpha) / n_docs[used]
+        x = inverse_digamma(level)
+        weights[:-1][used] = x / alpha
+        weights[-1] = gamma / mu
+        change = (mu / alpha**2) * (1.0 / (n_docs[used] * zeta(2.0, x))).sum()
+        return weights, -change - weights[-1]
+
+    low = np.log(gamma)  # there the last weight alone is one
+    if shares(low)[0].sum() <= 1.0:  # the others are lost in rounding
+        return state.weights
+    old = max(low, np.log(gamma / state.weights[-1]))
+    weights, _ = shares(_root_of_shares(shares, old, low))
+    weights = np.maximum(weights / weights.sum(), SMALLEST_WEIGHT)
+    weights /= weights.sum()
+    rose = weights_bound(state, stats, scale, weights) >= weights_bound(
+        state, stats, scale, state.weights
+    )
+    return weights if rose else state.weights
+
+
+def _root_of_shares(shares: Any, start: float, low: float) -> float:
+    """Where weights sum to one: Newton's method, within what is known of the root."""
+    high, at, last = np.inf, start, np.inf
+    for _ in range(200):
+        weights, slope = shares(at)
+        total = weights.sum()
+        if total > 1.0:
+            low = at
+        else:
+            high = at
+        step = np.inf
+        if total > 0.0 and slope < 0.0:  # of the logarithm, which is nearly straight
+            step = -total * np.log(total) / slope
+        if abs(step) <= 1e-13 * max(1.0, abs(at)):
+            return at
+        # Halve what is known of the root where Newton's method does not halve its step.
+        if high == np.inf:
+            step = min(step, 3.0)
+        elif not (low < at + step < high and 2.0 * abs(step) <= last):
+            step = 0.5 * (low + high) - at
+            if at + step in (low, high):
+                return at
+        last = abs(step) if high < np.inf else np.inf
+        at += step
+    return at
+
+
+def _log_root(function: Any, low: float, high: float) -> float:
+    """Root of a decreasing function of a positive number, clipped to [low, high]."""
+    if function(low) <= 0.0:
+        return low
+    if function(high) >= 0.0:
+        return high
+    return float(
+        np.exp(brentq(lambda log_x: function(np.exp(log_x)), np.log(low), np.log(high)))
+    )
+
+
+def update_doc_concentration(
+    state: HDPState, stats: HDPStats, scale: float, prior: tuple[float, float]
+) -> float:
+    """Maximise the tangent bound, with a Gamma(shape, rate) prior, over alpha."""
+    (shape, rate), beta = prior, state.weights[:-1]
+    if stats.n_tokens <= 0:
+        return state.doc_concentration
+
+    def slope(alpha: float) -> float:
+        gain = stats.weight_slope - stats.n_docs_using * psi(alpha * beta)
+        documents = (beta * gain).sum() - stats.length_slope
+        return float(scale * documents + (shape - 1.0) / alpha - rate)
+
+    return _log_root(slope, LOWEST, HIGHEST)
+
+
+def update_corpus_concentration(state: HDPState, prior: tuple[float, float]) -> float:
+    """Maximum of p(beta | gamma) p(gamma) for a Gamma(shape, rate) prior."""
+    shape, rate = prior
+    gamma = (state.n_components + shape - 1.0) / (rate - np.log(state.weights[-1]))
+    return float(np.clip(gamma, LOWEST, HIGHEST))

@@ -1,0 +1,123 @@
+"""New topics for documents that the present ones explain badly.
+
+Splitting one topic costs about -log(eta) nats for every further word in use, about what
+it gains while topics are broad: where vocabularies are large only many topics together
+pay. So a proposal adds many, drops some of those there are (settled topics take the
+documents back from newcomers), learns for a while beside what there is, and is kept if
+the bound has risen, else forgotten.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordTopics
+from skbnp.inference.edits import Lineage
+from skbnp.inference.posterior import Posterior
+
+__all__ = ["Plan", "plan", "propose"]
+
+#: Documents looked at for each new topic.
+DRAWN_PER_BIRTH = 10
+#: Documents of the corpus for each new topic, at the least.
+DOCS_PER_BIRTH = 3
+#: Tokens of a new topic, in units of the prior's.
+CLEAR = 4.0
+
+
+class Plan(NamedTuple):
+    """Size of a proposal."""
+
+    least: int  # births
+    births: float  # for each present topic
+    kept: float  # share of the present topics
+
+    def n_births(self, n_topics: int, most: float) -> int:
+        """New topics beside so many."""
+        return max(int(min(max(self.least, self.births * n_topics), most)), 1)
+
+
+#: A proposal adds so many topics, or half as many as there are.
+LEAST = 80
+
+
+def plan(number: int, n_topics: int) -> Plan:
+    """Plan of a trial beside so many topics: by turns all stay, or half of them.
+
+    Few topics are broad, and take the documents back from newcomers where all stay;
+    of many, most have their own documents.
+    """
+    all_stay = (number % 2 == 0) == (n_topics >= LEAST)
+    return Plan(LEAST, 0.5, 1.0 if all_stay else 0.5)
+
+
+def propose(
+    posterior: Posterior,
+    X: sp.csr_array,
+    doc_topic: sp.csr_array,
+    plan: Plan,
+    n_docs: float,
+    rng: np.random.Generator,
+) -> Posterior:
+    """Return a posterior that starts afresh from old topics and from documents.
+
+    `doc_topic` are the expected counts of the documents `X`, of a corpus of `n_docs`.
+    Old topics stay as they are. New ones start with no more tokens than they need to
+    stand out from the prior, so that they soon hold what documents give them.
+    """
+    words, state = posterior.totals.topic_words, posterior.state
+    n_here, limit = X.shape[0], posterior.max_components
+    n_kept = int(min(np.ceil(plan.kept * state.n_components), limit - 1))
+    most = min(n_docs / DOCS_PER_BIRTH, n_here, limit - n_kept)
+    n_births = plan.n_births(state.n_components, most)
+    drawn = rng.choice(n_here, min(DRAWN_PER_BIRTH * n_births, n_here), replace=False)
+    drawn.sort()
+    surprise = _surprise(posterior, X[drawn], doc_topic[drawn])
+    surprise += 1e-9 - surprise.min()
+    chosen = rng.choice(drawn, n_births, replace=False, p=surprise / surprise.sum())
+    kept = np.sort(rng.choice(state.n_components, n_kept, replace=False))
+
+    born = 0.1 * rng.standard_gamma(1.0, size=(words.shape[0], n_births))
+    born += X[chosen].T.toarray()
+    n_topics, n_words = n_kept + n_births, words.shape[0]
+    mass = words.total.sum() / n_topics
+    born *= min(mass, CLEAR * n_words * state.topic_word_prior) / born.sum(axis=0)
+    topics = np.column_stack([words.dense()[:, kept], born])
+
+    names = posterior.n_named + np.arange(n_births)
+    step = posterior.n_steps
+    gone = np.delete(posterior.ids, kept).tolist()
+    log = [Lineage(step, "prune", (name,), ()) for name in gone]
+    log += [Lineage(step, "birth", (), (name,)) for name in names.tolist()]
+    weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
+    old = state.weights[:-1][kept]
+    weights[:n_kept] = old * weights[:n_kept].sum() / old.sum()
+    state = replace(state, weights=weights)
+    return replace(
+        posterior,
+        state=state,
+        totals=posterior.model.start(state, WordTopics(topics)),
+        ids=np.concatenate([posterior.ids[kept], names]),
+        stale=1.0,
+        lineage=[*posterior.lineage, *log],
+    )
+
+
+def _surprise(
+    posterior: Posterior, X: sp.csr_array, doc_topic: sp.csr_array
+) -> NDArray[np.float64]:
+    """Mean of -log p(token) in each document under expected topics, nats."""
+    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    total = words.shape[0] * eta + words.total
+    theta = doc_topic.toarray() + posterior.state.doc_prior
+    theta /= theta.sum(axis=1, keepdims=True)
+    surprise = np.empty(X.shape[0])
+    for row in range(X.shape[0]):
+        here = slice(X.indptr[row], X.indptr[row + 1])
+        topics = (words.rows(X.indices[here]) + eta) / total
+        counts = X.data[here]
+        surprise[row] = -(counts * np.log(topics @ theta[row])).sum() / counts.sum()
+    return surprise

@@ -1,0 +1,214 @@
+"""Other numbers of topics, proposed for a trial that held-out documents judge.
+
+Births: settled topics take the documents back from newcomers, so all start afresh, old
+ones nearly as blurred as the new, and learn as a fit does from its start. Reductions:
+what merges and ends of topics would cost is predicted from held-out documents with
+proportions and topics as they are; the cheapest are done together.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordTopics
+from skbnp.inference.edits import Lineage, Merge, Remove, apply
+from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.held_out import HeldOut, Prediction, stored_rows
+from skbnp.utils.parts import row_parts
+from skbnp.utils.random import gamma_noise
+
+__all__ = [
+    "Reduction",
+    "blur",
+    "merge_all",
+    "propose_births",
+    "reduce",
+    "reductions",
+]
+
+Array = NDArray[np.float64]
+
+#: Of a topic that starts afresh: the share that was its own, and of a new one that of
+#: a document. The rest is the corpus, with noise.
+OLD_SHARE, NEW_SHARE = 0.2, 0.4
+#: Topics that are weighed for a merge with each one.
+N_NEAREST = 3
+#: Of a topic that ends, the share of its proportion that falls to topics which the
+#: document has none of: a document of that topic alone must go somewhere.
+ELSEWHERE = 0.01
+#: Held-out tokens that must speak of a topic, or such a share where there are few; or
+#: it is not judged.
+FEWEST_TOKENS, FEWEST_SHARE = 2.0, 0.01
+#: Held-out entries, or words, looked at together.
+PART_SIZE = 2048
+
+
+def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -> Array:
+    """Mix topics with the corpus: columns that sum to one, (V, K).
+
+    `share` of each is its own, the rest `corpus`, (V,), each word times gamma noise.
+    """
+    noise = gamma_noise(topics.shape, rng)
+    noise *= corpus[:, None]
+    noise *= (1.0 - share) / noise.sum(axis=0)
+    scale = share / topics.sum(axis=0)
+    for words in row_parts(topics.shape):
+        noise[words] += topics[words] * scale
+    return noise
+
+
+def propose_births(
+    posterior: Posterior, X: sp.csr_array, n_births: int, rng: np.random.Generator
+) -> Posterior:
+    """Return a posterior that starts afresh, of all topics and some new ones.
+
+    New topics start from documents of `X`. All are of equal size and weight.
+    """
+    corpus, n_docs = np.asarray(X.sum(axis=0)).ravel(), X.shape[0]
+    drawn = rng.choice(n_docs, n_births, replace=False)
+    old = posterior.totals.topic_words.dense()
+    n_old, n_topics = old.shape[1], old.shape[1] + n_births
+    topics = np.empty((len(corpus), n_topics))
+    topics[:, :n_old] = blur(old, OLD_SHARE, corpus, rng)
+    topics[:, n_old:] = blur(X[drawn].T.toarray(), NEW_SHARE, corpus, rng)
+    topics *= corpus.sum() / n_topics
+    weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
+    state = replace(posterior.state, weights=weights)
+    names = posterior.n_named + np.arange(n_births)
+    births = [Lineage(posterior.n_steps, "birth", (), (n,)) for n in names.tolist()]
+    return replace(
+        posterior,
+        state=state,
+        totals=posterior.model.start(state, WordTopics(topics)),
+        ids=np.concatenate([posterior.ids, names]),
+        stale=1.0,
+        lineage=[*posterior.lineage, *births],
+    )
+
+
+class Reduction(NamedTuple):
+    """An end of a topic, or its merge into another."""
+
+    loss: float  # nats per held-out token
+    source: int  # column that goes
+    target: int | None  # column that takes its words; None if it ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Some held-out entries: what each topic gives to their probability."""
+
+    counts: Array  # (n,)
+    topics: Array  # (n, K) phi_kw
+    theta: Array  # (n, K)
+    shares: Array  # (n, K) theta_jk phi_kw
+    mixed: Array  # (n,) probability
+    words: NDArray[np.int32]  # (n,)
+
+
+def _entries(held: HeldOut, found: Prediction) -> Iterator[_Entries]:
+    rows, n_words = stored_rows(held.held), held.held.shape[1]
+    for begin in range(0, held.held.nnz, PART_SIZE):
+        part = slice(begin, begin + PART_SIZE)
+        words, row = held.held.indices[part], rows[part]
+        theta = found.theta[row]
+        topics = found.word_topic[words]
+        shares = theta * topics
+        mixed = shares.sum(axis=1) + found.rest[row] / n_words
+        yield _Entries(held.held.data[part], topics, theta, shares, mixed, words)
+
+
+def reductions(
+    posterior: Posterior, held: HeldOut, found: Prediction
+) -> list[Reduction]:
+    """Ends and merges with what they are predicted to cost, the cheapest first."""
+    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    n_words, n_topics = words.shape
+    pairs = _nearest(found.word_topic)
+    one, other = pairs.T
+    # After a merge, phi = (eta + S_one + S_other) / (V eta + sum of both).
+    norm = words.total + n_words * eta
+    joint = norm[one] + norm[other] - n_words * eta
+    of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
+    corpus = found.word_topic @ posterior.state.weights[:-1]
+    ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
+    for part in _entries(held, found):
+        logs, theta, mixed = np.log(part.mixed), part.theta, part.mixed[:, None]
+        heard += part.counts @ theta
+        left = 1.0 - (1.0 - ELSEWHERE) * theta
+        without = mixed - part.shares + ELSEWHERE * theta * corpus[part.words, None]
+        ends += part.counts @ (logs[:, None] - _log(without / left))
+        taken = part.shares[:, one] + part.shares[:, other]
+        either = part.topics[:, one] * of_one + part.topics[:, other] * of_other
+        joined = (theta[:, one] + theta[:, other]) * (either - less)
+        merges += part.counts @ (logs[:, None] - _log(mixed - taken + joined))
+    n_tokens, mass = held.held.sum(), words.total
+    judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
+    ends, merges = ends / n_tokens, merges / n_tokens
+    all_ends = [Reduction(ends[k], k, None) for k in np.flatnonzero(judged).tolist()]
+    all_merges = [
+        Reduction(loss, *((k, n) if mass[k] <= mass[n] else (n, k)))
+        for loss, (k, n) in zip(merges.tolist(), pairs.tolist(), strict=True)
+        if judged[k] and judged[n]
+    ]
+    return sorted(all_ends + all_merges, key=lambda r: r.loss)
+
+
+def _log(probability: Array) -> Array:
+    """Logarithm, finite where a difference has rounded to nothing."""
+    return np.log(np.maximum(probability, 1e-300))
+
+
+def _nearest(word_topic: Array) -> NDArray[np.intp]:
+    """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
+    n_words, n_topics = word_topic.shape
+    overlap = np.zeros((n_topics, n_topics))
+    for begin in range(0, n_words, PART_SIZE):
+        roots = np.sqrt(word_topic[begin : begin + PART_SIZE])
+        overlap += roots.T @ roots
+    np.fill_diagonal(overlap, -1.0)
+    n_nearest = min(N_NEAREST, n_topics - 1)
+    nearest = np.argsort(-overlap, axis=1, kind="stable")[:, :n_nearest]
+    one = np.repeat(np.arange(n_topics), n_nearest)
+    pairs = np.sort(np.column_stack([one, nearest.ravel()]), axis=1)
+    return np.unique(pairs, axis=0).reshape(-1, 2)
+
+
+def reduce(posterior: Posterior, found: list[Reduction], budget: float) -> int:
+    """Do the cheapest reductions, at most half of the topics; return their number.
+
+    No topic takes part in two. What they are predicted to cost adds up to no more than
+    `budget`, gains not counted against it.
+    """
+    n_topics, busy, spent = posterior.state.n_components, set[int](), 0.0
+    most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
+    for candidate in found:
+        cost = max(candidate.loss, 0.0)
+        topics = {n for n in candidate[1:] if n is not None}
+        if spent + cost > budget or len(chosen) >= most:
+            break
+        if busy.isdisjoint(topics):
+            spent += cost
+            busy |= topics
+            chosen.append(candidate)
+    ids = posterior.ids.tolist()
+    merges = [(ids[r.source], ids[r.target]) for r in chosen if r.target is not None]
+    ends = [ids[r.source] for r in chosen if r.target is None]
+    if merges:
+        apply(Merge(merges), posterior)
+    if ends:
+        apply(Remove(ends), posterior)
+    return len(chosen)
+
+
+def merge_all(posterior: Posterior) -> int:
+    """Merge all topics into the heaviest; return the number of merges."""
+    target = int(posterior.ids[np.argmax(posterior.totals.topic_words.total)])
+    sources = [name for name in posterior.ids.tolist() if name != target]
+    for source in sources:
+        apply(Merge([(source, target)]), posterior)
+    return len(sources)

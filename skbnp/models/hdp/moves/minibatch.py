@@ -1,0 +1,287 @@
+"""When topics are merged, pruned and split during online learning.
+
+Algorithm 2 of Bryant and Sudderth (2012), except that
+
+- a minibatch alone does not decide about a merge: what documents gain is added up until
+  it is clear, and the words' part is that of the totals;
+- splits are tried on a fresh document step under the updated topics, and judged on
+  documents that they were not fitted to.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
+from skbnp.inference.local import Collected, DocumentVisitor
+from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves import split as hdp_split
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["Moving", "comparison", "merge", "move", "prune", "split"]
+
+Pair = tuple[int, int]
+
+#: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
+LONGEST_WAIT = 64
+#: Visits of a whole minibatch that splits may spend at once, and earn by a minibatch;
+#: an accepted one pays for all. So the cost of splits that nobody needs is small.
+CREDIT, EARNED = 4.0, 0.05
+#: What a try costs, in such visits.
+TRY = 0.1
+#: Pairs of topics that are compared at a time, for each topic.
+PAIRS_PER_TOPIC = 1
+#: Entries of the table that looks at pairs may read at each minibatch: a share of those
+#: that its visit reads, or so many.
+LOOKED, AT_LEAST = 0.25, 1 << 18
+#: Minibatches between choices of pairs.
+EVERY = 3
+#: Documents of a minibatch, at the least, for each step of patience with an idle topic:
+#: rare topics are absent from a few documents.
+IDLE_DOCS = 50
+#: A document with fewer expected tokens of a topic is not looked at for its split.
+USED = 0.01
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What some documents say about a merge."""
+
+    n_docs: int = 0
+    gain: float = 0.0
+    square: float = 0.0
+    look_at: int = 1  # documents at which to look next
+
+    def add(self, n_docs: int, sums: NDArray[np.float64]) -> None:
+        """Add the sums over further documents."""
+        self.n_docs += n_docs
+        self.gain += sums[1]
+        self.square += sums[2]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it has doubled since the last look."""
+        return self.n_docs >= self.look_at
+
+    def of_corpus(self, n_docs: float) -> tuple[float, float]:
+        """Gain of a corpus of such documents, and its standard error."""
+        mean = self.gain / self.n_docs
+        variance = max(self.square / self.n_docs - mean**2, 0.0)
+        return n_docs * mean, n_docs * np.sqrt(variance / self.n_docs)
+
+
+@dataclass(slots=True)
+class Moving:
+    """What moves remember between minibatches; all by ids."""
+
+    # Minibatches, and documents in them, since a topic was last in use.
+    idle: dict[int, tuple[int, int]] = field(default_factory=dict)
+    pairs: dict[Pair, Evidence] = field(default_factory=dict)
+    apart: dict[Pair, int] = field(default_factory=dict)  # not compared before a step
+    waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
+    credit: float = CREDIT  # for splits
+
+    def forget(self, gone: set[int]) -> None:
+        """Drop what is remembered about ids that have changed or ended."""
+        self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
+        self.apart = {p: u for p, u in self.apart.items() if gone.isdisjoint(p)}
+        self.waits = {n: w for n, w in self.waits.items() if n not in gone}
+        self.idle = {n: t for n, t in self.idle.items() if n not in gone}
+
+
+def comparison(posterior: Posterior) -> hdp_merge.Comparison | None:
+    """What to look at while the next minibatch is visited, if anything."""
+    if posterior.moving is None:
+        posterior.moving = Moving()
+    columns, moving = posterior.columns, posterior.moving
+    # An edit of a fitted model, or an interrupt in a move, may have ended some.
+    moving.pairs = {p: e for p, e in moving.pairs.items() if columns.keys() >= set(p)}
+    pairs = [(columns[one], columns[other]) for one, other in moving.pairs]
+    return hdp_merge.Comparison(np.array(pairs, dtype=np.int32)) if pairs else None
+
+
+def move(
+    moves: SplitMerge,
+    posterior: Posterior,
+    X: sp.csr_array,
+    found: Collected,
+    n_docs: float,
+    step_size: float,
+    visitor: DocumentVisitor,
+) -> None:
+    """Change topics after a minibatch of a corpus of `n_docs` documents."""
+    columns = posterior.columns
+    used = found.stats.topic_words.total
+    idle = posterior.ids[used < moves.prune_tokens].tolist()
+    merge(moves, posterior, found, n_docs)
+    prune(moves, posterior, idle, X.shape[0])
+    rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+    doc_topic = found.doc_topic
+    split(moves, posterior, X, doc_topic, columns, n_docs, step_size, visitor, rng)
+
+
+def merge(
+    moves: SplitMerge, posterior: Posterior, found: Collected, n_docs: float
+) -> None:
+    """Merge what the documents so far show to be one topic, and choose new pairs."""
+    moving, columns = posterior.moving, posterior.columns
+    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    sums, gains = np.zeros((len(moving.pairs), 3)), dict[Pair, float]()
+    if moving.pairs:
+        sums = sum(found.seen, sums)
+    for evidence, row in zip(moving.pairs.values(), sums, strict=True):
+        evidence.add(len(found.n_tokens), row)
+    for pair, evidence in _due(moving.pairs, found, words.shape):
+        evidence.look_at = 2 * evidence.n_docs
+        gained, error = evidence.of_corpus(n_docs)
+        gained += hdp_merge.words_gain(words, eta, *(columns[name] for name in pair))
+        if gained > moves.confidence * error:
+            gains[pair] = gained
+        elif gained < -moves.confidence * error or evidence.n_docs >= n_docs:
+            del moving.pairs[pair]
+            moving.apart[pair] = posterior.n_steps + LONGEST_WAIT
+    pairs = list(gains)
+    best = hdp_merge.best_disjoint(pairs, list(gains.values()))
+    chosen = [pairs[index][::-1] for index in best]
+    if chosen:
+        apply(Merge(chosen), posterior)
+        moving.forget({name for pair in chosen for name in pair})
+    for _, target in chosen:  # what this minibatch says of it is out of date
+        moving.waits[target] = (posterior.n_steps + 1, 0)
+    _choose_pairs(posterior, found, columns)
+
+
+def _due(
+    pairs: dict[Pair, Evidence], found: Collected, shape: tuple[int, int]
+) -> list[tuple[Pair, Evidence]]:
+    """Pairs to look at now, the newest first: a few where the vocabulary is large.
+
+    A look reads two topics of all words. All of them together read no more than a
+    share of what the visit read.
+    """
+    n_words, n_topics = shape
+    read = len(found.stats.topic_words.words) * n_topics
+    n_looks = int(max(LOOKED * read, AT_LEAST)) // (2 * n_words)
+    due = [item for item in pairs.items() if item[1].is_due]
+    return sorted(due, key=lambda item: item[1].look_at)[: max(n_looks, 1)]
+
+
+def _choose_pairs(
+    posterior: Posterior, found: Collected, columns: dict[int, int]
+) -> None:
+    """Compare pairs that look alike and have not been told apart lately."""
+    moving, living = posterior.moving, posterior.columns
+    if len(moving.pairs) > len(living) // 2 or posterior.n_steps % EVERY:
+        return
+    names = {column: name for name, column in columns.items()}
+    step = posterior.n_steps
+    moving.apart = {p: until for p, until in moving.apart.items() if until > step}
+    fresh = found.stats.topic_words
+    for one, other in hdp_merge.candidates(found.doc_topic, fresh.values):
+        if len(moving.pairs) >= PAIRS_PER_TOPIC * len(living):
+            return
+        pair = (names[one], names[other])
+        if living.keys() >= set(pair) and pair not in moving.apart:
+            moving.pairs.setdefault(pair, Evidence())
+
+
+def prune(
+    moves: SplitMerge, posterior: Posterior, idle: list[int], n_docs: int
+) -> None:
+    """End topics that have been idle for a while; `n_docs` in this minibatch."""
+    moving, living = posterior.moving, posterior.columns
+    before = moving.idle
+    moving.idle = {}
+    for name in idle:
+        if name in living:
+            times, docs = before.get(name, (0, 0))
+            moving.idle[name] = (times + 1, docs + n_docs)
+    least = IDLE_DOCS * moves.prune_patience
+    is_ending = []
+    for name in posterior.ids.tolist():
+        times, docs = moving.idle.get(name, (0, 0))
+        is_ending.append(times >= moves.prune_patience and docs >= least)
+    mass = posterior.totals.topic_words.total
+    ending = posterior.ids[sparing(np.array(is_ending), mass)].tolist()
+    if ending:
+        apply(Remove(ending), posterior)
+        moving.forget(set(ending))
+
+
+def split(
+    moves: SplitMerge,
+    posterior: Posterior,
+    X: sp.csr_array,
+    doc_topic: sp.csr_array,
+    columns: dict[int, int],
+    n_docs: float,
+    step_size: float,
+    visitor: DocumentVisitor,
+    rng: np.random.Generator,
+) -> None:
+    """Try to split topics drawn by their mass, and keep what raises the bound.
+
+    `doc_topic` are expected counts, columns as `columns` says.
+    """
+    state, step = posterior.state, posterior.n_steps
+    tried = _tried(moves, posterior, rng)
+    names = posterior.ids[tried].tolist()
+    using = doc_topic[:, [columns[name] for name in names]] >= USED
+    rows = np.flatnonzero(using.sum(axis=1))
+    moving = posterior.moving
+    moving.credit = min(moving.credit + EARNED, CREDIT)
+    if len(rows) < 2 or moving.credit < 0.0 or moves.max_splits == 0:
+        return
+    moving.credit -= X[rows].sum() / X.sum() + TRY * len(tried)
+    look = hdp_split.Collection(tried.tolist())
+    seen = visitor.visit(posterior, X[rows], look=look).seen
+    fitted = np.ones(X.shape[0], dtype=bool)
+    if moves.judge == "others":
+        fitted[rng.permutation(X.shape[0])[X.shape[0] // 2 :]] = False
+    n_accepted = 0
+    for index, (name, column) in enumerate(zip(names, tried.tolist(), strict=True)):
+        parts = hdp_split.Parts.joined([block[index] for block in seen], rows)
+        topic = posterior.totals.topic_words.column(column)
+        prior = float(state.doc_prior[column])
+        train = hdp_split.Parent.among(parts, prior, topic, fitted, n_docs)
+        judge = train
+        if moves.judge == "others":
+            judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, n_docs)
+        children = hdp_split.propose(
+            train, state.topic_word_prior, moves.start, step_size, rng
+        )
+        gained, error = -np.inf, 0.0
+        if children is not None:
+            gained, error = hdp_split.gain(
+                judge, children, state.topic_word_prior, moves.min_child_tokens
+            )
+        if gained > moves.confidence * error:
+            apply(Split(name, posterior.n_named, children), posterior)
+            posterior.moving.waits.pop(name, None)
+            moving.credit = CREDIT
+            n_accepted += 1
+            is_full = len(posterior.ids) >= posterior.max_components
+            if n_accepted == moves.max_splits or is_full:
+                return
+        else:
+            _, wait = posterior.moving.waits.get(name, (0, 0))
+            wait = min(max(2 * wait, 1), LONGEST_WAIT)
+            posterior.moving.waits[name] = (step + 1 + wait, wait)
+
+
+def _tried(
+    moves: SplitMerge, posterior: Posterior, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Columns of topics to split: those not rejected lately, drawn by their mass."""
+    waits, step = posterior.moving.waits, posterior.n_steps
+    mass = posterior.totals.topic_words.total.copy()
+    waiting = [waits.get(name, (0, 0))[0] > step for name in posterior.ids.tolist()]
+    mass[np.array(waiting)] = 0.0
+    n_tries = min(moves.max_tries, int((mass > 0.0).sum()))
+    if n_tries == 0 or len(mass) >= posterior.max_components:
+        return np.zeros(0, dtype=np.intp)
+    return rng.choice(len(mass), n_tries, replace=False, p=mass / mass.sum())

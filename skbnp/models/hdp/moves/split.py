@@ -1,0 +1,271 @@
+"""Split a topic of the HDP in two (section 3.1 of Bryant and Sudderth 2012).
+
+The responsibilities r of the topic stay; the children share them, r' + r'' = r. (The
+paper normalises the children over all topics while the others stay frozen; then
+responsibilities do not sum to one.) The children are fitted to one half of the
+documents and judged by the exact difference of the bound on the other half: a
+difference on the documents that were fitted is biased towards splitting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, gammaln, psi, xlogy
+
+from skbnp.distributions.dirichlet import log_growth
+from skbnp.models.hdp.local import BlockVisit
+
+__all__ = [
+    "Children",
+    "Collection",
+    "Parent",
+    "Parts",
+    "fit_children",
+    "gain",
+    "propose",
+    "start",
+]
+
+Array = NDArray[np.float64]
+
+#: Sweeps over the documents with the children's topics fixed; updates of the topics.
+N_INNER, N_OUTER = 6, 4
+#: Tokens of a topic that no move looks at: what they could change is as small.
+NEGLIGIBLE = 1e-9
+#: Neither child takes less of the parent's weight; clipping keeps the step an ascent.
+SMALLEST_SHARE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The tokens of one topic in some documents."""
+
+    words: NDArray[np.intp]  # (n,) columns of the corpus
+    rows: NDArray[np.intp]  # (n,) documents
+    mass: Array  # (n,) n_jw r_jwk
+
+    @classmethod
+    def joined(cls, parts: Sequence["Parts"], names: NDArray[np.intp]) -> "Parts":
+        """Put the parts of several blocks together; `names` are the rows' names."""
+        return cls(
+            np.concatenate([part.words for part in parts]),
+            names[np.concatenate([part.rows for part in parts])],
+            np.concatenate([part.mass for part in parts]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Looks at a block and takes out the tokens of some topics."""
+
+    columns: list[int]
+
+    def __call__(self, visit: BlockVisit) -> list[Parts]:
+        """Parts of each topic."""
+        block, row, doc_weights = visit.block, visit.row, visit.doc_weights
+        words, norms = block.words[block.indices], visit.documents.norms
+        parts = []
+        for column in self.columns:
+            weights = doc_weights[:, column]
+            here = weights[row] > 0.0
+            mass = weights[row[here]] * visit.word_weights[block.indices[here], column]
+            mass *= block.counts[here] / norms[here]
+            held = mass > NEGLIGIBLE
+            rows = row[here][held] + block.rows.start
+            parts.append(Parts(words[here][held], rows, mass[held]))
+        return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The topic to split, in some documents of a visit."""
+
+    prior: float  # x_k = alpha beta_k
+    topic: Array  # (n_words of the corpus,) S_k
+    words: NDArray[np.intp]  # (nnz,) word of each count
+    rows: NDArray[np.intp]  # (nnz,) document of each count
+    mass: Array  # (nnz,) n_jw r_jwk
+    tokens: Array  # (n_docs,) N_jk
+    n_docs: int  # documents chosen
+    scale: float  # documents of the corpus over these
+
+    @classmethod
+    def among(
+        cls,
+        parts: Parts,
+        prior: float,
+        topic: Array,
+        chosen: NDArray[np.bool_],
+        n_docs: float,
+    ) -> "Parent":
+        """The topic in the chosen documents, for a corpus of `n_docs`."""
+        here = chosen[parts.rows]
+        tokens = np.bincount(parts.rows[here], parts.mass[here], len(chosen))
+        n_chosen = max(int(chosen.sum()), 1)
+        return cls(
+            prior=prior,
+            topic=topic,
+            words=parts.words[here],
+            rows=parts.rows[here],
+            mass=parts.mass[here],
+            tokens=tokens.astype(np.float64),
+            n_docs=n_chosen,
+            scale=n_docs / n_chosen,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Two topics in place of one."""
+
+    topics: Array  # (2, n_words of the corpus) S', S''
+    shares: Array  # (2,) of the parent's weight
+
+
+def start(
+    parent: Parent, kind: str, step: float, rng: np.random.Generator
+) -> Children | None:
+    """Break the symmetry between the children.
+
+    "doc": half of the topic against its part of a random document; "word": against the
+    words that occur with a random word more often than the topic expects; "mixed": one
+    of these at random; "paper": what the topic held before the last step against what
+    the documents added, which differ by noise alone where learning has converged.
+    None if there is nothing to tell apart.
+    """
+    if not parent.mass.sum() > 0.0:
+        return None
+    if kind == "paper":
+        added = step * parent.scale * _sums(parent, parent.mass)
+        topics = np.stack([np.maximum(parent.topic - added, 0.0), added])
+        first = float(np.clip(1.0 - step, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
+        return Children(topics, np.array([first, 1.0 - first]))
+    from_doc = rng.random() < 0.5 if kind == "mixed" else kind == "doc"
+    drawn = _of_document(parent, rng) if from_doc else _of_word(parent, rng)
+    if not drawn.sum() > 0.0:
+        return None
+    half = parent.topic.sum() / 2.0
+    topics = np.stack([parent.topic / 2.0, drawn * (half / drawn.sum())])
+    return Children(topics, np.array([0.5, 0.5]))
+
+
+def _sums(parent: Parent, mass: Array) -> Array:
+    return np.bincount(parent.words, mass, len(parent.topic)).astype(np.float64)
+
+
+def _of_document(parent: Parent, rng: np.random.Generator) -> Array:
+    """The topic's part of a document, drawn by the size of that part."""
+    share = parent.tokens / parent.tokens.sum()
+    here = parent.rows == rng.choice(len(share), p=share)
+    return _sums(parent, parent.mass * here)
+
+
+def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
+    """The words whose rate in documents goes with that of a word, drawn by its mass."""
+    sums = _sums(parent, parent.mass)
+    word = rng.choice(len(sums), p=sums / sums.sum())
+    tokens = parent.tokens
+    rate = np.bincount(parent.rows, parent.mass * (parent.words == word), len(tokens))
+    rate = np.divide(rate, tokens, out=np.zeros_like(tokens), where=tokens > 0.0)
+    rate -= sums[word] / tokens.sum()
+    together = _sums(parent, parent.mass * rate[parent.rows])
+    expected = sums / sums.sum() * (tokens * rate).sum()
+    return np.maximum(together - expected, 0.0)
+
+
+def propose(
+    parent: Parent, eta: float, kind: str, step: float, rng: np.random.Generator
+) -> Children | None:
+    """Two children fitted to some documents, if the topic can be told apart."""
+    children = start(parent, kind, step, rng)
+    return None if children is None else fit_children(parent, children, eta)
+
+
+def fit_children(parent: Parent, children: Children, eta: float) -> Children:
+    """Restricted iteration: ascend the bound with r' + r'' = r held fixed."""
+    for _ in range(N_OUTER):
+        share, _, shares = _assign(parent, children, eta, learn_shares=True)
+        sums = [parent.scale * _sums(parent, parent.mass * part) for part in share]
+        children = Children(np.stack(sums), shares)
+    return children
+
+
+def _assign(
+    parent: Parent, children: Children, eta: float, *, learn_shares: bool
+) -> tuple[Array, Array, Array]:
+    """Shares of each count (2, nnz), tokens (2, n_docs), shares of the weight (2,).
+
+    Each child's tokens are a sum of their own: as a difference they would lose the
+    digits that decide about an empty child.
+    """
+    log_phi = _log_phi(children.topics, parent.words, eta)
+    shares, n_docs = children.shares, len(parent.tokens)
+    tokens = np.tile(parent.tokens / 2.0, (2, 1))
+    for _ in range(N_INNER):
+        x = parent.prior * shares
+        log_pi = psi(x[:, None] + tokens)
+        odds = (log_phi[0] - log_phi[1]) + (log_pi[0] - log_pi[1])[parent.rows]
+        share = np.stack([expit(odds), expit(-odds)])
+        tokens = np.stack(
+            [np.bincount(parent.rows, parent.mass * part, n_docs) for part in share]
+        )
+        if learn_shares:
+            tables = (x[:, None] * (psi(x[:, None] + tokens) - psi(x)[:, None])).sum(1)
+            first = tables[0] / tables.sum() if tables.sum() > 0.0 else 0.5
+            first = float(np.clip(first, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
+            shares = np.array([first, 1.0 - first])
+    return share, tokens, shares
+
+
+def gain(
+    parent: Parent, children: Children, eta: float, min_tokens: float
+) -> tuple[float, float]:
+    """Exact difference of the bound on the parent's documents, and its standard error.
+
+    The documents' assignments to the children are re-fitted, the children's topics are
+    not. In nats of the corpus; minus infinity if a child holds fewer than `min_tokens`
+    of its tokens. The error is that of drawing the documents from the corpus.
+    """
+    share, tokens, _ = _assign(parent, children, eta, learn_shares=False)
+    held = parent.scale * (share * parent.mass).sum(axis=1)
+    if held.min() < min_tokens:
+        return -np.inf, 0.0
+    per_token = (share * _log_phi(children.topics, parent.words, eta)).sum(axis=0)
+    per_token -= _log_phi(parent.topic[None], parent.words, eta)[0]
+    per_token -= xlogy(share, share).sum(axis=0)
+    mass = parent.mass * per_token
+    each = np.bincount(parent.rows, mass, len(parent.tokens)).astype(np.float64)
+    x = parent.prior * children.shares
+    each += log_growth(x[:, None], tokens).sum(axis=0)
+    each -= log_growth(parent.prior, tokens.sum(axis=0))
+
+    nothing = np.zeros((1, len(parent.topic)))
+    fixed = words_term(eta, children.topics, nothing).sum()
+    fixed -= words_term(eta, parent.topic[None], nothing).sum()
+    mean = each.sum() / parent.n_docs
+    variance = max((each**2).sum() / parent.n_docs - mean**2, 0.0)
+    return (
+        float(parent.scale * each.sum() + fixed),
+        float(parent.scale * np.sqrt(parent.n_docs * variance)),
+    )
+
+
+def _log_phi(topics: Array, words: NDArray[np.intp], eta: float) -> Array:
+    """E[log phi_kw] of some words, (n_topics, nnz)."""
+    total = topics.shape[1] * eta + topics.sum(axis=1)
+    return psi(eta + topics[:, words]) - psi(total)[:, None]
+
+
+def words_term(eta: float, topics: Array, sums: Array) -> Array:
+    """E[log p(words)] - KL(q(phi) || p(phi)) of topics eta + S for other sums, nats.
+
+    logB(lambda) - logB(eta) + sum_w (eta + S_w - lambda_w) E[log phi_w].
+    """
+    n_words, lam = topics.shape[1], eta + topics
+    total = lam.sum(axis=1)
+    log_phi = psi(lam) - psi(total)[:, None]
+    gained = gammaln(lam).sum(axis=1) - gammaln(total)
+    gained -= n_words * gammaln(eta) - gammaln(n_words * eta)
+    return gained + ((sums - topics) * log_phi).sum(axis=1)

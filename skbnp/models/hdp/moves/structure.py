@@ -1,0 +1,192 @@
+"""When topics of an HDP end, merge or split between visits."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.edits import Merge, Remove, apply, sparing
+from skbnp.inference.engine import Learner
+from skbnp.inference.local import Collected, DocumentVisitor
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.schedules import Round
+from skbnp.models.hdp.memory import CollapsedMemory, MeanFieldMemory, doc_topic
+from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves import minibatch
+from skbnp.models.hdp.moves.settings import SplitMerge, end_unused
+
+__all__ = ["EndUnused", "ExactLearner", "ExactMoves", "MinibatchMoves", "prune"]
+
+ExactLearner = Learner[Corpus, DocumentVisitor, MeanFieldMemory]
+CorpusMemory = MeanFieldMemory | CollapsedMemory
+
+#: Totals of which mean weights gave a larger share are too blurred to judge topics by.
+STALE = 0.1
+#: Passes until a pair of topics that were told apart is compared again.
+WAIT = 8
+
+
+class EndUnused(Moves):
+    """Topics that nobody uses end; trials find the number of the others.
+
+    Online after each round, with memory after each pass.
+
+    Parameters
+    ----------
+    moves : SplitMerge
+    """
+
+    def __init__(self, moves: SplitMerge):
+        self.moves = moves
+
+    def end_round(
+        self,
+        learner: Learner,
+        round: Round,
+        documents: Sequence[sp.csr_array],
+        found: Sequence[Collected],
+    ) -> None:
+        """End topics by running averages."""
+        if not learner.memory.holds_corpus and learner.has_seen_enough:
+            end_unused(self.moves, learner.posterior)
+
+    def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
+        """End topics by the sums of the corpus."""
+        memory = learner.memory
+        if isinstance(memory, CorpusMemory) and memory.is_complete:
+            gone = end_unused(self.moves, learner.posterior)
+            if gone:
+                memory.drop(gone)
+                memory.refresh(learner.posterior)
+        return True
+
+
+class MinibatchMoves(Moves):
+    """Moves that minibatches judge by the bound, after the warm-up.
+
+    Parameters
+    ----------
+    moves : SplitMerge
+    """
+
+    def __init__(self, moves: SplitMerge):
+        self.moves, self._has_looked = moves, False
+
+    def look(self, posterior: Posterior) -> hdp_merge.Comparison | None:
+        """Compare pairs of topics, once totals are clear."""
+        self._has_looked = posterior.stale < STALE
+        return minibatch.comparison(posterior) if self._has_looked else None
+
+    def end_round(
+        self,
+        learner: Learner,
+        round: Round,
+        documents: Sequence[sp.csr_array],
+        found: Sequence[Collected],
+    ) -> None:
+        """Merge, prune and split topics by what a minibatch says."""
+        if not self._has_looked:
+            return
+        self._has_looked = False
+        (X,), (said,), posterior = documents, found, learner.posterior
+        n_docs = round.scale * X.shape[0]
+        minibatch.move(
+            self.moves, posterior, X, said, n_docs, round.step, learner.visitor
+        )
+
+
+class ExactMoves(Moves):
+    """Merges and ends of topics that the exact bound of a corpus judges.
+
+    Parameters
+    ----------
+    moves : SplitMerge
+
+    Attributes
+    ----------
+    pairs : list of pairs of ids
+        Compared in the present pass.
+    apart : dict
+        Pairs of ids that are not compared before a pass.
+    """
+
+    def __init__(self, moves: SplitMerge):
+        self.moves = moves
+        self.pairs: list[tuple[int, int]] = []
+        self.apart: dict[tuple[int, int], int] = {}
+
+    def begin_pass(self, learner: ExactLearner) -> None:
+        """End the lightest topics before the last pass with mean weights."""
+        memory, posterior = learner.memory, learner.posterior
+        is_last = memory.n_passes + 1 == memory.n_forgetful
+        if learner.is_warming_up and is_last:
+            light = self.moves.light(posterior.totals.topic_words.total)
+            prune(learner, light)
+
+    def look(self, posterior: Posterior) -> hdp_merge.Comparison | None:
+        """Compare pairs of topics."""
+        if not self.pairs:
+            return None
+        columns = posterior.columns
+        pairs = [(columns[one], columns[other]) for one, other in self.pairs]
+        return hdp_merge.Comparison(np.array(pairs, dtype=np.int32))
+
+    def end_pass(self, learner: ExactLearner, monitor: Monitor) -> bool:
+        """Merge and end topics by the exact bound; choose pairs to compare."""
+        memory = learner.memory
+        if memory.is_complete:
+            n_changed = self._merge(learner)
+            ending = doc_topic(memory.memos).sum(axis=0) == 0.0
+            n_changed += prune(learner, ending)
+            if n_changed:
+                memory.refresh(learner.posterior)
+            self._choose_pairs(learner)
+        return True
+
+    def _choose_pairs(self, learner: ExactLearner) -> None:
+        """Pairs of topics to compare in the next pass."""
+        posterior = learner.posterior
+        counts = sp.csr_array(doc_topic(learner.memory.memos))
+        words = sp.csr_array(posterior.totals.topic_words.dense())
+        pairs = hdp_merge.candidates(counts, words)
+        names, now = posterior.ids.tolist(), learner.n_passes
+        self.apart = {p: until for p, until in self.apart.items() if until > now}
+        named = [(names[one], names[other]) for one, other in pairs]
+        self.pairs = [pair for pair in named if pair not in self.apart]
+
+    def _merge(self, learner: ExactLearner) -> int:
+        """Merge the pairs whose exact gain is positive, best first, disjoint."""
+        if not self.pairs:
+            return 0
+        posterior, memory = learner.posterior, learner.memory
+        columns, words = posterior.columns, posterior.totals.topic_words
+        counts = doc_topic(memory.memos)
+        prior, eta = posterior.state.doc_prior, posterior.state.topic_word_prior
+        gains = -np.sum([memo.losses for memo in memory.memos], axis=0)
+        for index, pair in enumerate(self.pairs):
+            one, other = (columns[name] for name in pair)
+            gains[index] += hdp_merge.documents_gain(prior, counts, one, other)
+            gains[index] += hdp_merge.words_gain(words, eta, one, other)
+            if gains[index] < 0.0:
+                self.apart[pair] = learner.n_passes + WAIT
+        chosen = hdp_merge.best_disjoint(self.pairs, gains)
+        if chosen:
+            pairs = [self.pairs[index][::-1] for index in chosen]
+            places = [(columns[source], columns[target]) for source, target in pairs]
+            memory.memos = [m.merged(places, m.losses[chosen]) for m in memory.memos]
+            apply(Merge(pairs), posterior)
+        return len(chosen)
+
+
+def prune(learner: ExactLearner, ending: NDArray[np.bool_]) -> int:
+    """End topics; at least one is left."""
+    posterior, memory = learner.posterior, learner.memory
+    mass = posterior.totals.topic_words.total
+    columns = np.flatnonzero(sparing(ending, mass)).tolist()
+    if len(columns):
+        memory.drop(columns)
+        apply(Remove(posterior.ids[columns].tolist()), posterior)
+    return len(columns)

@@ -1,0 +1,74 @@
+"""Prediction by documents that mix topics, which are held fixed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.executor import Executor
+from skbnp.models.hdp.held_out import fold_in, mix, stored_rows
+from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
+from skbnp.utils.validation import SMALLEST_PRIOR
+
+__all__ = ["MixturePredictor", "doc_prior_of"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MixturePredictor:
+    """Documents mix topics, under each of some samples."""
+
+    samples: Sequence[FixedTopics | FranchiseSample]
+
+    @classmethod
+    def of_topics(cls, topics: Array, doc_prior: Array) -> "MixturePredictor":
+        """Make one of topics (K, V), whose rows are normalised.
+
+        `doc_prior`, (K,) or (K + 1,), is as `doc_prior_of` returns it.
+        """
+        topics = topics / topics.sum(axis=1, keepdims=True)
+        rest = np.zeros(len(topics) + 1 - len(doc_prior))
+        return cls([FixedTopics(topics, np.append(doc_prior, rest))])
+
+    def infer(
+        self,
+        sample: FixedTopics | FranchiseSample,
+        X: sp.csr_array,
+        executor: Executor,
+    ) -> Array:
+        """Infer the Dirichlet parameters of the proportions, (n_docs, K)."""
+        words, prior = np.unique(X.indices), sample.doc_prior[:-1]
+        return fold_in(sample.word_topic(words), prior, X[:, words], executor) + prior
+
+    def log_likelihood(
+        self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
+    ) -> float:
+        """Log probability in nats of all held-out tokens, given the observed ones.
+
+        Topics that are not represented predict each word alike.
+        """
+        n_words, rows = X_held.shape[1], stored_rows(X_held)
+        words, at = np.unique(X_held.indices, return_inverse=True)
+        shape = X_held.shape[0], len(words)
+        held = sp.csr_array((X_held.data, at.ravel(), X_held.indptr), shape)
+        probability = np.zeros(held.nnz)
+        for sample in self.samples:
+            theta, rest = self.infer(sample, X_observed, executor), sample.doc_prior[-1]
+            mixed = mix(theta, sample.word_topic(words), held) + rest / n_words
+            probability += mixed / (theta.sum(axis=1) + rest)[rows]
+        with np.errstate(divide="ignore"):
+            return (held.data * np.log(probability / len(self.samples))).sum()
+
+
+def doc_prior_of(concentration: float, weights: Array) -> Array:
+    """Dirichlet parameters of the topics in a document, given corpus-level weights.
+
+    A last entry is that of all topics not represented, if they have any weight.
+    """
+    rest = max(1.0 - weights.sum(), 0.0)
+    shares = np.append(weights, rest) if rest > 0.0 else weights
+    # Weights far down the sticks are products of many small numbers.
+    return np.maximum(concentration * shares, SMALLEST_PRIOR)

@@ -1,0 +1,143 @@
+"""Documents of a stream that are kept, to try other numbers of topics on."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.models.hdp.held_out import SHARE, HeldOut, n_judges, split
+
+__all__ = ["LAST_KEY", "Reservoir", "document_keys"]
+
+#: Documents of a stream by which other numbers of topics are tried first...
+FIRST_TRIALS = 250
+#: ...and times as many before each next time; more after trials without success.
+GROWTH, GROWTH_AFTER_REJECTION = 2.0, 4.0
+#: Times as many documents as fit are kept, so that few calls make a choice.
+MARGIN = 1.1
+#: Documents that are kept at the least, however long.
+FEWEST_DOCS = 1000
+#: Largest key.
+LAST_KEY = 2**64 - 1
+#: Increment and multipliers of SplitMix64.
+INCREMENT, FIRST, SECOND = (
+    np.uint64(number)
+    for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservoir:
+    """A random sample of the different documents of a stream, some of them held out.
+
+    A document's key is a random number that its counts and the entropy of the fit
+    decide. Those with the smallest keys are kept, and of these those with the smallest
+    are held out. So a document that comes again is known.
+    """
+
+    keys: NDArray[np.uint64]  # (n,)
+    counts: sp.csr_array  # (n, V)
+    last_key: int = LAST_KEY  # that is kept
+    last_held_key: int = int(SHARE * LAST_KEY)
+    n_before: float = 0.0  # documents of the stream before the first one here
+    n_next: float = FIRST_TRIALS  # documents at which numbers are tried next
+
+    @classmethod
+    def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
+        """Return one without documents, of a stream that goes on from `n_seen`."""
+        keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
+        n_next = max(FIRST_TRIALS, GROWTH * n_seen)
+        return cls(keys, nothing, n_before=n_seen, n_next=n_next)
+
+    @property
+    def n_docs(self) -> float:
+        """Different documents of the stream, as the keys tell."""
+        kept = len(self.keys) * ((LAST_KEY + 1) / (self.last_key + 1))
+        return self.n_before + kept
+
+    @property
+    def is_due(self) -> bool:
+        """Whether other numbers of topics should be tried."""
+        return self.n_docs >= self.n_next
+
+    def tried(self, n_accepted: int) -> "Reservoir":
+        """Return the same after trials of which so many were accepted."""
+        growth = GROWTH if n_accepted else GROWTH_AFTER_REJECTION
+        return replace(self, n_next=growth * self.n_docs)
+
+    def add(
+        self, X: sp.csr_array, n_tokens: float, entropy: int
+    ) -> tuple["Reservoir", sp.csr_array]:
+        """Return one with new documents in it, and those of `X` to learn from.
+
+        About `n_tokens` are kept, but `FEWEST_DOCS` documents at the least. Where all
+        of `X` would be held out, it is learned from.
+        """
+        keys = document_keys(X, entropy)
+        is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
+        new = np.flatnonzero(is_new)
+        new = new[np.unique(keys[new], return_index=True)[1]]
+        grown = self
+        if len(new):
+            fresh = X[new]
+            fresh.indices = fresh.indices.astype(np.int32, copy=False)
+            fresh.indptr = fresh.indptr.astype(np.int32, copy=False)
+            grown = replace(
+                self,
+                keys=np.concatenate([self.keys, keys[new]]),
+                counts=sp.vstack([self.counts, fresh], format="csr"),
+            )._limited(n_tokens)
+        learned = ~_are_held_out(keys, X, self.last_held_key)
+        return grown, X[learned] if learned.any() else X
+
+    def _limited(self, n_tokens: float) -> "Reservoir":
+        """Return one of fewer documents if there are too many."""
+        order = np.argsort(self.keys)
+        keys, counts = self.keys[order], self.counts
+        lengths = _lengths(counts)[order]
+        n_kept = max(int((np.cumsum(lengths) <= n_tokens).sum()), FEWEST_DOCS)
+        most_held, kept = n_judges(lengths), self
+        if n_kept * MARGIN < len(order):
+            rows = np.sort(order[:n_kept])
+            last_key = int(keys[n_kept - 1])
+            kept = replace(
+                self, keys=self.keys[rows], counts=counts[rows], last_key=last_key
+            )
+            most_held = min(most_held, int(np.ceil(SHARE * n_kept)))
+        if most_held < np.count_nonzero(keys <= np.uint64(self.last_held_key)):
+            kept = replace(kept, last_held_key=int(keys[most_held - 1]))
+        return kept
+
+    def held_out(self, rng: np.random.Generator) -> HeldOut | None:
+        """Return what trials learn from and are judged by, if there is anything."""
+        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
+        return split(self.counts, np.flatnonzero(judges), rng)
+
+
+def _are_held_out(
+    keys: NDArray[np.uint64], counts: sp.csr_array, last_key: int
+) -> NDArray[np.bool_]:
+    """Tell documents of small keys, but for those of which nothing can be predicted."""
+    return (keys <= np.uint64(last_key)) & (_lengths(counts) >= 2.0)
+
+
+def _lengths(counts: sp.csr_array) -> NDArray[np.float64]:
+    return np.asarray(counts.sum(axis=1)).ravel()
+
+
+def document_keys(X: sp.csr_array, entropy: int) -> NDArray[np.uint64]:
+    """Random numbers that counts decide: equal for equal documents, (n_docs,)."""
+    seed = np.uint64(entropy % 2**64)
+    entries = _hashed(X.data.astype(np.float64).view(np.uint64) ^ seed)
+    entries = _hashed(entries + _hashed(X.indices.astype(np.uint64)))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries)])
+    return _hashed(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
+
+
+def _hashed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One step of SplitMix64."""
+    values = values + INCREMENT
+    values = (values ^ (values >> np.uint64(30))) * FIRST
+    values = (values ^ (values >> np.uint64(27))) * SECOND
+    return values ^ (values >> np.uint64(31))

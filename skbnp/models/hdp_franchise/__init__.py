@@ -1,0 +1,1 @@
+"""The HDP as a Chinese restaurant franchise, for Gibbs sampling."""

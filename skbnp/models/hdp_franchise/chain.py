@@ -1,0 +1,273 @@
+"""A chain of the Chinese restaurant franchise: what one sweep consists of."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.chains import (
+    ChainStart,
+    ChainState,
+    GibbsChain,
+    births,
+    pieces_of,
+    rename,
+)
+from skbnp.inference.edits import Lineage
+from skbnp.kernels._franchise import sweep
+from skbnp.models.hdp_franchise.model import (
+    Concentrations,
+    FranchiseSample,
+    Priors,
+    Seating,
+    Tables,
+)
+from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
+from skbnp.rows.tokens import Tokens
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["COLUMNS", "FranchiseChain", "FranchiseStart", "FranchiseState"]
+
+#: Columns of the history of a fit.
+COLUMNS = (
+    "step",
+    "chain",
+    "seconds",
+    "n_components",
+    "n_tables",
+    "log_joint",
+    "n_splits",
+    "n_merges",
+    "doc_concentration",
+    "corpus_concentration",
+    "topic_word_prior",
+)
+#: Tokens of a piece of a sweep, about: some 20 ms.
+TOKENS_PER_PIECE = 1 << 17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FranchiseStart(ChainStart):
+    """Where a chain starts, and what has been before."""
+
+    concentrations: Concentrations
+    tables: Tables | None = None  # None: tokens are seated one by one
+    ids: NDArray[np.intp] | None = None  # names of the tables' dishes; None: new ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FranchiseState(ChainState):
+    """A chain between two sweeps; components are dishes."""
+
+    tables: Tables
+    concentrations: Concentrations
+    n_splits: int
+    n_merges: int
+
+
+class FranchiseChain(GibbsChain[FranchiseState]):
+    """Gibbs sweeps, split-merge proposals and hyperparameters, of one chain.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    priors : Priors
+        What is learned of the hyperparameters.
+    entropy : int
+        Of the fit.
+    start : FranchiseStart or FranchiseState
+        Where to go on.
+    number : int
+        Of the chain, where it starts.
+    n_proposals : int
+        Split-merge proposals per sweep.
+    proposal_sweeps : int
+        Sweeps that make proposals.
+    before : FranchiseSample or None
+        Counts of documents that are gone.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        priors: Priors,
+        entropy: int,
+        start: FranchiseStart | FranchiseState,
+        *,
+        number: int = 0,
+        n_proposals: int = 0,
+        proposal_sweeps: int = 0,
+        before: FranchiseSample | None = None,
+    ):
+        self.priors, self.entropy = priors, entropy
+        self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
+        places = None if before is None else before.places()
+        if isinstance(start, FranchiseState):
+            _check_tables(start, tokens)
+        self.seating = Seating(tokens, start.concentrations, start.tables, places)
+        self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
+        if isinstance(start, FranchiseState):
+            self.state = replace(start, lineage=list(start.lineage))
+            return
+        if start.tables is None:
+            self._seat(stream(entropy, Purpose.START, number, start.step))
+        known = np.zeros(0, np.intp) if start.ids is None else start.ids
+        if before is not None:
+            known = before.component_ids[before.n_tokens > 0]
+        next_id = start.next_id
+        new = np.arange(next_id, next_id + self.seating.n_served - len(known))
+        if start.lineage:
+            log = [*start.lineage, *births(start.step, new)]
+        else:
+            # An empty corpus has a topic, too, which no token has.
+            next_id += len(new) == 0
+            names = new.tolist() or [0]
+            log = [Lineage(start.step, "init", (), tuple(names))]
+        if before is not None and len(known) + len(new) > 0:
+            gone = before.component_ids[before.n_tokens == 0].tolist()
+            log += [Lineage(start.step, "prune", tuple(gone), ())] if gone else []
+        self.state = FranchiseState(
+            number=number,
+            step=start.step,
+            tables=self.seating.tables(),
+            concentrations=start.concentrations,
+            ids=np.concatenate([known, new]),
+            next_id=next_id + len(new),
+            n_splits=0,
+            n_merges=0,
+            lineage=log,
+            begin=start.step,
+            log_joint=self._log_joint(),
+        )
+
+    def _seat(self, rng: np.random.Generator) -> None:
+        """Seat all tokens by those before them."""
+        for begin, stop in self.pieces:
+            self._advance(begin, stop, 0, rng)
+        self.seating.tidy()
+
+    def _advance(
+        self, begin: int, stop: int, meal_part: int, rng: np.random.Generator
+    ) -> None:
+        seating = self.seating
+        while begin < stop:
+            work = seating.workspace
+            begin = sweep(seating, work, begin, stop, meal_part, rng.bit_generator)
+            if begin < stop:
+                seating.make_places()
+
+    # -- one sweep --------------------------------------------------------------------
+
+    def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        self._advance(begin, stop, self.seating.meal_part, rng)
+
+    def _end(self, rng: np.random.Generator) -> tuple[FranchiseState, list[Lineage]]:
+        """Name the dishes, propose moves, draw hyperparameters."""
+        state, seating = self.state, self.seating
+        step = state.step + 1
+        ids, next_id, log = rename(state.ids, self._names(), state.next_id, step)
+        n_splits, n_merges = state.n_splits, state.n_merges
+        if step - state.begin <= self.proposal_sweeps and self.n_proposals > 0:
+            moves = propose_moves(seating, self.n_proposals, rng)
+            for is_split, stays, comes in moves:
+                if is_split:
+                    ids = np.append(ids, next_id) if comes == len(ids) else ids
+                    ids[comes], next_id = next_id, next_id + 1
+                    one = int(ids[stays])
+                    log.append(Lineage(step, "split", (one,), (one, int(ids[comes]))))
+                    n_splits += 1
+                else:
+                    one, other = int(ids[stays]), int(ids[comes])
+                    log.append(Lineage(step, "merge", (one, other), (one,)))
+                    n_merges += 1
+            if moves:
+                places, _ = seating.tidy()
+                ids = ids[places]
+        self.priors.resample(seating, rng)
+        ended = replace(
+            state,
+            step=step,
+            tables=seating.tables(),
+            concentrations=seating.concentrations,
+            ids=ids,
+            next_id=next_id,
+            n_splits=n_splits,
+            n_merges=n_merges,
+            log_joint=self._log_joint(),
+        )
+        return ended, log
+
+    def _names(self) -> NDArray[np.intp]:
+        """Names of the dishes after a sweep, in their new places; -1 for new ones."""
+        ids, (places, is_new) = self.state.ids, self.seating.tidy()
+        names = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.intp)
+        n_known = min(len(ids), len(names))
+        names[:n_known] = ids[:n_known]
+        return np.where(is_new, -1, names[places])
+
+    def _log_joint(self) -> float:
+        total = self.seating.log_joint() + self.priors.log_density(self.seating)
+        return total / max(len(self.seating.words), 1)
+
+    def _restore(self, state: FranchiseState) -> None:
+        self.seating.concentrations = state.concentrations
+        self.seating.restore(state.tables)
+
+    # -- what it tells ----------------------------------------------------------------
+
+    def trace(self) -> dict[str, Any]:
+        """Tell about the last complete sweep, by columns of the history."""
+        state = self.state
+        return {
+            **super().trace(),
+            "n_tables": self.seating.n_all_tables,
+            "n_splits": state.n_splits,
+            "n_merges": state.n_merges,
+            "doc_concentration": state.concentrations.doc,
+            "corpus_concentration": state.concentrations.corpus,
+            "topic_word_prior": state.concentrations.topic_word_prior,
+        }
+
+    def sample(self) -> FranchiseSample:
+        """Copy what prediction needs of the present state."""
+        state, seating = self.state, self.seating
+        return FranchiseSample.of(
+            seating,
+            component_ids=state.ids,
+            log_joint=state.log_joint,
+            chain=state.number,
+            step=state.step,
+        )
+
+
+def _check_tables(state: FranchiseState, tokens: Tokens) -> None:
+    """Refuse tables that are no seating of these tokens: a file may be damaged."""
+    tables, n_docs = state.tables, len(tokens.begin) - 1
+    n_all = len(tables.size)
+    is_sound = (
+        all(
+            isinstance(array, np.ndarray) and array.shape == shape and _is_whole(array)
+            for array, shape in (
+                (tables.table, (len(tokens),)),
+                (tables.n_tables, (n_docs,)),
+                (tables.size, (n_all,)),
+                (tables.dish, (n_all,)),
+                (state.ids, (len(state.ids),)),
+            )
+        )
+        and tables.n_tables.sum(dtype=np.int64) == n_all
+        and (tables.table < tables.n_tables[tokens.doc]).all()
+        and (np.diff(np.unique(tables.dish), prepend=-1) == 1).all()
+        and tables.dish.max(initial=-1) < len(state.ids)
+    )
+    if is_sound:
+        first = np.cumsum(tables.n_tables) - tables.n_tables
+        at = first[tokens.doc] + tables.table
+        is_sound = np.array_equal(np.bincount(at, minlength=n_all), tables.size)
+    if not is_sound:
+        raise ValueError("The saved tables of a chain are damaged.")
+
+
+def _is_whole(array: NDArray) -> bool:
+    return array.dtype.kind in "iu" and int(array.min(initial=0)) >= 0

@@ -1,0 +1,517 @@
+"""The HDP by the Chinese restaurant franchise: a seating and what follows from it.
+
+Tokens of a document sit at tables, alpha weighs a new one; each table serves a dish (a
+topic) that all documents share, gamma weighs a new one. Topics and weights are
+integrated out, so that seating and concentrations are the whole state.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from skbnp.components.hyperparameters import (
+    GammaPrior,
+    draw_by_slice,
+    draw_concentration,
+    log_gamma_density,
+    log_rising,
+)
+from skbnp.kernels._seating import (
+    MEAL_PART,
+    Workspace,
+    count,
+    count_of_counts,
+    one_table_per_dish,
+    rate,
+    tidy,
+)
+from skbnp.rows.tokens import Tokens
+
+__all__ = [
+    "Concentrations",
+    "FixedTopics",
+    "FranchiseSample",
+    "Places",
+    "Priors",
+    "Seating",
+    "Tables",
+]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+#: Places beyond those that the longest document may need.
+SPARE_PLACES = 64
+#: Counts of a word in a topic that are looked up; larger ones are few.
+COMMON_COUNTS = 4096
+#: Products of ratios (n + eta) / eta stay below the exponential of this.
+MOST_NATS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Who sits where and eats what: a seating without what follows from it."""
+
+    table: NDArray  # (n_tokens,) number of its table in the document
+    n_tables: Ints  # (n_docs,)
+    size: Ints  # (all tables,) by document
+    dish: Ints  # (all tables,)
+
+    @classmethod
+    def one_per_dish(
+        cls, tokens: Tokens, dish: NDArray
+    ) -> "tuple[Tables, NDArray[np.intp]]":
+        """Put the tokens of a document that eat the same at one table.
+
+        Returns also which dishes there are; they get numbers without gaps.
+        """
+        served = np.flatnonzero(np.bincount(dish))
+        numbers = np.zeros(len(served) and served[-1] + 1, dtype=np.int32)
+        numbers[served] = np.arange(len(served))
+        n_tokens, n_docs = len(tokens), len(tokens.begin) - 1
+        table, size, dish_of = np.zeros((3, n_tokens), dtype=np.int32)
+        n_tables = np.zeros(n_docs, dtype=np.int32)
+        n = one_table_per_dish(
+            tokens.begin, numbers[dish], len(served), table, n_tables, size, dish_of
+        )
+        table = table.astype(_smallest_type(n_tables))
+        return cls(table, n_tables, size[:n].copy(), dish_of[:n].copy()), served
+
+
+def _smallest_type(n_tables: Ints) -> np.dtype:
+    """For numbers of tables within a document."""
+    return np.min_scalar_type(int(n_tables.max(initial=0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Concentrations:
+    """Hyperparameters in force."""
+
+    corpus: float  # gamma
+    doc: float  # alpha
+    topic_word_prior: float  # eta
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Counts that are there before any token of a seating, dish by dish."""
+
+    counts: sp.csr_array  # (n_dishes, n_words)
+    tables: Ints  # (n_dishes,)
+
+
+class Seating:
+    """Tokens at tables, tables at dishes, and all counts of them.
+
+    The kernels change the arrays. Between sweeps `tidy` puts them into an order that
+    depends on the seating alone, so that a chain goes on alike from a copy of `Tables`.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    concentrations : Concentrations
+    tables : Tables or None
+        Where tokens sit; None: nobody does.
+    before : Places or None
+        Tables of documents that are gone, first dishes first.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        concentrations: Concentrations,
+        tables: Tables | None = None,
+        before: Places | None = None,
+    ):
+        n_docs, n_tokens = len(tokens.begin) - 1, len(tokens)
+        self.tokens, self.before = tokens, before
+        self.words, self.begin = tokens.words, tokens.begin
+        self.longest = int(np.diff(tokens.begin).max(initial=0))
+        self.concentrations = concentrations
+        self.table = np.full(n_tokens, -1, dtype=np.int32)
+        self.size = np.zeros(n_tokens, dtype=np.int32)
+        self.dish = np.zeros(n_tokens, dtype=np.int32)
+        self.n_tables = np.zeros(n_docs, dtype=np.int32)
+        capacity = np.bincount(tokens.words, minlength=tokens.n_words)
+        self._totals_before = np.zeros(0, np.int64)
+        if before is not None:
+            capacity += np.diff(before.counts.tocsc().indptr)
+            self._totals_before = before.counts.sum(axis=1, dtype=np.int64)
+            self._counted_before = np.unique(before.counts.data, return_counts=True)
+        self.room = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
+        self.n_entries = np.zeros(tokens.n_words, dtype=np.int32)
+        self.entry_dish = np.zeros(self.room[-1], dtype=np.int32)
+        self.entry_count = np.zeros(self.room[-1], dtype=np.int32)
+        self.restore(tables)
+
+    # -- what kernels read ------------------------------------------------------------
+
+    @property
+    def concentrations(self) -> Concentrations:
+        """Hyperparameters in force; rates follow with the next `tidy`."""
+        return Concentrations(
+            self.corpus_concentration, self.doc_concentration, self.topic_word_prior
+        )
+
+    @concentrations.setter
+    def concentrations(self, value: Concentrations) -> None:
+        self.corpus_concentration = value.corpus
+        self.doc_concentration = value.doc
+        self.topic_word_prior = value.topic_word_prior
+
+    @property
+    def meal_part(self) -> int:
+        """Tokens of a table that propose its dish, so that products do not overflow.
+
+        By eta and the number of tokens: the seating must not choose how it is moved.
+        """
+        most = len(self.words) + self._totals_before.sum() + 1.0
+        nats = np.log1p(most / self.topic_word_prior) + np.log(most)
+        return int(np.clip(MOST_NATS / nats, 1, MEAL_PART))
+
+    # -- going back and forth ---------------------------------------------------------
+
+    def tables(self) -> Tables:
+        """Return a copy of the seating alone."""
+        at = self.live()
+        return Tables(
+            self.table.astype(_smallest_type(self.n_tables)),
+            self.n_tables.copy(),
+            self.size[at],
+            self.dish[at],
+        )
+
+    def live(self) -> NDArray[np.intp]:
+        """Return the entries of `size` and `dish` that are tables."""
+        return _filled(self.begin, self.n_tables)
+
+    def restore(self, tables: Tables | None) -> None:
+        """Seat tokens as some tables say, and count."""
+        if tables is not None:
+            self.table[:], self.n_tables[:] = tables.table, tables.n_tables
+            at = self.live()
+            self.size[at], self.dish[at] = tables.size, tables.dish
+        self.count()
+
+    def count(self) -> None:
+        """Count anew what follows from tables and their dishes."""
+        live, before = self.dish[self.live()], self.before
+        n_before = 0 if before is None else len(before.tables)
+        n_dishes = max(n_before, int(live.max(initial=-1)) + 1)
+        tables, tokens = np.zeros((2, n_dishes), dtype=np.int32)
+        self.n_entries[:] = 0
+        if before is not None:
+            held = before.counts.tocsc()
+            self.n_entries[:] = np.diff(held.indptr)
+            entries = self._entries()
+            self.entry_dish[entries], self.entry_count[entries] = (
+                held.indices,
+                held.data,
+            )
+            tables[:n_before] = before.tables
+            tokens[:n_before] = self._totals_before
+        self._place(tables, tokens)
+        count(self, self.workspace)
+        tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
+
+    def _entries(self) -> NDArray[np.intp]:
+        """Return the entries in use, word by word."""
+        return _filled(self.room, self.n_entries)
+
+    def _place(self, tables: Ints, tokens: Ints) -> None:
+        """Give each dish its place, and room to more."""
+        n, n_places = len(tables), len(tables) + self.longest + SPARE_PLACES
+        self.n_served, self.n_free = n, 0
+        self.dish_tables = np.zeros(n_places, dtype=np.int32)
+        self.dish_tokens = np.zeros(n_places, dtype=np.int32)
+        self.dish_tables[:n], self.dish_tokens[:n] = tables, tokens
+        self.is_new = np.zeros(n_places, dtype=np.int32)
+        self.free_places = np.zeros(n_places, dtype=np.int32)
+        self.n_all_tables = int(tables.sum())
+        self.inverse = np.zeros(n_places, dtype=np.float32)
+        self.rate = np.zeros(n_places, dtype=np.float32)
+        self.rate_sum = 0.0
+        self.workspace = Workspace(n_places, self.longest)
+
+    def set_rates(self) -> None:
+        """Take note of a new topic prior."""
+        rate(self, self.workspace)
+
+    def make_places(self) -> None:
+        """Make places for the dishes of any document, and more."""
+        n_more = self.longest + SPARE_PLACES + len(self.dish_tables) // 4
+        for name in ("dish_tables", "dish_tokens", "is_new", "free_places"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros(n_more, old.dtype)]))
+        more = np.zeros(n_more, np.float32)
+        self.inverse = np.concatenate([self.inverse, more])
+        self.rate = np.concatenate([self.rate, more])
+        self.workspace = Workspace(len(self.dish_tables), self.longest)
+
+    def tidy(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Close the gaps that dishes have left.
+
+        Returns the former places of the dishes, and which dishes are new.
+        """
+        places = np.flatnonzero(self.dish_tables[: self.n_served] > 0)
+        is_new = self.is_new[places].astype(bool)
+        renamed = np.zeros(max(self.n_served, 1), dtype=np.int32)
+        renamed[places] = np.arange(len(places))
+        tables, tokens = self.dish_tables[places], self.dish_tokens[places]
+        tidy(self, self.workspace, renamed)
+        n, n_places = len(places), len(self.dish_tables)
+        fits = n_places - n >= self.longest + 1
+        if fits and n_places <= 4 * (n + self.longest + SPARE_PLACES):
+            for array in (self.dish_tables, self.dish_tokens, self.is_new):
+                array[: self.n_served] = 0
+            self.inverse[: self.n_served] = self.rate[: self.n_served] = 0.0
+            self.dish_tables[:n], self.dish_tokens[:n] = tables, tokens
+            self.n_served, self.n_free = n, 0
+        else:
+            self._place(tables, tokens)
+        self.set_rates()
+        return places, is_new
+
+    # -- what it says -----------------------------------------------------------------
+
+    @property
+    def n_dishes(self) -> int:
+        """Dishes with a table."""
+        return self.n_served - self.n_free
+
+    def dish_counts(self) -> sp.csr_array:
+        """Counts n_kw of a tidy seating, (n_dishes, n_words)."""
+        entries = self._entries()
+        indptr = np.concatenate([[0], np.cumsum(self.n_entries)])
+        held = sp.csc_array(
+            (self.entry_count[entries], self.entry_dish[entries], indptr),
+            (self.n_served, self.tokens.n_words),
+        )
+        return held.tocsr()
+
+    def log_joint(self) -> float:
+        """Log p(seating) + log p(words | seating), of the documents that are here.
+
+        As unordered partitions, in nats. Tables from before count as given.
+        """
+        joint = self._log_joint_of_all()
+        if self.before is not None:
+            joint -= self._log_joint_before()
+        return joint
+
+    def _log_joint_of_all(self) -> float:
+        n_dishes = self.dish_tables > 0
+        total = log_prior_of_tables(
+            self.size[self.live()], self.begin, self.doc_concentration
+        )
+        total += log_prior_of_dishes(
+            self.dish_tables[n_dishes], self.corpus_concentration
+        )
+        return total + self.log_evidence(self.topic_word_prior)
+
+    def _log_joint_before(self) -> float:
+        assert self.before is not None
+        evidence = _log_evidence(
+            self.topic_word_prior,
+            self.tokens.n_words,
+            self._counted_before,
+            self._totals_before,
+        )
+        return evidence + log_prior_of_dishes(
+            self.before.tables, self.corpus_concentration
+        )
+
+    def log_evidence(
+        self, eta: float, counted: tuple[NDArray, NDArray] | None = None
+    ) -> float:
+        """Log p(words | seating) for a topic prior, topics integrated out."""
+        totals = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
+        return _log_evidence(
+            eta, self.tokens.n_words, counted or self.count_of_counts(), totals
+        )
+
+    def count_of_counts(self) -> tuple[Array, NDArray]:
+        """Counts n_kw that occur, and how often."""
+        times = np.zeros(COMMON_COUNTS, dtype=np.int32)
+        # An entry is large before, or half of it at least is of tokens here.
+        n_large = 2 * len(self.words) // COMMON_COUNTS + 1
+        if self.before is not None:
+            before, times_before = self._counted_before
+            n_large += int(times_before[before >= COMMON_COUNTS // 2].sum())
+        large = np.zeros(n_large, dtype=np.int32)
+        n_large = count_of_counts(self, times, large)
+        common = np.flatnonzero(times)
+        counts = np.concatenate([common, large[:n_large]]).astype(np.float64)
+        return counts, np.concatenate([times[common], np.ones(n_large, np.int64)])
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """What is learned of the hyperparameters, under Gamma(shape, rate) priors."""
+
+    learn_concentrations: bool
+    learn_topic_prior: bool
+    corpus: GammaPrior
+    doc: GammaPrior
+    topic: GammaPrior = (1.0, 1.0)
+
+    def resample(self, seating: Seating, rng: np.random.Generator) -> None:
+        """Draw what is learned given a tidy seating."""
+        if self.learn_concentrations:
+            self._resample_corpus(seating, rng)
+            self._resample_doc(seating, rng)
+        if self.learn_topic_prior:
+            self._resample_topic(seating, rng)
+            seating.set_rates()
+
+    def log_density(self, seating: Seating) -> float:
+        """Log density of what is learned."""
+        total = 0.0
+        if self.learn_concentrations:
+            total += log_gamma_density(seating.corpus_concentration, self.corpus)
+            total += log_gamma_density(seating.doc_concentration, self.doc)
+        if self.learn_topic_prior:
+            total += log_gamma_density(seating.topic_word_prior, self.topic)
+        return total
+
+    def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
+        m = seating.n_all_tables
+        seating.corpus_concentration = draw_concentration(
+            seating.corpus_concentration,
+            np.array([m] if m > 0 else []),
+            seating.n_dishes if m > 0 else 0,
+            self.corpus,
+            rng,
+        )
+
+    def _resample_doc(self, seating: Seating, rng: np.random.Generator) -> None:
+        lengths = np.diff(seating.begin)
+        seating.doc_concentration = draw_concentration(
+            seating.doc_concentration,
+            lengths[lengths > 0],
+            seating.n_tables.sum(),
+            self.doc,
+            rng,
+        )
+
+    def _resample_topic(self, seating: Seating, rng: np.random.Generator) -> None:
+        counted = seating.count_of_counts()
+        seating.topic_word_prior = draw_by_slice(
+            seating.topic_word_prior,
+            lambda eta: seating.log_evidence(eta, counted),
+            self.topic,
+            rng,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTopics:
+    """Topics that are known."""
+
+    topic_word_distr: Array  # (n_components, n_words)
+    doc_prior: Array  # (n_components + 1,)
+
+    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
+        """phi_kw of some words, (n_words, K)."""
+        return np.ascontiguousarray(self.topic_word_distr[:, words].T)
+
+
+@dataclass(frozen=True, slots=True)
+class FranchiseSample:
+    """What prediction needs of a seating: topics are not aligned between samples."""
+
+    topic_word_counts: sp.csr_array  # (n_components, n_words) int32
+    table_counts: Ints  # (n_components,)
+    component_ids: NDArray[np.intp]  # (n_components,)
+    doc_concentration: float  # alpha
+    corpus_concentration: float  # gamma
+    topic_word_prior: float  # eta
+    log_joint: float  # nats per token
+    chain: int
+    step: int  # sweeps made
+
+    @classmethod
+    def of(cls, seating: Seating, **more: Any) -> "FranchiseSample":
+        """Copy from a tidy seating, most tables first; an empty topic for none."""
+        counts, tables = seating.dish_counts(), seating.dish_tables[: seating.n_served]
+        order = np.argsort(-tables, kind="stable")
+        if len(order):
+            counts, tables = counts[order], tables[order]
+            more["component_ids"] = more["component_ids"][order]
+        else:
+            counts = sp.csr_array((1, seating.tokens.n_words), dtype=np.int32)
+            tables, more["component_ids"] = np.ones(1, np.int32), np.zeros(1, np.intp)
+        return cls(
+            counts,
+            tables,
+            doc_concentration=seating.doc_concentration,
+            corpus_concentration=seating.corpus_concentration,
+            topic_word_prior=seating.topic_word_prior,
+            **more,
+        )
+
+    @property
+    def n_tokens(self) -> NDArray:
+        """Tokens of each topic."""
+        return np.asarray(self.topic_word_counts.sum(axis=1)).ravel()
+
+    @property
+    def topic_weights(self) -> Array:
+        """Expected corpus-level weights, m_k / (m + gamma)."""
+        return self.table_counts / (self.table_counts.sum() + self.corpus_concentration)
+
+    @property
+    def doc_prior(self) -> Array:
+        """Dirichlet of a document's proportions; the last entry is of all others."""
+        weights = self.topic_weights
+        rest = self.corpus_concentration / (
+            self.table_counts.sum() + self.corpus_concentration
+        )
+        return self.doc_concentration * np.append(weights, rest)
+
+    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
+        """E[phi_kw] = (n_kw + eta) / (n_k + V eta) of some words, (n_words, K)."""
+        eta, n_words = self.topic_word_prior, self.topic_word_counts.shape[1]
+        held = self.topic_word_counts[:, words].T.toarray().astype(np.float64)
+        held += eta
+        held /= self.n_tokens + n_words * eta
+        return held
+
+    def places(self) -> Places:
+        """Tables and counts to go on from."""
+        used = np.flatnonzero(self.n_tokens > 0)
+        return Places(self.topic_word_counts[used], self.table_counts[used])
+
+
+def _filled(limits: NDArray, n: NDArray) -> NDArray[np.intp]:
+    """Entries in use where room i, of which n[i] are, begins at limits[i]."""
+    shift = np.repeat(limits[:-1] - (np.cumsum(n) - n), n)
+    return np.arange(len(shift)) + shift
+
+
+def _log_evidence(
+    eta: float, n_words: int, counted: tuple[NDArray, NDArray], totals: NDArray
+) -> float:
+    """Log p(words | topics of tokens), from counts n_kw, how often each occurs, n_k."""
+    counts, times = counted
+    words = (times * log_rising(eta, counts)).sum()
+    return float(words - log_rising(n_words * eta, totals).sum())
+
+
+def log_prior_of_tables(size: Ints, begin: NDArray, alpha: float) -> float:
+    """Log p(tables of documents), given how many tokens each document has."""
+    lengths = np.diff(begin)
+    docs = log_rising(alpha, lengths[lengths > 0]).sum()
+    return float(len(size) * np.log(alpha) + gammaln(size).sum() - docs)
+
+
+def log_prior_of_dishes(tables: Ints, gamma: float) -> float:
+    """Log p(dishes of tables)."""
+    if len(tables) == 0:
+        return 0.0
+    dishes = len(tables) * np.log(gamma) + gammaln(tables).sum()
+    return float(dishes - log_rising(gamma, tables.sum()))

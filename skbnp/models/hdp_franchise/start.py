@@ -1,0 +1,44 @@
+"""Where chains of the Chinese restaurant franchise start: topics of tokens."""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.executor import Executor
+from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
+from skbnp.rows.tokens import Tokens
+
+__all__ = ["draw_topics"]
+
+#: Products of tokens and topics at a time, where a fitted model seats tokens.
+PRODUCTS = 1 << 22
+
+
+def draw_topics(
+    tokens: Tokens,
+    counts: sp.csr_array,
+    topics: FixedTopics | FranchiseSample,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> NDArray[np.int32]:
+    """Draw a topic for each token given its document and topics held fixed."""
+    dish = np.empty(len(tokens), dtype=np.int32)
+    n_topics = len(topics.doc_prior) - 1
+    per_part = max(PRODUCTS // n_topics, 1)
+    docs = max(per_part * counts.shape[0] // max(len(tokens), 1), 1)
+    predictor, word_topic = MixturePredictor([topics]), topics.word_topic()
+    for first in range(0, counts.shape[0], docs):
+        last = min(first + docs, counts.shape[0])
+        theta = predictor.infer(topics, counts[first:last], executor)
+        for begin in range(tokens.begin[first], tokens.begin[last], per_part):
+            part = slice(begin, min(begin + per_part, tokens.begin[last]))
+            doc = np.searchsorted(
+                tokens.begin, np.arange(part.start, part.stop), side="right"
+            )
+            masses = theta[doc - 1 - first] * word_topic[tokens.words[part]]
+            np.cumsum(masses, axis=1, out=masses)
+            x = rng.random(len(masses)) * masses[:, -1]
+            drawn = (masses <= x[:, None]).sum(axis=1)
+            dish[part] = np.minimum(drawn, n_topics - 1)
+    return dish

@@ -1,0 +1,1 @@
+"""The HDP with sticks for corpus and documents."""

@@ -1,0 +1,223 @@
+"""The document step of an HDP with sticks in documents: blocks in, statistics out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordRows
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.kernels._special import log
+from skbnp.kernels._tables import infer_tables, table_sums
+from skbnp.rows.batch import Batch, Block
+from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
+
+__all__ = ["TableStep", "Tables"]
+
+Array = NDArray[np.float64]
+
+#: Stored counts whose seats are held at a time.
+PART_SIZE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Tables in use in some documents, as `infer_tables` finds them."""
+
+    limits: NDArray[np.int32]  # (n_docs + 1,) of the documents in `tokens`
+    tokens: Array  # (n_used,) n_jt
+    served: NDArray[np.intp]  # (n_used + 1,) limits of the tables in the next two
+    topics: NDArray[np.int32]
+    phi: Array
+    zeta: Array  # word by word of each document, for each of its tables
+
+    @classmethod
+    def joined(cls, parts: list["Tables"]) -> "Tables":
+        """Put those of several blocks together."""
+
+        def all_of(name: str, dtype: Any = np.float64) -> NDArray:
+            return np.concatenate(
+                [np.zeros(0, dtype), *(getattr(part, name) for part in parts)]
+            )
+
+        return cls(
+            joined_limits([part.limits for part in parts]).astype(np.int32),
+            all_of("tokens"),
+            joined_limits([part.served for part in parts]),
+            all_of("topics", np.int32),
+            all_of("phi"),
+            all_of("zeta"),
+        )
+
+    def by_document(self, n_tables: int) -> Array:
+        """n_jt, (n_docs, T)."""
+        n_docs, n_used = len(self.limits) - 1, np.diff(self.limits)
+        rows = np.repeat(np.arange(n_docs), n_used)
+        values = np.zeros((n_docs, n_tables))
+        values[rows, np.arange(len(rows)) - self.limits[rows]] = self.tokens
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class TableStep:
+    """What every document of a visit sees, and when its iteration stops."""
+
+    logs: NDArray[np.float32]  # (n_words, stride) of the batch, see `log_weights`
+    log_beta: Array  # (K,)
+    concentration: float
+    n_tables: int
+    remembered: list[Tables] | None  # by block, to start from
+    max_iter: int
+    tol: float
+
+    @classmethod
+    def prepare(
+        cls,
+        posterior: Any,
+        batch: Batch,
+        stop: LocalStop,
+        executor: Executor,
+        *,
+        mean: bool = False,
+        remembered: list[Tables] | None = None,
+    ) -> "TableStep":
+        """Prepare the visit of a batch under the globals of a posterior."""
+        model, state = posterior.model, posterior.state
+        return cls(
+            logs=model.log_word_weights(
+                state,
+                posterior.totals.topic_words,
+                batch.words,
+                mean=mean,
+                run=executor.map if executor.shares_memory else map,
+            ),
+            log_beta=state.log_weights,
+            concentration=state.doc_concentration,
+            n_tables=model.n_tables,
+            # Mean weights do not climb the bound that a remembered start would keep.
+            remembered=None if mean else remembered,
+            max_iter=stop.max_iter,
+            tol=stop.tol,
+        )
+
+    def collect(
+        self,
+        posterior: Any,
+        batch: Batch,
+        executor: Executor,
+        look: Look | None = None,
+    ) -> Collected:
+        """Visit a batch: its statistics and document lengths."""
+        del look  # no moves look at tables
+        shape = (len(batch.words), len(self.log_beta))
+        sums, entropy, found = sp.csr_array(shape), 0.0, list[Tables]()
+        for part in batch.parts(PART_SIZE):
+            first = len(found)
+            found += self.visit(part.blocks, executor, first)
+            tables = Tables.joined(found[first:])
+            entropy += _entropy(part, tables)
+            sums = sums + _sum_words(part, tables, shape, executor)
+            found[first:] = [replace(one, zeta=np.zeros(0)) for one in found[first:]]
+        tables = Tables.joined(found)
+        stats = posterior.model.statistics(
+            posterior.state,
+            WordRows(batch.words, sums),
+            tables.by_document(self.n_tables)[batch.n_tokens > 0.0],
+            len(tables.tokens),
+            (tables.topics, tables.phi),
+            entropy,
+        )
+        return Collected(stats, batch.n_tokens, [], memory=found)
+
+    def visit(
+        self, blocks: list[Block], executor: Executor, first: int = 0
+    ) -> Iterator[Tables]:
+        """Yield what each block says; `first` is the number of the first one."""
+        starts: list[Tables | None] = [None] * len(blocks)
+        if self.remembered is not None:
+            starts[:] = self.remembered[first : first + len(blocks)]
+        # Another process needs the memory of its block alone.
+        step = replace(self, remembered=None)
+        return executor.map(step._run, list(zip(blocks, starts, strict=True)))
+
+    def _run(self, work: tuple[Block, Tables | None]) -> Tables:
+        block, start = work
+        held = None
+        if start is not None:
+            held = (start.limits, start.tokens, start.served, start.topics, start.phi)
+        return Tables(
+            *infer_tables(
+                block.indptr,
+                block.indices,
+                block.counts,
+                self.logs,
+                self.log_beta,
+                self.concentration,
+                self.n_tables,
+                held,
+                self.max_iter,
+                self.tol,
+            )
+        )
+
+
+def _entropy(batch: Batch, tables: Tables) -> float:
+    """Entropy of zeta, every token counted, in nats."""
+    n_used = np.diff(tables.limits)[_documents(batch)]
+    logs = np.empty_like(tables.zeta)
+    log(tables.zeta, logs)
+    return -float(np.repeat(batch.counts, n_used) @ (tables.zeta * logs))
+
+
+def _documents(batch: Batch) -> NDArray[np.intp]:
+    """Document of each stored count, (nnz,)."""
+    return np.repeat(np.arange(batch.n_docs), np.diff(batch.indptr))
+
+
+def _sum_words(
+    batch: Batch, tables: Tables, shape: tuple[int, int], executor: Executor
+) -> sp.csr_array:
+    """Sum n zeta phi over documents: (n_words, K)."""
+    by_word, n_used = batch.by_word(), np.diff(tables.limits)[_documents(batch)]
+    places = np.cumsum(n_used) - n_used
+    columns = by_word.indptr.astype(np.int32)
+    words = partial(
+        _sum_range,
+        columns,
+        by_word.indices.astype(np.int32),
+        batch.counts[by_word.data],
+        places[by_word.data].astype(np.intp),
+        tables,
+        shape[1],
+    )
+    found = list(executor.map(words, word_ranges(columns, len(batch.blocks))))
+    return stacked(found, shape)
+
+
+def _sum_range(
+    columns: NDArray[np.int32],
+    docs: NDArray[np.int32],
+    counts: Array,
+    places: NDArray[np.intp],
+    tables: Tables,
+    n_topics: int,
+    words: tuple[int, int],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+    return table_sums(
+        *words,
+        columns,
+        docs,
+        counts,
+        places,
+        tables.zeta,
+        tables.limits,
+        tables.served,
+        tables.topics,
+        tables.phi,
+        n_topics,
+    )

@@ -1,0 +1,387 @@
+"""The HDP with sticks in the corpus and in each document: Wang, Paisley and Blei [1].
+
+Symbols of [1]: corpus sticks beta'_k ~ Beta(1, gamma) of K topics, q Beta(u_k, v_k); in
+each document T tables with sticks pi'_jt ~ Beta(1, alpha), q Beta(a_jt, b_jt), table t
+serves topic k with probability phi_jtk (varphi in [1]); a word w sits at table t with
+probability zeta_jwt. m_k = sum_jt phi_jtk expected tables, S_kw = sum n_jw zeta_jwt
+phi_jtk expected tokens. The last stick of the corpus and of a document is one.
+
+With a_jt = 1 + n_jt, b_jt = alpha0 + n_j>t, n_jt = sum_w n_jw zeta_jwt (Eqs. (15) and
+(16)), alpha0 the value at the visit, and u, v, lambda at their optimum (Eqs. (19) to
+(21)), the bound is
+
+    L = sum_k { logB(eta + S_k) - logB(eta) }                                 words
+      + sum_k m_k E log beta_k - sum_jtk phi_jtk log phi_jtk                  tables
+      + sum_jt<T { log alpha + (alpha - alpha0) E log(1 - pi'_jt)
+                   + lnB(a_jt, b_jt) }                                     assignments
+      - sum_jwt n_jw zeta_jwt log zeta_jwt                                  entropy
+      + sum_k<K { log gamma + (gamma - 1) E log(1 - beta'_k) + H(beta'_k) }   weights
+
+H the entropy of Beta(u_k, v_k). Four sums over documents and two arrays by topic hold
+all that it needs. Topics take sticks in the order of their expected tables (which is
+best, but for the last stick); their columns stay where they are.
+
+References
+----------
+.. [1] Wang, Paisley and Blei, "Online Variational Inference for the Hierarchical
+   Dirichlet Process", AISTATS 2011.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, logsumexp, psi
+
+from skbnp.components import topics
+from skbnp.components.statistics import WordTopicModel, WordTopics, remaining
+from skbnp.components.topics import HIGHEST, LOWEST
+from skbnp.distributions.stick_breaking import log_weights, mean_weights
+from skbnp.kernels._special import log_gamma
+
+__all__ = ["StickHDP", "StickState", "StickStats"]
+
+Array = NDArray[np.float64]
+
+#: Statistics without an entry per topic.
+DOCUMENT_SUMS = (
+    "table_entropy",
+    "entropy",
+    "n_sticks",
+    "log_left",
+    "stick_offset",
+    "n_tokens",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StickState:
+    """The small globals; replaced whole."""
+
+    tables: Array  # (K,) m, expected tables of each topic
+    doc_concentration: float  # alpha
+    corpus_concentration: float  # gamma
+    topic_word_prior: float  # eta
+    last: int = -1  # column of the topic that the last stick is kept for; -1: none
+
+    @property
+    def n_components(self) -> int:
+        """Number of topics, K."""
+        return len(self.tables)
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Columns of the topics, most tables first, (K,)."""
+        return np.argsort(-self.tables, kind="stable")
+
+    @property
+    def by_stick(self) -> NDArray[np.intp]:
+        """Columns of the topics by the sticks that they take, (K,)."""
+        order = self.order
+        if self.last >= 0:
+            order = np.append(order[order != self.last], self.last)
+        return order
+
+    def sticks(self) -> tuple[Array, Array]:
+        """Parameters of the sticks in their order, (K - 1,) each: Eqs. (19), (20)."""
+        held = self.tables[self.by_stick]
+        behind = np.cumsum(held[::-1])[::-1][1:]
+        return 1.0 + held[:-1], self.corpus_concentration + behind
+
+    @property
+    def topic_weights(self) -> Array:
+        """E[beta_k], products of means, (K,)."""
+        return self._by_column(mean_weights(*self.sticks()))
+
+    @property
+    def log_weights(self) -> Array:
+        """E[log beta_k], (K,)."""
+        return self._by_column(log_weights(*self.sticks()))
+
+    @property
+    def doc_prior(self) -> Array:
+        """Dirichlet parameters of a document in prediction, alpha E[beta_k], (K,)."""
+        # Far down the sticks weights leave the range in which psi means something.
+        return self.doc_concentration * np.maximum(self.topic_weights, 1e-12)
+
+    def _by_column(self, values: Array) -> Array:
+        placed = np.empty_like(values)
+        placed[self.by_stick] = values
+        return placed
+
+    def settled(self) -> "StickState":
+        """Give the last stick to the topic with the fewest tables, if that is better.
+
+        For all other sticks the order of tables is the best. The last one takes what is
+        left, whatever its size, and with a concentration above one may be worth more to
+        a topic that has it.
+        """
+        if self.last < 0 or self.corpus_concentration <= 1.0:
+            return replace(self, last=-1)
+        fewest = replace(self, last=-1)
+        is_better = betaln(*fewest.sticks()).sum() >= betaln(*self.sticks()).sum()
+        return fewest if is_better else self
+
+    def held(self) -> "StickState":
+        """Name the topic that has the last stick, before tables change."""
+        return replace(self, last=int(self.by_stick[-1]))
+
+
+@dataclass(slots=True)
+class StickStats:
+    """Additive statistics of some documents, or of a corpus."""
+
+    topic_words: Any  # S, (word, component): WordRows of a visit, WordTopics of totals
+    tables: Array  # (K,) m
+    table_entropy: float  # - sum phi log phi, nats
+    entropy: float  # - sum n zeta log zeta, nats
+    n_sticks: float  # but the last, of documents with tokens
+    log_left: float  # sum_jt<T E log(1 - pi'_jt)
+    stick_offset: float  # sum_jt<T lnB(a_jt, b_jt) - alpha0 E log(1 - pi'_jt)
+    n_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class StickHDP(WordTopicModel):
+    """Tables of a document; what is learned, under which Gamma(shape, rate) priors."""
+
+    n_tables: int  # T
+    learn_concentrations: bool
+    learn_topic_prior: bool
+    corpus_prior: tuple[float, float] = (1.0, 1.0)
+    doc_prior: tuple[float, float] = (1.0, 1.0)
+
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
+
+    # -- local ------------------------------------------------------------------------
+
+    def word_weights(
+        self,
+        state: StickState,
+        topic_words: WordTopics,
+        words: Any,
+        *,
+        mean: bool,
+        run: Callable[..., Iterable[None]] = map,
+    ) -> NDArray[np.float32]:
+        """Weights of the topics for each word, see `topics.word_weights`."""
+        eta = state.topic_word_prior
+        return topics.word_weights(topic_words, eta, words, mean=mean, run=run)
+
+    def log_word_weights(
+        self,
+        state: StickState,
+        topic_words: WordTopics,
+        words: Any,
+        *,
+        mean: bool,
+        run: Callable[..., Iterable[None]] = map,
+    ) -> NDArray[np.float32]:
+        """Logarithms of those weights, not clamped."""
+        eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
+        norm = topics.word_norm(topic_words, eta, mean=mean)
+        norm = np.log(norm) if mean else norm
+        return topic_words.log_weights(words, norm, eta, mean=mean, run=run)
+
+    def cold_share(self, state: StickState) -> Array:
+        """Share of a document's tokens that each topic starts with in prediction."""
+        return state.topic_weights
+
+    def statistics(
+        self,
+        state: StickState,
+        topic_words: Any,
+        doc_tables: Array,
+        n_used: int,
+        served: tuple[NDArray[np.int32], Array],
+        entropy: float,
+    ) -> StickStats:
+        """Statistics of documents with tokens, from what their visit found.
+
+        Parameters
+        ----------
+        state : StickState
+            As at the visit.
+        topic_words : WordRows or WordTopics
+            S of these documents.
+        doc_tables : (n_docs, T)
+            n_jt; zero at tables that are not in use.
+        n_used : int
+            Tables in use.
+        served : (topics, phi)
+            Of the tables in use, entry by entry.
+        entropy : float
+            Of zeta, every token counted, in nats.
+        """
+        alpha, (topic, phi) = state.doc_concentration, served
+        log_beta = state.log_weights
+        # A table that is not in use serves whatever the corpus does.
+        n_idle = doc_tables.size - n_used
+        log_prior = log_beta - logsumexp(log_beta)
+        prior = np.exp(log_prior)
+        behind = np.cumsum(doc_tables[:, ::-1], axis=1)[:, -2::-1]
+        a, b = 1.0 + doc_tables[:, :-1], alpha + behind
+        logs, psis = np.empty((3, a.size)), np.empty((3, a.size))
+        for row, x in enumerate((a, b, a + b)):
+            log_gamma(x.ravel(), logs[row], psis[row])
+        log_left = (psis[1] - psis[2]).sum()
+        return StickStats(
+            topic_words=topic_words,
+            tables=np.bincount(topic, phi, len(prior)) + n_idle * prior,
+            table_entropy=-(phi * np.log(phi)).sum() - n_idle * (prior @ log_prior),
+            entropy=entropy,
+            n_sticks=float(a.size),
+            log_left=log_left,
+            stick_offset=(logs[0] + logs[1] - logs[2]).sum() - alpha * log_left,
+            n_tokens=doc_tables.sum(),
+        )
+
+    # -- global -----------------------------------------------------------------------
+
+    def start(self, state: StickState, topic_words: WordTopics) -> StickStats:
+        """Totals that hold the starting topics and no document."""
+        tables = state.tables.copy()
+        return StickStats(topic_words, tables, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+    def update(
+        self, state: StickState, stats: StickStats, scale: float = 1.0
+    ) -> StickState:
+        """Raise the bound in the corpus sticks, then in the concentrations.
+
+        `scale` multiplies the statistics of documents, never a prior.
+        """
+        state = replace(state.held(), tables=scale * stats.tables).settled()
+        if not self.learn_concentrations:
+            return state
+        gamma, alpha = state.corpus_concentration, state.doc_concentration
+        if state.n_components > 1:
+            (shape, rate), (u, v) = self.corpus_prior, state.sticks()
+            left = (psi(v) - psi(u + v)).sum()
+            gamma = _mode(len(u) + shape - 1.0, rate - left)
+        if stats.n_sticks > 0:
+            shape, rate = self.doc_prior
+            count = scale * stats.n_sticks + shape - 1.0
+            alpha = _mode(count, rate - scale * stats.log_left)
+        return replace(state, corpus_concentration=gamma, doc_concentration=alpha)
+
+    def blend(self, old: StickState, new: StickState, step: float) -> StickState:
+        """Move by a step: tables as in Eqs. (26) and (27), logs of concentrations."""
+        if step == 1.0:
+            return new
+
+        blended = replace(
+            old.held(),
+            tables=(1.0 - step) * old.tables + step * new.tables,
+            doc_concentration=topics.between(
+                old.doc_concentration, new.doc_concentration, step
+            ),
+            corpus_concentration=topics.between(
+                old.corpus_concentration, new.corpus_concentration, step
+            ),
+        )
+        return blended.settled()
+
+    def update_topic_prior(self, state: StickState, totals: StickStats) -> StickState:
+        """Raise the bound in the topic prior, if it is learned; visits all words."""
+        if not self.learn_topic_prior:
+            return state
+        eta = topics.update_topic_prior(totals.topic_words, state.topic_word_prior)
+        return replace(state, topic_word_prior=eta)
+
+    def merge(
+        self, state: StickState, totals: StickStats, pairs: Sequence[tuple[int, int]]
+    ) -> tuple[StickState, StickStats]:
+        """Add the tables and tokens of sources to targets; words change in place.
+
+        The tables' entropy is bounded from below: merging two topics of a table loses
+        at most log 2 nats.
+        """
+        sources, targets = np.transpose(pairs)
+        tables = totals.tables.copy()
+        tables[targets] += tables[sources]
+        lost = np.log(2.0) * tables[targets].sum()
+        totals.topic_words.merge(pairs)
+        entropy = max(totals.table_entropy - lost, 0.0)
+        merged = replace(totals, tables=tables, table_entropy=entropy)
+        held = state.tables.copy()
+        held[targets] += held[sources]
+        order = remaining(len(held), sources)
+        return _columns(replace(state, tables=held), merged, order)
+
+    def remove(
+        self, state: StickState, totals: StickStats, gone: Sequence[int]
+    ) -> tuple[StickState, StickStats]:
+        """Drop topics, their tables and their counts.
+
+        Sums over documents shrink with the tokens: they are those of so many fewer.
+        """
+        before = totals.topic_words.total.sum()
+        totals.topic_words.drop(gone)
+        share = totals.topic_words.total.sum() / before if before > 0.0 else 1.0
+        sums: dict[str, Any] = {
+            name: share * getattr(totals, name) for name in DOCUMENT_SUMS
+        }
+        totals = replace(totals, **sums)
+        return _columns(state, totals, remaining(state.n_components, gone))
+
+    def objective(self, state: StickState, totals: StickStats) -> dict[str, float]:
+        """Named terms of the bound, in nats."""
+        words = topics.log_marginal(totals.topic_words, state.topic_word_prior)
+        return self._terms(state, totals, words)
+
+    def bound(
+        self, state: StickState, topic_words: WordTopics, fresh: StickStats
+    ) -> dict[str, float]:
+        """Named terms of the bound of other documents under frozen topics, in nats.
+
+        `words` is then E[log p(w | z, c, phi)] - KL(q(phi) || p(phi)).
+        """
+        eta = state.topic_word_prior
+        words = topics.expected_log(topic_words, eta, fresh.topic_words)
+        terms = self._terms(state, fresh, words)
+        terms["words"] -= topics.divergence(topic_words, eta)
+        return terms
+
+    def _terms(
+        self, state: StickState, stats: StickStats, words: Array
+    ) -> dict[str, float]:
+        alpha, gamma = state.doc_concentration, state.corpus_concentration
+        u, v = state.sticks()
+        whole = psi(u + v)
+        taken, left = psi(u) - whole, psi(v) - whole
+        entropy = betaln(u, v) - (u - 1.0) * taken - (v - 1.0) * left
+        sticks = np.log(gamma) + (gamma - 1.0) * left + entropy
+        terms = {
+            "words": words.sum(),
+            "tables": stats.tables @ state.log_weights + stats.table_entropy,
+            "assignments": stats.n_sticks * np.log(alpha)
+            + alpha * stats.log_left
+            + stats.stick_offset,
+            "entropy": stats.entropy,
+            "weights": sticks.sum(),
+        }
+        if self.learn_concentrations:
+            for name, prior in (
+                ("doc_concentration", self.doc_prior),
+                ("corpus_concentration", self.corpus_prior),
+            ):
+                (shape, rate), value = prior, getattr(state, name)
+                terms[name] = (shape - 1.0) * np.log(value) - rate * value
+        return {name: float(value) for name, value in terms.items()}
+
+
+def _columns(
+    state: StickState, totals: StickStats, order: NDArray[np.intp]
+) -> tuple[StickState, StickStats]:
+    """Take some topics of everything but the words."""
+    state = replace(state, tables=state.tables[order], last=-1)
+    return state, replace(totals, tables=totals.tables[order])
+
+
+def _mode(count: float, rate: float) -> float:
+    """Where count log x - rate x is largest, within the range of concentrations."""
+    return float(np.clip(count / rate, LOWEST, HIGHEST))

@@ -1,0 +1,1 @@
+"""The nested CRP by sticks, for variational inference."""

@@ -1,0 +1,269 @@
+"""Documents on the paths of a tree: what they are told, and what they say."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
+from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
+from skbnp.models.nested_crp.model import PathGlobals, PathStats
+from skbnp.rows.batch import Batch, Block
+
+__all__ = ["DocPaths", "log_predictive", "mean_log", "visit_paths"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Numbers = NDArray[np.int32]
+#: Limits of the supports, stubs, shares and levels.
+Starts = tuple[Numbers, Numbers, Array, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class DocPaths:
+    """What documents say: q(c), q(theta | c) and q(z | c)."""
+
+    limits: Ints  # (n_docs + 1,) of their supports
+    stubs: Numbers  # (n_support,) increasing in each document
+    shares: Array  # (n_support,) q(c)
+    levels: Array  # (n_support, n_levels) Dirichlet parameters of theta
+    pairs: Ints  # (n_docs + 1,) of pairs of a stub and a word
+    tokens: Array  # (n_pairs, n_levels) x phi
+    entropies: Array  # (n_docs,) U, see `share_words`
+    bounds: Array  # (n_docs,) of the documents, as they were visited
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return len(self.bounds)
+
+    @property
+    def doc(self) -> NDArray[np.intp]:
+        """Document of each entry of the support."""
+        return np.repeat(np.arange(self.n_docs), np.diff(self.limits))
+
+    @property
+    def best(self) -> Numbers:
+        """Most probable stub of each document, the first of equals."""
+        order = np.lexsort((self.stubs, -self.shares, self.doc))
+        return self.stubs[order[self.limits[:-1]]]
+
+    @classmethod
+    def joined(cls, parts: list["DocPaths"], n_levels: int) -> "DocPaths":
+        """Put those of several sets of documents together."""
+        levels = [part.levels for part in parts]
+        return cls(
+            _limits([np.diff(part.limits) for part in parts]),
+            np.concatenate([np.zeros(0, np.int32), *(part.stubs for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.shares for part in parts)]),
+            np.concatenate([np.zeros((0, n_levels)), *levels]),
+            _limits([np.diff(part.pairs) for part in parts]),
+            np.concatenate([np.zeros((0, n_levels)), *(part.tokens for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.entropies for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.bounds for part in parts)]),
+        )
+
+    def take(self, docs: NDArray[np.intp]) -> "DocPaths":
+        """Those of some documents."""
+        entries, limits = _ragged(self.limits, docs)
+        rows, pairs = _ragged(self.pairs, docs)
+        return DocPaths(
+            limits,
+            self.stubs[entries],
+            self.shares[entries],
+            self.levels[entries],
+            pairs,
+            self.tokens[rows],
+            self.entropies[docs],
+            self.bounds[docs],
+        )
+
+    def replaced(self, docs: NDArray[np.intp], new: "DocPaths") -> "DocPaths":
+        """Let some documents, in increasing order, say something else."""
+        order = np.arange(self.n_docs)
+        order[docs] = self.n_docs + np.arange(len(docs))
+        both = DocPaths.joined([self, new], self.levels.shape[1])
+        return both.take(order)
+
+    def touching(self, wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Documents that have any of some entries of the support."""
+        return np.unique(self.doc[wanted])
+
+    def renamed(self, stubs: NDArray) -> "DocPaths":
+        """Call the stubs something else."""
+        return replace(self, stubs=stubs.astype(np.int32))
+
+    def starts(self, place: NDArray[np.intp]) -> Starts:
+        """Where a visit may start, given the stub of each entry; -1 if it has gone."""
+        stays = place >= 0
+        n_stays = np.bincount(self.doc[stays], minlength=self.n_docs)
+        limits = np.concatenate([[0], np.cumsum(n_stays)]).astype(np.int32)
+        shares, levels = self.shares[stays], self.levels[stays]
+        return limits, place[stays].astype(np.int32), shares, levels
+
+    def sums(self, X: sp.csr_array, stub_nodes: Numbers) -> PathStats:
+        """Sum what the documents say."""
+        n_stubs, n_levels = stub_nodes.shape
+        total = PathStats.zero(n_stubs, X.shape[1], n_levels)
+        return self.add_to(total, X, stub_nodes)
+
+    def add_to(
+        self, total: PathStats, X: sp.csr_array, stub_nodes: Numbers
+    ) -> PathStats:
+        """Add what the documents say, in place but for the entropy."""
+        sum_words(
+            X.indptr.astype(np.int64),
+            X.indices.astype(np.int32, copy=False),
+            X.data,
+            self.limits,
+            self.stubs,
+            self.shares,
+            self.pairs,
+            self.tokens,
+            stub_nodes,
+            total.word_counts,
+            total.word_variances,
+            total.stub_masses,
+            total.off_tree_tokens,
+        )
+        np.add.at(total.stub_variances, self.stubs, self.shares * (1.0 - self.shares))
+        return replace(total, entropy=total.entropy + float(self.entropies.sum()))
+
+    def proportions(self, stub_nodes: Numbers) -> Array:
+        """Mean proportions of nodes in documents, off the tree left out."""
+        n_nodes = len(stub_nodes)
+        theta = self.levels / self.levels.sum(axis=1, keepdims=True)
+        nodes = stub_nodes[self.stubs]
+        known = nodes >= 0
+        at = np.repeat(self.doc, stub_nodes.shape[1]).reshape(nodes.shape) * n_nodes
+        distr = np.zeros(self.n_docs * n_nodes)
+        np.add.at(distr, (at + nodes)[known], (self.shares[:, None] * theta)[known])
+        return distr.reshape(self.n_docs, n_nodes)
+
+
+def visit_paths(
+    paths: PathGlobals,
+    X: sp.csr_array,
+    stop: LocalStop,
+    executor: Executor,
+    *,
+    factorised: bool = False,
+    starts: Starts | None = None,
+    prune: float = 20.0,
+    enter: float = np.inf,
+) -> DocPaths:
+    """Infer the paths of documents."""
+    batch = Batch.from_counts(X, len(paths.log_prior))
+    task = partial(
+        _visit,
+        paths=paths,
+        log_topics=paths.log_topics(batch.words),
+        stop=stop,
+        factorised=factorised,
+        starts=starts,
+        prune=prune,
+        enter=enter,
+    )
+    parts = list(executor.map(task, batch.blocks))
+    return DocPaths.joined(parts, len(paths.level_prior))
+
+
+def _visit(
+    block: Block,
+    paths: PathGlobals,
+    log_topics: Array,
+    stop: LocalStop,
+    factorised: bool,
+    starts: Starts | None,
+    prune: float,
+    enter: float,
+) -> DocPaths:
+    corpus = block.indptr, block.indices, block.counts
+    topics = log_topics, paths.off_tree, paths.stub_nodes
+    limits, stubs, shares, levels, weights, bounds = infer_paths(
+        *corpus,
+        *topics,
+        paths.log_prior,
+        paths.level_prior,
+        stop.max_iter,
+        stop.tol,
+        prune,
+        factorised,
+        None if starts is None else _starts_of(block.rows, starts),
+        enter,
+    )
+    tokens, entropies = share_words(
+        *corpus, *topics, paths.level_prior, limits, stubs, shares, weights, factorised
+    )
+    sizes = np.diff(limits) * np.diff(block.indptr)
+    return DocPaths(
+        limits.astype(np.int64),
+        stubs,
+        shares,
+        levels,
+        _limits([sizes]),
+        tokens,
+        entropies,
+        bounds,
+    )
+
+
+def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array:
+    """Log probability of tokens given what their documents have said, (n_docs,).
+
+    log sum_k q(c = k) prod_w (sum_l E[theta_kl] E[W_klw])^x_w: the tokens of a document
+    share their path.
+    """
+    words, at = np.unique(X.indices, return_inverse=True)
+    topics = paths.topics(words)
+    topics = np.column_stack([topics, np.full(len(words), 1.0 / X.shape[1])])
+    theta = docs.levels / docs.levels.sum(axis=1, keepdims=True)
+    nodes = paths.stub_nodes[docs.stubs]  # -1 is the last column
+    entry, limits = np.arange(len(docs.stubs)), X.indptr.astype(np.int64)
+    rows, ends = _ragged(limits, docs.doc)
+    entry = np.repeat(entry, np.diff(ends))
+    mixed = np.zeros(len(rows))
+    for level in range(nodes.shape[1]):
+        mixed += theta[entry, level] * topics[at.ravel()[rows], nodes[entry, level]]
+    logs = np.bincount(entry, X.data[rows] * np.log(mixed), len(docs.stubs))
+    best = np.full(docs.n_docs, -np.inf)
+    np.maximum.at(best, docs.doc, logs)
+    # Near 1 the difference from it: tokens that weigh little cost little.
+    lost = np.expm1(logs - best[docs.doc])
+    small = np.bincount(docs.doc, docs.shares * lost, docs.n_docs)
+    with np.errstate(divide="ignore"):
+        logs += np.log(docs.shares)
+    used = np.full(docs.n_docs, -np.inf)
+    np.maximum.at(used, docs.doc, logs)
+    total = np.bincount(docs.doc, np.exp(logs - used[docs.doc]), docs.n_docs)
+    return np.where(
+        small > -0.5, best + np.log1p(np.maximum(small, -0.5)), used + np.log(total)
+    )
+
+
+def mean_log(logs: list[Array]) -> Array:
+    """Log of the mean probability under several samples, (n_docs,)."""
+    return logsumexp(logs, axis=0) - np.log(len(logs))
+
+
+def _limits(sizes: list[NDArray]) -> Ints:
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]), dtype=np.int64)
+
+
+def _ragged(limits: Ints, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Ints]:
+    """Entries of some rows, one row after another, and their limits."""
+    sizes = limits[rows + 1] - limits[rows]
+    ends = _limits([sizes])
+    return np.arange(ends[-1]) + np.repeat(limits[rows] - ends[:-1], sizes), ends
+
+
+def _starts_of(rows: slice, starts: Starts) -> Starts:
+    """Starts of the documents of a block."""
+    limits, stubs, shares, levels = starts
+    part = slice(limits[rows.start], limits[rows.stop])
+    own = (limits[rows.start : rows.stop + 1] - part.start).astype(np.int32)
+    return own, stubs[part], shares[part], np.ascontiguousarray(levels[part])

@@ -1,0 +1,282 @@
+"""Documents in parts, each with what it said about the paths of a tree."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.tree_sticks import LevelPriors, stub_nodes
+from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
+from skbnp.inference.local import LocalStop
+from skbnp.inference.memory import learn_priors
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus
+from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
+from skbnp.models.nested_crp.local import DocPaths, visit_paths
+from skbnp.models.nested_crp.model import PathStats, TopicTree, path_globals, settle
+from skbnp.trees import Tree
+
+__all__ = [
+    "FoundPaths",
+    "PathMemory",
+    "PathVisitor",
+    "Rows",
+    "TreeCorpus",
+    "some_rows",
+    "sums_of",
+]
+
+#: Nats below the best of a document at which a path is not taken up: all of them
+#: together would raise its bound by a per cent of a nat or so, and fill the memory.
+ENTER = 6.0
+#: Stored counts of a part, about.
+PART = 1 << 16
+#: Documents of each part, in increasing order.
+Rows = Sequence[NDArray[np.intp]]
+
+
+@dataclass(frozen=True, slots=True)
+class PathVisitor:
+    """Visits documents: by which family, until when, on which threads."""
+
+    stop: LocalStop
+    executor: Executor
+    factorised: bool = False
+
+    def visit(
+        self,
+        posterior: Posterior,
+        X: sp.csr_array,
+        *,
+        mean: bool = False,
+        remembered: DocPaths | None = None,
+        look: None = None,
+    ) -> "FoundPaths":
+        """Visit documents under the present globals of a posterior."""
+        del mean, look  # trees know no warm-up, and no moves look at blocks
+        topics, priors = posterior.state, posterior.model.priors
+        found = self.visit_paths(topics, priors, X, remembered)
+        return FoundPaths(sums_of(found, X, topics.tree, priors.n_levels), found)
+
+    def visit_paths(
+        self,
+        topics: TopicTree,
+        priors: LevelPriors,
+        X: sp.csr_array,
+        memo: DocPaths | None = None,
+    ) -> DocPaths:
+        """Visit documents under given topics; stubs are called by their ids.
+
+        They start from a memo too, and keep the better.
+        """
+        tree = topics.tree
+        starts = None
+        if memo is not None:
+            known = np.isin(memo.stubs, tree.ids)
+            place = np.where(known, memo.stubs, tree.ids[0])
+            places = np.where(known, tree.positions(place), -1)
+            starts = memo.starts(places)
+        found = visit_paths(
+            path_globals(topics, priors),
+            X,
+            self.stop,
+            self.executor,
+            factorised=self.factorised,
+            starts=starts,
+            enter=ENTER,
+        )
+        return found.renamed(tree.ids[found.stubs])
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPaths:
+    """What the documents of a part say."""
+
+    stats: PathStats
+    memory: DocPaths
+    seen: list[Any] = field(default_factory=list)
+
+
+class TreeCorpus(Corpus):
+    """A corpus in parts of some rows, whose documents remember what they said.
+
+    Parameters
+    ----------
+    X : csr_array
+        Canonical counts, no empty rows.
+    size : int or None
+        Rows of a part at the most; parts are of equal size. By default they have about
+        `PART` stored counts.
+    scale : float
+        Documents behind each.
+    """
+
+    def __init__(self, X: sp.csr_array, size: int | None = None, scale: float = 1.0):
+        super().__init__(X)
+        self.scale, n_docs = scale, X.shape[0]
+        n_parts = -(-X.nnz // PART) if size is None else -(-n_docs // size)
+        n_parts = min(max(n_parts, 1), n_docs)
+        self.limits = even_limits(n_docs, n_parts)
+        self.parts = [X[a:b] for a, b in pairwise(self.limits)]
+        self.memos: list[DocPaths] = []
+        self.n_words = X.shape[1]
+
+    def schedule(self, n_joint: float = np.inf) -> BatchSchedule:
+        """Return passes over the parts, see `BatchSchedule`."""
+        return BatchSchedule(self.n_docs, len(self.parts), self.scale, n_joint)
+
+    def documents(self, part: Part) -> sp.csr_array:
+        """Counts of a part."""
+        return self.parts[part.number]
+
+    def sums(self, tree: Tree, n_levels: int, rows: Rows | None = None) -> PathStats:
+        """Sum what some documents said; by default all."""
+        total = PathStats.zero(len(tree), self.n_words, n_levels)
+        nodes = stub_nodes(tree, n_levels)
+        for place, (X, memo) in enumerate(zip(self.parts, self.memos, strict=True)):
+            if rows is not None:
+                X, memo = X[rows[place]], memo.take(rows[place])
+            known = memo.renamed(tree.positions(memo.stubs))
+            total = known.add_to(total, X, nodes)
+        return total if self.scale == 1.0 else total.times(self.scale)
+
+    def sums_of(
+        self, memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int
+    ) -> PathStats:
+        """Sum what documents say, each so many times."""
+        total = sums_of(memo, X, tree, n_levels)
+        return total if self.scale == 1.0 else total.times(self.scale)
+
+    def document(self, doc: int) -> tuple[sp.csr_array, float]:
+        """Words of a document, and its bound when it was last visited."""
+        place = int(np.searchsorted(self.limits, doc, side="right")) - 1
+        row = doc - int(self.limits[place])
+        return self.parts[place][[row]], float(self.memos[place].bounds[row])
+
+    def shares(self, tree: Tree) -> sp.csc_array:
+        """Shares of documents in stubs, (n_docs, n_stubs)."""
+        shape = (self.n_docs, len(tree))
+        limits = np.concatenate([[0], *(np.diff(m.limits) for m in self.memos)])
+        stubs = tree.positions(np.concatenate([memo.stubs for memo in self.memos]))
+        shares = np.concatenate([memo.shares for memo in self.memos])
+        return sp.csr_array((shares, stubs, np.cumsum(limits)), shape).tocsc()
+
+    def words(self, rows: Rows) -> NDArray[np.float64]:
+        """Sum the word counts of some documents."""
+        total = np.zeros(self.n_words)
+        for X, docs in zip(self.parts, rows, strict=True):
+            if len(docs):
+                total += X[docs].sum(axis=0)
+        return total
+
+    def touching(self, ids: NDArray[np.intp]) -> Rows:
+        """Documents that have a share of any of some stubs."""
+        return [memo.touching(np.isin(memo.stubs, ids)) for memo in self.memos]
+
+    def take(self, rows: Rows) -> tuple[sp.csr_array, DocPaths]:
+        """Put some documents together, and what they said."""
+        used = [place for place, docs in enumerate(rows) if len(docs)]
+        words = [self.parts[place][rows[place]] for place in used]
+        memos = [self.memos[place].take(rows[place]) for place in used]
+        X = sp.vstack(words, format="csr") if words else self.parts[0][:0]
+        return sp.csr_array(X), DocPaths.joined(memos, self.memos[0].levels.shape[1])
+
+    def put(self, rows: Rows, found: DocPaths) -> list[DocPaths]:
+        """Return memos in which some documents say something else."""
+        memos, first = list(self.memos), 0
+        for place, docs in enumerate(rows):
+            if len(docs):
+                new = found.take(np.arange(first, first + len(docs)))
+                memos[place] = memos[place].replaced(docs, new)
+                first += len(docs)
+        return memos
+
+
+class PathMemory:
+    """Totals hold each document of a corpus once, with what it said at its last visit.
+
+    A round of all parts makes them their sum; one of some exchanges what these said.
+
+    Parameters
+    ----------
+    corpus : TreeCorpus
+        Keeps what its documents say.
+    others : PathStats or None
+        What documents said that are not visited again, by the present tree.
+    """
+
+    holds_corpus = is_complete = True
+
+    def __init__(self, corpus: TreeCorpus, others: PathStats | None = None):
+        self.corpus, self.others = corpus, others
+        self._is_exact = True  # the totals are the sum
+
+    def recall(self, part: Part) -> DocPaths | None:
+        """Return what the documents of a part said."""
+        return self.corpus.memos[part.number] if self.corpus.memos else None
+
+    def absorb(
+        self, posterior: Posterior, round: Round, found: Sequence[FoundPaths]
+    ) -> None:
+        """Let the totals hold what the documents say now."""
+        tree, corpus = posterior.state.tree, self.corpus
+        n_levels = posterior.model.priors.n_levels
+        if len(round.parts) == len(corpus.parts):
+            stats = reduce(PathStats.plus, (said.stats for said in found))
+            corpus.memos = [said.memory for said in found]
+            posterior.replace_globals(*self._settled(tree, stats.times(round.scale)))
+            return
+        (part,), (said,), memos = round.parts, found, list(corpus.memos)
+        X = corpus.documents(part)
+        old = corpus.sums_of(memos[part.number], X, tree, n_levels)
+        memos[part.number], self._is_exact = said.memory, False
+        corpus.memos = memos
+        new = said.stats.times(round.scale)
+        exchanged = posterior.model.exchange(
+            posterior.state, posterior.totals, old, new
+        )
+        posterior.replace_globals(*exchanged)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Sum afresh where parts were exchanged, and learn priors."""
+        if not self._is_exact:
+            tree, n_levels = posterior.state.tree, posterior.model.priors.n_levels
+            stats = self.corpus.sums(tree, n_levels)
+            with commit():  # rounding errors of the exchanges are gone
+                posterior.replace_globals(*self._settled(tree, stats))
+            self._is_exact = True
+        learn_priors(posterior)
+
+    def _settled(self, tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
+        if self.others is not None:
+            stats = stats.plus(self.others)
+        topics, stats = settle(tree, stats)
+        self.follow(tree, topics.tree)
+        return topics, stats
+
+    def follow(
+        self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+    ) -> None:
+        """Let what others said stand as in another tree."""
+        if self.others is not None:
+            self.others = self.others.follow(old, new, heirs)
+
+
+def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:
+    """Return random rows in their order, all if there are no more than so many."""
+    n_rows = X.shape[0]
+    if n_rows <= most:
+        return X
+    return X[np.sort(rng.choice(n_rows, most, replace=False))]
+
+
+def sums_of(memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int) -> PathStats:
+    """Sum what documents said, stubs by id."""
+    known = memo.renamed(tree.positions(memo.stubs))
+    return known.sums(X, stub_nodes(tree, n_levels))

@@ -1,0 +1,412 @@
+"""The variational nested CRP of topics of Wang and Blei (2009), [1]: what is global.
+
+Symbols of [1]: node i of a tree of n_levels levels has a stick v_i ~ Beta(1, gamma),
+its share of what its earlier siblings leave, and a topic W_i ~ Dirichlet(eta_l). The
+posterior knows a finite part of the tree, of depth below n_levels; elsewhere it is the
+prior. Each node of that part is a *stub*: the path to it if it is at the last level,
+otherwise all paths that leave the known tree below it. With q(c = k) of a document for
+stub k, and phi_ul for the levels l of its words u,
+
+    q(W_i) = Dirichlet(eta + S_i),    S_iu expected counts of words,
+    q(v_i) = Beta(a_i, b_i),          from m_k = sum over documents of q(c = k),
+
+so S and m are the whole state, and the tree whose siblings are ordered by mass.
+
+The more topics there are, and the fewer words each has, the more their factorised
+posterior costs the bound. Trees of different size are therefore compared by
+`collapsed_bound`, where topics and sticks are integrated out.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import betaln, gammaln, psi
+
+from skbnp.components.hyperparameters import GammaPrior, log_gamma_density
+from skbnp.components.tree_sticks import (
+    LevelPriors,
+    expected_log_sticks,
+    log_path_evidence,
+    log_stick_evidence,
+    log_stub_priors,
+    stick_parameters,
+    stub_nodes,
+)
+from skbnp.kernels._word_topics import expected_growth
+from skbnp.trees import Tree
+
+__all__ = [
+    "NestedModel",
+    "PathGlobals",
+    "PathStats",
+    "TopicTree",
+    "collapsed_bound",
+    "elbo_terms",
+    "log_topic_evidence",
+    "path_globals",
+    "settle",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTree:
+    """The globals; arrays go by position in the tree."""
+
+    tree: Tree
+    word_counts: Array  # (n_nodes, n_words) S
+    stub_masses: Array  # (n_nodes,) m
+
+    @property
+    def n_components(self) -> int:
+        """Number of nodes."""
+        return len(self.tree)
+
+    @property
+    def ids(self) -> NDArray[np.intp]:
+        """Ids of the nodes, by position."""
+        return self.tree.ids
+
+    def idle_leaves(self, least: float) -> list[int]:
+        """Ids of leaves with fewer documents, the root apart."""
+        leaves = self.tree.leaves[self.tree.leaves > 0]
+        return self.tree.ids[leaves[self.stub_masses[leaves] < least]].tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class PathStats:
+    """Sums over documents, additive; nodes go by position in a tree."""
+
+    word_counts: Array  # (n_nodes, n_words) S
+    word_variances: Array  # (n_nodes, n_words) R, of the counts given all paths
+    stub_masses: Array  # (n_nodes,) m
+    stub_variances: Array  # (n_nodes,) of the same, sum of q (1 - q)
+    off_tree_tokens: Array  # (n_levels,) O, tokens at topics that are not in the tree
+    entropy: float  # U, what is left of the documents' part of the ELBO
+
+    @classmethod
+    def zero(cls, n_nodes: int, n_words: int, n_levels: int) -> "PathStats":
+        """Of no documents."""
+        words, spread = np.zeros((2, n_nodes, n_words))
+        masses, wavering = np.zeros((2, n_nodes))
+        return cls(words, spread, masses, wavering, np.zeros(n_levels), 0.0)
+
+    @classmethod
+    def held_by(cls, topics: TopicTree, n_levels: int) -> "PathStats":
+        """What topics hold, nothing of documents."""
+        n_nodes, n_words = topics.word_counts.shape
+        none = cls.zero(n_nodes, n_words, n_levels)
+        words, masses = topics.word_counts, topics.stub_masses
+        return replace(none, word_counts=words, stub_masses=masses)
+
+    @property
+    def n_tokens(self) -> float:
+        """Tokens of all documents."""
+        return float(self.word_counts.sum() + self.off_tree_tokens.sum())
+
+    def held(self, tree: Tree) -> TopicTree:
+        """Topics that hold them."""
+        return TopicTree(tree, self.word_counts, self.stub_masses)
+
+    def times(self, gain: float) -> "PathStats":
+        """So many times as much."""
+        return self.blended(self, 0.0, gain)
+
+    def plus(self, other: "PathStats", gain: float = 1.0) -> "PathStats":
+        """Add up, `other` so many times."""
+        return self.blended(other, 1.0, gain)
+
+    def blended(self, fresh: "PathStats", keep: float, gain: float) -> "PathStats":
+        """Forget a part, and take over others."""
+        return PathStats(
+            keep * self.word_counts + gain * fresh.word_counts,
+            keep * self.word_variances + gain * fresh.word_variances,
+            keep * self.stub_masses + gain * fresh.stub_masses,
+            keep * self.stub_variances + gain * fresh.stub_variances,
+            keep * self.off_tree_tokens + gain * fresh.off_tree_tokens,
+            keep * self.entropy + gain * fresh.entropy,
+        )
+
+    def clipped(self) -> "PathStats":
+        """Without what differences have below zero."""
+        return PathStats(
+            np.maximum(self.word_counts, 0.0),
+            np.maximum(self.word_variances, 0.0),
+            np.maximum(self.stub_masses, 0.0),
+            np.maximum(self.stub_variances, 0.0),
+            np.maximum(self.off_tree_tokens, 0.0),
+            self.entropy,
+        )
+
+    def follow(
+        self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+    ) -> "PathStats":
+        """Let nodes stand as in another tree, where new ones have nothing.
+
+        What ended nodes had goes to their heirs, if they have any. Else their documents
+        leave the tree at the last node of their path that goes on, and their words at
+        that level.
+        """
+        n_levels, n_words = len(self.off_tree_tokens), self.word_counts.shape[1]
+        moved = replace(
+            PathStats.zero(len(new), n_words, n_levels), entropy=self.entropy
+        )
+        moved.off_tree_tokens[:] = self.off_tree_tokens
+        stays = np.isin(old.ids, new.ids)
+        at = new.positions(old.ids[stays])
+        moved.word_counts[at] = self.word_counts[stays]
+        moved.word_variances[at] = self.word_variances[stays]
+        moved.stub_masses[at] = self.stub_masses[stays]
+        moved.stub_variances[at] = self.stub_variances[stays]
+        for place in np.flatnonzero(~stays).tolist():
+            heir: int | None = int(old.ids[place])
+            while heir is not None and heir not in new:
+                heir = (heirs or {}).get(heir)
+            if heir is None:
+                above = old.path_to(int(old.ids[place]))
+                (to,) = new.positions(above[np.isin(above, new.ids)][-1:])
+                lost = self.word_counts[place].sum()
+                moved.off_tree_tokens[old.depth[place]] += lost
+            else:
+                (to,) = new.positions([heir])
+                moved.word_counts[to] += self.word_counts[place]
+                moved.word_variances[to] += self.word_variances[place]
+            moved.stub_masses[to] += self.stub_masses[place]
+            moved.stub_variances[to] += self.stub_variances[place]
+        return moved
+
+
+@dataclass(frozen=True, slots=True)
+class PathGlobals:
+    """A tree of topics as documents see it, under a posterior or a sample of one."""
+
+    word_counts: Any  # (n_nodes, n_words) dense or csr, without the prior
+    depth: NDArray[np.intp]  # (n_nodes,)
+    stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
+    log_prior: Array  # (n_stubs,) log p(c), or E log p(c) - log q(c | stub)
+    level_prior: Array  # (n_levels,) alpha
+    topic_prior: Array  # (n_levels,) eta
+    is_mean: bool  # logarithms of mean topics, not mean logarithms
+
+    def _parameters(self, words: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Dirichlet parameters of some words, (n_words, n_nodes), and their totals."""
+        eta = self.topic_prior[self.depth]
+        held = self.word_counts[:, words]
+        held = held.toarray() if sp.issparse(held) else held
+        totals = self.word_counts.sum(axis=1) + self.word_counts.shape[1] * eta
+        return np.ascontiguousarray(held.T + eta), np.asarray(totals, dtype=float)
+
+    def topics(self, words: NDArray[np.intp]) -> Array:
+        """Mean probabilities of some words, (n_words, n_nodes)."""
+        held, totals = self._parameters(words)
+        return held / totals
+
+    def log_topics(self, words: NDArray[np.intp]) -> Array:
+        """Logarithms that documents see, (n_words, n_nodes)."""
+        held, totals = self._parameters(words)
+        if self.is_mean:
+            return np.log(held) - np.log(totals)
+        return psi(held) - psi(totals)
+
+    @property
+    def off_tree(self) -> Array:
+        """The same of topics that are not in the tree, (n_levels,)."""
+        eta, n_words = self.topic_prior, self.word_counts.shape[1]
+        if self.is_mean:
+            return np.full(len(eta), -np.log(n_words))
+        return psi(eta) - psi(n_words * eta)
+
+
+def path_globals(topics: TopicTree, priors: LevelPriors) -> PathGlobals:
+    """What documents see under the posterior."""
+    tree, gamma, n_levels = topics.tree, priors.concentration, priors.n_levels
+    a, b = stick_parameters(tree, topics.stub_masses, gamma)
+    return PathGlobals(
+        topics.word_counts,
+        tree.depth,
+        stub_nodes(tree, n_levels),
+        log_stub_priors(tree, a, b, gamma, n_levels),
+        priors.level_prior,
+        priors.topic_prior,
+        is_mean=False,
+    )
+
+
+def settle(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
+    """Take over statistics, and sort siblings by decreasing mass.
+
+    For given stub masses no other order has a larger ELBO. The statistics follow.
+    """
+    through = tree.accumulate(stats.stub_masses)
+    new = tree.sort_siblings(-through)
+    stats = stats.follow(tree, new)
+    return stats.held(new), stats
+
+
+def elbo_terms(
+    topics: TopicTree, priors: LevelPriors, stats: PathStats
+) -> dict[str, float]:
+    """Evidence lower bound of the globals and the documents behind `stats`.
+
+    Both go by the same tree. The terms are E log p(W) - E log q(W), the same of the
+    sticks, and what is left, by document or from sums over them alike.
+    """
+    tree, gamma, held = topics.tree, priors.concentration, topics.word_counts
+    globals = path_globals(topics, priors)
+    log_topics = globals.log_topics(np.arange(held.shape[1])).T
+    evidence = log_topic_evidence(held, priors.topic_prior[tree.depth])
+    a, b = stick_parameters(tree, topics.stub_masses, gamma)
+    log_stay, log_pass = expected_log_sticks(a, b)
+    sticks = betaln(a, b) - betaln(1.0, gamma)
+    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
+    documents = (
+        stats.entropy
+        + stats.stub_masses @ globals.log_prior
+        + np.vdot(stats.word_counts, log_topics)
+        + stats.off_tree_tokens @ globals.off_tree
+    )
+    return {
+        "topics": float(evidence.sum() - np.vdot(held, log_topics)),
+        "sticks": float(sticks[1:].sum()),
+        "documents": float(documents),
+    }
+
+
+def log_topic_evidence(word_counts: Array, eta: Array) -> Array:
+    """Log B(eta + S) - log B(eta) of each row, whose eta is given."""
+    n_words, total = word_counts.shape[1], word_counts.sum(axis=1)
+    words = gammaln(eta[:, None] + word_counts).sum(axis=1) - n_words * gammaln(eta)
+    return words - gammaln(n_words * eta + total) + gammaln(n_words * eta)
+
+
+def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
+    """Bound with topics and sticks integrated out, as collapsed inference has it.
+
+    The evidence of topics at their posterior, log B(eta + S), gives way to
+    E log B(eta + n), where n are counts under the posterior of paths and levels: a sum
+    of E log Gamma(eta + n) over words and totals. It needs the variance of n, given the
+    paths; `expected_growth` has the expansion, that of [2]. That of sticks, which know
+    the order of siblings, gives way to `log_path_evidence`.
+
+    References
+    ----------
+    .. [2] Teh, Kurihara and Welling, "Collapsed Variational Inference for HDP", NIPS
+       2007.
+    """
+    eta, n_words = priors.topic_prior, stats.word_counts.shape[1]
+    means, variances = stats.word_counts, stats.word_variances
+    words, totals = np.empty((2, len(tree)))
+    expected_growth(means, variances, eta[tree.depth], words)
+    means, variances = (a.sum(axis=1, keepdims=True) for a in (means, variances))
+    expected_growth(means, variances, n_words * eta[tree.depth], totals)
+    paths = log_path_evidence(tree, stats.stub_masses, stats.stub_variances, priors)
+    off_tree = stats.off_tree_tokens @ (psi(eta) - psi(n_words * eta))
+    return float((words - totals).sum() + paths + (off_tree + stats.entropy))
+
+
+@dataclass(frozen=True, slots=True)
+class NestedModel:
+    """Hyperparameters in force, and what is learned of them."""
+
+    priors: LevelPriors
+    learn_concentration: bool = False
+    learn_topic_prior: bool = False
+    concentration: GammaPrior = (1.0, 1.0)
+    topic: GammaPrior = (1.0, 1.0)  # of each level
+
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
+
+    def absorb(
+        self,
+        topics: TopicTree,
+        totals: PathStats,
+        stats: PathStats,
+        step: float,
+        scale: float,
+    ) -> tuple[TopicTree, PathStats]:
+        """Move totals by a step towards scaled statistics; the topics follow."""
+        blended = totals.blended(stats, 1.0 - step, step * scale)
+        return settle(topics.tree, blended)
+
+    def exchange(
+        self, topics: TopicTree, totals: PathStats, old: PathStats, new: PathStats
+    ) -> tuple[TopicTree, PathStats]:
+        """Put new statistics in the place of old ones; the topics follow."""
+        return settle(topics.tree, totals.plus(old, -1.0).clipped().plus(new))
+
+    def learn_priors(
+        self, topics: TopicTree, totals: PathStats
+    ) -> tuple["NestedModel", TopicTree]:
+        """Learn what is to be learned of the hyperparameters."""
+        return self.learned(topics.tree, totals), topics
+
+    def collapsed_bound(self, tree: Tree, stats: PathStats) -> float:
+        """Collapsed bound, log priors of what is learned included: trees' measure."""
+        bound = collapsed_bound(tree, self.priors, stats)
+        return bound + sum(self._log_priors().values())
+
+    def objective(self, topics: TopicTree, stats: PathStats) -> dict[str, float]:
+        """Terms of the bound by name."""
+        return {**elbo_terms(topics, self.priors, stats), **self._log_priors()}
+
+    def _log_priors(self) -> dict[str, float]:
+        terms, priors = {}, self.priors
+        if self.learn_concentration:
+            terms["child_concentration"] = log_gamma_density(
+                priors.concentration, self.concentration
+            )
+        if self.learn_topic_prior:
+            terms["topic_word_prior"] = sum(
+                log_gamma_density(eta, self.topic)
+                for eta in priors.topic_prior.tolist()
+            )
+        return terms
+
+    def learned(self, tree: Tree, stats: PathStats) -> "NestedModel":
+        """Return the model whose hyperparameters have the highest bound."""
+        priors = self.priors
+        if self.learn_concentration and priors.n_levels > 1:
+
+            def sticks(gamma: float) -> float:
+                new = replace(priors, concentration=gamma)
+                return log_stick_evidence(
+                    tree, stats.stub_masses, new
+                ) + log_gamma_density(gamma, self.concentration)
+
+            gamma = _climb(sticks, priors.concentration)
+            priors = replace(priors, concentration=gamma)
+        if self.learn_topic_prior:
+            eta = priors.topic_prior.copy()
+            for level in range(priors.n_levels):
+                held = stats.word_counts[tree.depth == level]
+                lost = stats.off_tree_tokens[level]
+
+                def topics(eta: float, held: Array = held, lost: float = lost) -> float:
+                    off_tree = psi(eta) - psi(held.shape[1] * eta)
+                    found = log_topic_evidence(held, np.full(len(held), eta)).sum()
+                    density = log_gamma_density(eta, self.topic)
+                    return float(found + lost * off_tree + density)
+
+                eta[level] = _climb(topics, float(eta[level]))
+            priors = replace(priors, topic_prior=eta)
+        return replace(self, priors=priors)
+
+
+def _climb(function: Callable[[float], float], start: float) -> float:
+    """Return the highest point within a factor of e of a start, or the start."""
+    found = minimize_scalar(
+        lambda log: -function(float(np.exp(log))),
+        bounds=(np.log(start) - 1.0, np.log(start) + 1.0),
+        method="bounded",
+        options={"xatol": 1e-3},
+    )
+    best = float(np.exp(found.x))
+    return best if function(best) > function(start) else start

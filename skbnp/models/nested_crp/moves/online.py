@@ -1,0 +1,164 @@
+"""Moves of a topic tree that learns online, judged by some documents at hand."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
+from skbnp.inference.interrupts import commit
+from skbnp.inference.memory import RunningAverage
+from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.schedules import Round
+from skbnp.models.nested_crp.memory import (
+    FoundPaths,
+    PathMemory,
+    PathVisitor,
+    TreeCorpus,
+    some_rows,
+)
+from skbnp.models.nested_crp.model import PathStats, settle
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.models.nested_crp.moves.structure import LEAST_MASS, TreeEdits
+from skbnp.trees import Tree
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["OnlineTreeEdits", "restructure"]
+
+#: The tree changes by so many documents at least, in so many passes at the most.
+LEAST_DOCS, MOST_PASSES = 20, 3
+#: Documents by which the tree changes, at the most.
+MOST_DOCS = 2000
+#: Documents behind each of them where moves are judged: a branch grows if it would pay
+#: for itself among so many times as many. With 1, branches of a few documents per call
+#: hardly ever grow; with 3, noise does.
+AHEAD = 2.0
+
+
+OnlineTreeLearner = Learner[Corpus, PathVisitor, RunningAverage]
+
+
+class OnlineTreeEdits(Moves):
+    """Moves after passes 1, 2, 4, 8, .. of online learning, or after a chunk.
+
+    Parameters
+    ----------
+    moves : TreeMoves
+    """
+
+    def __init__(self, moves: TreeMoves):
+        self.moves, self._held = moves, 0.0
+
+    def begin_pass(self, learner: OnlineTreeLearner) -> None:
+        """Count documents afresh."""
+        self._held = 0.0
+
+    def end_round(
+        self,
+        learner: OnlineTreeLearner,
+        round: Round,
+        documents: Sequence[sp.csr_array],
+        found: Sequence[FoundPaths],
+    ) -> None:
+        """Note for how many documents those of the pass stand in the totals."""
+        n_docs = sum(X.shape[0] for X in documents)
+        keep, gain = 1.0 - round.step, round.step * round.scale
+        self._held = keep * self._held + gain * n_docs
+
+    def end_pass(self, learner: OnlineTreeLearner, monitor: Monitor) -> bool:
+        """Change the tree when its turn has come; whether it has stayed."""
+        posterior = learner.posterior
+        n_logged = len(posterior.lineage)
+        if learner.n_passes & (learner.n_passes - 1) == 0:
+            X, visitor = learner.corpus.X, learner.visitor
+            restructure(posterior, X, visitor, self.moves, monitor, self._held)
+        return len(posterior.lineage) == n_logged
+
+
+def restructure(
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    moves: TreeMoves,
+    monitor: Monitor,
+    held: float,
+) -> None:
+    """Change the tree by some documents, which have been learned from.
+
+    Moves are judged by what these documents and all others say: they take the place of
+    as many that the topics know of. Others cannot be visited. What a move changes is
+    changed in the totals for as many documents as stand there for these, `held`.
+    """
+    if X.shape[0] < LEAST_DOCS:
+        return
+    before = len(posterior.lineage)
+    rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
+    _learn(posterior, some_rows(X, MOST_DOCS, rng), visitor, moves, held)
+    _end_idle(posterior)
+    if len(posterior.lineage) > before:
+        with commit():
+            posterior.record(monitor)
+
+
+def _learn(
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    moves: TreeMoves,
+    held: float,
+) -> None:
+    """Let moves change the tree."""
+    mass = float(posterior.totals.stub_masses.sum())
+    known = max(mass / X.shape[0], 1.0)
+    ahead, others = min(AHEAD, known), None
+    if known > ahead:
+        others = posterior.totals.times(1.0 - ahead / known)
+    chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
+    memory, schedule = PathMemory(corpus, others), corpus.schedule()
+    learner = Learner(chunk, corpus, schedule, visitor, memory)
+    n_levels, quiet = posterior.model.priors.n_levels, discarding()
+    learner.one_pass(quiet)
+    old = chunk.state.tree
+    said = corpus.sums(old, n_levels)
+    learner.moves = TreeEdits(moves)
+    for _ in range(MOST_PASSES):
+        if learner.one_pass(quiet):
+            break
+    if not chunk.lineage:
+        return
+    new = chunk.state.tree
+    heirs = {
+        entry.parents[1]: entry.parents[0]
+        for entry in chunk.lineage
+        if entry.kind == "merge"
+    }
+    change = corpus.sums(new, n_levels).plus(said.follow(old, new, heirs), -1.0)
+    stats = posterior.totals.follow(posterior.state.tree, new, heirs)
+    stats = stats.plus(change, held / (ahead * X.shape[0])).clipped()
+    stats = stats.times(mass / stats.stub_masses.sum())
+    log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
+    _adopt(posterior, new, stats, log)
+
+
+def _end_idle(posterior: Posterior) -> None:
+    """End leaves that hardly any document visits any more."""
+    new = tree = posterior.state.tree
+    for leaf in posterior.state.idle_leaves(LEAST_MASS):
+        new = new.remove(leaf, upwards=True)
+    if new is not tree:
+        gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
+        stats = posterior.totals.follow(tree, new)
+        _adopt(posterior, new, stats, [Lineage(posterior.n_steps, "prune", gone, ())])
+
+
+def _adopt(
+    posterior: Posterior, tree: Tree, stats: PathStats, log: list[Lineage]
+) -> None:
+    topics, stats = settle(tree, stats)
+    with commit():
+        posterior.replace_globals(topics, stats)
+        posterior.lineage = [*posterior.lineage, *log]

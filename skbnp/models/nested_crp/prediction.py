@@ -1,0 +1,52 @@
+"""Prediction by documents that take a path of a tree, which is held fixed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
+from skbnp.models.nested_crp.local import (
+    DocPaths,
+    log_predictive,
+    mean_log,
+    visit_paths,
+)
+from skbnp.models.nested_crp.model import PathGlobals
+
+__all__ = ["PathPredictor"]
+
+
+@dataclass(frozen=True, slots=True)
+class PathPredictor:
+    """Documents take a path of a tree, under each of some samples."""
+
+    samples: Sequence[PathGlobals]
+    stop: LocalStop
+    factorised: bool = False  # whether all paths of a document share its levels
+
+    def infer(
+        self, sample: PathGlobals, X: sp.csr_array, executor: Executor
+    ) -> DocPaths:
+        """Infer the paths and levels of documents."""
+        return visit_paths(sample, X, self.stop, executor, factorised=self.factorised)
+
+    def log_likelihood(
+        self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
+    ) -> float:
+        """Log probability in nats of all held-out tokens, given the observed ones.
+
+        The tokens of a document share its path.
+        """
+        if X_held.nnz == 0:
+            return 0.0
+        logs = mean_log(
+            [
+                log_predictive(sample, self.infer(sample, X_observed, executor), X_held)
+                for sample in self.samples
+            ]
+        )
+        # Documents without tokens add roundings alone.
+        return logs[np.diff(X_held.indptr) > 0].sum()

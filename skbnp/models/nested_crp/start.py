@@ -1,0 +1,232 @@
+"""Where a tree of topics starts: clusters, a sampler, or document by document."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.tree_sticks import LevelPriors, stub_nodes
+from skbnp.inference.monitor import SILENT, Reporter
+from skbnp.models.nested_crp.births import births
+from skbnp.models.nested_crp.local import visit_paths
+from skbnp.models.nested_crp.memory import PathVisitor
+from skbnp.models.nested_crp.model import (
+    NestedModel,
+    PathGlobals,
+    PathStats,
+    TopicTree,
+    path_globals,
+    settle,
+)
+from skbnp.models.nested_crp_walks.model import Walks
+from skbnp.rows.tokens import Tokens
+from skbnp.trees import Tree
+from skbnp.utils.clusters import ward_cuts
+
+__all__ = ["by_clusters", "by_gibbs", "excess", "one_by_one", "topics_of_paths"]
+
+Array = NDArray[np.float64]
+
+#: Rounds in which documents stay in their clusters.
+CLAMPED_ROUNDS = 15
+#: A topic starts with a third of the words of its documents, weighed by how much more
+#: frequent they are than above, at most so many times.
+SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
+#: Tokens that the sampler visits; of larger corpora, a part of each count.
+MOST_TOKENS = 5e5
+#: Sweeps of the sampler: at least, at most, and tokens to visit in between.
+LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 2000, 1e8
+
+
+def excess(counts: Array, above: Array | None) -> Array:
+    """Words that a topic starts with, given those of its documents and above."""
+    if above is None:
+        return SHARE * counts
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (counts / counts.sum()) / (above / above.sum())
+    return SHARE * counts * np.minimum(np.nan_to_num(ratio), MOST_EXCESS)
+
+
+def by_clusters(
+    X: sp.csr_array,
+    label: NDArray,
+    model: NestedModel,
+    visitor: PathVisitor,
+    n_groups: list[int],
+) -> Iterator[TopicTree]:
+    """Yield trees of clusters of documents, one for each number of groups.
+
+    Leaves are the clusters, numbered without gaps; groups of them are cut from Ward's
+    tree.
+    """
+    n_levels, n_leaves = model.priors.n_levels, int(label.max()) + 1
+    ones = np.ones(len(label))
+    member = sp.csr_array((ones, (label, np.arange(len(label)))))
+    pooled = (member @ X).toarray()
+    if n_levels < 3:
+        n_groups = n_groups[:1]
+    done = set()
+    for n in n_groups:
+        sizes = level_sizes(min(n, n_leaves), n_leaves, n_levels)
+        if tuple(sizes) in done:
+            continue
+        done.add(tuple(sizes))
+        cuts = ward_cuts(pooled, sizes)
+        tree, leaf = _tree_of(cuts)
+        yield _clamped(X, label, leaf, tree, pooled, model, visitor)
+
+
+def level_sizes(n_groups: int, n_leaves: int, n_levels: int) -> list[int]:
+    """Nodes of each level, the root's first: from a few groups to the leaves."""
+    if n_levels == 1:
+        return [1]
+    if n_levels == 2:
+        return [1, n_leaves]
+    sizes = np.rint(np.geomspace(n_groups, n_leaves, n_levels - 1))
+    return [1, *sizes.astype(int).tolist()]
+
+
+def _tree_of(cuts: NDArray) -> tuple[Tree, NDArray[np.intp]]:
+    """Build the tree of nested partitions (n_leaves, n_levels), and find the leaves."""
+    parent, first, above = [-1], 0, np.zeros(len(cuts), dtype=np.intp)
+    for level in range(1, cuts.shape[1]):
+        _, start, at = np.unique(cuts[:, level], return_index=True, return_inverse=True)
+        first = len(parent)
+        parent.extend(above[start].tolist())
+        above = first + at
+    tree = Tree.from_parents(parent)
+    return tree, tree.positions(above)
+
+
+def _clamped(
+    X: sp.csr_array,
+    label: NDArray,
+    leaf: NDArray[np.intp],
+    tree: Tree,
+    pooled: Array,
+    model: NestedModel,
+    visitor: PathVisitor,
+) -> TopicTree:
+    """Fit topics to documents whose paths are given."""
+    n_levels = model.priors.n_levels
+    counts = np.zeros((len(tree), X.shape[1]))
+    masses = np.zeros(len(tree))
+    np.add.at(counts, leaf, pooled)
+    np.add.at(masses, leaf, np.bincount(label))
+    counts = tree.accumulate(counts)
+    words = np.array(
+        [
+            excess(counts[i], counts[tree.parent[i]] if i else None)
+            for i in range(len(tree))
+        ]
+    )
+    topics = TopicTree(tree, words, masses)
+    nodes, depth = stub_nodes(tree, n_levels), np.arange(n_levels)
+    groups = [X[label == k] for k in range(len(leaf))]
+    for _ in range(CLAMPED_ROUNDS):
+        total = PathStats.zero(len(tree), X.shape[1], n_levels)
+        for at, rows in zip(leaf, groups, strict=True):
+            path = PathGlobals(
+                topics.word_counts[nodes[at]],
+                depth,
+                depth[None].astype(np.int32),
+                np.zeros(1),
+                model.priors.level_prior,
+                model.priors.topic_prior,
+                is_mean=False,
+            )
+            found = visit_paths(path, rows, visitor.stop, visitor.executor)
+            found = found.renamed(np.full(len(found.stubs), at))
+            total = found.add_to(total, rows, nodes)
+        topics = total.held(tree)
+    return settle(tree, total)[0]
+
+
+def by_gibbs(
+    X: sp.csr_array,
+    priors: LevelPriors,
+    rng: np.random.Generator,
+    reporter: Reporter = SILENT,
+) -> TopicTree:
+    """Take over a state of the collapsed sampler, fractional counts rounded up."""
+    share = min(1.0, MOST_TOKENS / X.sum())
+    counts = sp.csr_array((np.ceil(share * X.data), X.indices, X.indptr), X.shape)
+    n_sweeps = int(np.clip(TOKEN_VISITS / counts.sum(), LEAST_SWEEPS, MOST_SWEEPS))
+    walks = Walks(Tokens.from_counts(counts), priors, rng=rng)
+    for sweep in range(n_sweeps + 1):
+        reporter.remind(f"start by sampling: sweep {sweep} of {n_sweeps}")
+        walks.sweep(0, walks.n_docs, rng)
+        walks.tidy()
+    return topics_of(walks)
+
+
+def topics_of(walks: Walks) -> TopicTree:
+    """Take over paths and levels as they are."""
+    tree, columns = walks.tree()
+    counts, docs = walks.counts.T[columns], walks.docs[columns]
+    return topics_of_paths(tree.depth, counts, docs)
+
+
+def topics_of_paths(
+    depth: NDArray[np.intp], counts: NDArray, docs: NDArray
+) -> TopicTree:
+    """Take over counts of words at nodes, and of documents through them."""
+    tree, masses = Tree(np.arange(len(depth)), depth), np.zeros(len(depth))
+    masses[tree.leaves] = docs[tree.leaves]
+    return TopicTree(tree, np.ascontiguousarray(counts, dtype=np.float64), masses)
+
+
+def one_by_one(
+    X: sp.csr_array,
+    model: NestedModel,
+    visitor: PathVisitor,
+    rng: np.random.Generator,
+    topics: TopicTree | None = None,
+    reporter: Reporter = SILENT,
+) -> TopicTree:
+    """Let each document take the best path or open a branch, in a random order."""
+    priors, n_words = model.priors, X.shape[1]
+    n_levels = priors.n_levels
+    if topics is None:
+        topics = TopicTree(Tree(), np.zeros((1, n_words)), np.zeros(1))
+    for number, row in enumerate(rng.permutation(X.shape[0])):
+        n_nodes = len(topics.tree)
+        reporter.remind(f"start: {number} of {X.shape[0]} documents, {n_nodes} nodes")
+        x = X[[row]]
+        topics = _join(x, topics, priors, visitor, n_levels)
+    return topics
+
+
+def _join(
+    x: sp.csr_array,
+    topics: TopicTree,
+    priors: LevelPriors,
+    visitor: PathVisitor,
+    n_levels: int,
+) -> TopicTree:
+    """Let one document take a path."""
+    given = path_globals(topics, priors)
+    found = visit_paths(given, x, visitor.stop, visitor.executor)
+    full = given.stub_nodes[found.stubs][:, -1] >= 0
+    best, score = -1, -np.inf
+    if full.any():
+        with np.errstate(divide="ignore"):
+            scores = np.where(full, found.bounds[0] + np.log(found.shares), -np.inf)
+        best, score = int(np.argmax(scores)), float(scores.max())
+    opened = births(given, given.log_topics(x.indices), x.data, x.shape[1])
+    tree = topics.tree
+    if len(opened.stubs) and opened.scores.max() > score:
+        k = int(np.argmax(opened.scores))
+        node = int(tree.ids[opened.stubs[k]])
+        grown = tree.add(node, depth=n_levels - 1)
+        stub, tokens = grown.next_id - 1, opened.tokens[k]
+    else:
+        stub, grown = int(tree.ids[found.stubs[best]]), tree
+        n = len(x.data)
+        tokens = found.tokens[best * n : (best + 1) * n]
+    stats = PathStats.held_by(topics, n_levels).follow(tree, grown)
+    at = grown.positions(grown.path_to(stub))
+    stats.word_counts[at[:, None], x.indices] += tokens.T
+    stats.stub_masses[at[-1]] += 1.0
+    return settle(grown, stats)[0]

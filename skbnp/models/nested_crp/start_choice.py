@@ -1,0 +1,226 @@
+"""Which start of a topic tree is best: each learns for a while, a bound decides."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
+from skbnp.inference.interrupts import commit
+from skbnp.inference.monitor import SILENT, Reporter, discarding
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import NO_MOVES
+from skbnp.models.nested_crp.memory import (
+    PathMemory,
+    PathVisitor,
+    TreeCorpus,
+    some_rows,
+)
+from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.models.nested_crp.moves.structure import LEAST_GAIN, TreeEdits
+from skbnp.models.nested_crp.start import by_clusters, by_gibbs, one_by_one
+from skbnp.trees import Tree
+from skbnp.utils.clusters import kmeans
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["Race", "Run", "choose_start", "start_posterior"]
+
+#: Passes after which starts are compared, if they rise by so much, relatively.
+N_PASSES, LEAST_RISE = 20, 1e-5
+#: Documents that a start is made from, at the most.
+MOST_DOCS = 1500
+#: Groups of clusters that are compared.
+GROUPS = [2, 3, 4, 5, 6, 7, 8]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a start has come to."""
+
+    bound: float  # collapsed
+    topics: TopicTree
+    totals: PathStats
+    ends: NDArray[np.intp]  # id of the node where each document ends
+    n_steps: int
+    lineage: list[Lineage]
+
+
+def start_posterior(
+    model: NestedModel, topics: TopicTree, entropy: int, max_nodes: float = np.inf
+) -> Posterior:
+    """Return a posterior that begins with some topics, its nodes named afresh."""
+    stats = PathStats.held_by(topics, model.priors.n_levels)
+    old, kept = topics.tree, _lightened(topics, max_nodes)
+    tree = Tree(np.arange(len(kept)), kept.depth)
+    stats = stats.follow(old, kept)
+    return Posterior(
+        model,
+        stats.held(tree),
+        stats,
+        tree.ids,
+        [Lineage(0, "init", (), tuple(tree.ids.tolist()))],
+        entropy=entropy,
+        max_components=max_nodes,
+    )
+
+
+def _lightened(topics: TopicTree, max_nodes: float) -> Tree:
+    """Leave out the lightest leaves, where there are too many nodes."""
+    tree, masses = topics.tree, topics.stub_masses
+    while len(tree) > max_nodes:
+        at = topics.tree.positions(tree.ids[tree.leaves])
+        lightest = int(topics.tree.ids[at[np.argmin(masses[at])]])
+        tree = tree.remove(lightest)
+    return tree
+
+
+def choose_start(
+    posterior: Posterior,
+    X: sp.csr_array,
+    visitor: PathVisitor,
+    *,
+    init: str | TopicTree,
+    n_leaves: int | None,
+    moves: TreeMoves | None,
+    keep_best: bool,
+    reporter: Reporter = SILENT,
+) -> None:
+    """Let a posterior begin with the best topics that some documents suggest.
+
+    With `keep_best`, an interrupt leaves the best so far.
+    """
+    n_docs = X.shape[0]
+    if n_docs == 0:
+        return
+    if isinstance(init, TopicTree):
+        _begin_with(posterior, init, 1.0)
+        return
+    rng = stream(posterior.entropy, Purpose.START)
+    X = some_rows(X, MOST_DOCS, rng)
+    race, scale = Race(posterior, X, visitor, reporter), n_docs / X.shape[0]
+    reporter.report(f"start: compares trees of {X.shape[0]} of {n_docs} documents")
+    try:
+        topics = _found(race, init, n_leaves, moves, rng)
+    except BaseException:
+        if keep_best and race.best is not None:
+            _go_on_with(posterior, race.best, scale)
+        raise
+    _begin_with(posterior, topics, scale)
+
+
+def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
+    words, masses = scale * topics.word_counts, scale * topics.stub_masses
+    topics, limit = TopicTree(topics.tree, words, masses), posterior.max_components
+    start = start_posterior(posterior.model, topics, posterior.entropy, limit)
+    with commit():
+        posterior.state, posterior.totals = start.state, start.totals
+        posterior.ids, posterior.lineage = start.ids, start.lineage
+
+
+def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
+    """Take over a start that has not won yet, and its passes."""
+    totals = run.totals.times(scale)
+    with commit():
+        posterior.totals, posterior.n_steps = totals, run.n_steps
+        posterior.state = totals.held(run.topics.tree)
+        posterior.ids, posterior.lineage = run.topics.tree.ids, run.lineage
+
+
+class Race:
+    """Starts that learn for a while from the same documents, and the best so far."""
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        X: sp.csr_array,
+        visitor: PathVisitor,
+        reporter: Reporter = SILENT,
+    ):
+        self.posterior, self.X, self.visitor = posterior, X, visitor
+        self.reporter = reporter
+        self.best: Run | None = None
+
+    def enter(self, topics: TopicTree, moves: TreeMoves | None) -> Run:
+        """Let topics learn until they have settled, or for some passes."""
+        given, corpus = self.posterior, TreeCorpus(self.X)
+        own = start_posterior(given.model, topics, given.entropy, given.max_components)
+        schedule, memory = corpus.schedule(), PathMemory(corpus)
+        edits = NO_MOVES if moves is None else TreeEdits(moves)
+        learner = Learner(own, corpus, schedule, self.visitor, memory, edits)
+        monitor, before = discarding(), -np.inf
+        for n_passes in range(N_PASSES):
+            n_nodes = len(own.state.tree)
+            self.reporter.remind(f"start: {n_nodes} nodes after {n_passes} passes")
+            is_quiet = learner.one_pass(monitor)
+            bound = own.model.collapsed_bound(own.state.tree, own.totals)
+            if is_quiet and bound - before < LEAST_RISE * abs(bound):
+                break
+            before = bound
+        ends = np.concatenate([memo.best for memo in corpus.memos])
+        run = Run(bound, own.state, own.totals, ends, own.n_steps, own.lineage)
+        if self.best is None or run.bound > self.best.bound:
+            self.best = run
+        self.reporter.report(
+            f"start: {len(run.topics.tree)} nodes, collapsed bound {run.bound:.1f}, "
+            f"best {self.best.bound:.1f}"
+        )
+        return run
+
+    def groupings(self, label: NDArray) -> tuple[Run, Run]:
+        """Enter clusters of documents, grouped in several ways, without moves.
+
+        Return the best, and the one with the most nodes.
+        """
+        trees = by_clusters(self.X, label, self.posterior.model, self.visitor, GROUPS)
+        last = best = self.enter(next(trees), None)
+        for topics in trees:
+            last = self.enter(topics, None)
+            if last.bound > best.bound:
+                best = last
+        return best, last
+
+
+def _found(
+    race: Race,
+    init: str,
+    n_leaves: int | None,
+    moves: TreeMoves | None,
+    rng: np.random.Generator,
+) -> TopicTree:
+    X, model, found = race.X, race.posterior.model, []
+    if init == "sequential":
+        return one_by_one(X, model, race.visitor, rng, reporter=race.reporter)
+    if init in ("auto", "agglomerative"):
+        n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
+        best, last = race.groupings(kmeans(X, n_leaves, rng))
+        found.append(best.topics)
+        if moves is not None and last is not best:  # leaves the most to merge
+            found.append(last.topics)
+    if init in ("auto", "gibbs"):
+        found.append(by_gibbs(X, model.priors, rng, race.reporter))
+    if init == "gibbs" or (init == "agglomerative" and moves is None):
+        return found[0]
+    best = max((race.enter(one, moves) for one in found), key=lambda run: run.bound)
+    if moves is not None:
+        best = _regrouped(best, race, moves)
+    return best.topics
+
+
+def _usual_leaves(n_docs: int) -> int:
+    return int(max(2, min(4.0 * np.sqrt(n_docs / 2.0), n_docs / 10.0)))
+
+
+def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:
+    """Group the leaves of a tree afresh, as long as that makes it better.
+
+    Moves change one group at a time, whose words remember the old one for long.
+    """
+    while True:
+        found, _ = race.groupings(np.unique(best.ends, return_inverse=True)[1])
+        rival = race.enter(found.topics, moves)
+        if rival.bound < best.bound + LEAST_GAIN:
+            return best
+        best = rival

@@ -1,0 +1,1 @@
+"""The nested CRP by walks, for Gibbs sampling."""

@@ -1,0 +1,212 @@
+"""A chain of the collapsed nested CRP: what one sweep consists of."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.components.tree_sticks import LevelPriors
+from skbnp.inference.chains import (
+    ChainStart,
+    ChainState,
+    GibbsChain,
+    pieces_of,
+    rename,
+)
+from skbnp.inference.edits import Lineage
+from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
+from skbnp.models.nested_crp_walks.sample import NestedSample
+from skbnp.rows.tokens import Tokens
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["COLUMNS", "NestedChain", "NestedStart", "NestedState"]
+
+#: Columns of the history of a fit.
+COLUMNS = (
+    "step",
+    "chain",
+    "seconds",
+    "n_components",
+    "n_leaves",
+    "log_joint",
+    "child_concentration",
+    "topic_word_prior",
+)
+#: Tokens of a piece of a sweep, about: 0.1 s where there are ten thousand nodes.
+TOKENS_PER_PIECE = 1 << 14
+#: Sweeps over levels alone, where documents start on paths that they are told.
+LEVEL_SWEEPS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedStart(ChainStart):
+    """Where a chain starts, and what has been before.
+
+    Tokens start at random levels. Documents without a path take one, one after the
+    other, given those before them.
+    """
+
+    priors: LevelPriors
+    node: NDArray[np.int32] | None = None  # (n_docs, n_levels) as in `Paths`
+    ids: NDArray[np.intp] | None = None  # names of these nodes, level by level
+    ended: NDArray[np.intp] | None = None  # names that end if no node has them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedState(ChainState):
+    """A chain between two sweeps; components are nodes, level by level."""
+
+    paths: Paths
+    priors: LevelPriors
+
+
+class NestedChain(GibbsChain[NestedState]):
+    """Gibbs sweeps over paths and levels, and hyperparameters, of one chain.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    priors : NestedPriors
+        What is learned of the hyperparameters.
+    entropy : int
+        Of the fit.
+    start : NestedStart or NestedState
+        Where to go on.
+    number : int
+        Of the chain, where it starts.
+    before : NestedSample or None
+        Counts of documents that are gone.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        priors: NestedPriors,
+        entropy: int,
+        start: NestedStart | NestedState,
+        *,
+        number: int = 0,
+        before: NestedSample | None = None,
+    ):
+        self.priors, self.entropy = priors, entropy
+        self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
+        if isinstance(start, NestedState):
+            _check_paths(start, tokens)
+            nodes = None if before is None else before.nodes()
+            self.walks = Walks(tokens, start.priors, start.paths, nodes)
+            self.state = replace(start, lineage=list(start.lineage))
+            return
+        names = self._seat(tokens, start, number, before)
+        ended = np.zeros(0, np.intp) if start.ended is None else start.ended
+        ids, next_id, log = rename(ended, names, start.next_id, start.step)
+        if not start.lineage:
+            log = [Lineage(start.step, "init", (), tuple(ids.tolist()))]
+        self.state = NestedState(
+            number=number,
+            step=start.step,
+            ids=ids,
+            next_id=next_id,
+            lineage=[*start.lineage, *log],
+            begin=start.step,
+            log_joint=self._log_joint(),
+            paths=self.walks.paths(),
+            priors=start.priors,
+        )
+
+    def _seat(
+        self,
+        tokens: Tokens,
+        start: NestedStart,
+        number: int,
+        before: NestedSample | None,
+    ) -> NDArray[np.intp]:
+        """Give each document a path. Returns names of the nodes, -1 for new ones."""
+        rng = stream(self.entropy, Purpose.START, number, start.step)
+        nodes = None if before is None else before.nodes()
+        paths = Paths.at_random(tokens, start.priors, rng, start.node)
+        self.walks = Walks(tokens, start.priors, paths, nodes)
+        for _ in range(1 if start.node is None else LEVEL_SWEEPS):
+            for begin, stop in self.pieces:
+                self.walks.sweep(begin, stop, rng, with_paths=False)
+        ids = start.ids if before is None else before.component_ids[before.level_order]
+        return _named(self.walks.tidy(), ids)
+
+    # -- one sweep --------------------------------------------------------------------
+
+    def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        self.walks.sweep(begin, stop, rng)
+
+    def _end(self, rng: np.random.Generator) -> tuple[NestedState, list[Lineage]]:
+        """Name the nodes, draw hyperparameters."""
+        state, walks = self.state, self.walks
+        step, names = state.step + 1, _named(walks.tidy(), state.ids)
+        ids, next_id, log = rename(state.ids, names, state.next_id, step)
+        self.priors.resample(walks, rng)
+        ended = replace(
+            state,
+            step=step,
+            ids=ids,
+            next_id=next_id,
+            log_joint=self._log_joint(),
+            paths=walks.paths(),
+            priors=walks.priors,
+        )
+        return ended, log
+
+    def _log_joint(self) -> float:
+        total = self.walks.log_joint() + self.priors.log_density(self.walks)
+        return total / max(len(self.walks.tokens), 1)
+
+    def _restore(self, state: NestedState) -> None:
+        self.walks.set_priors(state.priors)
+        self.walks.restore(state.paths)
+
+    # -- what it tells ----------------------------------------------------------------
+
+    def trace(self) -> dict[str, Any]:
+        """Tell about the last complete sweep, by columns of the history."""
+        priors, n_leaves = self.state.priors, int(self.walks.n_nodes[-1])
+        return {
+            **super().trace(),
+            "n_leaves": max(n_leaves, 1),
+            "child_concentration": priors.concentration,
+            "topic_word_prior": tuple(priors.topic_prior.tolist()),
+        }
+
+    def sample(self) -> NestedSample:
+        """Copy what prediction needs of the present state."""
+        state = self.state
+        return NestedSample.of(
+            self.walks,
+            state.ids,
+            log_joint=state.log_joint,
+            chain=state.number,
+            step=state.step,
+        )
+
+
+def _named(former: NDArray[np.intp], ids: NDArray[np.intp] | None) -> NDArray[np.intp]:
+    """Names of nodes that had some places, -1 for new ones."""
+    if ids is None:
+        return np.full_like(former, -1)
+    return np.where(former < 0, -1, ids[former])
+
+
+def _check_paths(state: NestedState, tokens: Tokens) -> None:
+    """Refuse paths that are none of these documents: a file may be damaged."""
+    node, level = state.paths.node, state.paths.level
+    n_docs, n_levels = len(tokens.begin) - 1, state.priors.n_levels
+    is_sound = (
+        isinstance(node, np.ndarray)
+        and isinstance(level, np.ndarray)
+        and (node.dtype, node.shape) == (np.int32, (n_docs, n_levels))
+        and (level.dtype, level.shape) == (np.uint8, (len(tokens),))
+        and (level < n_levels).all()
+        and all(
+            (np.diff(np.unique(column), prepend=-1) == 1).all() for column in node.T
+        )
+        and len(state.ids) == max(int((node.max(axis=0, initial=-1) + 1).sum()), 1)
+    )
+    if not is_sound:
+        raise ValueError("The saved paths of a chain are damaged.")

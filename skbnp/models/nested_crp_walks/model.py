@@ -1,0 +1,382 @@
+"""The nested CRP with topics, sticks and level proportions integrated out.
+
+Each document has a path from the root to a leaf of a tree of fixed depth, and each of
+its tokens a level of that path. Paths, levels and hyperparameters are the whole state.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from skbnp.components.hyperparameters import (
+    GammaPrior,
+    draw_by_slice,
+    draw_concentration,
+    log_gamma_density,
+    log_rising,
+)
+from skbnp.components.tree_sticks import LevelPriors
+from skbnp.kernels._nested_crp import sweep
+from skbnp.rows.tokens import Tokens
+from skbnp.trees import Tree
+
+__all__ = ["NestedPriors", "Nodes", "Paths", "Walks"]
+
+Array = NDArray[np.float64]
+
+#: Columns of a level in reserve, beyond a quarter of those in use.
+SPARE_NODES = 8
+#: Counts whose logarithms are looked up.
+COMMON_COUNTS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Which nodes each document walks through, and at which level its tokens are."""
+
+    node: NDArray[np.int32]  # (n_docs, n_levels) number within the level; -1: none yet
+    level: NDArray[np.uint8]  # (n_tokens,)
+
+    @classmethod
+    def at_random(
+        cls,
+        tokens: Tokens,
+        priors: LevelPriors,
+        rng: np.random.Generator,
+        node: NDArray[np.int32] | None = None,
+    ) -> "Paths":
+        """Put tokens at random levels; documents walk as told, by default not yet."""
+        if node is None:
+            node = np.full((len(tokens.begin) - 1, priors.n_levels), -1, dtype=np.int32)
+        share = priors.level_prior / priors.level_prior.sum()
+        level = rng.choice(priors.n_levels, size=len(tokens), p=share)
+        return cls(node, level.astype(np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes that are there before any document walks, level by level."""
+
+    depth: NDArray[np.intp]  # (n_nodes,) rising
+    parent: NDArray[np.intp]  # (n_nodes,) place of each node's parent, -1 at the root
+    docs: NDArray[np.int32]  # (n_nodes,) documents through them
+    counts: sp.csr_array  # (n_nodes, n_words)
+
+    @property
+    def number(self) -> NDArray[np.intp]:
+        """Number of each node within its level."""
+        first = np.searchsorted(self.depth, self.depth)
+        return np.arange(len(self.depth)) - first
+
+
+class Walks:
+    """Documents on their paths, and all counts of them.
+
+    The kernel changes the arrays; `tidy` closes gaps, so that they depend on `Paths`
+    alone.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    priors : LevelPriors
+    paths : Paths or None
+        None: nobody has walked yet; tokens are at random levels.
+    before : Nodes or None
+        Nodes of documents that are gone, the first ones of each level.
+    rng : Generator or None
+        Draws those levels.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        priors: LevelPriors,
+        paths: Paths | None = None,
+        before: Nodes | None = None,
+        rng: np.random.Generator | None = None,
+    ):
+        self.tokens, self.priors, self.before = tokens, priors, before
+        rng = rng or np.random.default_rng(0)
+        self.restore(paths or Paths.at_random(tokens, priors, rng))
+
+    # -- going back and forth ---------------------------------------------------------
+
+    def paths(self) -> Paths:
+        """Return a copy of the state."""
+        seated = self.path[:, :1] >= 0
+        shift = np.where(seated, self.first[:-1], 0).astype(np.int32)
+        return Paths(self.path - shift, self.level.copy())
+
+    def restore(self, paths: Paths) -> None:
+        """Walk the given paths, whose nodes have numbers without gaps, and count."""
+        n_levels, before = self.priors.n_levels, self.before
+        self.level = paths.level.copy()
+        self.n_nodes = (paths.node.max(axis=0, initial=-1) + 1).astype(np.int32)
+        if before is not None:
+            least = np.bincount(before.depth, minlength=n_levels)
+            self.n_nodes = np.maximum(self.n_nodes, least).astype(np.int32)
+        self.n_nodes[0] = 1
+        self.n_known = self.n_nodes.copy()
+        self.first = _limits(self.n_nodes)
+        seated = paths.node[:, :1] >= 0
+        shift = np.where(seated, self.first[:-1], 0)
+        self.path = (paths.node + shift).astype(np.int32)
+        n_columns = int(self.first[-1])
+        self.docs, self.totals, self.is_new = np.zeros((3, n_columns), dtype=np.int32)
+        self.parent = np.full(n_columns, -1, dtype=np.int32)
+        self.counts = np.zeros((self.tokens.n_words, n_columns), dtype=np.int32)
+        if before is not None:
+            columns = self.first[before.depth] + before.number
+            self.docs[columns] = before.docs
+            self.parent[columns[1:]] = columns[before.parent[1:]]
+            held = before.counts.tocoo()
+            self.counts[held.col, columns[held.row]] = held.data
+        walked = self.path[seated[:, 0]]
+        self.docs += np.bincount(walked.ravel(), minlength=n_columns).astype(np.int32)
+        for level in range(1, n_levels):
+            self.parent[walked[:, level]] = walked[:, level - 1]
+        doc = self.tokens.doc
+        node = self.path[doc, self.level]
+        counted = node >= 0
+        np.add.at(self.counts, (self.tokens.words[counted], node[counted]), 1)
+        self.totals += self.counts.sum(axis=0, dtype=np.int32)
+        self._note_priors()
+
+    def set_priors(self, priors: LevelPriors) -> None:
+        """Put other hyperparameters in force."""
+        self.priors = priors
+        self._note_priors()
+
+    def _note_priors(self) -> None:
+        counts = np.arange(COMMON_COUNTS)
+        logs = np.log(counts + self.priors.topic_prior[:, None])
+        self.log_counts = logs.astype(np.float32)
+
+    def tidy(self) -> NDArray[np.intp]:
+        """Close the gaps that nodes have left, by the last nodes of their level.
+
+        Returns for each node, level by level, which one it was after the last `tidy`,
+        and -1 for new ones. The root is always there.
+        """
+        column, known = self.columns, _limits(self.n_known, spare=False)
+        level = np.searchsorted(self.first, column, side="right") - 1
+        number = column - self.first[level]
+        is_new = (self.is_new[column] > 0) | (number >= self.n_known[level])
+        is_new[0] = False
+        former = np.where(is_new, -1, known[level] + number)
+        n_nodes = np.bincount(level, minlength=self.priors.n_levels).astype(np.int32)
+        start = np.searchsorted(level, level)
+        into = number.copy()
+        moves = number >= n_nodes[level]
+        for at in range(self.priors.n_levels):
+            here = level == at
+            gaps = np.setdiff1d(np.arange(n_nodes[at]), number[here])
+            into[here & moves] = gaps
+        if moves.any():
+            self._move(column[moves], (self.first[level] + into)[moves])
+        self.n_nodes, self.n_known = n_nodes, n_nodes.copy()
+        self.is_new[:] = 0
+        placed = np.empty_like(former)
+        placed[start + into] = former
+        return placed
+
+    def _move(self, columns: NDArray[np.intp], targets: NDArray[np.intp]) -> None:
+        """Let nodes take other columns, which are free."""
+        onto = np.arange(len(self.docs) + 1)
+        onto[-1] = -1
+        onto[columns] = targets
+        self.path = onto[self.path].astype(np.int32)
+        for array in (self.docs, self.totals, self.parent):
+            array[targets] = array[columns]
+        self.docs[columns] = self.totals[columns] = 0
+        self.parent[columns] = -1
+        self.parent = onto[self.parent].astype(np.int32)
+        self.counts[:, targets] = self.counts[:, columns]
+        self.counts[:, columns] = 0
+
+    @property
+    def columns(self) -> NDArray[np.intp]:
+        """Columns of the nodes, level by level; the root is always there."""
+        used = self.docs > 0
+        used[0] = True
+        return np.flatnonzero(used)
+
+    def sweep(
+        self,
+        begin: int,
+        stop: int,
+        rng: np.random.Generator,
+        *,
+        with_paths: bool = True,
+    ) -> None:
+        """Draw paths and levels of some documents anew."""
+        while begin < stop:
+            begin = sweep(
+                self.tokens.begin,
+                self.tokens.words,
+                self.level,
+                self.path,
+                self.first,
+                self.n_nodes,
+                self.counts,
+                self.totals,
+                self.docs,
+                self.parent,
+                self.is_new,
+                self.priors.concentration,
+                self.priors.level_prior,
+                self.priors.topic_prior,
+                self.log_counts,
+                begin,
+                stop,
+                with_paths,
+                rng.bit_generator,
+            )
+            if begin < stop:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Rebuild with more columns; documents that have not walked stay so."""
+        first, is_new, n_known = self.first, self.is_new, self.n_known
+        self.restore(self.paths())
+        self.n_known = n_known
+        for level in range(self.priors.n_levels):
+            known = is_new[first[level] : first[level + 1]]
+            at = self.first[level]
+            n = min(len(known), int(self.first[level + 1] - at))
+            self.is_new[at : at + n] = known[:n]
+
+    # -- what it says -----------------------------------------------------------------
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return len(self.tokens.begin) - 1
+
+    def tree(self) -> tuple[Tree, NDArray[np.intp]]:
+        """Return the tree, most documents first, and the columns of its nodes."""
+        used = self.columns
+        position = np.full(len(self.docs), -1)
+        position[used] = np.arange(len(used))
+        parent = np.where(
+            self.parent[used] < 0, -1, position[np.maximum(self.parent[used], 0)]
+        )
+        tree = Tree.from_parents(parent)
+        tree = tree.sort_siblings(-self.docs[used][tree.ids])
+        return tree, used[tree.ids]
+
+    def log_joint(self) -> float:
+        """Log p(paths) + log p(levels) + log p(words | both), in nats.
+
+        Of the documents that are here: those before count as given.
+        """
+        joint = self._log_prior_of_levels() + self._log_joint_of_nodes()
+        return joint if self.before is None else joint - self._log_joint_before()
+
+    def _log_joint_of_nodes(self) -> float:
+        used = self.docs > 0
+        inner = used & (np.arange(len(used)) < self.first[-2])
+        return _log_prior_of_paths(
+            self.docs[used & (self.parent >= 0)],
+            self.docs[inner],
+            self.priors.concentration,
+        ) + sum(
+            self.log_evidence_of(level, eta)
+            for level, eta in enumerate(self.priors.topic_prior.tolist())
+        )
+
+    def _log_joint_before(self) -> float:
+        assert self.before is not None
+        docs, depth, held = self.before.docs, self.before.depth, self.before.counts
+        inner = (docs > 0) & (depth < self.priors.n_levels - 1)
+        joint = _log_prior_of_paths(docs[1:], docs[inner], self.priors.concentration)
+        for level, eta in enumerate(self.priors.topic_prior.tolist()):
+            part = held[depth == level]
+            totals = np.asarray(part.sum(axis=1)).ravel()
+            joint += _log_evidence(eta, self.tokens.n_words, part.data, totals)
+        return joint
+
+    def _log_prior_of_levels(self) -> float:
+        alpha, n_levels = self.priors.level_prior, self.priors.n_levels
+        at = np.bincount(
+            self.tokens.doc * n_levels + self.level, minlength=self.n_docs * n_levels
+        ).reshape(self.n_docs, n_levels)
+        lengths = at.sum(axis=1)
+        levels = sum(
+            log_rising(a, n[n > 0]).sum() for a, n in zip(alpha, at.T, strict=True)
+        )
+        return float(levels - log_rising(alpha.sum(), lengths[lengths > 0]).sum())
+
+    def log_evidence_of(self, level: int, eta: float) -> float:
+        """Log p(words of a level | paths, levels) for a topic prior, of all counts."""
+        part = slice(*self.first[level : level + 2])
+        return _log_evidence(
+            eta, self.tokens.n_words, self.counts[:, part], self.totals[part]
+        )
+
+
+def _limits(n_nodes: NDArray[np.int32], *, spare: bool = True) -> NDArray[np.int64]:
+    """Columns at which levels begin, with room for more nodes."""
+    room = n_nodes + n_nodes // 4 + SPARE_NODES if spare else n_nodes
+    return np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+
+
+def _log_prior_of_paths(children: NDArray, inner: NDArray, gamma: float) -> float:
+    """Log p(paths), by documents through the nodes with a parent and those above."""
+    total = len(children) * np.log(gamma) + gammaln(children).sum()
+    return float(total - log_rising(gamma, inner).sum())
+
+
+def _log_evidence(eta: float, n_words: int, counts: NDArray, totals: NDArray) -> float:
+    """Log p(words | nodes), topics integrated out; counts may be zero."""
+    words = log_rising(eta, counts[counts > 0]).sum()
+    return float(words - log_rising(n_words * eta, totals[totals > 0]).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class NestedPriors:
+    """What is learned of the hyperparameters, under Gamma(shape, rate) priors."""
+
+    learn_concentration: bool
+    learn_topic_prior: bool
+    concentration: GammaPrior = (1.0, 1.0)
+    topic: GammaPrior = (1.0, 1.0)  # of each level
+
+    def resample(self, walks: Walks, rng: np.random.Generator) -> None:
+        """Draw what is learned given paths and levels."""
+        priors = walks.priors
+        if self.learn_concentration and priors.n_levels > 1:
+            inner = walks.docs[: walks.first[-2]]
+            children = (walks.docs > 0) & (walks.parent >= 0)
+            gamma = draw_concentration(
+                priors.concentration,
+                inner[inner > 0],
+                int(children.sum()),
+                self.concentration,
+                rng,
+            )
+            priors = replace(priors, concentration=gamma)
+        if self.learn_topic_prior:
+            topic_prior = [
+                draw_by_slice(
+                    eta, partial(walks.log_evidence_of, level), self.topic, rng
+                )
+                for level, eta in enumerate(priors.topic_prior.tolist())
+            ]
+            priors = replace(priors, topic_prior=np.array(topic_prior))
+        walks.set_priors(priors)
+
+    def log_density(self, walks: Walks) -> float:
+        """Log density of what is learned."""
+        total, priors = 0.0, walks.priors
+        if self.learn_concentration:
+            total += log_gamma_density(priors.concentration, self.concentration)
+        if self.learn_topic_prior:
+            total += sum(
+                log_gamma_density(eta, self.topic) for eta in priors.topic_prior
+            )
+        return total

@@ -1,0 +1,137 @@
+"""What prediction needs of a state of the collapsed nested CRP."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.tree_sticks import LevelPriors, stub_nodes
+from skbnp.models.nested_crp.model import PathGlobals
+from skbnp.models.nested_crp_walks.model import Nodes, Walks
+from skbnp.trees import Tree
+
+__all__ = ["NestedSample"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class NestedSample:
+    """A tree and its counts; arrays go by position in the tree.
+
+    Siblings stand by decreasing documents.
+    """
+
+    component_ids: NDArray[np.intp]  # (n_nodes,) names, depth first
+    depth: NDArray[np.intp]  # (n_nodes,)
+    topic_word_counts: sp.csr_array  # (n_nodes, n_words) int32
+    doc_counts: NDArray[np.int32]  # (n_nodes,) documents through each node
+    child_concentration: float  # gamma
+    level_prior: Array  # (n_levels,) alpha
+    topic_word_prior: Array  # (n_levels,) eta
+    log_joint: float  # nats per token
+    chain: int
+    step: int  # sweeps made
+
+    @classmethod
+    def of(
+        cls,
+        walks: Walks,
+        ids: NDArray[np.intp],
+        *,
+        log_joint: float,
+        chain: int,
+        step: int,
+    ) -> "NestedSample":
+        """Copy from tidy walks, whose nodes have names, level by level."""
+        tree, columns = walks.tree()
+        priors, counts = walks.priors, sp.csr_array(walks.counts.T[columns])
+        counts.sum_duplicates()  # notes that there are none, before anybody asks
+        return cls(
+            component_ids=ids[tree.ids],
+            depth=tree.depth.copy(),
+            topic_word_counts=counts,
+            doc_counts=walks.docs[columns],
+            child_concentration=priors.concentration,
+            level_prior=priors.level_prior.copy(),
+            topic_word_prior=priors.topic_prior.copy(),
+            log_joint=log_joint,
+            chain=chain,
+            step=step,
+        )
+
+    @property
+    def priors(self) -> LevelPriors:
+        """Hyperparameters in force."""
+        return LevelPriors(
+            self.child_concentration, self.level_prior, self.topic_word_prior
+        )
+
+    @property
+    def tree(self) -> Tree:
+        """The nodes by name, as the arrays have them."""
+        return Tree(self.component_ids, self.depth)
+
+    @property
+    def n_tokens(self) -> NDArray:
+        """Tokens of each node."""
+        return np.asarray(self.topic_word_counts.sum(axis=1)).ravel()
+
+    @property
+    def topic_weights(self) -> Array:
+        """Share of tokens of each node."""
+        return self.n_tokens / max(self.n_tokens.sum(), 1)
+
+    @property
+    def log_weights(self) -> Array:
+        """Log probability that the path of a further document passes each node.
+
+        Sum of log d_i / (d_parent + gamma) from the root down.
+        """
+        docs, tree = self.doc_counts.astype(np.float64), self.tree
+        own, above = np.zeros(len(docs)), docs[tree.parent[1:]]
+        own[1:] = np.log(docs[1:]) - np.log(above + self.child_concentration)
+        return tree.distribute(own)
+
+    @property
+    def log_stub_priors(self) -> Array:
+        """Log p(stub) of a further document, (n_nodes,); they sum to one.
+
+        A node of the last level is a path, any other stands for all paths that leave
+        the tree below it: gamma / (d_i + gamma) of those that pass it.
+        """
+        gamma = self.child_concentration
+        leaves = np.log(gamma) - np.log(self.doc_counts + gamma)
+        is_inner = self.depth < len(self.level_prior) - 1
+        return self.log_weights + np.where(is_inner, leaves, 0.0)
+
+    def reading(self) -> PathGlobals:
+        """Tell what documents are compared with."""
+        return PathGlobals(
+            word_counts=self.topic_word_counts,
+            depth=self.depth,
+            stub_nodes=stub_nodes(self.tree, len(self.level_prior)),
+            log_prior=self.log_stub_priors,
+            level_prior=self.level_prior,
+            topic_prior=self.topic_word_prior,
+            is_mean=True,
+        )
+
+    def nodes(self) -> Nodes:
+        """List the nodes level by level, to go on from."""
+        order = self.level_order
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        parent = self.tree.parent[order]
+        return Nodes(
+            depth=self.depth[order],
+            parent=np.where(parent < 0, -1, place[parent]),
+            docs=self.doc_counts[order],
+            counts=self.topic_word_counts[order],
+        )
+
+    @property
+    def level_order(self) -> NDArray[np.intp]:
+        """Positions level by level."""
+        return np.argsort(self.depth, kind="stable")

@@ -1,0 +1,1 @@
+"""Documents as learning reads them: blocks of counts, or token by token."""

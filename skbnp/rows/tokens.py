@@ -1,0 +1,36 @@
+"""Documents token by token."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+__all__ = ["Tokens"]
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A corpus token by token."""
+
+    words: Ints  # (n_tokens,) by document, equal words side by side
+    begin: NDArray[np.int64]  # (n_docs + 1,) limits of the documents
+    n_words: int
+
+    @classmethod
+    def from_counts(cls, counts: sp.csr_array) -> "Tokens":
+        """Take counts apart, whole numbers in canonical order."""
+        times = counts.data.astype(np.int64)
+        ends = np.concatenate([[0], np.cumsum(times)])
+        words = np.repeat(counts.indices.astype(np.int32), times)
+        return cls(words, ends[counts.indptr], counts.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def doc(self) -> NDArray[np.intp]:
+        """Document of each token."""
+        return np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
