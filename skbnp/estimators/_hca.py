@@ -17,15 +17,11 @@ from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import BatchSchedule
-from skbnp.models.hca.learner import (
-    ComponentEdits,
-    RowCorpus,
-    RowMemory,
-    RowVisitor,
-    StreamEdits,
-)
 from skbnp.models.hca.local import Memo, coordinates, log_density, visit
+from skbnp.models.hca.memory import RowCorpus, RowMemory, RowVisitor
 from skbnp.models.hca.model import Model, Paths, Stats, mean_paths, paths
+from skbnp.models.hca.moves.online import StreamEdits
+from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import path_of_directions
 from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.trees import TreeView

@@ -15,18 +15,16 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import BatchSchedule
-from skbnp.models.hca.learner import (
+from skbnp.models.hca.local import sums, visit
+from skbnp.models.hca.memory import RowCorpus, RowMemory, RowVisitor
+from skbnp.models.hca.model import Model, State, Stats, paths
+from skbnp.models.hca.moves.proposals import Scene, kinds_of
+from skbnp.models.hca.moves.structure import (
     ComponentEdits,
-    RowCorpus,
-    RowMemory,
-    RowVisitor,
     bound_of,
     said_by_others,
     scene_of,
 )
-from skbnp.models.hca.local import sums, visit
-from skbnp.models.hca.model import Model, State, Stats, paths
-from skbnp.models.hca.moves import Scene, kinds_of
 from skbnp.models.hca.start import path_of_directions, principal_directions, some_rows
 from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.utils.random import Purpose, stream
