@@ -214,9 +214,9 @@ class WordTopics:
             self.total.fill(0.0)
             self._scale = 1.0
         elif self._scale < SMALLEST_SCALE:
-            self.settle()
+            self.apply_scale()
 
-    def settle(self) -> None:
+    def apply_scale(self) -> None:
         """Multiply the scale into the array and sum the totals afresh."""
         self._values *= self._scale
         self._scale = 1.0

@@ -33,7 +33,7 @@ from skbnp.models.hdp_franchise.model import (
     FixedTopics,
     FranchiseSample,
     Priors,
-    Tables,
+    TableAssignments,
 )
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import rows_by_id
@@ -351,7 +351,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             else:
                 with Executor(self.n_jobs) as executor:
                     dish = draw_topics(tokens, counts, topics, rng, executor)
-            tables, served = Tables.one_per_dish(tokens, dish)
+            tables, served = TableAssignments.one_per_dish(tokens, dish)
             ids = self._best().component_ids[served] if goes_on else None
             yield replace(start, tables=tables, ids=ids)
 

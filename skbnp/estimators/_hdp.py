@@ -272,14 +272,14 @@ class HDP(VariationalTopicModel):
     does. Tokens held out of documents that are learned from are no such judges: topics
     that no two documents share predict them well.
 
-    - Births: after four passes (`trial_passes`) a candidate with three times as many topics
-      (at least ten more; at most one more for each document) learns beside the model,
-      as long, or half as long if it is behind then. The old topics start afresh, as
-      mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a document):
-      settled topics take the documents back from newcomers. It replaces the model if
-      held-out documents gain more than a standard error, and .01 nats per token for
-      each doubling; and so on until a fifth of the topics find no documents (half of
-      them in the mean-field family).
+    - Births: after four passes (`trial_passes`) a candidate with three times as many
+      topics (at least ten more; at most one more for each document) learns beside the
+      model, as long, or half as long if it is behind then. The old topics start
+      afresh, as mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a
+      document): settled topics take the documents back from newcomers. It replaces
+      the model if held-out documents gain more than a standard error, and .01 nats per
+      token for each doubling; and so on until a fifth of the topics find no documents
+      (half of them in the mean-field family).
     - Where words alone, without topics, predict better, all topics are merged.
     - Reductions: from held-out documents follows what each merge of similar topics and
       each end of a topic would cost with proportions as they are. The cheapest, of .001
@@ -299,13 +299,13 @@ class HDP(VariationalTopicModel):
     of its different documents, of about 1.5 million tokens
     (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a document),
     part of the model wherever it is saved. A tenth of the first documents,
-    and fewer later, are held out: they are not learned from while they judge. Rivals
+    and fewer later, are held out: they are not learned from while they judge. Candidates
     learn twice as long, for the model knows more documents; after a trial that was
     accepted, four passes over the sample follow, and step sizes go on from there. A
     call of `partial_fit` may so take many times as long as others. The more documents a
-    stream has beyond its sample, the less a candidate that knows the sample alone can gain:
-    in the end the number of topics stays. Trials may undo what `merge_components` and
-    `drop_components` have done.
+    stream has beyond its sample, the less a candidate that knows the sample alone can
+    gain: in the end the number of topics stays. Trials may undo what `merge_components`
+    and `drop_components` have done.
 
     **Moves judged by the bound** (``SplitMerge(criterion="bound")``), mean-field, after
     the warm-up:

@@ -21,7 +21,12 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus, sums_of
+from skbnp.models.nested_crp.memory import (
+    PathMemory,
+    PathVisitor,
+    TreeCorpus,
+    sum_documents,
+)
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, path_globals
 from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
 from skbnp.models.nested_crp.moves.settings import TreeMoves
@@ -542,7 +547,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         with Executor(self.n_jobs) as executor:
             counts = drop_empty(counts)
             found = self._visitor(executor).visit_paths(topics, model.priors, counts)
-        fresh = sums_of(found, counts, topics.tree, model.priors.n_levels)
+        fresh = sum_documents(found, counts, topics.tree, model.priors.n_levels)
         terms = model.objective(topics, fresh)
         return per_token(terms, fresh.n_tokens)
 

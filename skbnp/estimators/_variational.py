@@ -468,7 +468,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         posterior = replace(self._posterior, model=model, max_components=limit)
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
-            posterior.moving = None  # of the topics before it
+            posterior.move_memory = None  # of the topics before it
         return posterior
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
@@ -541,7 +541,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _publish_edits(self) -> None:
         # What moves remember is about other topics.
-        self._posterior.moving = None
+        self._posterior.move_memory = None
         model = self._posterior.model
         if self.history_[model.criterion]:
             if model.has_bound:  # what else a fit was followed by is of that fit

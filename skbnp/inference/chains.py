@@ -24,7 +24,7 @@ __all__ = [
     "ChainStart",
     "ChainState",
     "GibbsChain",
-    "births",
+    "birth_entries",
     "pieces_of",
     "rename",
     "run_chains",
@@ -149,7 +149,7 @@ def pieces_of(begin: NDArray[np.int64], n_tokens: int) -> list[tuple[int, int]]:
     return list(pairwise(limits)) or [(0, 0)]
 
 
-def births(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
+def birth_entries(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
     """Log the birth of components, if any."""
     return [Lineage(step, "birth", (), tuple(ids.tolist()))] if len(ids) else []
 
@@ -165,7 +165,7 @@ def rename(
     n_new = int(is_new.sum())
     names = names.copy()
     names[is_new] = np.arange(next_id, next_id + n_new)
-    log = births(step, names[is_new])
+    log = birth_entries(step, names[is_new])
     ended = np.setdiff1d(ids, names)
     if len(ended):
         log.append(Lineage(step, "prune", tuple(ended.tolist()), ()))

@@ -111,10 +111,10 @@ def _first(waiting: deque[tuple[Future[T], Any]], function: Callable[..., T]) ->
                 wait([first], timeout=PATIENCE)
         if place is not None:
             _, item = waiting[place]
-            waiting[place] = (_settled(function, item), item)
+            waiting[place] = (_completed(function, item), item)
 
 
-def _settled(function: Callable[..., T], item: Any) -> Future[T]:
+def _completed(function: Callable[..., T], item: Any) -> Future[T]:
     """Do it now; an error is kept until its turn."""
     future: Future[T] = Future()
     try:

@@ -30,7 +30,7 @@ class Posterior:
     trials_ended: bool = False  # of other numbers of topics
     stale: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
-    moving: Any = field(default=None)  # what moves remember between minibatches
+    move_memory: Any = field(default=None)  # what moves remember between minibatches
     reservoir: Any = None  # documents of a stream that are kept
 
     @property

@@ -255,7 +255,7 @@ MOVING = {
     ("minibatch.py", "split"),
     ("edits.py", "apply"),
     ("memory.py", "absorb"),
-    ("memory.py", "_settled"),
+    ("memory.py", "_updated"),
     ("structure.py", "_try"),
 }
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from checks.estimators import INSTANCES, evaluate
 from checks.states import TIMES, assert_same, learned
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp.moves.minibatch import Moving
+from skbnp.models.hdp.moves.minibatch import MoveMemory
 from skbnp.utils.plain import from_plain, to_plain
 
 README = Path(__file__).parents[2] / "README.md"
@@ -83,9 +83,9 @@ def test_plain_state_keeps_what_is_one_object_one():
 
 
 def test_plain_state_keeps_what_holds_itself():
-    moving = Moving(credit=3.0)
-    moving.idle[0] = Posterior(None, None, None, None, [], moving=moving)
+    moving = MoveMemory(credit=3.0)
+    moving.idle[0] = Posterior(None, None, None, None, [], move_memory=moving)
     again = from_plain(pickle.loads(pickle.dumps(to_plain([moving])))[:])[0]
-    assert again.idle[0].moving is again
+    assert again.idle[0].move_memory is again
     assert again.credit == 3.0
     assert sio.get_untrusted_types(data=sio.dumps(to_plain(moving))) == []

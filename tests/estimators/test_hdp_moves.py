@@ -332,9 +332,9 @@ def test_moves_forget_topics_that_a_fit_has_changed(method, X):
     hdp = mean_field_hdp(20, **{**OPTIONS, "batch_size": 20})
     for begin in range(0, 150, 30):
         hdp.partial_fit(X[begin : begin + 30])
-    assert hdp._posterior.moving.waits
+    assert hdp._posterior.move_memory.waits
     hdp.set_params(split_merge=True, warm_start=True, learning_method=method)
-    moving = hdp.fit(X[:300])._posterior.moving
+    moving = hdp.fit(X[:300])._posterior.move_memory
     assert moving is None
 
 

@@ -24,6 +24,7 @@ from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp.bound_trials import Trials
 from skbnp.models.hdp.candidate import adopt
+from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import (
     MeanFieldMemory,
     Memo,
@@ -53,7 +54,7 @@ class Recorder:
     """
 
     def __init__(self):
-        self.visitor = DocumentVisitor(LocalStop(40, 1e-7), Executor(1))
+        self.visitor = DocumentVisitor(LocalStop(40, 1e-7), Executor(1), DocumentStep)
         # By posterior, by document: [r, ids, entries of the log seen].
         self.seen, self.records = [], {}
 

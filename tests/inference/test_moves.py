@@ -17,6 +17,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._merge import compare_merges
+from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
@@ -31,7 +32,7 @@ class Seen:
     def __init__(self, posterior, counts, look=None):
         looks = [copy.copy] if look is None else [copy.copy, look]
         with Executor(1) as executor:
-            found = DocumentVisitor(EXACT, executor).visit(
+            found = DocumentVisitor(EXACT, executor, DocumentStep).visit(
                 posterior,
                 sp.csr_array(counts),
                 look=lambda visit: [one(visit) for one in looks],

@@ -21,6 +21,7 @@ from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, Part, Round
+from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import minibatch
 from skbnp.models.hdp.moves import split as hdp_split
@@ -28,7 +29,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import MinibatchMoves
 
 MOVES = SplitMerge(criterion="bound")
-VISITOR = DocumentVisitor(LocalStop(30, 1e-4), Executor(1))
+VISITOR = DocumentVisitor(LocalStop(30, 1e-4), Executor(1), DocumentStep)
 N_DOCS = 300.0
 
 
@@ -49,7 +50,7 @@ def stream(X, n_components=3, **settings):
     hdp = mean_field_hdp(n_components, warm_up=0, split_merge=False, batch_size=30)
     hdp.set_params(total_samples=N_DOCS, random_state=0, **settings)
     posterior = hdp.partial_fit(X[:150])._posterior
-    posterior.moving = None
+    posterior.move_memory = None
     return posterior
 
 
@@ -165,7 +166,7 @@ def test_pairs_told_apart_are_not_compared_again_before_their_time(X, monkeypatc
     moves = replace(MOVES, max_tries=0, prune_tokens=0.0)
     posterior, told = stream(X, 6), {}
     for _ in go_on(posterior, X, moves, 40):
-        moving = posterior.moving
+        moving = posterior.move_memory
         for pair, until in moving.apart.items():
             assert pair not in moving.pairs
             if pair not in told or told[pair] <= posterior.n_steps - 1:
@@ -180,7 +181,7 @@ def test_a_pair_comes_back_when_its_time_is_over(X, monkeypatch):
     posterior = stream(X, 6)
     moves = replace(MOVES, max_tries=0, prune_tokens=0.0)
     run(posterior, X, moves, 8)
-    moving = posterior.moving
+    moving = posterior.move_memory
     assert moving.apart
     apart = set(moving.apart)
     run(posterior, X, moves, 1, 8)
@@ -225,7 +226,7 @@ def test_a_rejected_move_changes_nothing_but_waits(X, monkeypatch):
     run(other, X, MOVES, 4, 3)
     assert_same((other.state, other.totals), (posterior.state, posterior.totals))
     assert other.lineage == posterior.lineage
-    assert posterior.moving.waits != other.moving.waits
+    assert posterior.move_memory.waits != other.move_memory.waits
 
 
 @pytest.mark.parametrize("max_splits", [1, 10])
@@ -292,7 +293,7 @@ def test_pickling_between_chunks_changes_nothing(X):
         chunk = X[30 * (number % 10) : 30 * (number % 10) + 30]
         one.partial_fit(chunk)
         two = pickle.loads(pickle.dumps(two)).partial_fit(chunk)
-        moving = one._posterior.moving
+        moving = one._posterior.move_memory
         n_waits += 0 if moving is None else len(moving.waits)
     assert n_waits > 0
     assert_same(one._posterior, two._posterior)

@@ -20,7 +20,7 @@ from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves import proposals as tree_proposals
 from skbnp.models.nested_crp.moves import structure as tree_edits
-from skbnp.models.nested_crp.moves.proposals import Scene, kinds_of
+from skbnp.models.nested_crp.moves.proposals import Context, kinds_of
 from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.moves.structure import TIDY_COST, TreeEdits
 from skbnp.models.nested_crp.start_choice import start_posterior
@@ -430,10 +430,10 @@ def test_of_many_siblings_those_that_are_alike_may_merge(monkeypatch, seed):
     rng = np.random.default_rng(seed)
     words = rng.gamma(0.2, 10.0, size=(8, 30))
     words[5] = 3.0 * words[2] + 0.01
-    every = tree_proposals._alike_rows(words)
+    every = tree_proposals._pair_similar_rows(words)
     assert_array_equal(every, np.argwhere(np.triu(np.ones((8, 8)), 1)))
     monkeypatch.setattr(tree_proposals, "MOST_PAIRS", 5)
-    some = tree_proposals._alike_rows(words)
+    some = tree_proposals._pair_similar_rows(words)
     assert len(some) == 5
     assert [2, 5] in some.tolist()
     cosines = words @ words.T
@@ -652,7 +652,7 @@ def test_moves_that_nobody_can_tell_of_are_not_made(seed):
 def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch):
     """Here 200 sequences of 1 to 3 edits."""
     rng = np.random.default_rng([seed, part])
-    monkeypatch.setattr(tree_proposals, "N_ASKED", 2)
+    monkeypatch.setattr(tree_proposals, "N_SCORED", 2)
     monkeypatch.setattr(
         tree_proposals, "kmeans", lambda X, n, rng: rng.integers(n, size=X.shape[0])
     )
@@ -668,13 +668,13 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
         alive, ended = set(start.ids.tolist()), set()
         n_edits = number % 3 + 1
         while len(one.posterior.lineage) <= n_edits:
-            scene = Scene(one.posterior, one.corpus, rng)
+            context = Context(one.posterior, one.corpus, rng)
             kind = all_kinds[rng.integers(len(all_kinds))]
-            candidates = kind.candidates(scene)
+            candidates = kind.candidates(context)
             if not candidates:
                 continue
             ids = candidates[rng.integers(len(candidates))]
-            proposal = kind.make(scene, *ids)
+            proposal = kind.make(context, *ids)
             if proposal is None:
                 continue
             assert edits._try(one, replace(proposal, by_rule=True), 1)
@@ -772,13 +772,13 @@ def test_checks_tell_a_move_that_lowers_the_bound(seed, monkeypatch):
 
 
 def test_checks_tell_a_proposal_that_writes(seed, monkeypatch):
-    prune = tree_proposals.prune
+    prune = tree_proposals.propose_prune
 
-    def careless(scene, leaf):
-        scene.posterior.totals.stub_masses[0] += 1e-9
-        return prune(scene, leaf)
+    def careless(context, leaf):
+        context.posterior.totals.stub_masses[0] += 1e-9
+        return prune(context, leaf)
 
-    monkeypatch.setattr(tree_proposals, "prune", careless)
+    monkeypatch.setattr(tree_proposals, "propose_prune", careless)
     with pytest.raises(AssertionError, match="entries differ"):
         learn_until_a_move(np.random.default_rng(seed))
 
@@ -788,8 +788,8 @@ def test_checks_tell_a_step_after_which_the_bound_falls(seed):
     X, _ = planted(rng)
     one = learner_of(X, random_start(rng, X))
     passes(one, 6)
-    settled = one.memory._settled
-    one.memory._settled = lambda tree, stats: settled(
+    settled = one.memory._updated
+    one.memory._updated = lambda tree, stats: settled(
         tree, replace(stats, word_counts=stats.word_counts[:, ::-1].copy())
     )
     with pytest.raises(AssertionError, match="Not equal to tolerance"):

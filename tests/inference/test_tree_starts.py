@@ -11,7 +11,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.models.nested_crp import start as tree_starts
 from skbnp.models.nested_crp import start_choice as tree_choice
-from skbnp.models.nested_crp.memory import PathVisitor, sums_of
+from skbnp.models.nested_crp.memory import PathVisitor, sum_documents
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, elbo_terms
 from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.start import (
@@ -56,7 +56,9 @@ def ends_of(topics, X, model=MODEL):
 def bound_of(topics, X):
     """Bound once the documents, and then the topics, have followed."""
     tree, n_levels = topics.tree, MODEL.priors.n_levels
-    stats = sums_of(visitor().visit_paths(topics, MODEL.priors, X), X, tree, n_levels)
+    stats = sum_documents(
+        visitor().visit_paths(topics, MODEL.priors, X), X, tree, n_levels
+    )
     after = TopicTree(tree, stats.word_counts, stats.stub_masses)
     return sum(elbo_terms(after, MODEL.priors, stats).values())
 
@@ -374,7 +376,7 @@ def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatc
     # They have said all that they hold: the bound is one.
     found = visitor().visit_paths(posterior.state, MODEL.priors, X)
     n_levels = MODEL.priors.n_levels
-    stats = sums_of(found, X, posterior.state.tree, n_levels)
+    stats = sum_documents(found, X, posterior.state.tree, n_levels)
     bound = sum(MODEL.objective(posterior.state, stats).values()) / X.sum()
     assert sum(posterior.objective().values()) == pytest.approx(bound, rel=1e-3)
 

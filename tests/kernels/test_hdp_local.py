@@ -485,7 +485,7 @@ def test_the_face_refuses_shapes_that_disagree(change):
 # Sums by word -------------------------------------------------------------------------
 
 
-def sums_of(n_docs=6, n_words=9, n_topics=5, seed=0):
+def sum_documents(n_docs=6, n_words=9, n_topics=5, seed=0):
     """Arguments of `word_sums`, from random responsibilities."""
     rng = np.random.default_rng(seed)
     used = rng.random((n_docs, n_topics)) < 0.5
@@ -536,14 +536,14 @@ def check_word_sums(got, args, begin, end):
 
 @pytest.mark.parametrize("part", [(0, 9), (0, 4), (4, 9), (3, 3)])
 def test_word_sums_equal_their_twin(part, seed):
-    args = sums_of(seed=seed)
+    args = sum_documents(seed=seed)
     check_word_sums(
         word_sums(**{**args, "begin": part[0], "end": part[1]}), args, *part
     )
 
 
 def test_the_twin_of_word_sums_tells_a_wrong_weight():
-    args = sums_of()
+    args = sum_documents()
     wrong = {**args, "doc_weights": args["doc_weights"] * (1 + 1e-6)}
     with pytest.raises(AssertionError):
         check_word_sums(word_sums(**wrong), args, 0, 9)
@@ -562,4 +562,4 @@ def test_the_twin_of_word_sums_tells_a_wrong_weight():
 )
 def test_word_sums_refuse_shapes_that_disagree(change):
     with pytest.raises(ValueError, match=r"disagree|lie between|a column per"):
-        word_sums(**{**sums_of(), **change})
+        word_sums(**{**sum_documents(), **change})

@@ -235,7 +235,7 @@ def ascent(rng, learn, n_passes=8):
     posterior.model = replace(posterior.model, corpus_prior=(1e15, 1e15))
     posterior.state = replace(posterior.state, corpus_concentration=1.0)
     corpus = Corpus(sp.csr_array(counts))
-    visitor = DocumentVisitor(EXACT, Executor(1))
+    visitor = DocumentVisitor(EXACT, Executor(1), DocumentStep)
     schedule = BatchSchedule(corpus.n_docs)
     learner = Learner(posterior, corpus, schedule, visitor, MeanFieldMemory())
     trace = []

@@ -21,7 +21,7 @@ from skbnp.models.hdp_franchise.model import (
     Places,
     Priors,
     Seating,
-    Tables,
+    TableAssignments,
 )
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 from skbnp.rows.tokens import Tokens
@@ -109,7 +109,7 @@ def seat(world):
         table += [own[i] for i in np.argsort(words, kind="stable")]
         size += np.bincount(own, minlength=len(of_table)).tolist()
         dish += of_table
-    tables = Tables(
+    tables = TableAssignments(
         np.array(table),
         np.array([len(own) for own in world.dishes], np.int32),
         np.array(size, np.int32),
@@ -392,7 +392,7 @@ def test_fixed_topics_are_read_word_by_word():
 
 def test_tokens_that_eat_the_same_share_a_table():
     tokens = Tokens.from_counts(sp.csr_array(np.array([[2, 1, 0], [0, 0, 3]])))
-    tables, served = Tables.one_per_dish(tokens, np.array([7, 2, 7, 2, 9, 2]))
+    tables, served = TableAssignments.one_per_dish(tokens, np.array([7, 2, 7, 2, 9, 2]))
     assert served.tolist() == [2, 7, 9]
     assert tables.table.tolist() == [0, 1, 0, 0, 1, 0]
     assert tables.n_tables.tolist() == [2, 2]

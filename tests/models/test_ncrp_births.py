@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference import ncrp_births as reference
 from reference.ncrp_topics import cold_start, document_bound, iterate, log_beta
 from skbnp.components.tree_sticks import LevelPriors, log_geometric_sum
-from skbnp.models.nested_crp import births as ncrp_births
-from skbnp.models.nested_crp.births import N_ITERATIONS, births
+from skbnp.models.nested_crp import branch_scores as ncrp_births
+from skbnp.models.nested_crp.branch_scores import N_ITERATIONS, score_branches
 from skbnp.models.nested_crp.model import PathStats, TopicTree, elbo_terms, path_globals
 from skbnp.trees import Tree
 
@@ -34,7 +34,7 @@ def document(rng, *, fractions=False):
 
 def births_of(x, topics, priors=PRIORS):
     given, words = path_globals(topics, priors), np.flatnonzero(x)
-    return births(given, given.log_topics(words), x[words], len(x))
+    return score_branches(given, given.log_topics(words), x[words], len(x))
 
 
 def transcribed(x, topics, priors, stub, n_iterations=N_ITERATIONS):

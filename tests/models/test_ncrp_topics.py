@@ -30,7 +30,7 @@ from skbnp.models.nested_crp.model import (
     elbo_terms,
     log_topic_evidence,
     path_globals,
-    settle,
+    update_globals,
 )
 from skbnp.trees import Tree
 
@@ -300,7 +300,7 @@ def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
         topics = replace(topics, stub_masses=stats.stub_masses)
         values.append(("sticks", elbo(topics, priors, stats)))
         old = topics.tree
-        topics, stats = settle(old, stats)
+        topics, stats = update_globals(old, stats)
         values.append(("order", elbo(topics, priors, stats)))
         if update_topics:
             tree, eta = topics.tree, priors.topic_prior
@@ -336,7 +336,7 @@ def test_sorting_siblings_is_the_best_order(seed):
     tree = Tree(np.arange(6), [0, 1, 1, 1, 1, 1])
     masses, held = rng.gamma(0.5, 5.0, size=6), np.zeros((6, 2))
     stats = PathStats.held_by(TopicTree(tree, held, masses), 3)
-    best, _ = settle(tree, stats)
+    best, _ = update_globals(tree, stats)
     assert (np.diff(best.stub_masses[1:]) <= 0.0).all()
     assert_array_equal(masses[best.tree.ids], best.stub_masses)
     bound = elbo(best, PRIORS, replace(stats, stub_masses=best.stub_masses))

@@ -93,7 +93,7 @@ class ForgetsTotalInDecay(WordTopics):
 
 
 class ForgetsTheFoldedScale(WordTopics):
-    def settle(self):
+    def apply_scale(self):
         self._scale = 1.0
 
 
@@ -169,7 +169,7 @@ def test_settling_changes_no_value():
     store = WordTopics(np.arange(8.0).reshape(4, 2))
     store.decay(0.1)
     before = store.dense()
-    store.settle()
+    store.apply_scale()
     np.testing.assert_array_equal(store.dense(), before)
 
 

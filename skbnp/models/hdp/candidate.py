@@ -24,6 +24,6 @@ def adopt(posterior: Posterior, candidate: Posterior) -> None:
     with commit():
         posterior.replace_globals(candidate.state, candidate.totals)
         posterior.ids, posterior.stale = candidate.ids, candidate.stale
-        posterior.moving = None  # its topics are others
+        posterior.move_memory = None  # its topics are others
         posterior.n_steps += 1
         posterior.lineage = [*posterior.lineage, *log]

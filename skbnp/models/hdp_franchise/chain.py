@@ -10,7 +10,7 @@ from skbnp.inference.chains import (
     ChainStart,
     ChainState,
     GibbsChain,
-    births,
+    birth_entries,
     pieces_of,
     rename,
 )
@@ -21,7 +21,7 @@ from skbnp.models.hdp_franchise.model import (
     FranchiseSample,
     Priors,
     Seating,
-    Tables,
+    TableAssignments,
 )
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 from skbnp.rows.tokens import Tokens
@@ -52,7 +52,7 @@ class FranchiseStart(ChainStart):
     """Where a chain starts, and what has been before."""
 
     concentrations: Concentrations
-    tables: Tables | None = None  # None: tokens are seated one by one
+    tables: TableAssignments | None = None  # None: tokens are seated one by one
     ids: NDArray[np.intp] | None = None  # names of the tables' dishes; None: new ones
 
 
@@ -60,7 +60,7 @@ class FranchiseStart(ChainStart):
 class FranchiseState(ChainState):
     """A chain between two sweeps; components are dishes."""
 
-    tables: Tables
+    tables: TableAssignments
     concentrations: Concentrations
     n_splits: int
     n_merges: int
@@ -118,7 +118,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         next_id = start.next_id
         new = np.arange(next_id, next_id + self.seating.n_served - len(known))
         if start.lineage:
-            log = [*start.lineage, *births(start.step, new)]
+            log = [*start.lineage, *birth_entries(start.step, new)]
         else:
             # An empty corpus has a topic, too, which no token has.
             next_id += len(new) == 0

@@ -38,7 +38,7 @@ __all__ = [
     "Places",
     "Priors",
     "Seating",
-    "Tables",
+    "TableAssignments",
 ]
 
 Array = NDArray[np.float64]
@@ -53,7 +53,7 @@ MOST_NATS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class TableAssignments:
     """Who sits where and eats what: a seating without what follows from it."""
 
     table: NDArray  # (n_tokens,) number of its table in the document
@@ -64,7 +64,7 @@ class Tables:
     @classmethod
     def one_per_dish(
         cls, tokens: Tokens, dish: NDArray
-    ) -> "tuple[Tables, NDArray[np.intp]]":
+    ) -> "tuple[TableAssignments, NDArray[np.intp]]":
         """Put the tokens of a document that eat the same at one table.
 
         Returns also which dishes there are; they get numbers without gaps.
@@ -108,13 +108,14 @@ class Seating:
     """Tokens at tables, tables at dishes, and all counts of them.
 
     The kernels change the arrays. Between sweeps `tidy` puts them into an order that
-    depends on the seating alone, so that a chain goes on alike from a copy of `Tables`.
+    depends on the seating alone, so that a chain goes on alike from a copy of
+    `TableAssignments`.
 
     Parameters
     ----------
     tokens : Tokens
     concentrations : Concentrations
-    tables : Tables or None
+    tables : TableAssignments or None
         Where tokens sit; None: nobody does.
     before : Places or None
         Tables of documents that are gone, first dishes first.
@@ -124,7 +125,7 @@ class Seating:
         self,
         tokens: Tokens,
         concentrations: Concentrations,
-        tables: Tables | None = None,
+        tables: TableAssignments | None = None,
         before: Places | None = None,
     ):
         n_docs, n_tokens = len(tokens.begin) - 1, len(tokens)
@@ -175,10 +176,10 @@ class Seating:
 
     # -- going back and forth ---------------------------------------------------------
 
-    def tables(self) -> Tables:
+    def tables(self) -> TableAssignments:
         """Return a copy of the seating alone."""
         at = self.live()
-        return Tables(
+        return TableAssignments(
             self.table.astype(_smallest_type(self.n_tables)),
             self.n_tables.copy(),
             self.size[at],
@@ -189,7 +190,7 @@ class Seating:
         """Return the entries of `size` and `dish` that are tables."""
         return _filled(self.begin, self.n_tables)
 
-    def restore(self, tables: Tables | None) -> None:
+    def restore(self, tables: TableAssignments | None) -> None:
         """Seat tokens as some tables say, and count."""
         if tables is not None:
             self.table[:], self.n_tables[:] = tables.table, tables.n_tables

@@ -19,7 +19,12 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
 from skbnp.models.nested_crp.local import DocPaths, visit_paths
-from skbnp.models.nested_crp.model import PathStats, TopicTree, path_globals, settle
+from skbnp.models.nested_crp.model import (
+    PathStats,
+    TopicTree,
+    path_globals,
+    update_globals,
+)
 from skbnp.trees import Tree
 
 __all__ = [
@@ -29,7 +34,7 @@ __all__ = [
     "Rows",
     "TreeCorpus",
     "some_rows",
-    "sums_of",
+    "sum_documents",
 ]
 
 #: Nats below the best of a document at which a path is not taken up: all of them
@@ -62,7 +67,7 @@ class PathVisitor:
         del mean, look  # trees know no warm-up, and no moves look at blocks
         topics, priors = posterior.state, posterior.model.priors
         found = self.visit_paths(topics, priors, X, remembered)
-        return FoundPaths(sums_of(found, X, topics.tree, priors.n_levels), found)
+        return FoundPaths(sum_documents(found, X, topics.tree, priors.n_levels), found)
 
     def visit_paths(
         self,
@@ -146,11 +151,11 @@ class TreeCorpus(Corpus):
             total = known.add_to(total, X, nodes)
         return total if self.scale == 1.0 else total.times(self.scale)
 
-    def sums_of(
+    def sum_part(
         self, memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int
     ) -> PathStats:
         """Sum what documents say, each so many times."""
-        total = sums_of(memo, X, tree, n_levels)
+        total = sum_documents(memo, X, tree, n_levels)
         return total if self.scale == 1.0 else total.times(self.scale)
 
     def document(self, doc: int) -> tuple[sp.csr_array, float]:
@@ -230,11 +235,11 @@ class PathMemory:
         if len(round.parts) == len(corpus.parts):
             stats = reduce(PathStats.plus, (said.stats for said in found))
             corpus.memos = [said.memory for said in found]
-            posterior.replace_globals(*self._settled(tree, stats.times(round.scale)))
+            posterior.replace_globals(*self._updated(tree, stats.times(round.scale)))
             return
         (part,), (said,), memos = round.parts, found, list(corpus.memos)
         X = corpus.documents(part)
-        old = corpus.sums_of(memos[part.number], X, tree, n_levels)
+        old = corpus.sum_part(memos[part.number], X, tree, n_levels)
         memos[part.number], self._is_exact = said.memory, False
         corpus.memos = memos
         new = said.stats.times(round.scale)
@@ -249,14 +254,14 @@ class PathMemory:
             tree, n_levels = posterior.state.tree, posterior.model.priors.n_levels
             stats = self.corpus.sums(tree, n_levels)
             with commit():  # rounding errors of the exchanges are gone
-                posterior.replace_globals(*self._settled(tree, stats))
+                posterior.replace_globals(*self._updated(tree, stats))
             self._is_exact = True
         learn_priors(posterior)
 
-    def _settled(self, tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
+    def _updated(self, tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
         if self.others is not None:
             stats = stats.plus(self.others)
-        topics, stats = settle(tree, stats)
+        topics, stats = update_globals(tree, stats)
         self.follow(tree, topics.tree)
         return topics, stats
 
@@ -276,7 +281,9 @@ def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_ar
     return X[np.sort(rng.choice(n_rows, most, replace=False))]
 
 
-def sums_of(memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int) -> PathStats:
+def sum_documents(
+    memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int
+) -> PathStats:
     """Sum what documents said, stubs by id."""
     known = memo.renamed(tree.positions(memo.stubs))
     return known.sums(X, stub_nodes(tree, n_levels))

@@ -49,7 +49,7 @@ __all__ = [
     "elbo_terms",
     "log_topic_evidence",
     "path_globals",
-    "settle",
+    "update_globals",
 ]
 
 Array = NDArray[np.float64]
@@ -238,7 +238,7 @@ def path_globals(topics: TopicTree, priors: LevelPriors) -> PathGlobals:
     )
 
 
-def settle(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
+def update_globals(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
     """Take over statistics, and sort siblings by decreasing mass.
 
     For given stub masses no other order has a larger ELBO. The statistics follow.
@@ -334,13 +334,13 @@ class NestedModel:
     ) -> tuple[TopicTree, PathStats]:
         """Move totals by a step towards scaled statistics; the topics follow."""
         blended = totals.blended(stats, 1.0 - step, step * scale)
-        return settle(topics.tree, blended)
+        return update_globals(topics.tree, blended)
 
     def exchange(
         self, topics: TopicTree, totals: PathStats, old: PathStats, new: PathStats
     ) -> tuple[TopicTree, PathStats]:
         """Put new statistics in the place of old ones; the topics follow."""
-        return settle(topics.tree, totals.plus(old, -1.0).clipped().plus(new))
+        return update_globals(topics.tree, totals.plus(old, -1.0).clipped().plus(new))
 
     def learn_priors(
         self, topics: TopicTree, totals: PathStats

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.inference.monitor import SILENT, Reporter
-from skbnp.models.nested_crp.births import births
+from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.local import visit_paths
 from skbnp.models.nested_crp.memory import PathVisitor
 from skbnp.models.nested_crp.model import (
@@ -17,7 +17,7 @@ from skbnp.models.nested_crp.model import (
     PathStats,
     TopicTree,
     path_globals,
-    settle,
+    update_globals,
 )
 from skbnp.models.nested_crp_walks.model import Walks
 from skbnp.rows.tokens import Tokens
@@ -140,7 +140,7 @@ def _clamped(
             found = found.renamed(np.full(len(found.stubs), at))
             total = found.add_to(total, rows, nodes)
         topics = total.held(tree)
-    return settle(tree, total)[0]
+    return update_globals(tree, total)[0]
 
 
 def by_gibbs(
@@ -214,7 +214,7 @@ def _join(
         with np.errstate(divide="ignore"):
             scores = np.where(full, found.bounds[0] + np.log(found.shares), -np.inf)
         best, score = int(np.argmax(scores)), float(scores.max())
-    opened = births(given, given.log_topics(x.indices), x.data, x.shape[1])
+    opened = score_branches(given, given.log_topics(x.indices), x.data, x.shape[1])
     tree = topics.tree
     if len(opened.stubs) and opened.scores.max() > score:
         k = int(np.argmax(opened.scores))
@@ -229,4 +229,4 @@ def _join(
     at = grown.positions(grown.path_to(stub))
     stats.word_counts[at[:, None], x.indices] += tokens.T
     stats.stub_masses[at[-1]] += 1.0
-    return settle(grown, stats)[0]
+    return update_globals(grown, stats)[0]

@@ -22,7 +22,7 @@ from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["Moving", "comparison", "merge", "move", "prune", "split"]
+__all__ = ["MoveMemory", "comparison", "merge", "move", "prune", "split"]
 
 Pair = tuple[int, int]
 
@@ -75,7 +75,7 @@ class Evidence:
 
 
 @dataclass(slots=True)
-class Moving:
+class MoveMemory:
     """What moves remember between minibatches; all by ids."""
 
     # Minibatches, and documents in them, since a topic was last in use.
@@ -95,12 +95,12 @@ class Moving:
 
 def comparison(posterior: Posterior) -> hdp_merge.Comparison | None:
     """What to look at while the next minibatch is visited, if anything."""
-    if posterior.moving is None:
-        posterior.moving = Moving()
-    columns, moving = posterior.columns, posterior.moving
+    if posterior.move_memory is None:
+        posterior.move_memory = MoveMemory()
+    columns, memory = posterior.columns, posterior.move_memory
     # An edit of a fitted model, or an interrupt in a move, may have ended some.
-    moving.pairs = {p: e for p, e in moving.pairs.items() if columns.keys() >= set(p)}
-    pairs = [(columns[one], columns[other]) for one, other in moving.pairs]
+    memory.pairs = {p: e for p, e in memory.pairs.items() if columns.keys() >= set(p)}
+    pairs = [(columns[one], columns[other]) for one, other in memory.pairs]
     return hdp_merge.Comparison(np.array(pairs, dtype=np.int32)) if pairs else None
 
 
@@ -128,30 +128,30 @@ def merge(
     moves: SplitMerge, posterior: Posterior, found: Collected, n_docs: float
 ) -> None:
     """Merge what the documents so far show to be one topic, and choose new pairs."""
-    moving, columns = posterior.moving, posterior.columns
+    memory, columns = posterior.move_memory, posterior.columns
     words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
-    sums, gains = np.zeros((len(moving.pairs), 3)), dict[Pair, float]()
-    if moving.pairs:
+    sums, gains = np.zeros((len(memory.pairs), 3)), dict[Pair, float]()
+    if memory.pairs:
         sums = sum(found.seen, sums)
-    for evidence, row in zip(moving.pairs.values(), sums, strict=True):
+    for evidence, row in zip(memory.pairs.values(), sums, strict=True):
         evidence.add(len(found.n_tokens), row)
-    for pair, evidence in _due(moving.pairs, found, words.shape):
+    for pair, evidence in _due(memory.pairs, found, words.shape):
         evidence.look_at = 2 * evidence.n_docs
         gained, error = evidence.of_corpus(n_docs)
         gained += hdp_merge.words_gain(words, eta, *(columns[name] for name in pair))
         if gained > moves.confidence * error:
             gains[pair] = gained
         elif gained < -moves.confidence * error or evidence.n_docs >= n_docs:
-            del moving.pairs[pair]
-            moving.apart[pair] = posterior.n_steps + LONGEST_WAIT
+            del memory.pairs[pair]
+            memory.apart[pair] = posterior.n_steps + LONGEST_WAIT
     pairs = list(gains)
     best = hdp_merge.best_disjoint(pairs, list(gains.values()))
     chosen = [pairs[index][::-1] for index in best]
     if chosen:
         apply(Merge(chosen), posterior)
-        moving.forget({name for pair in chosen for name in pair})
+        memory.forget({name for pair in chosen for name in pair})
     for _, target in chosen:  # what this minibatch says of it is out of date
-        moving.waits[target] = (posterior.n_steps + 1, 0)
+        memory.waits[target] = (posterior.n_steps + 1, 0)
     _choose_pairs(posterior, found, columns)
 
 
@@ -174,42 +174,42 @@ def _choose_pairs(
     posterior: Posterior, found: Collected, columns: dict[int, int]
 ) -> None:
     """Compare pairs that look alike and have not been told apart lately."""
-    moving, living = posterior.moving, posterior.columns
-    if len(moving.pairs) > len(living) // 2 or posterior.n_steps % EVERY:
+    memory, living = posterior.move_memory, posterior.columns
+    if len(memory.pairs) > len(living) // 2 or posterior.n_steps % EVERY:
         return
     names = {column: name for name, column in columns.items()}
     step = posterior.n_steps
-    moving.apart = {p: until for p, until in moving.apart.items() if until > step}
+    memory.apart = {p: until for p, until in memory.apart.items() if until > step}
     fresh = found.stats.topic_words
     for one, other in hdp_merge.candidates(found.doc_topic, fresh.values):
-        if len(moving.pairs) >= PAIRS_PER_TOPIC * len(living):
+        if len(memory.pairs) >= PAIRS_PER_TOPIC * len(living):
             return
         pair = (names[one], names[other])
-        if living.keys() >= set(pair) and pair not in moving.apart:
-            moving.pairs.setdefault(pair, Evidence())
+        if living.keys() >= set(pair) and pair not in memory.apart:
+            memory.pairs.setdefault(pair, Evidence())
 
 
 def prune(
     moves: SplitMerge, posterior: Posterior, idle: list[int], n_docs: int
 ) -> None:
     """End topics that have been idle for a while; `n_docs` in this minibatch."""
-    moving, living = posterior.moving, posterior.columns
-    before = moving.idle
-    moving.idle = {}
+    memory, living = posterior.move_memory, posterior.columns
+    before = memory.idle
+    memory.idle = {}
     for name in idle:
         if name in living:
             times, docs = before.get(name, (0, 0))
-            moving.idle[name] = (times + 1, docs + n_docs)
+            memory.idle[name] = (times + 1, docs + n_docs)
     least = IDLE_DOCS * moves.prune_patience
     is_ending = []
     for name in posterior.ids.tolist():
-        times, docs = moving.idle.get(name, (0, 0))
+        times, docs = memory.idle.get(name, (0, 0))
         is_ending.append(times >= moves.prune_patience and docs >= least)
     mass = posterior.totals.topic_words.total
     ending = posterior.ids[sparing(np.array(is_ending), mass)].tolist()
     if ending:
         apply(Remove(ending), posterior)
-        moving.forget(set(ending))
+        memory.forget(set(ending))
 
 
 def split(
@@ -232,11 +232,11 @@ def split(
     names = posterior.ids[tried].tolist()
     using = doc_topic[:, [columns[name] for name in names]] >= USED
     rows = np.flatnonzero(using.sum(axis=1))
-    moving = posterior.moving
-    moving.credit = min(moving.credit + EARNED, CREDIT)
-    if len(rows) < 2 or moving.credit < 0.0 or moves.max_splits == 0:
+    memory = posterior.move_memory
+    memory.credit = min(memory.credit + EARNED, CREDIT)
+    if len(rows) < 2 or memory.credit < 0.0 or moves.max_splits == 0:
         return
-    moving.credit -= X[rows].sum() / X.sum() + TRY * len(tried)
+    memory.credit -= X[rows].sum() / X.sum() + TRY * len(tried)
     look = hdp_split.Collection(tried.tolist())
     seen = visitor.visit(posterior, X[rows], look=look).seen
     fitted = np.ones(X.shape[0], dtype=bool)
@@ -261,23 +261,23 @@ def split(
             )
         if gained > moves.confidence * error:
             apply(Split(name, posterior.n_named, children), posterior)
-            posterior.moving.waits.pop(name, None)
-            moving.credit = CREDIT
+            posterior.move_memory.waits.pop(name, None)
+            memory.credit = CREDIT
             n_accepted += 1
             is_full = len(posterior.ids) >= posterior.max_components
             if n_accepted == moves.max_splits or is_full:
                 return
         else:
-            _, wait = posterior.moving.waits.get(name, (0, 0))
+            _, wait = posterior.move_memory.waits.get(name, (0, 0))
             wait = min(max(2 * wait, 1), LONGEST_WAIT)
-            posterior.moving.waits[name] = (step + 1 + wait, wait)
+            posterior.move_memory.waits[name] = (step + 1 + wait, wait)
 
 
 def _tried(
     moves: SplitMerge, posterior: Posterior, rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """Columns of topics to split: those not rejected lately, drawn by their mass."""
-    waits, step = posterior.moving.waits, posterior.n_steps
+    waits, step = posterior.move_memory.waits, posterior.n_steps
     mass = posterior.totals.topic_words.total.copy()
     waiting = [waits.get(name, (0, 0))[0] > step for name in posterior.ids.tolist()]
     mass[np.array(waiting)] = 0.0

@@ -21,7 +21,7 @@ from skbnp.models.nested_crp.memory import (
     TreeCorpus,
     some_rows,
 )
-from skbnp.models.nested_crp.model import PathStats, settle
+from skbnp.models.nested_crp.model import PathStats, update_globals
 from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.moves.structure import LEAST_MASS, TreeEdits
 from skbnp.trees import Tree
@@ -158,7 +158,7 @@ def _end_idle(posterior: Posterior) -> None:
 def _adopt(
     posterior: Posterior, tree: Tree, stats: PathStats, log: list[Lineage]
 ) -> None:
-    topics, stats = settle(tree, stats)
+    topics, stats = update_globals(tree, stats)
     with commit():
         posterior.replace_globals(topics, stats)
         posterior.lineage = [*posterior.lineage, *log]

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.models.nested_crp.births import births
+from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.memory import Rows, TreeCorpus
 from skbnp.models.nested_crp.model import TopicTree, log_topic_evidence, path_globals
 from skbnp.models.nested_crp.moves.settings import TreeMoves
@@ -21,7 +21,7 @@ from skbnp.models.nested_crp.start import excess
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
 
-__all__ = ["Kind", "Proposal", "Scene", "kinds_of", "prune"]
+__all__ = ["Context", "Kind", "Proposal", "kinds_of", "propose_prune"]
 
 Array = NDArray[np.float64]
 Ids = tuple[int, ...]
@@ -35,8 +35,8 @@ MOST_PAIRS = 200
 DOCS_PER_GROWTH, MOST_GROWTH = 100, 0.25
 #: Share of a new topic that is spread like the words above.
 BROAD = 0.2
-#: Documents that are asked whether they want a branch of their own, and heard.
-N_ASKED, N_HEARD = 20, 3
+#: Documents whose gain by a branch of their own is computed, and that propose one.
+N_SCORED, N_KEPT = 20, 3
 #: Share of the documents below a node that may join a new branch.
 NEIGHBOURS = 0.15
 
@@ -55,7 +55,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Context:
     """What proposals are made from."""
 
     posterior: Any
@@ -101,62 +101,71 @@ class Kind:
     """One kind of move."""
 
     name: str
-    candidates: Callable[[Scene], list[Ids]]
+    candidates: Callable[[Context], list[Ids]]
     make: Callable[..., Proposal | None]
     grows: bool = False
 
 
 def kinds_of(moves: TreeMoves) -> list[Kind]:
     """Return the kinds of moves that are wanted, in the order of their turns."""
-    kinds = [Kind("prune", _prunable, prune)]
+    kinds = [Kind("prune", _list_leaves, propose_prune)]
     if moves.merge == "elbo":
-        kinds.append(Kind("merge", _mergeable, _merge))
+        kinds.append(Kind("merge", _list_siblings, _propose_merge))
     else:
-        kinds.append(Kind("merge", _alike, _merge_by_rule))
+        kinds.append(Kind("merge", _list_similar_leaves, _propose_merge_by_rule))
     if moves.reattach:
-        kinds.append(Kind("reattach", _attachable, _reattach))
+        kinds.append(Kind("reattach", _list_attachments, _propose_attachment))
     if moves.split:
-        kinds.append(Kind("split", _divisible, _split, grows=True))
-        kinds.append(Kind("split_leaf", _divisible_leaves, _split_leaf, grows=True))
+        kinds.append(Kind("split", _list_divisible_nodes, _propose_split, grows=True))
+        kinds.append(
+            Kind("split_leaf", _list_divisible_leaves, _propose_leaf_split, grows=True)
+        )
     if moves.split and moves.grow == "document":
-        kinds.append(Kind("branch", _branching, _branch, grows=True))
+        kinds.append(Kind("branch", _list_branch_points, _propose_branch, grows=True))
     if moves.grow == "document":
-        kinds.append(Kind("grow", _wanting, _grow, grows=True))
+        kinds.append(
+            Kind(
+                "grow",
+                _list_poor_fits,
+                _propose_own_branch,
+                grows=True,
+            )
+        )
     else:
-        kinds.append(Kind("grow", _growing, _grow_by_rule))
+        kinds.append(Kind("grow", _draw_growth_nodes, _propose_growth_by_prior))
     return kinds
 
 
 # Fewer nodes --------------------------------------------------------------------------
 
 
-def _prunable(scene: Scene) -> list[Ids]:
+def _list_leaves(context: Context) -> list[Ids]:
     """Leaves, the lightest first."""
-    tree = scene.tree
-    leaves = tree.leaves[np.argsort(scene.masses[tree.leaves], kind="stable")]
+    tree = context.tree
+    leaves = tree.leaves[np.argsort(context.masses[tree.leaves], kind="stable")]
     return [(leaf,) for leaf in tree.ids[leaves].tolist() if leaf != tree.ids[0]]
 
 
-def prune(scene: Scene, leaf: int) -> Proposal | None:
+def propose_prune(context: Context, leaf: int) -> Proposal | None:
     """End a leaf, and the nodes above that have no other."""
-    tree = scene.tree
+    tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
     new = tree.remove(leaf, upwards=True)
     gone = np.setdiff1d(tree.ids, new.ids)
-    rows = scene.corpus.touching(gone)
-    return Proposal("prune", tuple(gone.tolist()), (), scene.edited(new), rows)
+    rows = context.corpus.touching(gone)
+    return Proposal("prune", tuple(gone.tolist()), (), context.edited(new), rows)
 
 
-def _mergeable(scene: Scene) -> list[Ids]:
+def _list_siblings(context: Context) -> list[Ids]:
     """Siblings, by what their topics would gain."""
-    tree, words = scene.tree, scene.posterior.totals.word_counts
-    eta = scene.posterior.model.priors.topic_prior[tree.depth]
+    tree, words = context.tree, context.posterior.totals.word_counts
+    eta = context.posterior.model.priors.topic_prior[tree.depth]
     alone = log_topic_evidence(words, eta)
     found: list[tuple[float, int, int]] = []
     for parent in range(len(tree)):
         siblings = np.flatnonzero(tree.parent == parent)
-        one, other = siblings[_alike_rows(words[siblings])].T
+        one, other = siblings[_pair_similar_rows(words[siblings])].T
         gains = log_topic_evidence(words[one] + words[other], eta[one])
         gains -= alone[one] + alone[other]
         names = tree.ids[one].tolist(), tree.ids[other].tolist()
@@ -164,7 +173,7 @@ def _mergeable(scene: Scene) -> list[Ids]:
     return [(one, other) for _, one, other in sorted(found)]
 
 
-def _alike_rows(words: Array) -> NDArray[np.intp]:
+def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
     """Pairs of rows (n_pairs, 2): all, or those of many with the largest cosines."""
     pairs = np.column_stack(np.triu_indices(len(words), 1))
     if len(pairs) <= MOST_PAIRS:
@@ -174,22 +183,22 @@ def _alike_rows(words: Array) -> NDArray[np.intp]:
     return pairs[np.sort(np.argsort(-cosines, kind="stable")[:MOST_PAIRS])]
 
 
-def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
-    tree = scene.tree
+def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
+    tree = context.tree
     if target not in tree or source not in tree:
         return None
     if tree.parent_of(target) != tree.parent_of(source):
         return None
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
     heirs = {source: target}
-    topics = scene.edited(tree.merge(source, target), heirs)
-    rows = scene.corpus.touching(touched)
+    topics = context.edited(tree.merge(source, target), heirs)
+    rows = context.corpus.touching(touched)
     return Proposal("merge", (target, source), (target,), topics, rows, heirs)
 
 
-def _alike(scene: Scene) -> list[Ids]:
+def _list_similar_leaves(context: Context) -> list[Ids]:
     """Leaves of one parent whose documents share themselves between them."""
-    tree, shares = scene.tree, scene.corpus.shares(scene.tree)
+    tree, shares = context.tree, context.corpus.shares(context.tree)
     leaves = tree.leaves[tree.leaves > 0]
     products = (shares.T @ shares).toarray()[np.ix_(leaves, leaves)]
     lengths = np.sqrt(np.maximum(np.diag(products), 1e-300))
@@ -199,17 +208,19 @@ def _alike(scene: Scene) -> list[Ids]:
     return [tuple(tree.ids[leaves[pair]].tolist()) for pair in pairs]
 
 
-def _merge_by_rule(scene: Scene, target: int, source: int) -> Proposal | None:
-    proposal = _merge(scene, target, source)
+def _propose_merge_by_rule(
+    context: Context, target: int, source: int
+) -> Proposal | None:
+    proposal = _propose_merge(context, target, source)
     return None if proposal is None else replace(proposal, by_rule=True)
 
 
 # Other parents ------------------------------------------------------------------------
 
 
-def _attachable(scene: Scene) -> list[Ids]:
+def _list_attachments(context: Context) -> list[Ids]:
     """Nodes and other parents, by what the words below cost at these."""
-    tree, posterior = scene.tree, scene.posterior
+    tree, posterior = context.tree, context.posterior
     given = path_globals(posterior.state, posterior.model.priors)
     found = []
     for place in np.flatnonzero(tree.depth > 1):
@@ -217,7 +228,7 @@ def _attachable(scene: Scene) -> list[Ids]:
         if len(above) < 2:
             continue
         node = int(tree.ids[place])
-        counts = scene.words_below(node)
+        counts = context.words_below(node)
         words = np.flatnonzero(counts)
         logs = counts[words] @ given.log_topics(words)[:, above]
         logs /= max(counts.sum(), 1.0)
@@ -230,8 +241,8 @@ def _attachable(scene: Scene) -> list[Ids]:
     return [(node, parent) for _, node, parent in sorted(found)]
 
 
-def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
-    tree = scene.tree
+def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
+    tree = context.tree
     if node not in tree or parent not in tree:
         return None
     old = tree.parent_of(node)
@@ -244,29 +255,31 @@ def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
     if parent not in new:
         return None
     gone = np.setdiff1d(tree.ids, new.ids)
-    rows = scene.corpus.touching(np.union1d(tree.subtree_of(node), gone))
+    rows = context.corpus.touching(np.union1d(tree.subtree_of(node), gone))
     parents = (node, parent, *gone.tolist())
-    return Proposal("reattach", parents, (node, parent), scene.edited(new), rows)
+    return Proposal("reattach", parents, (node, parent), context.edited(new), rows)
 
 
 # More nodes ---------------------------------------------------------------------------
 
 
-def _divisible(scene: Scene) -> list[Ids]:
+def _list_divisible_nodes(context: Context) -> list[Ids]:
     """Inner nodes with children to part."""
-    tree = scene.tree
+    tree = context.tree
     n_children = np.bincount(tree.parent[1:], minlength=len(tree))
     inner = np.flatnonzero((tree.depth > 0) & (n_children > 1))
-    return [(node,) for node in scene.at_random(inner, tree.accumulate(scene.masses))]
+    return [
+        (node,) for node in context.at_random(inner, tree.accumulate(context.masses))
+    ]
 
 
-def _split(scene: Scene, node: int) -> Proposal | None:
+def _propose_split(context: Context, node: int) -> Proposal | None:
     """Part the children by their words."""
-    tree = scene.tree
+    tree = context.tree
     if node not in tree:
         return None
     children = tree.children_of(node)
-    words = np.array([scene.words_below(int(child)) for child in children])
+    words = np.array([context.words_below(int(child)) for child in children])
     used = words.sum(axis=1) > 0 if len(words) else np.zeros(0, bool)
     if used.sum() < 2:
         return None
@@ -278,137 +291,143 @@ def _split(scene: Scene, node: int) -> Proposal | None:
     fresh = tree.next_id
     for child in children[side == 1].tolist():
         new = new.move(child, fresh)
-    return _parted(scene, new, node, words[side == 0], words[side == 1])
+    return _propose_parts(context, new, node, words[side == 0], words[side == 1])
 
 
-def _parted(scene: Scene, new: Tree, node: int, stays: Array, goes: Array) -> Proposal:
+def _propose_parts(
+    context: Context, new: Tree, node: int, stays: Array, goes: Array
+) -> Proposal:
     """Let a node and a new sibling start with the words of their documents."""
-    tree, fresh = scene.tree, scene.tree.next_id
+    tree, fresh = context.tree, context.tree.next_id
     parent = tree.parent_of(node)
     assert parent is not None
-    topics, above = scene.edited(new), scene.words_below(parent)
+    topics, above = context.edited(new), context.words_below(parent)
     for name, words in ((node, stays), (fresh, goes)):
         (at,) = new.positions([name])
-        topics.word_counts[at] = scene.corpus.scale * _tilted(words.sum(axis=0), above)
-    rows = scene.below(node)
+        topics.word_counts[at] = context.corpus.scale * _blend_with_parent(
+            words.sum(axis=0), above
+        )
+    rows = context.below(node)
     return Proposal("split", (node,), (node, fresh), topics, rows)
 
 
-def _tilted(words: Array, above: Array) -> Array:
+def _blend_with_parent(words: Array, above: Array) -> Array:
     """Words that a topic starts with: excess, but none of those above at zero."""
     own = excess(words, above)
     return (1.0 - BROAD) * own + BROAD * own.sum() * above / above.sum()
 
 
-def _divisible_leaves(scene: Scene) -> list[Ids]:
+def _list_divisible_leaves(context: Context) -> list[Ids]:
     """Leaves with documents to part."""
-    tree = scene.tree
-    leaves = tree.leaves[(tree.leaves > 0) & (scene.masses[tree.leaves] > 2.0)]
-    return [(node,) for node in scene.at_random(leaves, scene.masses)]
+    tree = context.tree
+    leaves = tree.leaves[(tree.leaves > 0) & (context.masses[tree.leaves] > 2.0)]
+    return [(node,) for node in context.at_random(leaves, context.masses)]
 
 
-def _split_leaf(scene: Scene, node: int) -> Proposal | None:
+def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
     """Part the documents by their words."""
-    tree = scene.tree
+    tree = context.tree
     if node not in tree or len(tree.children_of(node)):
         return None
-    X, _ = scene.corpus.take(scene.below(node))
+    X, _ = context.corpus.take(context.below(node))
     if X.shape[0] < 3:
         return None
-    side = kmeans(X, 2, scene.rng)
+    side = kmeans(X, 2, context.rng)
     if not side.any():
         return None
     parent = tree.parent_of(node)
     assert parent is not None
     parts = [X[side == k].sum(axis=0)[None] for k in (0, 1)]
-    proposal = _parted(scene, tree.add(parent), node, *parts)
+    proposal = _propose_parts(context, tree.add(parent), node, *parts)
     topics = proposal.topics
     at = topics.tree.positions([node, tree.next_id])
-    topics.stub_masses[at] = scene.masses[tree.positions(node)] * np.bincount(side)
+    topics.stub_masses[at] = context.masses[tree.positions(node)] * np.bincount(side)
     topics.stub_masses[at] /= len(side)
     return proposal
 
 
-def _branching(scene: Scene) -> list[Ids]:
+def _list_branch_points(context: Context) -> list[Ids]:
     """Inner nodes whose documents may part, whatever their paths are."""
-    tree, n_levels = scene.tree, scene.posterior.model.priors.n_levels
+    tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     inner = np.flatnonzero(tree.depth < n_levels - 1)
-    return [(node,) for node in scene.at_random(inner, tree.accumulate(scene.masses))]
+    return [
+        (node,) for node in context.at_random(inner, tree.accumulate(context.masses))
+    ]
 
 
-def _branch(scene: Scene, node: int) -> Proposal | None:
+def _propose_branch(context: Context, node: int) -> Proposal | None:
     """Part the documents below a node; the smaller part gets a branch."""
-    if node not in scene.tree:
+    if node not in context.tree:
         return None
-    rows = scene.below(node)
-    X, _ = scene.corpus.take(rows)
+    rows = context.below(node)
+    X, _ = context.corpus.take(rows)
     if X.shape[0] < 3:
         return None
-    side = kmeans(X, 2, scene.rng)
+    side = kmeans(X, 2, context.rng)
     if not side.any():
         return None
     goes = side == np.argmin(np.bincount(side))
     words = X[goes].sum(axis=0)
-    topics, fresh = _opened(scene, node, words, float(goes.sum()))
+    topics, fresh = _open_branch(context, node, words, float(goes.sum()))
     children = (node, *fresh.tolist())
     return Proposal("birth", (node,), children, topics, rows)
 
 
-def _wanting(scene: Scene) -> list[Ids]:
+def _list_poor_fits(context: Context) -> list[Ids]:
     """Documents that would gain most by a branch of their own, and where."""
-    posterior, corpus, tree = scene.posterior, scene.corpus, scene.tree
+    posterior, corpus, tree = context.posterior, context.corpus, context.tree
     priors = posterior.model.priors
     if priors.n_levels == 1:
         return []
     given = path_globals(posterior.state, priors)
     found = []
-    n_asked = min(N_ASKED, corpus.n_docs)
-    for doc in scene.rng.choice(corpus.n_docs, n_asked, replace=False).tolist():
+    n_scored = min(N_SCORED, corpus.n_docs)
+    for doc in context.rng.choice(corpus.n_docs, n_scored, replace=False).tolist():
         x, bound = corpus.document(doc)
-        opened = births(given, given.log_topics(x.indices), x.data, x.shape[1])
+        opened = score_branches(given, given.log_topics(x.indices), x.data, x.shape[1])
         best = int(np.argmax(opened.scores))
         gain = float(opened.scores[best]) - bound
         found.append((-gain, int(tree.ids[opened.stubs[best]]), doc))
-    return [(node, doc) for _, node, doc in sorted(found)[:N_HEARD]]
+    return [(node, doc) for _, node, doc in sorted(found)[:N_KEPT]]
 
 
-def _grow(scene: Scene, node: int, doc: int) -> Proposal | None:
+def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | None:
     """Open a branch for a document and those that are like it."""
-    if node not in scene.tree:
+    if node not in context.tree:
         return None
-    corpus = scene.corpus
+    corpus = context.corpus
     x, _ = corpus.document(doc)
-    rows = _near(scene, node, x)
+    rows = _select_similar_documents(context, node, x)
     X, _ = corpus.take(rows)
     if X.shape[0] == 0:
         return None
-    topics, fresh = _opened(scene, node, X.sum(axis=0), float(X.shape[0]))
+    topics, fresh = _open_branch(context, node, X.sum(axis=0), float(X.shape[0]))
     children = (node, *fresh.tolist())
     return Proposal("birth", (node,), children, topics, rows)
 
 
-def _opened(
-    scene: Scene, node: int, words: Array, n_docs: float
+def _open_branch(
+    context: Context, node: int, words: Array, n_docs: float
 ) -> tuple[TopicTree, NDArray[np.intp]]:
     """Open a branch that starts with the words of some documents."""
-    topics, fresh = _branched(scene, node)
-    at, scale = topics.tree.positions(fresh), scene.corpus.scale
-    words = scale * _tilted(words, scene.words_below(node))
+    topics, fresh = _add_branch(context, node)
+    at, scale = topics.tree.positions(fresh), context.corpus.scale
+    words = scale * _blend_with_parent(words, context.words_below(node))
     topics.word_counts[at] = words / len(at)
     topics.stub_masses[at[-1]] = scale * n_docs
     return topics, fresh
 
 
-def _branched(scene: Scene, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
+def _add_branch(context: Context, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
     """Open a branch that holds nothing; return the ids of its nodes too."""
-    tree, n_levels = scene.tree, scene.posterior.model.priors.n_levels
+    tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     new = tree.add(node, depth=n_levels - 1)
-    return scene.edited(new), np.arange(tree.next_id, new.next_id)
+    return context.edited(new), np.arange(tree.next_id, new.next_id)
 
 
-def _near(scene: Scene, node: int, x: sp.csr_array) -> Rows:
+def _select_similar_documents(context: Context, node: int, x: sp.csr_array) -> Rows:
     """Documents below a node that are most like another."""
-    rows, corpus = scene.below(node), scene.corpus
+    rows, corpus = context.below(node), context.corpus
     likeness = []
     for X, docs in zip(corpus.parts, rows, strict=True):
         length = np.sqrt(np.maximum(X[docs].sum(axis=1), 1e-300))
@@ -421,37 +440,37 @@ def _near(scene: Scene, node: int, x: sp.csr_array) -> Rows:
     return [docs[own >= least] for docs, own in zip(rows, likeness, strict=True)]
 
 
-def _growing(scene: Scene) -> list[Ids]:
+def _draw_growth_nodes(context: Context) -> list[Ids]:
     """Inner stubs drawn by the documents that leave the tree there."""
-    tree, n_levels = scene.tree, scene.posterior.model.priors.n_levels
-    n_docs = scene.corpus.n_docs
+    tree, n_levels = context.tree, context.posterior.model.priors.n_levels
+    n_docs = context.corpus.n_docs
     most = min(-(-n_docs // DOCS_PER_GROWTH), int(MOST_GROWTH * len(tree)) + 1)
-    shares = scene.corpus.shares(tree).tocsr()
+    shares = context.corpus.shares(tree).tocsr()
     found: list[Ids] = []
-    for doc in scene.rng.choice(n_docs, min(most, n_docs), replace=False):
+    for doc in context.rng.choice(n_docs, min(most, n_docs), replace=False):
         own = shares[[doc]]
         until = own.data.cumsum()
-        at = np.searchsorted(until, until[-1] * scene.rng.random(), side="right")
+        at = np.searchsorted(until, until[-1] * context.rng.random(), side="right")
         place = own.indices[at]
         if tree.depth[place] < n_levels - 1:
             found.append((int(tree.ids[place]),))
     return found
 
 
-def _grow_by_rule(scene: Scene, node: int) -> Proposal | None:
+def _propose_growth_by_prior(context: Context, node: int) -> Proposal | None:
     """Open a branch as the prior has it.
 
     It takes its part of the documents that leave the tree there, so that the bound does
     not fall: at each level 1 - exp E log(1 - v) of those that are left.
     """
-    if node not in scene.tree:
+    if node not in context.tree:
         return None
-    topics, fresh = _branched(scene, node)
-    goes = -np.expm1(-1.0 / scene.posterior.model.priors.concentration)
+    topics, fresh = _add_branch(context, node)
+    goes = -np.expm1(-1.0 / context.posterior.model.priors.concentration)
     shares = goes ** np.arange(len(fresh) + 1)
     shares[:-1] -= shares[1:]
-    mass = scene.masses[scene.tree.positions(node)]
+    mass = context.masses[context.tree.positions(node)]
     topics.stub_masses[topics.tree.positions([node, *fresh])] = mass * shares
-    rows = scene.corpus.touching(np.array([node]))
+    rows = context.corpus.touching(np.array([node]))
     children = (node, *fresh.tolist())
     return Proposal("birth", (node,), children, topics, rows, by_rule=True)

@@ -14,8 +14,13 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.protocols import Moves
 from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus
-from skbnp.models.nested_crp.model import settle
-from skbnp.models.nested_crp.moves.proposals import Proposal, Scene, kinds_of, prune
+from skbnp.models.nested_crp.model import update_globals
+from skbnp.models.nested_crp.moves.proposals import (
+    Context,
+    Proposal,
+    kinds_of,
+    propose_prune,
+)
 from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.utils.random import Purpose, stream
 
@@ -58,16 +63,18 @@ class TreeEdits(Moves):
         """Try moves; whether none was accepted, so that the bound can settle."""
         posterior = learner.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
-        scene = Scene(posterior, learner.corpus, rng)
-        n_accepted = self._try_kinds(learner, scene, monitor)
+        context = Context(posterior, learner.corpus, rng)
+        n_accepted = self._try_kinds(learner, context, monitor)
         if n_accepted == 0 and self.ends_idle:
-            n_accepted = self._end_idle(learner, scene)
+            n_accepted = self._end_idle(learner, context)
         if n_accepted:
             with commit():
                 posterior.record(monitor)
         return n_accepted == 0
 
-    def _try_kinds(self, learner: TreeLearner, scene: Scene, monitor: Monitor) -> int:
+    def _try_kinds(
+        self, learner: TreeLearner, context: Context, monitor: Monitor
+    ) -> int:
         """Try moves of each kind; return how many were accepted."""
         for leaf in learner.posterior.state.idle_leaves(LEAST_MASS):
             self.rests.pop(("prune", leaf), None)
@@ -76,13 +83,13 @@ class TreeEdits(Moves):
             if kind.grows and n_accepted >= SHRINKING:
                 continue  # there are too many nodes as it is
             n_tries = 0
-            for ids in kind.candidates(scene):
+            for ids in kind.candidates(context):
                 key = (kind.name, *ids)
                 until, wait = self.rests.get(key, (0, 0))
                 if until > n_passes or n_tries == moves.max_tries:
                     continue
-                proposal = kind.make(scene, *ids)
-                if proposal is None or not scene.has_room(proposal):
+                proposal = kind.make(context, *ids)
+                if proposal is None or not context.has_room(proposal):
                     continue
                 n_tries += 1
                 monitor.remind(f"pass {learner.n_passes}: tries moves ({kind.name})")
@@ -93,11 +100,11 @@ class TreeEdits(Moves):
                     self.rests[key] = n_passes + wait, wait
         return n_accepted
 
-    def _end_idle(self, learner: TreeLearner, scene: Scene) -> int:
+    def _end_idle(self, learner: TreeLearner, context: Context) -> int:
         """End leaves that nobody would miss; return how many."""
         n_ended, n_rounds = 0, self.moves.max_rounds
         for leaf in learner.posterior.state.idle_leaves(TIDY_MASS):
-            proposal = prune(scene, leaf)
+            proposal = propose_prune(context, leaf)
             if proposal is not None:
                 n_ended += self._try(learner, proposal, n_rounds, -TIDY_COST)
         return n_ended
@@ -118,16 +125,16 @@ class TreeEdits(Moves):
         model, old, topics = posterior.model, posterior.state.tree, proposal.topics
         X, memo = corpus.take(rows)
         if memory.others is not None and X.shape[0] == 0:
-            return False  # nobody is here to tell
+            return False  # no document here could judge it
         said = corpus.sums(old, n_levels, rows)
         rest = posterior.totals.plus(said, -1.0).clipped()
         bound, best = model.collapsed_bound(old, posterior.totals), -np.inf
         for _ in range(n_rounds):
             memo = learner.visitor.visit_paths(topics, model.priors, X, memo)
             tree = topics.tree
-            stats = corpus.sums_of(memo, X, tree, n_levels)
+            stats = corpus.sum_part(memo, X, tree, n_levels)
             stats = stats.plus(rest.follow(old, tree, proposal.heirs))
-            topics, stats = settle(tree, stats)
+            topics, stats = update_globals(tree, stats)
             value, before = model.collapsed_bound(topics.tree, stats), best
             best = value
             if value - before < LEAST_RISE * (bound - value):

@@ -8,7 +8,7 @@ from scipy.special import gammaln, psi, xlogy
 
 from skbnp.models.nested_crp.model import PathGlobals
 
-__all__ = ["Births", "births"]
+__all__ = ["BranchScores", "score_branches"]
 
 Array = NDArray[np.float64]
 
@@ -17,7 +17,7 @@ N_ITERATIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Births:
+class BranchScores:
     """Branches below inner stubs, fitted to one document."""
 
     stubs: NDArray[np.intp]  # (n_inner,)
@@ -25,9 +25,9 @@ class Births:
     tokens: Array  # (n_inner, n_words, n_levels) x phi
 
 
-def births(
+def score_branches(
     paths: PathGlobals, log_topics: Array, counts: Array, n_words: int
-) -> Births:
+) -> BranchScores:
     """Score a branch below each inner stub for a document.
 
     For each, the topics of the missing levels are those of the document alone,
@@ -70,4 +70,4 @@ def births(
     levels = gammaln(alpha + totals).sum(axis=1) - gammaln(alpha).sum()
     levels += gammaln(alpha.sum()) - gammaln(alpha.sum() + counts.sum())
     scores = paths.log_prior[stubs] + words + entropy + levels
-    return Births(stubs, scores, tokens)
+    return BranchScores(stubs, scores, tokens)
