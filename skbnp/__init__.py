@@ -7,6 +7,7 @@ from skbnp.estimators import (
     HDP,
     GibbsHDP,
     GibbsNestedCRP,
+    HierarchicalComponentAnalysis,
     NestedCRP,
     StickBreakingHDP,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "HDP",
     "GibbsHDP",
     "GibbsNestedCRP",
+    "HierarchicalComponentAnalysis",
     "NestedCRP",
     "StickBreakingHDP",
     "__version__",

@@ -16,6 +16,7 @@ PUBLIC = {
         "HDP",
         "GibbsHDP",
         "GibbsNestedCRP",
+        "HierarchicalComponentAnalysis",
         "NestedCRP",
         "StickBreakingHDP",
         "__version__",
@@ -29,6 +30,7 @@ PUBLIC = {
         "make_bars",
         "make_dependent_trees",
         "make_hdp",
+        "make_subspace_tree",
         "make_tree",
     ],
     "skbnp.inspection": [

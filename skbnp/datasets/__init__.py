@@ -2,7 +2,12 @@
 
 from skbnp.datasets._dependent_trees import make_dependent_trees
 from skbnp.datasets._docstrings import load_docstrings
-from skbnp.datasets._generators import make_bars, make_hdp, make_tree
+from skbnp.datasets._generators import (
+    make_bars,
+    make_hdp,
+    make_subspace_tree,
+    make_tree,
+)
 from skbnp.datasets._ldac import load_ldac
 from skbnp.datasets._uci import load_uci_bag_of_words
 
@@ -13,5 +18,6 @@ __all__ = [
     "make_bars",
     "make_dependent_trees",
     "make_hdp",
+    "make_subspace_tree",
     "make_tree",
 ]

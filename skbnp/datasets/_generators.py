@@ -16,7 +16,7 @@ from skbnp.datasets._counts import count_words
 from skbnp.trees import TreeView
 from skbnp.utils.validation import Interval, validate_params
 
-__all__ = ["make_bars", "make_hdp", "make_tree"]
+__all__ = ["make_bars", "make_hdp", "make_subspace_tree", "make_tree"]
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
@@ -35,6 +35,11 @@ _TREE = """\
 {n_samples} documents of {n_words} words over {n_features} words, drawn from a tree of
 topics with {n_nodes} nodes, {n_leaves} of them leaves. A document mixes the topics on
 the path from the root to its leaf."""
+
+_SUBSPACES = """\
+{n_samples} rows of {n_features} features, drawn from a tree of directions with
+{n_nodes} nodes, {n_leaves} of them leaves. A row lies in the space of the directions on
+the path from the root to its leaf, but for noise of standard deviation {noise_std}."""
 
 
 @validate_params(
@@ -440,6 +445,141 @@ def make_tree(
             n_samples=n_samples,
             n_words=n_words,
             n_features=n_features,
+            n_nodes=n_nodes,
+            n_leaves=len(paths),
+        ),
+    )
+
+
+@validate_params(
+    {
+        "n_samples": [_AT_LEAST_ONE],
+        "n_features": [_AT_LEAST_ONE],
+        "branching": ["array-like"],
+        "loading_std": [_POSITIVE],
+        "noise_std": [_POSITIVE],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_subspace_tree(
+    n_samples: int = 900,
+    *,
+    n_features: int = 30,
+    branching: Sequence[int] = (3, 3),
+    loading_std: float = 3.0,
+    noise_std: float = 0.5,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw rows from a tree of directions, as hierarchical component analysis has them.
+
+    ::
+
+        w_i ~ N(0, loading_std^2 I)          for each node i of the tree
+        mu ~ N(0, loading_std^2 I)
+        c_n ~ Uniform(leaves)                the path of row n
+        x_n ~ N(0, I_L)                      its coordinates on the levels of the path
+        t_n = mu + sum_l w_i x_nl + e_n,     i the node of c_n at level l
+        e_n ~ N(0, noise_std^2 I)
+
+    Parameters
+    ----------
+    n_samples : int, default=900
+        Number of rows. The first rows of `data` do not depend on it.
+    n_features : int, default=30
+        Number of columns.
+    branching : sequence of int, default=(3, 3)
+        Number of children of each node, level by level from the root. The tree has
+        ``len(branching) + 1`` levels (L); without any it is a single direction.
+    loading_std : float, default=3.0
+        Standard deviation of the entries of directions and mean, > 0.
+    noise_std : float, default=0.5
+        Standard deviation of the noise, > 0.
+    random_state : int, RandomState instance or None, default=None
+        Determines the draw. Pass an int for the same rows at every call.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`
+        Dictionary-like object with the attributes
+
+        data : ndarray of shape (n_samples, n_features)
+            The rows.
+        tree : :class:`~skbnp.trees.TreeView`
+            The tree, depth-first. The weight of a node is the share of rows whose paths
+            pass it.
+        components : ndarray of shape (n_nodes, n_features)
+            Direction of each node (w).
+        mean : ndarray of shape (n_features,)
+            Mean of all rows (mu).
+        path : ndarray of int of shape (n_samples, n_levels)
+            Rows of the nodes on each path (c), from the root to the leaf.
+        target : ndarray of int of shape (n_samples,)
+            Row of the leaf, the end of the path.
+        coordinates : ndarray of shape (n_samples, n_levels)
+            Coordinates on the levels of the path (x).
+        feature_names : list of str
+            Name of each column.
+        DESCR : str
+            Description of the data.
+
+    Raises
+    ------
+    InvalidParameterError
+        A `ValueError`, if a parameter is outside of its domain.
+    ValueError
+        If `branching` holds anything but positive integers.
+
+    Notes
+    -----
+    The model of section 2 of [1]_ given the tree.
+
+    **Departures from the paper.** There the tree is infinite and paths follow the
+    nested Chinese restaurant process; here it is given, and all leaves are as probable.
+
+    References
+    ----------
+    .. [1] C. Wang and D. M. Blei, "Variational inference for the nested Chinese
+       restaurant process", Advances in Neural Information Processing Systems 22, 2009.
+
+    Examples
+    --------
+    >>> from skbnp.datasets import make_subspace_tree
+    >>> drawn = make_subspace_tree(branching=(2, 3), random_state=0)
+    >>> drawn.tree
+    TreeView(n_nodes=9, n_leaves=6, max_depth=2)
+    >>> drawn.data.shape, drawn.path.shape
+    ((900, 30), (900, 3))
+    """
+    rng = check_random_state(random_state)
+    paths = _paths(branching)
+    n_nodes, n_levels = paths[-1, -1] + 1, paths.shape[1]
+    components = loading_std * rng.standard_normal((n_nodes, n_features))
+    mean = loading_std * rng.standard_normal(n_features)
+    path = np.empty((n_samples, n_levels), dtype=np.intp)
+    coordinates, data = np.empty(path.shape), np.empty((n_samples, n_features))
+    for nodes, along, row in zip(path, coordinates, data, strict=True):
+        nodes[:] = paths[rng.randint(len(paths))]
+        along[:] = rng.standard_normal(n_levels)
+        row[:] = mean + along @ components[nodes]
+        row += noise_std * rng.standard_normal(n_features)
+
+    parent = np.full(n_nodes, -1)
+    parent[paths[:, 1:]] = paths[:, :-1]
+    passes = np.bincount(path.ravel(), minlength=n_nodes)
+    return Bunch(
+        data=data,
+        tree=TreeView(parent, passes / n_samples),
+        components=components,
+        mean=mean,
+        path=path,
+        target=path[:, -1].copy(),
+        coordinates=coordinates,
+        feature_names=[f"feature{d}" for d in range(n_features)],
+        DESCR=_SUBSPACES.format(
+            n_samples=n_samples,
+            n_features=n_features,
+            noise_std=noise_std,
             n_nodes=n_nodes,
             n_leaves=len(paths),
         ),

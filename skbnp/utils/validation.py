@@ -43,6 +43,7 @@ __all__ = [
     "check_gamma_prior",
     "check_is_fitted",
     "check_per_level",
+    "check_rows",
     "fit_context",
     "validate_params",
     "whole_counts",
@@ -54,6 +55,8 @@ _TIMES = frozenset("mM")
 MOST_TOKENS = 1e100
 #: What samplers take, in one document and in all.
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
+#: Beyond this, sums of squares leave the range of a float.
+LARGEST_VALUE = 1e100
 #: Range of concentrations and Dirichlet parameters.
 SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
 #: Largest shape and rate of a Gamma prior: its width is the rounding of a number.
@@ -114,6 +117,51 @@ def check_documents(
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
     return counts, checked.dtype
+
+
+def check_rows(
+    estimator: Any, X: Any, *, reset: bool, method: str
+) -> NDArray[np.float64] | NDArray[np.float32]:
+    """Check dense rows of numbers of either sign.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that asks. Its number and names of features are compared with
+        those of `X`, or are set, but only once `X` is known to be valid.
+    X : {array-like, dataframe} of shape (n_samples, n_features)
+        Rows of finite numbers. Never written to.
+    reset : bool
+        Whether `X` defines the features.
+    method : str
+        The public method that asks, for messages.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_samples, n_features)
+        float32 if `X` was float32, otherwise float64. May share memory with `X`.
+    """
+    whom = f"{type(estimator).__name__}.{method}"
+    if sp.issparse(X):
+        raise TypeError(
+            f"{whom} takes dense rows, got a sparse X of shape {X.shape}: less their "
+            "mean they would not be sparse. X.toarray() makes it dense."
+        )
+    _check_dtypes(X, "X", "numbers")
+    dtypes = [np.float64, np.float32]
+    if reset:
+        # As in check_documents.
+        rows = check_array(X, estimator=estimator, input_name="X", dtype=dtypes)
+    else:
+        rows = validate_data(estimator, X, reset=False, dtype=dtypes)
+    largest = max(float(rows.max()), -float(rows.min()))
+    if not largest < LARGEST_VALUE:
+        raise ValueError(
+            f"X must hold values below {LARGEST_VALUE:g} in size, got {largest:g}."
+        )
+    if reset:
+        validate_data(estimator, X, reset=True, skip_check_array=True)
+    return rows
 
 
 def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_array:
@@ -188,20 +236,25 @@ def _check_kind(X: Any, name: str) -> None:
             "(with analyzer=list, of lists of tokens), and "
             "gensim.matutils.corpus2csc(bags).T those of bags of words."
         )
+    _check_dtypes(X, name, "counts")
+
+
+def _check_dtypes(X: Any, name: str, what: str) -> None:
+    """Refuse what is no number, and NumPy would turn into one."""
     if isinstance(X, (list, tuple)):
         X = np.asarray(X, dtype=object)
     dtypes: Any = getattr(X, "dtypes", getattr(X, "dtype", None))
     for dtype in dtypes if hasattr(dtypes, "__iter__") else [dtypes]:
         kind = getattr(dtype, "kind", None)
         if kind in _TIMES or getattr(dtype, "is_temporal", bool)():
-            raise TypeError(f"{name} must hold counts, got dates or times ({dtype}).")
+            raise TypeError(f"{name} must hold {what}, got dates or times ({dtype}).")
         if kind == "V":
-            raise TypeError(f"{name} must hold counts, got records ({dtype}).")
+            raise TypeError(f"{name} must hold {what}, got records ({dtype}).")
     if isinstance(X, np.ndarray) and X.dtype == object:
         for value in X.flat:
             if isinstance(value, (np.datetime64, np.timedelta64)):
                 raise TypeError(
-                    f"{name} must hold counts, got dates or times ({value!r})."
+                    f"{name} must hold {what}, got dates or times ({value!r})."
                 )
             if isinstance(value, int) and abs(value) >= MOST_TOKENS:
                 raise ValueError(f"{name} holds a value too large for a float.")

@@ -1,0 +1,693 @@
+"""Hierarchical component analysis by variational inference."""
+
+from dataclasses import fields, replace
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.components.tree_sticks import stick_parameters
+from skbnp.estimators._saved import HUGE, check_array, check_number
+from skbnp.estimators._trees import MOST_LEVELS
+from skbnp.estimators._variational import VariationalEstimator
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner, StreamLearner
+from skbnp.inference.executor import Executor
+from skbnp.inference.memory import RunningAverage
+from skbnp.inference.posterior import Posterior, per_token
+from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.hca.local import Memo, coordinates, log_density, visit
+from skbnp.models.hca.memory import RowCorpus, RowMemory, RowVisitor
+from skbnp.models.hca.model import Model, Paths, Stats, mean_paths, paths
+from skbnp.models.hca.moves.online import StreamEdits
+from skbnp.models.hca.moves.structure import ComponentEdits
+from skbnp.models.hca.start import path_of_directions
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.trees import TreeView
+from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.random import Purpose, stream
+from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    check_rows,
+    fit_context,
+)
+
+__all__ = ["HierarchicalComponentAnalysis"]
+
+#: Moves of a kind that are tried after a pass, each by so many visits.
+DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
+
+
+class HierarchicalComponentAnalysis(VariationalEstimator):
+    """Hierarchical component analysis: a tree of directions, by variational inference.
+
+    A mixture of probabilistic principal component analyses that share directions: each
+    row lies close to the space of the directions on a path of a tree, general ones near
+    the root and special ones at the leaves. The tree has as many branches as the rows
+    ask for. With the symbols of [1]_:
+
+    - the children of a node have sticks v_i ~ Beta(1, gamma), each its share of what
+      its earlier siblings leave; row n takes a path c from the root to a leaf by the
+      products of these shares, Eq. (2);
+    - each node has a direction w_i ~ N(0, s0 I), and a row coordinates x ~ N(0, I) on
+      the L levels of its path;
+    - t_n ~ N(mu + sum_l w_{c_l} x_l, I / tau), with mu ~ N(m0, s0 I) and
+      tau ~ Gamma(0.001, 0.001), section 4.2.
+
+    Parameters
+    ----------
+    max_depth : int, default=3
+        Levels of the tree (L), 1 to 50, the root included. 1 is a single direction.
+    max_components : int or None, default=None
+        Nodes at the most, the root included; None for no limit. The first path is there
+        in any case.
+    child_concentration : float, default=1.0
+        Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
+        values make more branches.
+    loading_variance : float or "auto", default=1000.0
+        Prior variance of the entries of directions and mean (s0), > 0, in squared units
+        of `X`; larger values cost a node more. "auto" maximises the bound, for data of
+        another scale.
+    structure_moves : bool or TreeMoves, default=True
+        Whether the tree changes: branches grow, leaves end, siblings merge and nodes go
+        to other parents, each if the bound rises. A `TreeMoves` says more; its `grow`
+        and `merge` stay as they are by default.
+    sparse_output : bool, default=False
+        Whether `transform` returns a sparse array: a row has at most `max_depth`
+        entries.
+    batch_size : int, default=1024
+        Rows of a minibatch of `partial_fit` at the most.
+    learning_offset : float, default=1.0
+        Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay of
+        `partial_fit`, >= 0.
+    learning_decay : float, default=0.6
+        Decay of the step sizes, in [0.5, 1].
+    total_samples : float or None, default=None
+        Rows of the stream that `partial_fit` learns from, > 0. None means those seen so
+        far.
+    max_iter : int, default=100
+        Passes over the data in `fit`.
+    tol : float, default=1e-4
+        A branch grows only if it raises the bound by this part of it. Once moves have
+        ended, `fit` ends when the bound changes by less than `tol`, relatively, between
+        two passes. With 0, branches that raise it by a nat grow, and all `max_iter`
+        passes are made.
+    n_jobs : int or None, default=None
+        Threads that visit rows, as in scikit-learn. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Rows that moves start from. The same int gives the same bits.
+    verbose : int, default=0
+        Passes between messages; 0 for none.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the present tree.
+
+    Attributes
+    ----------
+    tree_ : TreeView
+        The known part of the tree, siblings by decreasing mass: `parent`, `depth`,
+        `ids`, and `weight`, the probability that a path passes the node, from expected
+        sticks: 1 at the root, and what children lack to their parent belongs to
+        branches that are not in the tree.
+    components_ : ndarray of shape (n_components_, n_features)
+        Posterior mean of the direction of each node; their lengths are standard
+        deviations of the data along them, and their largest entries are positive.
+    mean_ : ndarray of shape (n_features,)
+        Posterior mean of the centre of all rows (mu).
+    noise_variance_ : float
+        Noise in each feature, 1 / E[tau].
+    loading_variance_ : float
+        Value in force.
+    n_components_ : int
+        Number of nodes, the root included.
+    component_ids_ : ndarray of shape (n_components_,)
+        Name of each node in `lineage_`, unchanged while rows move. All else calls a
+        node by its row, as trees of scikit-learn do.
+    lineage_ : list of named tuples (step, kind, parents, children)
+        Where each id came from: the start, then every accepted "split", "merge",
+        "reattach" (of the first parent below the second) and "prune". Ended ids never
+        return.
+    n_active_components_ : int
+        Nodes that at least max(1, 1e-4 of all) expected rows pass.
+    elbo_ : float
+        Bound of the training data in nats per row; after `partial_fit` that of recent
+        rows, weighted as the step sizes weigh them.
+    converged_ : bool
+        Whether `tol` ended the last `fit`.
+    history_ : dict of lists
+        One entry per update and per round of moves that changed the tree: `step`,
+        `seconds`, `n_components`, `elbo` (nats per row; evaluated once per pass of
+        `fit`, nan in between and in `partial_fit`), `n_births` (always 0), `n_splits`,
+        `n_merges` (accepted so far).
+    n_iter_ : int
+        Passes made by the last `fit`; calls of `partial_fit` add one.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if `X` had them.
+
+    See Also
+    --------
+    NestedCRP : Trees of topics, for counts.
+    sklearn.decomposition.PCA : A single path without noise.
+
+    Notes
+    -----
+    Without `max_components` trees of real data become large: hardly any cluster is a
+    Gaussian in few dimensions, and more of them explain it better. `tol` ends the
+    growth.
+
+    A pass takes time in proportion to rows times nodes times columns. Memory is that of
+    `X` and some 60 to 200 bytes for each row and path that it may take.
+
+    Loadings and coordinates say the same in many ways, and pass by pass would follow
+    each other slowly. Before a pass the coordinates of each node are freed of what the
+    nodes below predict, and scaled to variance one, and loadings make up for it, as in
+    [2]_, if the bound rises.
+
+    **Departures from the paper**
+
+    - The posterior of a row is q(c) q(x | c); [1]_ has q(c) q(x), where coordinates of
+      one path would stand for those of all.
+    - The prior of the mean is centred on the mean of the rows of the first fit or chunk
+      (m0), so that offsets of columns do not matter.
+    - [1]_ writes N(0, 10^3): a variance, in our reading.
+    - Branches grow from directions that rows show which are badly explained: nodes at
+      their prior have coordinates of mean zero, and would stay there for ever.
+    - Growth goes past the size that the tree needs, then leaves end, siblings merge and
+      nodes go to other parents, in turns; [1]_ merges by cosines.
+    - Siblings are ordered by decreasing mass after each update, which raises the bound.
+    - Paths more than 20 nats below the best of a row are left out.
+
+    References
+    ----------
+    .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
+       Restaurant Process", NIPS 2009.
+    .. [2] Jaakko Luttinen and Alexander Ilin, "Transformations in Variational Bayesian
+       Factor Analysis to Speed up Learning", Neurocomputing 73, 2010.
+
+    Examples
+    --------
+    >>> from skbnp import HierarchicalComponentAnalysis
+    >>> from skbnp.datasets import make_subspace_tree
+    >>> X = make_subspace_tree(random_state=0).data
+    >>> hca = HierarchicalComponentAnalysis(random_state=0).fit(X)
+    >>> hca.tree_
+    TreeView(n_nodes=13, n_leaves=9, max_depth=2)
+    >>> hca.inverse_transform(hca.transform(X)).shape
+    (900, 30)
+    """
+
+    _parameter_constraints: dict = {
+        **VariationalEstimator._parameter_constraints,
+        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
+        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "loading_variance": [
+            Interval(Real, 1e-100, 1e100, closed="both"),
+            StrOptions({"auto"}),
+        ],
+        "structure_moves": ["boolean", TreeMoves],
+        "sparse_output": ["boolean"],
+    }
+    #: How `fit` learns; there is no other way.
+    learning_method = "batch"
+
+    def __init__(
+        self,
+        max_depth=3,
+        *,
+        max_components=None,
+        child_concentration=1.0,
+        loading_variance=1000.0,
+        structure_moves=True,
+        sparse_output=False,
+        batch_size=1024,
+        learning_offset=1.0,
+        learning_decay=0.6,
+        total_samples=None,
+        max_iter=100,
+        tol=1e-4,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.max_depth = max_depth
+        self.max_components = max_components
+        self.child_concentration = child_concentration
+        self.loading_variance = loading_variance
+        self.structure_moves = structure_moves
+        self.sparse_output = sparse_output
+        self.batch_size = batch_size
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # -- learning ---------------------------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn a tree of directions from all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+        y : None
+            Ignored, but handed on to callbacks.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete update.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, no rows or no columns, or a parameter
+            is outside its range.
+        TypeError
+            If `X` is sparse.
+        """
+        with one_blas_thread():
+            return self._fit(X, y)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Learn from a chunk of a stream: one online update per `batch_size` rows.
+
+        The first call fixes the features, and centres the prior of the mean. After the
+        updates the tree may change by the rows of the chunk, 4,096 random ones at the
+        most, if there are 20 or more. A failed call leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the chunk, dense.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, no rows or no columns, or another
+            number of columns than before.
+        TypeError
+            If `X` is sparse.
+        """
+        with one_blas_thread():
+            return self._partial_fit(X, y)
+
+    def _read(self, X, *, reset: bool, method: str) -> np.ndarray:
+        return check_rows(self, X, reset=reset, method=method)
+
+    def _describe(self, rows) -> str:
+        return f"{rows.shape[0]} rows of {rows.shape[1]} features"
+
+    def _moves(self) -> TreeMoves | None:
+        """Moves that are wanted; refuses those of topics."""
+        moves = self.structure_moves
+        if not isinstance(moves, TreeMoves):
+            return DEFAULT_MOVES if moves else None
+        for name in ("grow", "merge"):
+            value, only = getattr(moves, name), getattr(DEFAULT_MOVES, name)
+            if value != only:
+                raise ValueError(
+                    f"structure_moves.{name} must be {only!r} for directions, got "
+                    f"{value!r}."
+                )
+        return moves
+
+    def _limit(self) -> float:
+        return np.inf if self.max_components is None else self.max_components
+
+    def _make_model(self) -> Model:
+        """Return the model, but for what rows tell at the start."""
+        self._moves()
+        is_auto = self.loading_variance == "auto"
+        return Model(
+            self.max_depth,
+            float(self.child_concentration),
+            1.0 if is_auto else float(self.loading_variance),
+            np.zeros(0),
+            learn_loading_variance=is_auto,
+        )
+
+    def _start(self, model, rows, entropy, n_rows) -> Posterior:
+        """One path of principal directions."""
+        model = replace(model, shift=rows.mean(axis=0, dtype=np.float64))
+        if model.learn_loading_variance:
+            variance = float(rows.var(axis=0, dtype=np.float64).mean())
+            model = replace(model, loading_variance=max(variance, 1e-100))
+        state = path_of_directions(model, rows, stream(entropy, Purpose.START))
+        ids = state.tree.ids
+        return Posterior(
+            model,
+            state,
+            Stats.zero(len(ids), self.max_depth, rows.shape[1]),
+            ids,
+            [Lineage(0, "init", (), tuple(ids.tolist()))],
+            entropy=entropy,
+            max_components=self._limit(),
+        )
+
+    def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        learned = self._posterior.model
+        if self.max_depth != learned.n_levels:
+            raise ValueError(
+                f"max_depth={self.max_depth}, but the tree that goes on has "
+                f"{learned.n_levels} levels."
+            )
+        model = replace(model, shift=learned.shift)
+        if model.learn_loading_variance:
+            model = replace(model, loading_variance=learned.loading_variance)
+        return replace(self._posterior, model=model, max_components=self._limit())
+
+    def _make_learner(self, posterior, rows, executor, goes_on):
+        moves = self._moves()
+        edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
+        schedule, visitor = BatchSchedule(len(rows)), RowVisitor(executor)
+        corpus = RowCorpus(rows)
+        return Learner(posterior, corpus, schedule, visitor, RowMemory(), edits)
+
+    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        moves = self._moves()
+        edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol)
+        schedule = self._stream_schedule(posterior, rows)
+        corpus, visitor = RowCorpus(rows), RowVisitor(executor)
+        memory = RunningAverage()
+        learner = StreamLearner(posterior, corpus, schedule, visitor, memory, edits)
+        learner.one_pass(monitor)
+
+    def _unsettled(self) -> str:
+        return "left no two passes to compare between which the tree stayed."
+
+    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        model, state = posterior.model, posterior.state
+        tree, through = state.tree, state.tree.accumulate(posterior.totals.stub_masses)
+        in_use = through >= max(1.0, 1e-4 * posterior.totals.n_rows)
+        return {
+            "_posterior": posterior,
+            "tree_": TreeView(tree.parent, _passing(model, state), tree.ids, in_use),
+            "n_components_": len(tree),
+            "component_ids_": tree.ids.copy(),
+            "lineage_": list(posterior.lineage),
+            "components_": _signs(state.loadings)[:, None] * state.loadings,
+            "mean_": state.mean + model.shift,
+            "noise_variance_": float(1.0 / state.precision),
+            "loading_variance_": model.loading_variance,
+            "n_active_components_": int(in_use.sum()),
+            "history_": history,
+            "n_iter_": n_iter,
+            "converged_": converged,
+        }
+
+    # -- loading ----------------------------------------------------------------------
+
+    def _check_saved(self) -> None:
+        posterior = self._posterior
+        model, state, totals = posterior.model, posterior.state, posterior.totals
+        n_levels, n_features = model.n_levels, self.n_features_in_
+        check_number("max_depth", n_levels, least=1, most=MOST_LEVELS)
+        state.tree.check()
+        n = len(state.tree)
+        check_number("tree_", state.tree.max_depth, least=0, most=n_levels - 1)
+        shapes = {
+            "loadings": (n, n_features),
+            "loading_variances": (n,),
+            "stub_masses": (n,),
+            "mean": (n_features,),
+            "moments": (n, n_levels, n_levels),
+            "coordinates": (n, n_levels),
+            "products": (n, n_levels, n_features),
+            "total": (n_features,),
+            "shift": (n_features,),
+        }
+        for part in (model, state, totals):
+            for item in fields(part):
+                if item.name in shapes:
+                    value = getattr(part, item.name)
+                    check_array(item.name, value, shapes[item.name], least=-HUGE)
+        for name in ("mean_variance", "noise_shape", "noise_rate"):
+            check_number(name, getattr(state, name), least=1e-300, most=HUGE)
+        for name in ("loading_variance", "concentration"):
+            check_number(name, getattr(model, name), least=1e-300, most=HUGE)
+        if not np.array_equal(posterior.ids, state.tree.ids):
+            raise ValueError("The saved tree_ is damaged: its ids disagree.")
+
+    # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
+
+    @property
+    def _topic_numbers(self) -> np.ndarray:
+        return np.arange(self.n_components_)
+
+    @property
+    def elbo_(self) -> float:
+        """Bound of the training data, nats per row."""
+        return self._last("elbo")
+
+    def transform(self, X):
+        """Express rows by the directions on their most probable paths.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+
+        Returns
+        -------
+        coordinates : ndarray or csr_array of shape (n_samples, n_components_)
+            Least-squares coordinates of rows less `mean_` on the directions of the most
+            probable path of each, zero elsewhere. Sparse if `sparse_output`. float32 if
+            `X` is, otherwise float64.
+        """
+        rows, memo, given = self._visited(X, "transform")
+        state, model = self._posterior.state, self._posterior.model
+        with Executor(self.n_jobs) as executor, one_blas_thread():
+            best, found = coordinates(
+                given, memo, rows, state.tree, model.shift, executor
+            )
+        nodes = given.stub_nodes[best]
+        known = nodes >= 0
+        found = (found * _signs(state.loadings)[nodes])[known].astype(rows.dtype)
+        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+        shape = (len(rows), self.n_components_)
+        sparse = sp.csr_array((found, nodes[known], limits), shape=shape)
+        return sparse if self.sparse_output else sparse.toarray()
+
+    def inverse_transform(self, X):
+        """Put rows together from their coordinates.
+
+        ``inverse_transform(transform(X))`` is the reconstruction of [1]_.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_components_)
+            Coordinates, as `transform` gives them.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            ``X @ components_ + mean_``.
+        """
+        check_is_fitted(self)
+        if not sp.issparse(X):
+            X = np.asarray(X)
+        if X.ndim != 2 or X.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X must have shape (n_samples, {self.n_components_}), got {X.shape}."
+            )
+        rows = X @ self.components_ + self.mean_
+        return rows.astype(np.float32) if X.dtype == np.float32 else rows
+
+    def score_samples(self, X):
+        """Log density of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            log sum_k E[p(c = k)] N(t; mu, M_k M_k' + I / tau) in nats, M_k the known
+            directions on path k, all at their posterior means.
+        """
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False, method="score_samples")
+        model, state = self._posterior.model, self._posterior.state
+        with Executor(self.n_jobs) as executor, one_blas_thread():
+            return log_density(mean_paths(model, state), rows, model.shift, executor)
+
+    def score(self, X, y=None):
+        """Mean log density of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Nats per row, see `score_samples`; larger is better.
+        """
+        return float(self.score_samples(X).mean())
+
+    def apply(self, X):
+        """Find the node where the most probable path of each row ends.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+
+        Returns
+        -------
+        nodes : ndarray of int of shape (n_samples,)
+            Rows of `tree_` and `components_`. An inner node means that the path leaves
+            the tree below it.
+        """
+        _, memo, _ = self._visited(X, "apply")
+        return self._places(memo.stubs[memo.best])
+
+    def decision_path(self, X):
+        """Mark the nodes on the most probable path of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+
+        Returns
+        -------
+        indicator : csr_array of shape (n_samples, n_components_)
+            One where the path passes the node.
+        """
+        rows, memo, given = self._visited(X, "decision_path")
+        nodes = given.stub_nodes[self._places(memo.stubs[memo.best])]
+        known = nodes >= 0
+        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+        ones = np.ones(limits[-1], dtype=np.intp)
+        shape = (len(rows), self.n_components_)
+        return sp.csr_array((ones, nodes[known], limits), shape=shape)
+
+    def doc_paths(self, X):
+        """Infer where the paths of rows end.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+
+        Returns
+        -------
+        path_distr : csr_array of shape (n_samples, n_components_)
+            Probability that the path of a row ends at a node, q(c), or that it leaves
+            the tree there, if the node is not at the last level. Rows sum to one; paths
+            less probable than about 2e-9 are left out.
+        """
+        rows, memo, _ = self._visited(X, "doc_paths")
+        shares = memo.shares.astype(rows.dtype, copy=False)
+        shape = (len(rows), self.n_components_)
+        return sp.csr_array(
+            (shares, self._places(memo.stubs), memo.limits), shape=shape
+        )
+
+    def elbo(self, X):
+        """Evidence lower bound of rows under the fitted tree.
+
+        The posterior of the tree is held fixed, and its divergence from the prior
+        counts in full: the bound is that of data that consist of `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+
+        Returns
+        -------
+        elbo : float
+            Nats per row.
+        """
+        return sum(self.elbo_terms(X).values())
+
+    def elbo_terms(self, X):
+        """Evidence lower bound by its terms, see `elbo`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of numbers, dense.
+
+        Returns
+        -------
+        terms : dict of str to float
+            In nats per row of `X`:
+
+            - "loadings": -KL(q(w) || p(w));
+            - "mean": -KL(q(mu) || p(mu));
+            - "noise": -KL(q(tau) || p(tau));
+            - "sticks": -KL(q(v) || p(v));
+            - "rows": all terms of paths, coordinates and rows.
+        """
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False, method="elbo")
+        model, state = self._posterior.model, self._posterior.state
+        with Executor(self.n_jobs) as executor, one_blas_thread():
+            _, fresh = RowVisitor(executor).visit_rows(model, state, rows)
+        return per_token(model.objective(state, fresh), fresh.n_rows)
+
+    def _visited(self, X, method: str) -> tuple[np.ndarray, Memo, Paths]:
+        """Rows, what they say, and what they were told."""
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False, method=method)
+        model, state = self._posterior.model, self._posterior.state
+        given = paths(model, state)
+        with Executor(self.n_jobs) as executor, one_blas_thread():
+            memo = visit(given, state.tree, rows, model.shift, executor)
+        return rows, memo, given
+
+    def _places(self, ids: np.ndarray) -> np.ndarray:
+        return self._posterior.state.tree.positions(ids)
+
+
+def _signs(loadings: np.ndarray) -> np.ndarray:
+    """Signs that make the largest entries positive."""
+    largest = np.abs(loadings).argmax(axis=1)
+    return np.where(loadings[np.arange(len(loadings)), largest] < 0.0, -1.0, 1.0)
+
+
+def _passing(model: Model, state) -> np.ndarray:
+    """Probability that a path passes each node, by mean sticks."""
+    tree = state.tree
+    a, b = stick_parameters(tree, state.stub_masses, model.concentration)
+    share, left = np.ones(len(a)), np.ones(len(a))
+    for place, above in enumerate(tree.parent.tolist()):
+        if place:
+            share[place] = share[above] * left[above] * a[place] / (a[place] + b[place])
+            left[above] *= b[place] / (a[place] + b[place])
+    return share

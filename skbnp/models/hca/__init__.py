@@ -1,0 +1,1 @@
+"""Hierarchical component analysis: a tree of directions for continuous data."""

@@ -1,0 +1,263 @@
+"""Rows on the paths of a tree: what they are told, and what they say.
+
+Rows are visited in blocks that depend on the data alone, and sums are added in their
+order, so that results do not depend on threads. There is no loop over rows.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from skbnp.inference.executor import Executor
+from skbnp.models.hca.model import Paths, Stats, change_on_paths
+from skbnp.trees import Tree
+
+__all__ = ["Memo", "blocks", "coordinates", "log_density", "sums", "visit"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+#: Rows of a block at the most, and entries: half of what fits into memory near a core.
+BLOCK, ENTRIES = 4096, 1 << 20
+#: Nats below the best of a row at which a stub is left out.
+PRUNE = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """What rows say: q(c) and the moments of q(x | c)."""
+
+    limits: Ints  # (n_rows + 1,) of their supports
+    stubs: Ints  # (n_support,) by id, increasing by place in the tree of the visit
+    shares: Array  # (n_support,) q(c)
+    means: Array  # (n_support, n_levels) m
+    moments: Array  # (n_support, n_levels (n_levels + 1) / 2) E[xx'], one triangle
+    entropies: Array  # (n_rows,) sum q (-log q + 1/2 log |C|) + L / 2
+    bounds: Array  # (n_rows,) of the rows, as they were visited
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.bounds)
+
+    @property
+    def row(self) -> Ints:
+        """Row of each entry of the support."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.limits))
+
+    @property
+    def best(self) -> Ints:
+        """Entry of the most probable stub of each row, the first of equals."""
+        order = np.lexsort((-self.shares, self.row))
+        return order[self.limits[:-1]]
+
+    @classmethod
+    def joined(cls, parts: list["Memo"]) -> "Memo":
+        """Put those of several sets of rows together."""
+        sizes = [np.diff(part.limits) for part in parts]
+        limits = np.cumsum(np.concatenate([[0], *sizes]), dtype=np.intp)
+        names = ("stubs", "shares", "means", "moments", "entropies", "bounds")
+        return cls(
+            limits,
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in names
+            ),
+        )
+
+    def take(self, rows: Ints) -> "Memo":
+        """Those of some rows."""
+        sizes = self.limits[rows + 1] - self.limits[rows]
+        limits = np.concatenate([[0], np.cumsum(sizes)])
+        entries = np.arange(limits[-1])
+        entries += np.repeat(self.limits[rows] - limits[:-1], sizes)
+        return Memo(
+            limits,
+            self.stubs[entries],
+            self.shares[entries],
+            self.means[entries],
+            self.moments[entries],
+            self.entropies[rows],
+            self.bounds[rows],
+        )
+
+    def replaced(self, rows: Ints, new: "Memo") -> "Memo":
+        """Let some rows, in increasing order, say something else."""
+        order = np.arange(self.n_rows)
+        order[rows] = self.n_rows + np.arange(len(rows))
+        return Memo.joined([self, new]).take(order)
+
+    def touching(self, ids: Ints) -> Ints:
+        """Rows that have any of some stubs."""
+        return np.unique(self.row[np.isin(self.stubs, ids)])
+
+    def changed(self, tree: Tree, change: Array) -> "Memo":
+        """Let rows have other coordinates, see `change_on_paths`."""
+        n_levels = self.means.shape[1]
+        on_paths = change_on_paths(tree, change, n_levels)
+        log_dets = np.linalg.slogdet(on_paths)[1]
+        place = tree.positions(self.stubs)
+        own, (one, other) = on_paths[place], np.triu_indices(n_levels)
+        moments = np.empty((len(place), n_levels, n_levels))
+        moments[:, one, other] = moments[:, other, one] = self.moments
+        moments = own @ moments @ own.transpose(0, 2, 1)
+        lost = np.bincount(self.row, self.shares * log_dets[place], self.n_rows)
+        return replace(
+            self,
+            means=np.einsum("ilm,im->il", own, self.means),
+            moments=moments[:, one, other],
+            entropies=self.entropies + lost,
+        )
+
+    def renamed(self, stubs: Ints) -> "Memo":
+        """Call the stubs something else."""
+        return replace(self, stubs=stubs)
+
+
+def blocks(shape: tuple[int, ...]) -> list[slice]:
+    """Cut rows into blocks of equal size but for the last."""
+    n_rows, n_features = shape
+    size = min(BLOCK, max(1, ENTRIES // n_features))
+    return [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]
+
+
+def visit(
+    paths: Paths, tree: Tree, X: NDArray, shift: Array, executor: Executor
+) -> Memo:
+    """Infer the paths of rows and their coordinates; `tree` names the stubs."""
+    task = partial(_visit, X=X, paths=paths, shift=shift)
+    parts = list(executor.map(task, blocks(X.shape))) or [task(slice(0, 0))]
+    memo = Memo.joined(parts)
+    return memo.renamed(tree.ids[memo.stubs])
+
+
+def _visit(rows: slice, X: NDArray, paths: Paths, shift: Array) -> Memo:
+    rest, products = _products(X[rows], paths, shift)
+    scores = _scores(rest, products, paths)
+    best = scores.max(axis=1, keepdims=True)
+    row, stubs = np.nonzero(scores > best - PRUNE)
+    n_levels = paths.stub_nodes.shape[1]
+    limits = np.searchsorted(row, np.arange(len(rest) + 1))
+    logs = scores[row, stubs]
+    weights = np.exp(logs - best[row, 0])
+    bounds = best[:, 0] + np.log(np.bincount(row, weights, len(rest)))
+    log_shares = logs - bounds[row]
+    shares = np.exp(log_shares)
+    entropies = np.bincount(
+        row, shares * (0.5 * paths.log_dets[stubs] - log_shares), len(rest)
+    )
+    means = _means(products, paths, row, stubs)
+    one, other = np.triu_indices(n_levels)
+    moments = paths.covariances[:, one, other][stubs]
+    moments += means[:, one] * means[:, other]
+    return Memo(
+        limits, stubs, shares, means, moments, entropies + 0.5 * n_levels, bounds
+    )
+
+
+def _products(X: NDArray, paths: Paths, shift: Array) -> tuple[Array, Array]:
+    """Rows less the mean, and their products with all loadings and none."""
+    rest = np.subtract(X, shift, dtype=np.float64)
+    rest -= paths.mean
+    products = np.zeros((len(rest), len(paths.loadings) + 1))  # -1: off the tree
+    np.matmul(rest, paths.loadings.T, out=products[:, :-1])
+    return rest, products
+
+
+def _scores(rest: Array, products: Array, paths: Paths) -> Array:
+    """Score of each stub for each row, (n_rows, n_stubs).
+
+    p' C p is |R p|^2, level by level.
+    """
+    nodes, precision = paths.stub_nodes, paths.precision
+    n_stubs, n_levels = nodes.shape
+    squares = np.zeros((len(rest), n_stubs))
+    for level in range(n_levels):
+        table = np.zeros((products.shape[1], n_stubs))
+        for above in range(level + 1):
+            table[nodes[:, above], np.arange(n_stubs)] = paths.roots[:, level, above]
+        table[-1] = 0.0
+        found = products @ table
+        squares += np.square(found, out=found)
+    squares *= 0.5 * precision**2
+    squares += paths.constants
+    squares -= 0.5 * precision * np.einsum("ij,ij->i", rest, rest)[:, None]
+    return squares
+
+
+def _means(products: Array, paths: Paths, row: Ints, stubs: Ints) -> Array:
+    """Mean coordinates of some rows on some stubs, (n_pairs, n_levels)."""
+    own = products[row[:, None], paths.stub_nodes[stubs]]
+    return paths.precision * np.einsum("il,ilm->im", own, paths.covariances[stubs])
+
+
+def sums(memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor) -> Stats:
+    """Sum what rows say."""
+    task = partial(_sums, memo=memo, X=X, tree=tree, shift=shift)
+    n_levels = memo.means.shape[1]
+    total = Stats.zero(len(tree), n_levels, X.shape[1])
+    for part in executor.map(task, blocks(X.shape)):
+        total = total.plus(part)
+    return total
+
+
+def _sums(rows: slice, memo: Memo, X: NDArray, tree: Tree, shift: Array) -> Stats:
+    part = memo.take(np.arange(rows.start, rows.stop))
+    X = np.subtract(X[rows], shift, dtype=np.float64)
+    n_levels = part.means.shape[1]
+    place = tree.positions(part.stubs)
+    order = np.argsort(place, kind="stable")
+    used, first = np.unique(place[order], return_index=True)
+    shares, row = part.shares[order], part.row[order]
+    means = shares[:, None] * part.means[order]
+    stats = Stats.zero(len(tree), n_levels, X.shape[1])
+    one, other = np.triu_indices(n_levels)
+    if len(used):
+        stats.stub_masses[used] = np.add.reduceat(shares, first)
+        stats.coordinates[used] = np.add.reduceat(means, first)
+        moments = np.add.reduceat(shares[:, None] * part.moments[order], first)
+        stats.moments[used[:, None], one, other] = moments
+        stats.moments[used[:, None], other, one] = moments
+    ordered, ends = X[row], [*first[1:], len(order)]
+    for stub, begin, end in zip(used, first, ends, strict=True):
+        stats.products[stub] = means[begin:end].T @ ordered[begin:end]
+    return replace(
+        stats,
+        total=X.sum(axis=0),
+        square=float(np.vdot(X, X)),
+        n_rows=float(len(X)),
+        entropy=float(part.entropies.sum()),
+    )
+
+
+def log_density(paths: Paths, X: NDArray, shift: Array, executor: Executor) -> Array:
+    """Log density of rows at the means of the globals, (n_rows,)."""
+
+    def task(rows: slice) -> Array:
+        rest, products = _products(X[rows], paths, shift)
+        return logsumexp(_scores(rest, products, paths), axis=1)
+
+    return np.concatenate([np.zeros(0), *executor.map(task, blocks(X.shape))])
+
+
+def coordinates(
+    paths: Paths, memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor
+) -> tuple[Ints, Array]:
+    """Best stubs of rows, and least-squares coordinates on them (n_rows, n_levels)."""
+    nodes = paths.stub_nodes
+    gram = np.zeros((len(tree) + 1, len(tree) + 1))
+    gram[:-1, :-1] = paths.loadings @ paths.loadings.T
+    inverses = np.linalg.pinv(gram[nodes[:, :, None], nodes[:, None]], hermitian=True)
+    best = tree.positions(memo.stubs[memo.best])
+
+    def task(rows: slice) -> Array:
+        _, products = _products(X[rows], paths, shift)
+        stubs = best[rows]
+        own = products[np.arange(len(stubs))[:, None], nodes[stubs]]
+        return np.einsum("il,ilm->im", own, inverses[stubs])
+
+    found = list(executor.map(task, blocks(X.shape)))
+    return best, np.concatenate([np.zeros((0, nodes.shape[1])), *found])

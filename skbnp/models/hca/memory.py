@@ -1,0 +1,136 @@
+"""Rows by part, who visits them, and what they are remembered by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.executor import Executor
+from skbnp.inference.memory import learn_priors
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus
+from skbnp.inference.schedules import Part, Round
+from skbnp.models.hca.local import Memo, sums, visit
+from skbnp.models.hca.model import Model, State, Stats, convert, expand, paths, settle
+from skbnp.models.hca.moves.proposals import Proposal
+from skbnp.trees import Tree
+
+__all__ = ["FoundRows", "RowCorpus", "RowMemory", "RowVisitor"]
+
+
+class RowCorpus(Corpus):
+    """Rows by part, without a copy where they stand together."""
+
+    def documents(self, part: Part) -> Any:
+        """Rows of a part."""
+        rows = part.rows
+        if (
+            len(rows)
+            and rows[-1] - rows[0] == len(rows) - 1
+            and (np.diff(rows) > 0).all()
+        ):
+            return self.X[rows[0] : rows[-1] + 1]
+        return self.X[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """What the rows of a part say, and of which globals."""
+
+    stats: Stats
+    memory: Memo
+    state: State
+    seen: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RowVisitor:
+    """Visits rows, on which threads."""
+
+    executor: Executor
+
+    def visit(
+        self,
+        posterior: Posterior,
+        X: NDArray,
+        *,
+        mean: bool = False,
+        remembered: Memo | None = None,
+        look: None = None,
+    ) -> FoundRows:
+        """Visit rows under the present globals of a posterior.
+
+        If the totals are what they remember, other coordinates may be better: see
+        `expand`.
+        """
+        del mean, look  # there is no warm-up, and no moves look at blocks
+        model, state = posterior.model, posterior.state
+        if remembered is not None:
+            state = expand(model, state, posterior.totals)
+        memo, stats = self.visit_rows(model, state, X)
+        return FoundRows(stats, memo, state)
+
+    def visit_rows(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
+        """Visit rows under given globals; return what they say, and its sums."""
+        memo = visit(paths(model, state), state.tree, X, model.shift, self.executor)
+        return memo, self.sums(memo, X, state.tree, model)
+
+    def sums(self, memo: Memo, X: NDArray, tree: Tree, model: Model) -> Stats:
+        """Sum what rows said."""
+        return sums(memo, X, tree, model.shift, self.executor)
+
+
+class RowMemory:
+    """Totals hold each row once, with what it said at its last visit.
+
+    Parameters
+    ----------
+    scale : float
+        Rows behind each.
+    others : Stats or None
+        What rows said that are not visited again, by the present tree.
+    """
+
+    holds_corpus = is_complete = True
+
+    def __init__(self, scale: float = 1.0, others: Stats | None = None):
+        self.scale, self.others = scale, others
+        self.memo: Memo | None = None
+
+    def recall(self, part: Part) -> Memo | None:
+        """Return what all rows said, if there are no others."""
+        return self.memo if self.others is None else None
+
+    def absorb(
+        self, posterior: Posterior, round: Round, found: Sequence[FoundRows]
+    ) -> None:
+        """Let the totals be what all rows say now."""
+        (said,) = found
+        stats = said.stats.times(self.scale)
+        if self.others is not None:
+            stats = stats.plus(self.others)
+        model, memo = posterior.model, said.memory
+        state, stats = settle(model, said.state, stats)
+        self.keep(memo, said.state.tree, state.tree)
+        if self.others is not None:  # who cannot be visited with other coordinates
+            state, stats, change = convert(model, state, stats)
+            self.others = self.others.changed(state.tree, change)
+            self.memo = memo.changed(state.tree, change)
+        posterior.replace_globals(state, stats)
+
+    def keep(
+        self, memo: Memo, old: Tree, new: Tree, proposal: Proposal | None = None
+    ) -> None:
+        """Remember what rows say, and let what others said go by another tree."""
+        self.memo = memo
+        if self.others is not None:
+            if proposal is not None:
+                self.others = proposal.told(self.others, old)
+                old = proposal.state.tree
+            self.others = self.others.follow(old, new)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Learn priors."""
+        learn_priors(posterior)

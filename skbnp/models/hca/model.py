@@ -1,0 +1,664 @@
+"""Hierarchical component analysis of Wang and Blei (2009), [1]: what is global.
+
+Symbols of [1]: node i of a tree of L levels has a stick v_i ~ Beta(1, gamma), its share
+of what its earlier siblings leave, and a loading w_i ~ N(0, s0 I). Row n takes a path c
+and has coordinates x ~ N(0, I_L),
+
+    t_n = mu + sum_l w_{c_l} x_l + e,   mu ~ N(0, s0 I),  e ~ N(0, I / tau),
+
+tau ~ Gamma(a0, b0) with rate b0. The posterior knows a finite part of the tree, of
+depth below L; elsewhere it is the prior. Each node of that part is a *stub*: the path
+to it if it is at the last level, otherwise all paths that leave the known tree below
+it. It is
+
+    q(c) q(x | c) q(w_i) q(mu) q(tau) q(v_i),
+    q(w_i) = N(m_i, s_i I),  q(mu) = N(m, s_mu I),  q(tau) = Gamma(a, b).
+
+Rows enter less a fixed shift, which is part of the model: with |t|^2 - 2 t'mu + |mu|^2
+all digits would be lost where columns have large offsets.
+
+[2] Luttinen and Ilin, "Transformations in variational Bayesian factor analysis to speed
+up learning", Neurocomputing 73, 2010.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.special import betaln, gammaln, psi
+
+from skbnp.components.tree_sticks import (
+    expected_log_sticks,
+    log_stub_priors,
+    stick_parameters,
+    stub_nodes,
+)
+from skbnp.trees import Tree
+
+__all__ = [
+    "Equations",
+    "Model",
+    "Paths",
+    "State",
+    "Stats",
+    "change_on_paths",
+    "convert",
+    "elbo_terms",
+    "equations",
+    "expand",
+    "mean_paths",
+    "paths",
+    "settle",
+    "update_masses",
+    "update_means",
+    "update_noise",
+    "update_variances",
+]
+
+Array = NDArray[np.float64]
+
+#: Rounds over means, variances and noise in which the globals follow the statistics.
+N_ROUNDS = 3
+#: Part of sum |t|^2 below which the residual is rounding error.
+ROUNDING = 1e-13
+#: Rows below which a node keeps its coordinates.
+LEAST_MASS = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The globals; arrays go by position in the tree."""
+
+    tree: Tree
+    loadings: Array  # (n_nodes, n_features) m_i
+    loading_variances: Array  # (n_nodes,) s_i
+    stub_masses: Array  # (n_nodes,) sum of q(c), of the sticks
+    mean: Array  # (n_features,) m, less the shift
+    mean_variance: float  # s_mu
+    noise_shape: float  # a
+    noise_rate: float  # b
+
+    @property
+    def n_components(self) -> int:
+        """Number of nodes."""
+        return len(self.tree)
+
+    @property
+    def ids(self) -> NDArray[np.intp]:
+        """Ids of the nodes, by position."""
+        return self.tree.ids
+
+    @property
+    def precision(self) -> float:
+        """E tau."""
+        return self.noise_shape / self.noise_rate
+
+    def follow(self, new: Tree) -> "State":
+        """Have the nodes of another tree; those it adds are as nothing is."""
+        old = self.tree
+        stays = np.isin(old.ids, new.ids)
+        at, n = new.positions(old.ids[stays]), len(new)
+        loadings, (variances, masses) = (
+            np.zeros((n, self.loadings.shape[1])),
+            np.zeros((2, n)),
+        )
+        loadings[at] = self.loadings[stays]
+        variances[at] = self.loading_variances[stays]
+        masses[at] = self.stub_masses[stays]
+        return replace(
+            self,
+            tree=new,
+            loadings=loadings,
+            loading_variances=variances,
+            stub_masses=masses,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Sums over rows, additive; stubs go by position in a tree.
+
+    t is a row less the shift, m and E[xx'] are its coordinates' moments given a stub of
+    which it has the share q. Entries of levels below a stub are those of the prior's
+    loadings: their coordinates have mean zero.
+    """
+
+    stub_masses: Array  # (n_nodes,) sum q
+    moments: Array  # (n_nodes, n_levels, n_levels) E: sum q E[xx']
+    coordinates: Array  # (n_nodes, n_levels) g: sum q m
+    products: Array  # (n_nodes, n_levels, n_features) F: sum q m t'
+    total: Array  # (n_features,) sum t
+    square: float  # sum |t|^2
+    n_rows: float
+    entropy: float  # sum q (-log q + 1/2 log |C|) + n L / 2, as rows were visited
+
+    @classmethod
+    def zero(cls, n_nodes: int, n_levels: int, n_features: int) -> "Stats":
+        """Of no rows."""
+        return cls(
+            np.zeros(n_nodes),
+            np.zeros((n_nodes, n_levels, n_levels)),
+            np.zeros((n_nodes, n_levels)),
+            np.zeros((n_nodes, n_levels, n_features)),
+            np.zeros(n_features),
+            0.0,
+            0.0,
+            0.0,
+        )
+
+    @property
+    def n_tokens(self) -> float:
+        """Units of the bound: rows."""
+        return self.n_rows
+
+    def times(self, gain: float) -> "Stats":
+        """So many times as much."""
+        return self.blended(self, 0.0, gain)
+
+    def plus(self, other: "Stats", gain: float = 1.0) -> "Stats":
+        """Add up, `other` so many times."""
+        return self.blended(other, 1.0, gain)
+
+    def blended(self, fresh: "Stats", keep: float, gain: float) -> "Stats":
+        """Forget a part, and take over others."""
+        return Stats(
+            keep * self.stub_masses + gain * fresh.stub_masses,
+            keep * self.moments + gain * fresh.moments,
+            keep * self.coordinates + gain * fresh.coordinates,
+            keep * self.products + gain * fresh.products,
+            keep * self.total + gain * fresh.total,
+            keep * self.square + gain * fresh.square,
+            keep * self.n_rows + gain * fresh.n_rows,
+            keep * self.entropy + gain * fresh.entropy,
+        )
+
+    def clipped(self) -> "Stats":
+        """Without the negative masses that differences leave."""
+        return replace(self, stub_masses=np.maximum(self.stub_masses, 0.0))
+
+    def turned(self, tree: Tree, node: int) -> "Stats":
+        """Let the coordinates of a node have the other sign."""
+        level, stubs = tree.depth_of(node), tree.positions(tree.subtree_of(node))
+        signs = np.ones(self.coordinates.shape)
+        signs[stubs, level] = -1.0
+        return replace(
+            self,
+            moments=self.moments * signs[:, :, None] * signs[:, None, :],
+            coordinates=self.coordinates * signs,
+            products=self.products * signs[:, :, None],
+        )
+
+    def changed(self, tree: Tree, change: Array) -> "Stats":
+        """Let rows have other coordinates, see `change_on_paths`."""
+        on_paths = change_on_paths(tree, change, self.coordinates.shape[1])
+        turned = on_paths.transpose(0, 2, 1)
+        log_dets = np.linalg.slogdet(on_paths)[1]
+        return replace(
+            self,
+            moments=on_paths @ self.moments @ turned,
+            coordinates=np.einsum("klm,km->kl", on_paths, self.coordinates),
+            products=on_paths @ self.products,
+            entropy=self.entropy + float(self.stub_masses @ log_dets),
+        )
+
+    def follow(
+        self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+    ) -> "Stats":
+        """Speak of the stubs of another tree.
+
+        A stub that has gone leaves its rows to its heir, if there is one, otherwise to
+        the closest node above that has stayed; what they said of levels below it was
+        about loadings that are not in the tree any more.
+        """
+        stays = np.isin(old.ids, new.ids)
+        at = new.positions(old.ids[stays])
+        moved = replace(
+            Stats.zero(len(new), self.coordinates.shape[1], len(self.total)),
+            total=self.total,
+            square=self.square,
+            n_rows=self.n_rows,
+            entropy=self.entropy,
+        )
+        for name in ("stub_masses", "moments", "coordinates", "products"):
+            getattr(moved, name)[at] = getattr(self, name)[stays]
+        for place in np.flatnonzero(~stays).tolist():
+            heir: int | None = int(old.ids[place])
+            while heir is not None and heir not in new:
+                heir = (heirs or {}).get(heir)
+            known = old.depth[place] + 1
+            if heir is None:
+                above = old.path_to(int(old.ids[place]))
+                heir = int(above[np.isin(above, new.ids)][-1])
+                known = old.depth_of(heir) + 1
+            (to,) = new.positions([heir])
+            moved.stub_masses[to] += self.stub_masses[place]
+            diagonal = np.diag(np.diag(self.moments[place]))
+            diagonal[:known, :known] = self.moments[place, :known, :known]
+            moved.moments[to] += diagonal
+            moved.coordinates[to, :known] += self.coordinates[place, :known]
+            moved.products[to, :known] += self.products[place, :known]
+        return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Hyperparameters in force, and the shift of rows."""
+
+    n_levels: int  # L
+    concentration: float  # gamma
+    loading_variance: float  # s0
+    shift: Array  # (n_features,) that rows enter less
+    noise_shape: float = 1e-3  # a0
+    noise_rate: float = 1e-3  # b0
+    learn_loading_variance: bool = False
+
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
+
+    def objective(self, state: State, stats: Stats) -> dict[str, float]:
+        """Terms of the bound by name."""
+        return elbo_terms(self, state, stats)
+
+    def bound(self, state: State, stats: Stats) -> float:
+        """Evidence lower bound of the rows behind `stats`; it needs no row."""
+        return sum(elbo_terms(self, state, stats).values())
+
+    def absorb(
+        self, state: State, totals: Stats, stats: Stats, step: float, scale: float
+    ) -> tuple[State, Stats]:
+        """Move totals by a step towards scaled statistics; the globals follow."""
+        blended = totals.blended(stats, 1.0 - step, step * scale)
+        return convert(self, *settle(self, state, blended))[:2]
+
+    def learn_priors(self, state: State, totals: Stats) -> tuple["Model", State]:
+        """Learn what is to be learned of the hyperparameters."""
+        return self.learned(state, totals), state
+
+    def learned(self, state: State, stats: Stats) -> "Model":
+        """Return the model whose loading variance has the highest bound."""
+        if not self.learn_loading_variance:
+            return self
+        # n D / s0 - S / s0^2 + T = 0, where T is what unknown loadings cost.
+        n_features = len(self.shift)
+        variances = np.append(state.loading_variances, state.mean_variance)
+        squares = float(np.sum(state.loadings**2) + state.mean @ state.mean)
+        squares += n_features * float(variances.sum())
+        n = len(variances) * n_features
+        lost = state.precision * n_features * _unknown(state.tree, stats.moments)
+        # The root of T s0^2 + n s0 - S without cancellation.
+        best = 2.0 * squares / (n + np.sqrt(n * n + 4.0 * lost * squares))
+        return replace(self, loading_variance=float(best))
+
+
+@dataclass(frozen=True, slots=True)
+class Equations:
+    """Statistics by node, the mean last as a loading of coordinate one.
+
+    The expected squared residual of all rows is quadratic in the loadings z of nodes
+    and mean: square - 2 <right, z> + <left, z z' + D diag(s)>, and D s0 unknown.
+    """
+
+    left: Array  # (n_nodes + 1, n_nodes + 1) sum E[x_i x_j]
+    right: Array  # (n_nodes + 1, n_features) sum E[x_i] t'
+    square: float
+    unknown: float  # sum E[x^2] of coordinates whose loading is the prior's
+
+    def residual(
+        self, means: Array, variances: Array, loading_variance: float
+    ) -> float:
+        """Sum E |t - sum_l w_l x_l - mu|^2 over all rows."""
+        n_features = means.shape[1]
+        gram = means @ means.T
+        fitted = np.vdot(self.left, gram) - 2.0 * np.vdot(self.right, means)
+        spread = np.diag(self.left) @ variances + loading_variance * self.unknown
+        fit = max(self.square + float(fitted), ROUNDING * self.square)
+        return fit + n_features * float(spread)
+
+
+def equations(tree: Tree, stats: Stats) -> Equations:
+    """Add up the statistics of stubs by the nodes on their paths."""
+    n, n_levels = len(tree), stats.coordinates.shape[1]
+    nodes = stub_nodes(tree, n_levels)
+    nodes = np.where(nodes < 0, n + 1, nodes)  # off the tree: left out in the end
+    pairs = (n + 2) * nodes[:, :, None] + nodes[:, None, :]
+    held = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
+    left = np.asarray(held, dtype=np.float64).reshape(n + 2, n + 2)[:-1, :-1]
+    means = np.bincount(nodes.ravel(), stats.coordinates.ravel(), n + 2)[:n]
+    left[n, :n], left[:n, n], left[n, n] = means, means, stats.n_rows
+    right = np.zeros((n + 2, len(stats.total)))
+    order = np.argsort(nodes, axis=None, kind="stable")
+    groups, first = np.unique(nodes.ravel()[order], return_index=True)
+    products = stats.products.reshape(nodes.size, -1)
+    right[groups] = np.add.reduceat(products[order], first)
+    right[n] = stats.total
+    return Equations(left, right[:-1], stats.square, _unknown(tree, stats.moments))
+
+
+def _unknown(tree: Tree, moments: Array) -> float:
+    """Sum E[x^2] of coordinates whose loadings are not in the tree."""
+    squares = np.diagonal(moments, axis1=1, axis2=2)
+    return float(squares[stub_nodes(tree, moments.shape[1]) < 0].sum())
+
+
+# Exact coordinate steps: each maximises the bound over what it names ------------------
+
+
+def update_means(model: Model, state: State, sums: Equations) -> State:
+    """Means of all loadings and of mu, together.
+
+    Of node i alone, section 4.2 of [1] would have
+    m_i = s_i E tau (right_i - sum_j left_ij m_j): this solves all these at once.
+    """
+    left = state.precision * sums.left
+    left[np.diag_indices_from(left)] += 1.0 / model.loading_variance
+    means = _solved(left, state.precision * sums.right)
+    return replace(state, loadings=means[:-1], mean=means[-1].copy())
+
+
+def _solved(left: Array, right: Array) -> Array:
+    """Solve equations whose matrix is positive definite, but for rounding errors."""
+    scales = 1.0 / np.sqrt(np.diag(left))
+    left, right = left * scales * scales[:, None], right * scales[:, None]
+    try:
+        found = cho_solve(cho_factor(left, lower=True), right)
+    except LinAlgError:
+        found = np.linalg.lstsq(left, right, rcond=None)[0]
+    return np.ascontiguousarray(found * scales[:, None])
+
+
+def update_variances(model: Model, state: State, sums: Equations) -> State:
+    """Variances of all loadings and of mu."""
+    held = state.precision * np.diag(sums.left)
+    variances = 1.0 / (1.0 / model.loading_variance + held)
+    return replace(
+        state, loading_variances=variances[:-1], mean_variance=float(variances[-1])
+    )
+
+
+def update_noise(model: Model, state: State, stats: Stats, sums: Equations) -> State:
+    """Gamma posterior of tau."""
+    residual = _residual(model, state, sums)
+    return replace(
+        state,
+        noise_shape=model.noise_shape + 0.5 * stats.n_rows * len(stats.total),
+        noise_rate=model.noise_rate + 0.5 * residual,
+    )
+
+
+def update_masses(state: State, stats: Stats) -> tuple[State, Stats]:
+    """Posterior of the sticks, siblings by decreasing mass.
+
+    For given masses no other order has a larger bound. State and statistics follow.
+    """
+    tree = state.tree
+    new = tree.sort_siblings(-tree.accumulate(stats.stub_masses))
+    stats = stats.follow(tree, new)
+    return replace(state.follow(new), stub_masses=stats.stub_masses), stats
+
+
+def settle(
+    model: Model, state: State, stats: Stats, n_rounds: int = N_ROUNDS
+) -> tuple[State, Stats]:
+    """Let the globals follow the statistics, from where they are."""
+    state, stats = update_masses(state, stats)
+    sums = equations(state.tree, stats)
+    return _follow(model, state, stats, sums, n_rounds), stats
+
+
+def _follow(
+    model: Model, state: State, stats: Stats, sums: Equations, n_rounds: int = N_ROUNDS
+) -> State:
+    for _ in range(n_rounds):
+        state = update_means(model, state, sums)
+        state = update_variances(model, state, sums)
+        state = update_noise(model, state, stats, sums)
+    return state
+
+
+def expand(
+    model: Model, state: State, stats: Stats, within: int | None = None
+) -> State:
+    """Globals for other coordinates of the rows that explain them as well, see [2].
+
+    Loadings and coordinates change each other slowly where w x can be said in other
+    ways: adding multiples of the loadings above to a loading, of the root's loading to
+    the mean, or scaling it is made up for by the coordinates. Those that are closest to
+    their prior have no correlation with any below them, and variance one. If the bound
+    is higher with them, the globals follow them, and rows are to be visited: all rows,
+    or with `within`, the name of a node, those whose paths pass it.
+    """
+    sums = equations(state.tree, stats)
+    top = 0 if within is None else int(state.tree.positions([within])[0])
+    change = _decorrelation(state.tree, stats, sums.left, top, frees_mean=True)
+    left = change @ sums.left @ change.T
+    new = replace(sums, left=left, right=change @ sums.right)
+    through = state.tree.accumulate(stats.stub_masses)
+    squares = np.trace(left[:-1, :-1]) - np.trace(sums.left[:-1, :-1])
+    gain = through @ np.log(np.diag(change)[:-1]) - 0.5 * squares
+    found = _follow(model, state, stats, new)
+    before = sum(_terms(model, state, stats, sums).values())
+    after = sum(_terms(model, found, stats, new).values()) + gain
+    return found if after > before else state
+
+
+def convert(model: Model, state: State, stats: Stats) -> tuple[State, Stats, Array]:
+    """Globals and statistics for other coordinates, without a visit; and the change.
+
+    As `expand`, but the mean stays as it is: no sum of the rows of a stub is kept.
+    """
+    sums = equations(state.tree, stats)
+    change = _decorrelation(state.tree, stats, sums.left, 0, frees_mean=False)
+    changed = stats.changed(state.tree, change)
+    found = _follow(model, state, changed, equations(state.tree, changed))
+    if model.bound(found, changed) > model.bound(state, stats):
+        return found, changed, change
+    return state, stats, np.eye(len(change))
+
+
+def change_on_paths(tree: Tree, change: Array, n_levels: int) -> Array:
+    """Linear change of the coordinates of each stub, (n_stubs, n_levels, n_levels).
+
+    `change` is that of all nodes and of the constant behind them; levels that are not
+    in the tree keep theirs.
+    """
+    nodes = stub_nodes(tree, n_levels)
+    known = nodes >= 0
+    both = known[:, :, None] & known[:, None, :]
+    return np.where(
+        both, change[nodes[:, :, None], nodes[:, None, :]], np.eye(n_levels)
+    )
+
+
+def _decorrelation(
+    tree: Tree, stats: Stats, left: Array, top: int, *, frees_mean: bool
+) -> Array:
+    """Linear change of the coordinates of a node and all below it.
+
+    Those of a node are freed of what the nodes below it predict, and those of the root
+    of their mean, too. Rows that do not pass a node have none there.
+    """
+    n = len(tree)
+    change = np.eye(n + 1)
+    through = tree.accumulate(stats.stub_masses)
+    used = through > LEAST_MASS
+    for place in top + np.flatnonzero(used[top : top + tree.size[top]]):
+        below = np.arange(place + 1, place + tree.size[place])
+        below = below[used[below]]
+        if place == 0 and frees_mean:
+            below = np.append(below, n)
+        factors = np.zeros(0)
+        if len(below):
+            held = left[np.ix_(below, below)]
+            factors = np.linalg.lstsq(held, left[below, place], rcond=None)[0]
+        rest = left[place, place] - factors @ left[below, place]
+        if rest > 1e-12 * left[place, place]:
+            change[place, below] = -factors
+            change[place] *= np.sqrt(through[place] / rest)
+    return change
+
+
+def _residual(model: Model, state: State, sums: Equations) -> float:
+    means = np.vstack([state.loadings, state.mean])
+    variances = np.append(state.loading_variances, state.mean_variance)
+    return sums.residual(means, variances, model.loading_variance)
+
+
+# The bound ----------------------------------------------------------------------------
+
+
+def elbo_terms(model: Model, state: State, stats: Stats) -> dict[str, float]:
+    """Evidence lower bound of the globals and the rows behind `stats`.
+
+    Both go by the same tree. The terms are E log p - E log q of the loadings, of mu, of
+    tau and of the sticks, and what is left: all that is said of rows.
+    """
+    return _terms(model, state, stats, equations(state.tree, stats))
+
+
+def _terms(
+    model: Model, state: State, stats: Stats, sums: Equations
+) -> dict[str, float]:
+    tree, n_features = state.tree, len(state.mean)
+    masses, gamma = state.stub_masses, model.concentration
+    a, b = stick_parameters(tree, masses, gamma)
+    log_stay, log_pass = expected_log_sticks(a, b)
+    sticks = betaln(a, b) - betaln(1.0, gamma)
+    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
+    log_prior = log_stub_priors(tree, a, b, gamma, model.n_levels)
+
+    residual = _residual(model, state, sums)
+    log_precision = psi(state.noise_shape) - np.log(state.noise_rate)
+    rows = stats.entropy + stats.stub_masses @ log_prior
+    rows -= 0.5 * np.trace(stats.moments, axis1=1, axis2=2).sum()
+    rows += 0.5 * stats.n_rows * n_features * (log_precision - np.log(2.0 * np.pi))
+    rows -= 0.5 * state.precision * residual
+    return {
+        "loadings": _log_gaussians(
+            state.loadings, state.loading_variances, model.loading_variance
+        ),
+        "mean": _log_gaussians(
+            state.mean[None], np.array([state.mean_variance]), model.loading_variance
+        ),
+        "noise": _log_noise(model, state),
+        "sticks": float(sticks[1:].sum()),
+        "rows": float(rows),
+    }
+
+
+def _log_gaussians(means: Array, variances: Array, prior: float) -> float:
+    """E log p - E log q of vectors with prior N(0, prior I)."""
+    ratios = variances / prior
+    spread = means.shape[1] * (1.0 + np.log(ratios) - ratios).sum()
+    return float(0.5 * spread - 0.5 * np.vdot(means, means) / prior)
+
+
+def _log_noise(model: Model, state: State) -> float:
+    """E log p - E log q of tau."""
+    a, b, a0, b0 = (
+        state.noise_shape,
+        state.noise_rate,
+        model.noise_shape,
+        model.noise_rate,
+    )
+    divergence = (a - a0) * psi(a) - gammaln(a) + gammaln(a0)
+    divergence += a0 * (np.log(b) - np.log(b0)) + a * (b0 - b) / b
+    return float(-divergence)
+
+
+# What rows see ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The stubs as rows see them, under the posterior or at its means.
+
+    With r = t - mu a row scores, for stub k of the loadings M,
+
+        constants_k - precision / 2 |r|^2 + precision^2 / 2 p' C p,   p = M' r,
+
+    and its coordinates have mean precision C p and covariance C = R' R.
+    """
+
+    loadings: Array  # (n_nodes, n_features)
+    mean: Array  # (n_features,) less the shift
+    precision: float
+    stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
+    covariances: Array  # (n_stubs, n_levels, n_levels) C
+    roots: Array  # (n_stubs, n_levels, n_levels) R, lower triangles
+    log_dets: Array  # (n_stubs,) log |C|
+    constants: Array  # (n_stubs,)
+
+
+def paths(model: Model, state: State) -> Paths:
+    """What rows see under the posterior: q(x | c) and q(c) as in section 4.2 of [1]."""
+    tree, gamma, n_levels = state.tree, model.concentration, model.n_levels
+    a, b = stick_parameters(tree, state.stub_masses, gamma)
+    log_prior = log_stub_priors(tree, a, b, gamma, n_levels)
+    nodes = stub_nodes(tree, n_levels)
+    variances = np.where(
+        nodes >= 0, state.loading_variances[nodes], model.loading_variance
+    )
+    log_precision = psi(state.noise_shape) - np.log(state.noise_rate)
+    n_features = len(state.mean)
+    spread = n_features * state.mean_variance
+    return _paths(
+        state, nodes, n_features * variances, log_prior, log_precision, spread
+    )
+
+
+def mean_paths(model: Model, state: State) -> Paths:
+    """What rows see with all globals at their means: log p(t), for new rows.
+
+    Levels that are not in the tree have no loadings then.
+    """
+    tree, gamma = state.tree, model.concentration
+    a, b = stick_parameters(tree, state.stub_masses, gamma)
+    log_stay, log_pass = np.log(a) - np.log(a + b), np.log(b) - np.log(a + b)
+    own, passed_all = np.zeros((2, len(tree)))
+    for place in range(1, len(tree)):  # earlier siblings come first
+        parent = tree.parent[place]
+        own[place] = log_stay[place] + passed_all[parent]
+        passed_all[parent] += log_pass[place]
+    inner = tree.depth < model.n_levels - 1
+    log_prior = tree.distribute(own) + np.where(inner, passed_all, 0.0)
+    nodes = stub_nodes(tree, model.n_levels)
+    spreads = np.zeros(nodes.shape)
+    return _paths(state, nodes, spreads, log_prior, np.log(state.precision), 0.0)
+
+
+def _paths(
+    state: State,
+    nodes: NDArray[np.int32],
+    spreads: Array,
+    log_prior: Array,
+    log_precision: float,
+    mean_spread: float,
+) -> Paths:
+    """Invert I + tau E[W'W] for each stub; `spreads` is what E[w'w] exceeds m'm by."""
+    gram = np.zeros((len(state.tree) + 1, len(state.tree) + 1))  # -1: off the tree
+    gram[:-1, :-1] = state.loadings @ state.loadings.T
+    n_levels, precision = nodes.shape[1], state.precision
+    inverse = precision * gram[nodes[:, :, None], nodes[:, None, :]]
+    at = np.arange(n_levels)
+    inverse[:, at, at] += 1.0 + precision * spreads
+    factors = np.linalg.cholesky(inverse)
+    log_dets = -2.0 * np.log(factors[:, at, at]).sum(axis=1)
+    identity = np.eye(n_levels)
+    roots = np.array([solve_triangular(f, identity, lower=True) for f in factors])
+    covariances = roots.transpose(0, 2, 1) @ roots
+    constants = log_prior + 0.5 * log_dets - 0.5 * precision * mean_spread
+    constants += 0.5 * len(state.mean) * (log_precision - np.log(2.0 * np.pi))
+    return Paths(
+        state.loadings,
+        state.mean,
+        precision,
+        nodes,
+        covariances,
+        roots,
+        log_dets,
+        constants,
+    )

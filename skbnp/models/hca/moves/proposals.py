@@ -1,0 +1,340 @@
+"""Changes of a tree of subspaces that may raise the bound: proposals, not verdicts.
+
+Nodes that start at the prior stay there for ever: their loadings have mean zero, and so
+have the coordinates of rows. So new branches start with directions that the data show.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.components.tree_sticks import stub_nodes
+from skbnp.models.hca.local import Memo
+from skbnp.models.hca.model import Model, State, Stats
+from skbnp.models.hca.start import principal_directions, some_rows
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.trees import Tree
+
+__all__ = ["Kind", "Proposal", "Scene", "kinds_of"]
+
+Array = NDArray[np.float64]
+Ids = tuple[int, ...]
+Rows = NDArray[np.intp]
+
+#: Part of the rows below a node that a new branch starts from.
+NEIGHBOURS = 1.0 / 6.0
+#: Pairs of siblings that are looked at.
+MOST_PAIRS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A changed tree, and the rows that may tell whether it is better."""
+
+    kind: str
+    parents: Ids  # ids that it changes or ends
+    children: Ids  # ids that live on, or begin
+    state: State
+    rows: Rows
+    top: int | None = None  # a node; all rows whose paths pass it are among these
+    heirs: Mapping[int, int] | None = None
+    fresh: int | None = None  # a node that nobody has passed before
+    turned: int | None = None  # a node whose coordinates have the other sign now
+
+    def told(self, stats: Stats, old: Tree) -> Stats:
+        """What rows have said of the old tree, in words of the new one."""
+        if self.turned is not None:
+            stats = stats.turned(old, self.turned)
+        return stats.follow(old, self.state.tree, self.heirs)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What proposals see."""
+
+    model: Model
+    state: State
+    stats: Stats
+    memo: Memo
+    X: NDArray
+    rng: np.random.Generator
+
+    @property
+    def tree(self) -> Tree:
+        """The present tree."""
+        return self.state.tree
+
+    def below(self, node: int) -> Rows:
+        """Rows whose paths may pass a node."""
+        return self.memo.touching(self.tree.subtree_of(node))
+
+    def rest(self, rows: Rows) -> Array:
+        """Rows less the mean."""
+        return self.X[rows].astype(np.float64) - self.model.shift - self.state.mean
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of move."""
+
+    name: str
+    candidates: Callable[[Scene], list[Ids]]
+    make: Callable[..., Proposal | None]
+
+
+# More nodes ---------------------------------------------------------------------------
+
+
+def _inner(scene: Scene) -> list[Ids]:
+    """Inner nodes in random order, those with more rows first more often."""
+    tree = scene.tree
+    inner = np.flatnonzero(tree.depth < scene.model.n_levels - 1)
+    masses = tree.accumulate(scene.stats.stub_masses)[inner]
+    waits = scene.rng.standard_exponential(len(inner)) / np.maximum(masses, 1e-9)
+    return [(int(node),) for node in tree.ids[inner[np.argsort(waits)]]]
+
+
+def _split(scene: Scene, node: int) -> Proposal | None:
+    """Open a branch for rows that are badly explained, and those that lie like them.
+
+    One of the rows below the node is drawn with a probability in proportion to its
+    squared error. What the path to the node leaves of rows is compared with what it
+    leaves of this one by the cosine; the branch starts with the principal directions of
+    those that are closest.
+    """
+    tree, state, n_levels = scene.tree, scene.state, scene.model.n_levels
+    if node not in tree or tree.depth_of(node) == n_levels - 1:
+        return None
+    touched = scene.below(node)
+    rows = some_rows(touched, scene.rng)
+    if len(rows) < 2:
+        return None
+    rest = scene.rest(rows)
+    errors = np.sum((rest - _fitted(scene, rows)) ** 2, axis=1)
+    if not errors.sum() > 0.0:
+        return None
+    path = state.loadings[tree.positions(tree.path_to(node))]
+    rest -= _projected(rest, path)
+    lengths = np.linalg.norm(rest, axis=1)
+    seed = scene.rng.choice(len(rows), p=errors / errors.sum())
+    cosines = np.abs(rest @ rest[seed]) / np.maximum(lengths * lengths[seed], 1e-300)
+    n_new = n_levels - 1 - tree.depth_of(node)
+    n_near = max(n_new + 1, int(NEIGHBOURS * len(rows)))
+    near = np.argsort(-cosines, kind="stable")[:n_near]
+    new = tree.add(node, depth=n_levels - 1)
+    fresh = np.arange(tree.next_id, new.next_id)
+    edited, at = state.follow(new), new.positions(fresh)
+    edited.loadings[at] = principal_directions(rest[near], n_new)
+    mass = len(near) * len(touched) / len(rows)
+    held = state.precision * mass
+    edited.loading_variances[at] = 1.0 / (1.0 / scene.model.loading_variance + held)
+    edited.stub_masses[at[-1]] = mass
+    names = tuple(fresh.tolist())
+    return Proposal(
+        "split", (node,), (node, *names), edited, touched, top=node, fresh=names[0]
+    )
+
+
+def _fitted(scene: Scene, rows: Rows) -> Array:
+    """What the most probable paths of rows say of them."""
+    memo = scene.memo.take(rows)
+    best = memo.best
+    nodes = stub_nodes(scene.tree, scene.model.n_levels)
+    nodes = nodes[scene.tree.positions(memo.stubs[best])]
+    weights = np.zeros((len(rows), len(scene.tree) + 1))
+    weights[np.arange(len(rows))[:, None], nodes] = memo.means[best]
+    return weights[:, :-1] @ scene.state.loadings
+
+
+def _projected(rest: Array, loadings: Array) -> Array:
+    """What loadings can explain of rows by least squares."""
+    _, lengths, basis = np.linalg.svd(loadings, full_matrices=False)
+    basis = basis[lengths > 1e-12 * lengths.max(initial=0.0)]
+    return (rest @ basis.T) @ basis
+
+
+# Fewer nodes --------------------------------------------------------------------------
+
+
+def _leaves(scene: Scene) -> list[Ids]:
+    """Leaves, the lightest first."""
+    tree = scene.tree
+    leaves = tree.leaves[tree.leaves > 0]
+    order = np.argsort(scene.stats.stub_masses[leaves], kind="stable")
+    return [(int(leaf),) for leaf in tree.ids[leaves[order]]]
+
+
+def _prune(scene: Scene, leaf: int) -> Proposal | None:
+    """End a leaf, and the nodes above that have no other."""
+    tree = scene.tree
+    if leaf not in tree or len(tree.children_of(leaf)):
+        return None
+    new = tree.remove(leaf, upwards=True)
+    gone = np.setdiff1d(tree.ids, new.ids)
+    if len(new) == 1 and scene.model.n_levels > 1:
+        return None  # the last path stays
+    rows = scene.memo.touching(gone)
+    return Proposal("prune", tuple(gone.tolist()), (), scene.state.follow(new), rows)
+
+
+def _siblings(scene: Scene) -> list[Ids]:
+    """Pairs of siblings, those whose loadings are most alike first."""
+    tree, loadings = scene.tree, scene.state.loadings
+    lengths = np.linalg.norm(loadings, axis=1)
+    found = []
+    for parent in tree.ids[tree.depth < tree.max_depth]:
+        places = tree.positions(tree.children_of(int(parent)))
+        for one, other in combinations(places.tolist(), 2):
+            product = max(float(lengths[one] * lengths[other]), 1e-300)
+            cosine = abs(float(loadings[one] @ loadings[other])) / product
+            found.append((-cosine, int(tree.ids[one]), int(tree.ids[other])))
+    return [(one, other) for _, one, other in sorted(found)[:MOST_PAIRS]]
+
+
+def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
+    """Let two siblings be one, with the children of both."""
+    tree, state = scene.tree, scene.state
+    if target not in tree or source not in tree:
+        return None
+    if tree.parent_of(target) != tree.parent_of(source):
+        return None
+    touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
+    new = tree.merge(source, target)
+    edited = state.follow(new)
+    through = tree.accumulate(scene.stats.stub_masses)
+    one, other = tree.positions([target, source])
+    mass, more = through[one], through[other]
+    sign = -1.0 if state.loadings[one] @ state.loadings[other] < 0.0 else 1.0
+    (at,) = new.positions([target])
+    edited.loadings[at] = (
+        mass * state.loadings[one] + sign * more * state.loadings[other]
+    )
+    edited.loadings[at] /= max(mass + more, 1e-300)
+    edited.stub_masses[at] += state.stub_masses[other]
+    rows = scene.memo.touching(touched)
+    return Proposal(
+        "merge",
+        (target, source),
+        (target,),
+        edited,
+        rows,
+        top=target,
+        heirs={source: target},
+        turned=source if sign < 0.0 else None,
+    )
+
+
+# Other parents ------------------------------------------------------------------------
+
+
+def _attachable(scene: Scene) -> list[Ids]:
+    """Nodes and other parents, by how well the path to these explains the rows below.
+
+    That is the evidence of the rows if there were no other loadings, compared with that
+    by the present parent. It needs their second moments along the loadings alone.
+    """
+    tree, state, n_levels = scene.tree, scene.state, scene.model.n_levels
+    moments, masses = _moments(scene)
+    nodes = stub_nodes(tree, n_levels)
+    at = tree.positions
+    found = []
+    for place in np.flatnonzero(tree.depth > 1).tolist():
+        depth, node = int(tree.depth[place]), int(tree.ids[place])
+        stubs = at(tree.subtree_of(node))
+        stubs = stubs[masses[stubs] > 0.0]
+        parents = tree.levels[depth - 1]
+        if len(parents) < 2 or len(stubs) == 0:
+            continue
+        # (n_parents, n_stubs, n_levels)
+        routes = np.full((len(parents), len(stubs), n_levels), -1)
+        routes[:, :, :depth] = nodes[parents][:, None, :depth]
+        logs = _evidence(state, routes, moments[stubs], masses[stubs]).sum(axis=1)
+        own = parents == tree.parent[place]
+        gains, names = logs - logs[own], tree.ids[parents]
+        found += [
+            (-float(gain), node, int(name))
+            for gain, name in zip(gains[~own], names[~own], strict=True)
+        ]
+    return [(node, parent) for _, node, parent in sorted(found)]
+
+
+def _moments(scene: Scene) -> tuple[Array, Array]:
+    """Sum p p' of the rows of each stub, p their products with loadings, and masses.
+
+    (n_stubs, n_nodes + 1, n_nodes + 1); the last node, off the tree, is zero.
+    """
+    tree, memo, n = scene.tree, scene.memo, len(scene.tree)
+    stubs = tree.positions(memo.stubs[memo.best])
+    moments, masses = np.zeros((n, n + 1, n + 1)), np.bincount(stubs, minlength=n)
+    order = np.argsort(stubs, kind="stable")
+    for stub, rows in enumerate(np.split(order, np.cumsum(masses)[:-1])):
+        for start in range(0, len(rows), 4096):
+            part = scene.rest(rows[start : start + 4096]) @ scene.state.loadings.T
+            moments[stub, :n, :n] += part.T @ part
+    return moments, masses.astype(np.float64)
+
+
+def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> Array:
+    """Log evidence of the rows of stubs on some routes, up to what all share.
+
+    (n_parents, n_stubs), at the means of loadings and noise.
+    """
+    n, n_levels = len(state.tree), routes.shape[-1]
+    gram = np.zeros((n + 1, n + 1))
+    gram[:-1, :-1] = state.loadings @ state.loadings.T
+    one, other = routes[..., :, None], routes[..., None, :]
+    inverse = np.eye(n_levels) + state.precision * gram[one, other]
+    held = moments[np.arange(len(moments))[:, None, None], one, other]
+    quadratic = np.einsum("...lm,...ml->...", np.linalg.inv(inverse), held)
+    log_dets = np.linalg.slogdet(inverse)[1]
+    return 0.5 * state.precision**2 * quadratic - 0.5 * masses * log_dets
+
+
+def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
+    """Put a node below another parent.
+
+    A chain of nodes starts with the principal directions of what the new path leaves of
+    its rows: with only one child, a node and its parent share what they explain.
+    """
+    tree = scene.tree
+    if node not in tree or parent not in tree:
+        return None
+    old = tree.parent_of(node)
+    if old == parent or tree.depth_of(parent) != tree.depth_of(node) - 1:
+        return None
+    assert old is not None
+    new = tree.move(node, parent)
+    if len(new.children_of(old)) == 0:
+        new = new.remove(old, upwards=True)
+    if parent not in new:
+        return None
+    gone = np.setdiff1d(tree.ids, new.ids)
+    rows = scene.memo.touching(np.union1d(tree.subtree_of(node), gone))
+    parents = (node, parent, *gone.tolist())
+    edited = scene.state.follow(new)
+    chain = tree.subtree_of(node)
+    if new.depth_of(int(chain[-1])) - new.depth_of(node) == len(chain) - 1:
+        rest = scene.rest(some_rows(_settled(scene, chain), scene.rng))
+        path = edited.loadings[new.positions(new.path_to(parent))]
+        found = principal_directions(rest - _projected(rest, path), len(chain))
+        edited.loadings[new.positions(chain)] = found
+    return Proposal("reattach", parents, (node, parent), edited, rows, top=node)
+
+
+def _settled(scene: Scene, ids: NDArray) -> Rows:
+    """Rows whose most probable path ends at one of some nodes."""
+    memo = scene.memo
+    return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))
+
+
+def kinds_of(moves: TreeMoves, *, grows: bool) -> list[Kind]:
+    """Kinds of moves that add nodes, or that do not, in order of their turns."""
+    if grows:
+        return [Kind("split", _inner, _split)] if moves.split else []
+    kinds = [Kind("prune", _leaves, _prune), Kind("merge", _siblings, _merge)]
+    if moves.reattach:
+        kinds.append(Kind("reattach", _attachable, _reattach))
+    return kinds

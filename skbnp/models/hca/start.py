@@ -1,0 +1,68 @@
+"""Where learning starts: one path of principal directions, the first at the root."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.models.hca.model import Model, State
+from skbnp.trees import Tree
+
+__all__ = ["path_of_directions", "principal_directions", "some_rows"]
+
+Array = NDArray[np.float64]
+
+#: Rows whose principal directions stand for those of more.
+MOST_ROWS = 4096
+
+
+def some_rows(
+    rows: NDArray[np.intp], rng: np.random.Generator, most: int = MOST_ROWS
+) -> NDArray[np.intp]:
+    """Draw rows in increasing order, or take all if there are no more."""
+    return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+
+
+def principal_directions(rest: Array, n_directions: int) -> Array:
+    """Directions in which rows lie, times the root mean square along them.
+
+    Zero where there are fewer directions than asked for. Each has the sign that makes
+    its largest entry positive.
+    """
+    found = np.zeros((n_directions, rest.shape[1]))
+    if min(rest.shape) == 0:
+        return found
+    _, lengths, directions = np.linalg.svd(rest, full_matrices=False)
+    n = min(n_directions, len(lengths))
+    found[:n] = directions[:n] * (lengths[:n, None] / np.sqrt(len(rest)))
+    largest = np.abs(found).argmax(axis=1)
+    found *= np.where(found[np.arange(n_directions), largest] < 0.0, -1.0, 1.0)[:, None]
+    return found
+
+
+def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> State:
+    """Let one path have the principal directions of rows, or of some of many."""
+    n_rows, n_features = X.shape
+    chosen = some_rows(np.arange(n_rows), rng)
+    rest = X[chosen].astype(np.float64) - model.shift
+    n_levels = model.n_levels
+    loadings = principal_directions(rest, n_levels)
+    # What the directions leave is noise, in them as in others: section 3.2 of [2].
+    left = max(float(np.vdot(rest, rest)) / len(rest) - float(np.sum(loadings**2)), 0.0)
+    noise = left / max(n_features - n_levels, 1)
+    squares = np.sum(loadings**2, axis=1, keepdims=True)
+    loadings *= np.sqrt(np.maximum(1.0 - noise / np.maximum(squares, 1e-300), 0.0))
+    shape = model.noise_shape + 0.5 * n_rows * n_features
+    rate = model.noise_rate + 0.5 * n_rows * n_features * noise
+    tree = Tree() if n_levels == 1 else Tree().add(0, depth=n_levels - 1)
+    variance = 1.0 / (1.0 / model.loading_variance + n_rows * shape / rate)
+    masses = np.zeros(n_levels)
+    masses[-1] = n_rows
+    return State(
+        tree,
+        loadings,
+        np.full(n_levels, variance),
+        masses,
+        np.zeros(n_features),
+        variance,
+        shape,
+        rate,
+    )

@@ -1,0 +1,81 @@
+"""Rows drawn from a tree of directions."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skbnp.datasets import make_subspace_tree
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return make_subspace_tree(4000, n_features=12, branching=(2, 3), random_state=0)
+
+
+def test_truth_has_one_entry_per_node_or_row(drawn):
+    assert drawn.data.shape == (4000, 12)
+    assert drawn.components.shape == (9, 12)
+    assert drawn.mean.shape == (12,)
+    assert drawn.path.shape == drawn.coordinates.shape == (4000, 3)
+    assert len(drawn.feature_names) == 12
+    assert "\n9 nodes, 6 of them leaves" in drawn.DESCR
+
+
+def test_paths_are_those_of_the_tree(drawn):
+    assert_array_equal(drawn.tree.parent, [-1, 0, 1, 1, 1, 0, 5, 5, 5])
+    assert_array_equal(drawn.tree.parent[drawn.path[:, 1:]], drawn.path[:, :-1])
+    assert_array_equal(drawn.path[:, -1], drawn.target)
+    assert_array_equal(np.unique(drawn.target), drawn.tree.leaves)
+    passes = np.bincount(drawn.path.ravel(), minlength=9) / 4000
+    assert_allclose(drawn.tree.weight, passes)
+
+
+def residuals(drawn, coordinates):
+    fit = np.einsum("il,ilj->ij", coordinates, drawn.components[drawn.path])
+    return drawn.data - drawn.mean - fit
+
+
+def test_rows_are_their_coordinates_on_the_path_and_noise(drawn):
+    rest = residuals(drawn, drawn.coordinates)
+    # 48,000 values: five standard errors of their standard deviation.
+    assert abs(rest.std() - 0.5) < 5 * 0.5 / np.sqrt(2 * rest.size)
+    assert abs(rest.mean()) < 5 * 0.5 / np.sqrt(rest.size)
+    assert residuals(drawn, drawn.coordinates[:, ::-1]).std() > 2.0
+
+
+def test_coordinates_are_standard_normal(drawn):
+    n = drawn.coordinates.size
+    assert abs(drawn.coordinates.mean()) < 5 / np.sqrt(n)
+    assert abs(drawn.coordinates.std() - 1.0) < 5 / np.sqrt(2 * n)
+
+
+def test_directions_have_the_given_size():
+    found = make_subspace_tree(1, n_features=5000, loading_std=2.0, random_state=0)
+    n = found.components.size
+    assert abs(found.components.std() - 2.0) < 5 * 2.0 / np.sqrt(2 * n)
+
+
+def test_first_rows_do_not_depend_on_how_many_follow():
+    one, other = (make_subspace_tree(n, random_state=3) for n in (5, 9))
+    assert_array_equal(one.data, other.data[:5])
+    assert_array_equal(one.data, make_subspace_tree(5, random_state=3).data)
+
+
+def test_a_tree_of_one_node_is_one_direction():
+    drawn = make_subspace_tree(10, branching=(), random_state=0)
+    assert drawn.tree.n_nodes == 1
+    assert (drawn.path == 0).all()
+
+
+@pytest.mark.parametrize("branching", [(0,), (2, -1), (1.5,)])
+def test_branching_must_hold_positive_integers(branching):
+    with pytest.raises(ValueError, match="branching must hold"):
+        make_subspace_tree(3, branching=branching)
+
+
+@pytest.mark.parametrize(
+    "name", ["n_samples", "n_features", "loading_std", "noise_std"]
+)
+def test_parameters_out_of_range_are_refused_by_name(name):
+    with pytest.raises(ValueError, match=name):
+        make_subspace_tree(**{name: 0})

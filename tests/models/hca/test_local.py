@@ -1,0 +1,300 @@
+"""Rows on the paths of a tree: memos, their sums, blocks, awkward data."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skbnp.inference.executor import Executor
+from skbnp.models.hca import local
+from skbnp.models.hca.local import Memo, blocks, coordinates, sums, visit
+from skbnp.models.hca.model import Model, State, Stats, expand, paths, settle
+from skbnp.models.hca.start import path_of_directions
+from skbnp.trees import Tree
+from skbnp.utils.blas import one_blas_thread
+
+TREE = Tree([0, 1, 5, 4, 2, 6, 3], [0, 1, 2, 2, 1, 2, 1])
+N_LEVELS, N_FEATURES = 3, 6
+MODEL = Model(N_LEVELS, 0.7, 5.0, np.full(N_FEATURES, 0.5))
+SERIAL = Executor(1)
+
+
+def random_state(rng, tree=TREE):
+    n = len(tree)
+    loadings = rng.normal(size=(n, N_FEATURES))
+    variances, masses = rng.gamma(2.0, 0.1, size=n), rng.gamma(1.0, size=n)
+    mean = rng.normal(size=N_FEATURES)
+    return State(tree, loadings, variances, masses, mean, 0.1, 6.0, 4.0)
+
+
+def assert_stats_equal(one, other, rtol=1e-9):
+    for name in Stats.__slots__:
+        held = getattr(other, name)
+        scale = max(np.abs(held).max(), 1e-300)
+        assert_allclose(
+            getattr(one, name), held, rtol=rtol, atol=rtol * scale, err_msg=name
+        )
+
+
+@pytest.fixture
+def rows(seed):
+    return np.random.default_rng(seed + 100).normal(size=(50, N_FEATURES)) * 2.0
+
+
+@pytest.fixture
+def state(seed):
+    return random_state(np.random.default_rng(seed))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(local, "BLOCK", 7)
+
+
+def say(state, X, model=MODEL, executor=SERIAL):
+    memo = visit(paths(model, state), state.tree, X, model.shift, executor)
+    return memo, sums(memo, X, state.tree, model.shift, executor)
+
+
+# Memos --------------------------------------------------------------------------------
+
+
+def test_statistics_of_memos_equal_those_of_a_fresh_visit(state, rows):
+    """Some rows forget, and say it again: also by parts, and in another tree order."""
+    memo, stats = say(state, rows)
+    chosen = np.array([3, 4, 17, 49])
+    other = random_state(np.random.default_rng(9))
+    stale = memo.replaced(chosen, say(other, rows[chosen])[0])
+    again = stale.replaced(chosen, say(state, rows[chosen])[0])
+    found = sums(again, rows, TREE, MODEL.shift, SERIAL)
+    assert_stats_equal(found, stats)
+    with pytest.raises(AssertionError):
+        assert_stats_equal(sums(stale, rows, TREE, MODEL.shift, SERIAL), stats)
+    turned = TREE.sort_siblings(-np.arange(len(TREE)))
+    assert_stats_equal(
+        sums(memo, rows, turned, MODEL.shift, SERIAL), stats.follow(TREE, turned)
+    )
+
+
+def test_exchange_of_memos_keeps_totals(state, rows):
+    """Totals less what rows said, and what they say now, are those of a fresh visit."""
+    other = random_state(np.random.default_rng(9))
+    memo, totals = say(state, rows)
+    chosen = np.arange(10, 30)
+    said = sums(memo.take(chosen), rows[chosen], TREE, MODEL.shift, SERIAL)
+    fresh, now = say(other, rows[chosen])
+    totals = totals.plus(said, -1.0).plus(now)
+    memo = memo.replaced(chosen, fresh)
+    assert_stats_equal(totals, sums(memo, rows, TREE, MODEL.shift, SERIAL))
+
+
+def test_memos_are_taken_row_by_row(state, rows):
+    memo, _ = say(state, rows)
+    chosen = np.array([41, 0, 7])
+    part = memo.take(chosen)
+    joined = Memo.joined([memo.take(np.array([row])) for row in chosen])
+    for name in Memo.__slots__:
+        assert_array_equal(getattr(part, name), getattr(joined, name))
+    for place, row in enumerate(chosen):
+        own = slice(memo.limits[row], memo.limits[row + 1])
+        assert (
+            part.stubs[part.best[place]] == memo.stubs[own][memo.shares[own].argmax()]
+        )
+    touching = memo.touching(np.array([5, 2]))
+    expected = [
+        row
+        for row in range(len(rows))
+        if {5, 2} & set(memo.stubs[memo.limits[row] : memo.limits[row + 1]].tolist())
+    ]
+    assert touching.tolist() == expected
+
+
+def test_stubs_that_cannot_matter_are_left_out(state, rows, monkeypatch):
+    memo, stats = say(state, 5.0 * rows)
+    monkeypatch.setattr(local, "PRUNE", np.inf)
+    full, all_stats = say(state, 5.0 * rows)
+    assert len(memo.stubs) < len(full.stubs) == len(rows) * len(TREE)
+    assert_allclose(np.add.reduceat(memo.shares, memo.limits[:-1]), 1.0, rtol=1e-12)
+    assert_stats_equal(stats, all_stats, rtol=1e-7)
+    assert (memo.bounds <= full.bounds + 1e-12).all()
+
+
+# Blocks -------------------------------------------------------------------------------
+
+
+def test_blocks_cover_rows_and_are_not_too_large():
+    for shape in ((0, 5), (1, 5), (4096, 64), (10_001, 64), (100, 1 << 21)):
+        parts = blocks(shape)
+        covered = [row for part in parts for row in range(part.start, part.stop)]
+        assert covered == list(range(shape[0]))
+        sizes = [part.stop - part.start for part in parts]
+        assert all(n * shape[1] <= local.ENTRIES or n == 1 for n in sizes)
+
+
+def test_blocks_say_what_all_rows_say(state, rows, monkeypatch):
+    _, whole = say(state, rows)
+    monkeypatch.setattr(local, "BLOCK", 7)
+    _, parts = say(state, rows)
+    assert_stats_equal(parts, whole)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_threads_do_not_change_a_bit(state, rows, n_jobs):
+    with one_blas_thread():
+        memo, stats = say(state, rows)
+        with Executor(n_jobs) as executor:
+            other, others = say(state, rows, executor=executor)
+    for name in Memo.__slots__:
+        assert_array_equal(getattr(memo, name), getattr(other, name))
+    for name in Stats.__slots__:
+        assert_array_equal(getattr(stats, name), getattr(others, name))
+
+
+# Coordinates --------------------------------------------------------------------------
+
+
+def test_coordinates_are_least_squares_on_the_best_path(state, rows):
+    given = paths(MODEL, state)
+    memo, _ = say(state, rows)
+    best, found = coordinates(given, memo, rows, TREE, MODEL.shift, SERIAL)
+    for row, stub, own in zip(rows, best, found, strict=True):
+        path = TREE.positions(TREE.path_to(int(TREE.ids[stub])))
+        rest = row - MODEL.shift - state.mean
+        fit = np.linalg.lstsq(state.loadings[path].T, rest, rcond=None)[0]
+        assert_allclose(own[: len(path)], fit, rtol=1e-7)
+        assert_array_equal(own[len(path) :], 0.0)
+
+
+# Awkward data -------------------------------------------------------------------------
+
+
+def learn(X, n_levels=3, n_passes=15, shift=None):
+    """Bounds of a tree of two leaves, and the state."""
+    rng = np.random.default_rng(0)
+    shift = X.mean(axis=0, dtype=np.float64) if shift is None else shift
+    model = Model(n_levels, 1.0, 1e3, shift)
+    state = path_of_directions(model, X, rng)
+    if n_levels > 1:
+        tree = state.tree.add(0, depth=n_levels - 1)
+        state = state.follow(tree)
+        state.loadings[n_levels:] = rng.normal(size=(n_levels - 1, X.shape[1]))
+        state.loading_variances[n_levels:] = 0.1
+    bounds = []
+    for _ in range(n_passes):
+        _, stats = say(state, X, model)
+        state, stats = settle(model, state, stats)
+        bounds.append(model.bound(state, stats))
+        state = expand(model, state, stats)
+    return np.array(bounds), state
+
+
+def two_planes(rng, n=200, n_features=8):
+    loadings = rng.normal(size=(2, 3, n_features)) * 3.0
+    loadings[1, 0] = loadings[0, 0]
+    own = loadings[rng.integers(2, size=n)]
+    X = np.einsum("il,ilj->ij", rng.normal(size=(n, 3)), own)
+    return X + 0.3 * rng.normal(size=X.shape)
+
+
+def assert_sound(bounds, state):
+    """Where rows have no noise, the residual is a difference of large numbers."""
+    assert np.isfinite(bounds).all()
+    assert np.diff(bounds).min() > -1e-6 * np.abs(bounds).max()
+    for value in (state.loadings, state.mean, state.noise_rate):
+        assert np.isfinite(value).all()
+
+
+def test_large_offsets_change_nothing(seed):
+    X = two_planes(np.random.default_rng(seed))
+    bounds, state = learn(X)
+    # Where a digit of the offset is 2^-26, rows lose as much.
+    moved, shifted = learn(X + 1e8)
+    assert_sound(moved, shifted)
+    assert_allclose(moved, bounds, rtol=1e-6)
+    assert_allclose(shifted.loadings, state.loadings, atol=1e-5)
+    # Without the shift of rows there are no digits left.
+    broken, _ = learn(X + 1e8, shift=np.zeros(X.shape[1]))
+    with pytest.raises(AssertionError):
+        assert_allclose(broken, bounds, rtol=1e-2)
+
+
+def awkward(name, rng):
+    X = two_planes(rng)
+    if name == "constant columns":
+        X[:, [1, 4]] = 7.0
+    elif name == "duplicated rows":
+        X = np.repeat(X[:20], 15, axis=0)
+    elif name == "equal rows":
+        X = np.repeat(X[:1], 30, axis=0)
+    elif name == "zeros":
+        X[:] = 0.0
+    elif name == "fewer rows than levels":
+        X = X[:2]
+    elif name == "one row":
+        X = X[:1]
+    elif name == "fewer columns than levels":
+        X = X[:, :2]
+    elif name == "one column":
+        X = X[:, :1]
+    elif name == "huge":
+        X = 1e8 * X
+    elif name == "tiny":
+        X = 1e-8 * X
+    elif name == "without noise":
+        X = X[:, :1] * np.ones(8)
+    return X
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "constant columns",
+        "duplicated rows",
+        "equal rows",
+        "zeros",
+        "fewer rows than levels",
+        "one row",
+        "fewer columns than levels",
+        "one column",
+        "huge",
+        "tiny",
+        "without noise",
+    ],
+)
+@pytest.mark.parametrize("n_levels", [1, 3])
+def test_awkward_rows_are_learned_from(name, n_levels, seed):
+    X = awkward(name, np.random.default_rng(seed))
+    bounds, state = learn(X, n_levels)
+    assert_sound(bounds, state)
+
+
+def test_duplicated_rows_count_as_often(seed):
+    rng = np.random.default_rng(seed)
+    X, state = rng.normal(size=(20, N_FEATURES)), random_state(rng)
+    _, once = say(state, X)
+    _, twice = say(state, np.vstack([X, X]))
+    assert_stats_equal(twice, once.times(2.0))
+
+
+def test_single_precision_is_read_as_double(state, rows):
+    single = rows.astype(np.float32)
+    _, stats = say(state, single)
+    _, expected = say(state, single.astype(np.float64))
+    assert_stats_equal(stats, expected, rtol=1e-12)
+    assert stats.products.dtype == np.float64
+
+
+def test_rows_in_fortran_order_and_read_only_are_left_alone(state, rows):
+    other = np.asfortranarray(rows)
+    other.setflags(write=False)
+    _, stats = say(state, other)
+    assert_stats_equal(stats, say(state, rows)[1])
+
+
+def test_no_rows_say_nothing(state):
+    memo, stats = say(state, np.zeros((0, N_FEATURES)))
+    assert memo.n_rows == 0
+    assert stats.n_rows == 0.0
+    new, _ = settle(MODEL, state, stats)
+    assert_allclose(new.loadings, 0.0)
+    assert_allclose(new.loading_variances, MODEL.loading_variance)

@@ -1,0 +1,501 @@
+"""The globals of component trees: transcriptions, exact steps, evidence, limits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.linalg import subspace_angles
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from reference import hca as reference
+from reference.ncrp_topics import sticks_term
+from skbnp.components.tree_sticks import log_stub_priors, stick_parameters
+from skbnp.inference.executor import Executor
+from skbnp.models.hca import local
+from skbnp.models.hca.local import log_density, sums, visit
+from skbnp.models.hca.model import (
+    Model,
+    State,
+    Stats,
+    convert,
+    elbo_terms,
+    equations,
+    expand,
+    mean_paths,
+    paths,
+    settle,
+    update_masses,
+    update_means,
+    update_noise,
+    update_variances,
+)
+from skbnp.models.hca.start import path_of_directions
+from skbnp.trees import Tree
+
+#: 0 above 1, 2, 3; 1 above 4, 5; 2 above 6; nothing below 3. Siblings 5, 4.
+TREE = Tree([0, 1, 5, 4, 2, 6, 3], [0, 1, 2, 2, 1, 2, 1])
+N_FEATURES = 4
+#: Many masses and a tree with stubs of all depths.
+MODEL = Model(3, 0.7, 5.0, np.full(N_FEATURES, 0.5), noise_shape=2.0, noise_rate=1.5)
+SERIAL = Executor(1)
+
+
+@pytest.fixture(autouse=True)
+def all_stubs(monkeypatch):
+    """Leave no stub out."""
+    monkeypatch.setattr(local, "PRUNE", np.inf)
+
+
+def names_of(tree):
+    """Nodes as tuples of ids from the root."""
+    return [tuple(tree.path_to(node).tolist()) for node in tree.ids]
+
+
+def random_state(rng, tree=TREE, n_features=N_FEATURES):
+    n = len(tree)
+    return State(
+        tree,
+        rng.normal(size=(n, n_features)),
+        rng.gamma(2.0, 0.1, size=n),
+        rng.gamma(0.5, 4.0, size=n),
+        rng.normal(size=n_features),
+        0.3,
+        7.0,
+        4.0,
+    )
+
+
+def data(rng, n_rows=9, n_features=N_FEATURES):
+    """Rows along one of three directions, on one side of the mean."""
+    directions = rng.normal(size=(3, n_features)) * 3.0
+    rows = rng.exponential(size=(n_rows, 1)) * directions[rng.integers(3, size=n_rows)]
+    return rows + rng.normal(size=rows.shape) * 0.5
+
+
+def say(model, state, X):
+    """What rows say, and its sums."""
+    memo = visit(paths(model, state), state.tree, X, model.shift, SERIAL)
+    return memo, sums(memo, X, state.tree, model.shift, SERIAL)
+
+
+def slow_parts(model, state):
+    """Names of stubs, their paths, their log priors, mean and noise, as in the twin."""
+    names = names_of(state.tree)
+    pairs = zip(state.loadings, state.loading_variances, strict=True)
+    loadings = dict(zip(names, pairs, strict=True))
+    routes = reference.stub_loadings(
+        names, loadings, model.n_levels, model.loading_variance
+    )
+    a, b = stick_parameters(state.tree, state.stub_masses, model.concentration)
+    log_prior = log_stub_priors(
+        state.tree, a, b, model.concentration, model.n_levels
+    )  # compared with all their paths in test_ncrp_topics
+    mean, noise = (
+        (state.mean, state.mean_variance),
+        (state.noise_shape, state.noise_rate),
+    )
+    return names, loadings, routes, log_prior, mean, noise
+
+
+def slow_steps(model, state, X):
+    _, _, routes, log_prior, mean, noise = slow_parts(model, state)
+    return [
+        reference.row_step(row, routes, log_prior, mean, noise)
+        for row in X - model.shift
+    ]
+
+
+def total(terms):
+    return sum(terms.values())
+
+
+# Transcriptions -----------------------------------------------------------------------
+
+
+def test_rows_say_what_the_transcription_says(seed):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng)
+    memo, _ = say(MODEL, state, X)
+    one, other = np.triu_indices(3)
+    for n, (q, moments, bound) in enumerate(slow_steps(MODEL, state, X)):
+        entries = slice(memo.limits[n], memo.limits[n + 1])
+        assert memo.stubs[entries].tolist() == TREE.ids.tolist()
+        assert_allclose(memo.shares[entries], q, rtol=1e-9)
+        assert_allclose(memo.bounds[n], bound, rtol=1e-11)
+        for mean, second, (x, cov) in zip(
+            memo.means[entries], memo.moments[entries], moments, strict=True
+        ):
+            assert_allclose(mean, x, atol=1e-11)
+            assert_allclose(second, (cov + np.outer(x, x))[one, other], atol=1e-11)
+
+
+def test_terms_equal_their_transcriptions(seed):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng)
+    memo, stats = say(MODEL, state, X)
+    a, b = stick_parameters(TREE, state.stub_masses, MODEL.concentration)
+    held = zip(state.loadings, state.loading_variances, strict=True)
+    s0 = MODEL.loading_variance
+    expected = {
+        "loadings": sum(reference.gaussian_term(m, s, s0) for m, s in held),
+        "mean": reference.gaussian_term(state.mean, state.mean_variance, s0),
+        "noise": reference.gamma_term(
+            state.noise_shape, state.noise_rate, MODEL.noise_shape, MODEL.noise_rate
+        ),
+        "sticks": sticks_term(zip(a[1:], b[1:], strict=True), MODEL.concentration),
+        "rows": sum(bound for _, _, bound in slow_steps(MODEL, state, X)),
+    }
+    terms = elbo_terms(MODEL, state, stats)
+    assert terms.keys() == expected.keys()
+    for name, value in expected.items():
+        assert_allclose(terms[name], value, rtol=1e-10, err_msg=name)
+    assert_allclose(terms["rows"], memo.bounds.sum(), rtol=1e-10)
+    # A bound without sum q m is another one.
+    wrong = replace(stats, coordinates=np.zeros_like(stats.coordinates))
+    assert abs(elbo_terms(MODEL, state, wrong)["rows"] - expected["rows"]) > 0.1
+
+
+def test_noise_term_of_the_transcription_is_an_integral():
+    shape, rate, prior = 3.0, 2.0, (2.0, 1.5)
+
+    def integrand(tau):
+        log_q = reference.log_noise(tau, shape, rate)
+        return np.exp(log_q) * (reference.log_noise(tau, *prior) - log_q)
+
+    assert_allclose(
+        reference.gamma_term(shape, rate, *prior),
+        quad(integrand, 0.0, np.inf)[0],
+        rtol=1e-7,
+    )
+
+
+def test_the_bound_holds_for_statistics_of_other_globals(seed):
+    """Old statistics say what q(x | c) was, and the bound of it needs no row."""
+    rng = np.random.default_rng(seed)
+    state, other, X = random_state(rng), random_state(rng), data(rng)
+    _, stats = say(MODEL, state, X)
+    expected = 0.0
+    _, _, routes, log_prior, mean, noise = slow_parts(MODEL, other)
+    for row, (q, moments, _) in zip(
+        X - MODEL.shift, slow_steps(MODEL, state, X), strict=True
+    ):
+        for share, e, path, found in zip(q, log_prior, routes, moments, strict=True):
+            value = reference.row_evidence(row, path, mean, noise, *found)
+            expected += share * (e + value - np.log(share))
+    assert_allclose(elbo_terms(MODEL, other, stats)["rows"], expected, rtol=1e-10)
+
+
+# Exact steps --------------------------------------------------------------------------
+
+
+def test_means_are_the_fixed_point_of_single_updates(seed):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng)
+    _, stats = say(MODEL, state, X)
+    names, loadings, _, _, mean, noise = slow_parts(MODEL, state)
+    rows, steps = X - MODEL.shift, slow_steps(MODEL, state, X)
+    s0 = MODEL.loading_variance
+    for _ in range(400):
+        for name in names:
+            loadings[name] = reference.loading_update(
+                name, names, rows, steps, loadings, mean, noise, s0
+            )
+        mean = reference.mean_update(names, rows, steps, loadings, noise, s0)
+    sums_ = equations(TREE, stats)
+    new = update_variances(MODEL, update_means(MODEL, state, sums_), sums_)
+    assert_allclose(new.loadings, [loadings[name][0] for name in names], atol=1e-7)
+    variances = [loadings[name][1] for name in names]
+    assert_allclose(new.loading_variances, variances, rtol=1e-10)
+    assert_allclose(new.mean, mean[0], atol=1e-7)
+    assert_allclose(new.mean_variance, mean[1], rtol=1e-10)
+    # The mean cannot move without sum q m.
+    wrong = equations(
+        TREE, replace(stats, coordinates=np.zeros_like(stats.coordinates))
+    )
+    with pytest.raises(AssertionError):
+        assert_allclose(update_means(MODEL, state, wrong).mean, mean[0], atol=1e-3)
+
+
+def bounds_of_steps(rng, change=lambda stats: stats, n_passes=8):
+    """Bounds after each exact step, one list."""
+    state, X = random_state(rng), data(rng, 40)
+    found = []
+    for _ in range(n_passes):
+        _, stats = say(MODEL, state, X)
+        found.append(MODEL.bound(state, stats))
+        wrong = change(stats)
+        state = replace(state, stub_masses=wrong.stub_masses)
+        found.append(MODEL.bound(state, stats))
+        for step in (update_means, update_variances):
+            state = step(MODEL, state, equations(state.tree, wrong))
+            found.append(MODEL.bound(state, stats))
+        held = equations(state.tree, wrong)
+        state = update_noise(MODEL, state, wrong, held)
+        found.append(MODEL.bound(state, stats))
+        state, stats = update_masses(state, stats)
+        found.append(MODEL.bound(state, stats))
+    return np.array(found)
+
+
+def test_no_exact_step_lowers_the_bound(seed):
+    found = bounds_of_steps(np.random.default_rng(seed))
+    assert np.diff(found).min() > -1e-9 * np.abs(found).max()
+
+
+@pytest.mark.parametrize("name", ["coordinates", "products", "total"])
+def test_the_check_of_steps_tells_missing_statistics(name, seed):
+    def drop(stats):
+        return replace(stats, **{name: 0.0 * getattr(stats, name)})
+
+    found = bounds_of_steps(np.random.default_rng(seed), drop)
+    assert np.diff(found).min() < -0.1
+
+
+@pytest.mark.parametrize("name", ["loadings", "mean", "loading_variances"])
+def test_no_other_globals_have_a_higher_bound(name, seed):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng, 30)
+    _, stats = say(MODEL, state, X)
+    sums_ = equations(TREE, stats)
+    state = update_variances(MODEL, update_means(MODEL, state, sums_), sums_)
+    best = MODEL.bound(state, stats)
+    for size in (1e-4, 1e-2, 0.3):
+        value = getattr(state, name)
+        noise = rng.normal(size=value.shape)
+        other = value * np.exp(size * noise) if "var" in name else value + size * noise
+        assert MODEL.bound(replace(state, **{name: other}), stats) < best + 1e-9
+
+
+def test_expansion_does_not_lower_the_bound_and_keeps_its_promise(seed):
+    """Its bound is that of rows with other coordinates; a visit can only raise it."""
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng, 40)
+    gains = []
+    for _ in range(5):
+        _, stats = say(MODEL, state, X)
+        state, stats = settle(MODEL, state, stats)
+        before = MODEL.bound(state, stats)
+        found = expand(MODEL, state, stats)
+        _, fresh = say(MODEL, found, X)
+        gains.append(MODEL.bound(found, fresh) - before)
+        _, plain = say(MODEL, state, X)
+        gains.append(MODEL.bound(found, fresh) - MODEL.bound(state, plain))
+        state = found
+    assert min(gains[::2]) > -1e-9 * abs(before)
+    assert max(gains[1::2]) > 0.1  # faster than without
+
+
+def test_conversion_does_not_lower_the_bound_and_needs_no_visit(seed):
+    """Statistics in other coordinates are those of rows in other coordinates."""
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng, 40)
+    memo, stats = say(MODEL, state, X)
+    state, stats = settle(MODEL, state, stats)
+    found, changed, change = convert(MODEL, state, stats)
+    assert MODEL.bound(found, changed) > MODEL.bound(state, stats) + 0.1
+    told = memo.changed(state.tree, change)
+    again = sums(told, X, state.tree, MODEL.shift, SERIAL)
+    for name in Stats.__slots__:
+        held = getattr(again, name)
+        assert_allclose(
+            getattr(changed, name), held, rtol=1e-9, atol=1e-9, err_msg=name
+        )
+    # The bound is that of rows whose q(x | c) is another.
+    expected = 0.0
+    _, _, routes, log_prior, mean, noise = slow_parts(MODEL, found)
+    one, other = np.triu_indices(3)
+    for n, row in enumerate(X - MODEL.shift):
+        for entry in range(told.limits[n], told.limits[n + 1]):
+            (stub,) = found.tree.positions([told.stubs[entry]])
+            second = np.zeros((3, 3))
+            second[one, other] = second[other, one] = told.moments[entry]
+            x = told.means[entry]
+            value = reference.row_evidence(
+                row, routes[stub], mean, noise, x, second - np.outer(x, x)
+            )
+            share = told.shares[entry]
+            expected += share * (log_prior[stub] + value - np.log(share))
+    assert_allclose(elbo_terms(MODEL, found, changed)["rows"], expected, rtol=1e-9)
+
+
+def test_expansion_frees_coordinates_of_what_is_below(seed):
+    """A settled fit has uncorrelated coordinates of variance one, mean zero above."""
+    rng = np.random.default_rng(seed)
+    model = replace(MODEL, loading_variance=1e4)
+    state = random_state(rng, Tree().add(0, depth=2))
+    X = rng.normal(size=(500, 3)) @ rng.normal(size=(3, N_FEATURES)) * 3.0
+    X += rng.normal(size=X.shape) * 0.3
+    for _ in range(200):
+        _, stats = say(model, state, X)
+        state, stats = settle(model, state, stats)
+        state = expand(model, state, stats)
+    left = equations(state.tree, stats).left / len(X)
+    assert_allclose(left[:3, :3], np.eye(3), atol=0.01)
+    assert abs(left[0, 3]) < 0.01
+
+
+def test_learned_loading_variance_is_the_maximiser(seed):
+    rng = np.random.default_rng(seed)
+    model = replace(MODEL, learn_loading_variance=True)
+    state, X = random_state(rng), data(rng, 30)
+    _, stats = say(model, state, X)
+    # Levels off the tree count: more coordinates there, as if more rows left the tree.
+    stats = replace(stats, moments=stats.moments + 0.2 * np.eye(3))
+
+    def loss(log):
+        return -replace(model, loading_variance=float(np.exp(log))).bound(state, stats)
+
+    found = minimize_scalar(
+        loss, bounds=(-9, 9), method="bounded", options={"xatol": 1e-9}
+    )
+    learned = model.learned(state, stats).loading_variance
+    assert_allclose(np.log(learned), found.x, atol=1e-5)
+
+
+# Evidence and limits ------------------------------------------------------------------
+
+
+def fitted(model, state, X, n_passes=200):
+    for _ in range(n_passes):
+        _, stats = say(model, state, X)
+        state, stats = settle(model, state, stats)
+        state = expand(model, state, stats)
+    _, stats = say(model, state, X)
+    state, stats = settle(model, state, stats)
+    return state, stats
+
+
+def test_bound_is_below_the_evidence_of_one_path(seed):
+    """One level, one feature: the evidence is an integral over loading and noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3, 1)) * 2.0 + 1.0
+    model = Model(1, 1.0, 4.0, np.zeros(1), noise_shape=2.0, noise_rate=1.0)
+    state, stats = fitted(model, path_of_directions(model, X, rng), X)
+    w = np.linspace(-12.0, 12.0, 801)[:, None]
+    log_tau = np.linspace(-7.0, 5.0, 601)[None]
+    tau = np.exp(log_tau)
+    spread = w**2 + 1.0 / tau  # given loading and noise; the mean adds s0 11'
+    t, n = X[:, 0], len(X)
+    quadratic = t @ t / spread - 4.0 * t.sum() ** 2 / (spread * (spread + 4.0 * n))
+    log_p = -0.5 * (quadratic + (n - 1) * np.log(spread) + np.log(spread + 4.0 * n))
+    log_p -= 0.5 * n * np.log(2.0 * np.pi)
+    log_p += -0.5 * w**2 / 4.0 - 0.5 * np.log(2.0 * np.pi * 4.0)
+    log_p += reference.log_noise(tau, 2.0, 1.0) + log_tau
+    steps = (w[1, 0] - w[0, 0]) * (log_tau[0, 1] - log_tau[0, 0])
+    evidence = logsumexp(log_p) + np.log(steps)
+    bound = model.bound(state, stats)
+    assert evidence - 3.0 < bound < evidence
+
+
+def test_bound_is_below_the_evidence_of_a_tree(seed):
+    """Two rows, two levels: both go to one leaf with probability 1 / (1 + gamma)."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2, 1)) * 2.0
+    model = Model(2, 0.7, 4.0, np.zeros(1), noise_shape=2.0, noise_rate=1.0)
+    tree = Tree().add(0).add(0)
+    bounds = []
+    for _ in range(5):
+        start = replace(random_state(rng, tree, 1), mean=np.zeros(1))
+        bounds.append(model.bound(*fitted(model, start, X)))
+    n = 400_000
+    root, one, other, mean = rng.normal(size=(4, n)) * 2.0
+    tau = rng.gamma(2.0, size=n)
+    logs = []
+    for second, p in ((one, 1.0 / 1.7), (other, 0.7 / 1.7)):
+        first = root**2 + one**2 + 1.0 / tau
+        last = root**2 + second**2 + 1.0 / tau
+        log_p = -0.5 * (X[0, 0] - mean) ** 2 / first - 0.5 * np.log(first)
+        log_p += -0.5 * (X[1, 0] - mean) ** 2 / last - 0.5 * np.log(last)
+        logs.append(np.log(p) + log_p - np.log(2.0 * np.pi))
+    draws = np.exp(logsumexp(logs, axis=0))
+    low = draws.mean() - 5.0 * draws.std() / np.sqrt(n)  # 3e-7 of seeds fail by chance
+    assert max(bounds) < np.log(low)
+    assert max(bounds) > np.log(low) - 6.0
+
+
+def test_one_path_is_pca_in_the_limit(seed):
+    """Many rows: the space of PPCA is that of PCA, its noise what PCA leaves."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(4000, 3)) @ rng.normal(size=(3, 8)) * 3.0 + 7.0
+    X += rng.normal(size=X.shape) * 0.5
+    model = Model(3, 1.0, 1e3, X.mean(axis=0))
+    start = path_of_directions(model, X, rng)
+    state, _ = fitted(model, start, X, 50)
+    rest = X - X.mean(axis=0)
+    _, lengths, axes = np.linalg.svd(rest, full_matrices=False)
+    angles = subspace_angles(state.loadings.T, axes[:3].T)
+    assert angles.max() < 1e-3
+    left = np.sum(lengths[3:] ** 2) / len(X) / (8 - 3)
+    assert_allclose(1.0 / state.precision, left, rtol=5e-3)
+    assert_allclose(state.mean, 0.0, atol=1e-3)
+    # The covariance of rows is that of the model.
+    fit = state.loadings.T @ state.loadings + np.eye(8) / state.precision
+    assert_allclose(fit, rest.T @ rest / len(X), atol=0.02 * np.abs(fit).max())
+
+
+def test_density_of_new_rows_is_a_mixture_of_gaussians(seed):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng)
+    found = log_density(mean_paths(MODEL, state), X, MODEL.shift, SERIAL)
+    a, b = stick_parameters(TREE, state.stub_masses, MODEL.concentration)
+    mean = a / (a + b)
+    logs, weights = [], []
+    for place, name in enumerate(names_of(TREE)):
+        weight = 1.0
+        for node in name[1:]:
+            (at,) = TREE.positions([node])
+            siblings = np.flatnonzero(TREE.parent == TREE.parent[at])
+            weight *= mean[at] * np.prod(1.0 - mean[siblings[siblings < at]])
+        if len(name) < 3:
+            weight *= np.prod(1.0 - mean[place == TREE.parent])
+        loadings = state.loadings[TREE.positions(list(name))]
+        cov = loadings.T @ loadings + np.eye(N_FEATURES) / state.precision
+        centre = state.mean + MODEL.shift
+        logs.append(np.log(weight) + multivariate_normal(centre, cov).logpdf(X))
+        weights.append(weight)
+    assert_allclose(sum(weights), 1.0, rtol=1e-12)
+    assert_allclose(found, logsumexp(logs, axis=0), rtol=1e-10)
+
+
+# Statistics ---------------------------------------------------------------------------
+
+
+def test_statistics_follow_an_edit_of_the_tree(seed):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng, 30)
+    _, stats = say(MODEL, state, X)
+    merged = stats.follow(TREE, TREE.merge(4, 5), {4: 5})
+    (into,), (gone, kept) = TREE.merge(4, 5).positions([5]), TREE.positions([4, 5])
+    assert_allclose(merged.moments[into], stats.moments[gone] + stats.moments[kept])
+    assert_allclose(merged.products[into], stats.products[gone] + stats.products[kept])
+    pruned = stats.follow(TREE, TREE.remove(6))
+    (above,), (old, leaf) = TREE.remove(6).positions([2]), TREE.positions([2, 6])
+    assert_allclose(
+        pruned.stub_masses[above], stats.stub_masses[old] + stats.stub_masses[leaf]
+    )
+    assert_allclose(pruned.products[above, 2], 0.0)
+    assert_allclose(
+        pruned.products[above, :2],
+        stats.products[old, :2] + stats.products[leaf, :2],
+    )
+    for moved in (merged, pruned):
+        assert_allclose(moved.stub_masses.sum(), len(X))
+        assert moved.n_rows == len(X)
+
+
+def test_statistics_add_up(seed):
+    rng = np.random.default_rng(seed)
+    state, X = random_state(rng), data(rng, 30)
+    _, stats = say(MODEL, state, X)
+    _, one = say(MODEL, state, X[:11])
+    _, other = say(MODEL, state, X[11:])
+    both = one.plus(other)
+    for name in Stats.__slots__:
+        assert_allclose(getattr(both, name), getattr(stats, name), rtol=1e-9, atol=1e-9)
+    rest = stats.plus(one, -1.0).clipped()
+    assert_allclose(rest.products, other.products, atol=1e-9)
+    assert (rest.stub_masses >= 0.0).all()

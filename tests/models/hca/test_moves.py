@@ -1,0 +1,344 @@
+"""Proposals of a tree of components, their verdicts, and what they recover."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import adjusted_rand_score
+
+from skbnp.datasets import make_subspace_tree
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner, learn
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.hca.local import sums, visit
+from skbnp.models.hca.memory import RowCorpus, RowMemory, RowVisitor
+from skbnp.models.hca.model import Model, State, Stats, paths
+from skbnp.models.hca.moves.proposals import Scene, kinds_of
+from skbnp.models.hca.moves.structure import (
+    ComponentEdits,
+    bound_of,
+    said_by_others,
+    scene_of,
+)
+from skbnp.models.hca.start import path_of_directions, principal_directions, some_rows
+from skbnp.models.nested_crp.moves.settings import TreeMoves
+from skbnp.utils.random import Purpose, stream
+
+SERIAL = Executor(1)
+MOVES = TreeMoves(max_tries=5)
+
+
+def begin(X, n_levels=3, *, seed=0, max_components=np.inf, moves=MOVES, tol=1e-5):
+    model = Model(n_levels, 1.0, 1e3, X.mean(axis=0))
+    state = path_of_directions(model, X, stream(seed, Purpose.START, 0))
+    ids = state.tree.ids
+    posterior = Posterior(
+        model,
+        state,
+        Stats.zero(len(ids), n_levels, X.shape[1]),
+        ids,
+        [Lineage(0, "init", (), tuple(ids.tolist()))],
+        entropy=seed,
+        max_components=max_components,
+    )
+    edits = NO_MOVES if moves is None else ComponentEdits(moves, tol)
+    schedule, visitor = BatchSchedule(len(X)), RowVisitor(SERIAL)
+    return Learner(posterior, RowCorpus(X), schedule, visitor, RowMemory(), edits)
+
+
+def run(learner, n_passes=100):
+    monitor = Monitor(new_history(), tol=1e-5)
+    converged = learn(learner, monitor, n_passes=n_passes)
+    return monitor, converged
+
+
+def true_start(learner, drawn):
+    """Give the posterior the tree and directions that rows were drawn from."""
+    posterior = learner.posterior
+    view = drawn.tree
+    tree = posterior.state.tree.from_parents(view.parent)
+    n = len(tree)
+    posterior.state = State(
+        tree,
+        drawn.components.copy(),
+        np.full(n, 1e-3),
+        np.bincount(drawn.target, minlength=n).astype(float),
+        drawn.mean - posterior.model.shift,
+        1e-3,
+        100.0,
+        25.0,
+    )
+    posterior.totals = Stats.zero(n, posterior.model.n_levels, drawn.data.shape[1])
+    posterior.ids = tree.ids
+    return learner
+
+
+def scene(learner):
+    return scene_of(learner, np.random.default_rng(0))
+
+
+def attempt(learner, proposal, n_rounds, tol=1e-5):
+    edits = ComponentEdits(TreeMoves(max_rounds=n_rounds), tol)
+    return edits.attempt(learner, proposal)
+
+
+def proposals(learner):
+    given = scene(learner)
+    for grows in (True, False):
+        for kind in kinds_of(TreeMoves(), grows=grows):
+            for ids in kind.candidates(given):
+                proposal = kind.make(given, *ids)
+                if proposal is not None:
+                    yield given, proposal
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return make_subspace_tree(600, random_state=3)
+
+
+@pytest.fixture
+def settled(drawn):
+    """A learner at the true tree, after some passes without moves."""
+    learner = true_start(begin(drawn.data, moves=None), drawn)
+    run(learner, 5)
+    return learner
+
+
+# Proposals ----------------------------------------------------------------------------
+
+
+def test_proposals_are_trees_of_the_right_depth_and_touch_who_is_concerned(settled):
+    kinds = set()
+    memo, tree = settled.memory.memo, settled.posterior.state.tree
+    for _, proposal in proposals(settled):
+        kinds.add(proposal.kind)
+        new = proposal.state.tree
+        new.check()
+        leaves = np.append(new.depth[1:], 0) <= new.depth
+        assert (new.depth[leaves] == 2).all()
+        gone = np.setdiff1d(tree.ids, new.ids)
+        assert np.isin(memo.touching(gone), proposal.rows).all()
+        for item in fields(proposal.state):
+            value = getattr(proposal.state, item.name)
+            if isinstance(value, np.ndarray):
+                assert np.isfinite(value).all()
+        if proposal.top is not None:
+            passing = memo.touching(
+                np.intersect1d(tree.ids, new.subtree_of(proposal.top))
+            )
+            assert np.isin(passing, proposal.rows).all()
+    assert kinds == {"split", "prune", "merge", "reattach"}
+
+
+def test_a_node_at_the_prior_stays_there(settled):
+    """So splits that start at the prior, as for topics, are none."""
+    learner = settled
+    state, model, X = learner.posterior.state, learner.posterior.model, learner.corpus.X
+    grown = state.follow(state.tree.add(0, depth=2))
+    fresh = grown.tree.positions([13, 14])
+    grown.loading_variances[fresh] = model.loading_variance
+    learner.posterior.state = grown
+    learner.posterior.totals = Stats.zero(15, 3, X.shape[1])
+    learner.memory.memo = None
+    run(learner, 3)
+    new = learner.posterior.state
+    assert_allclose(new.loadings[new.tree.positions([13, 14])], 0.0, atol=1e-12)
+
+
+def test_wrong_parents_are_found_first(settled, drawn):
+    """A leaf below another group is the first that is proposed below its own."""
+    learner = settled
+    tree = learner.posterior.state.tree
+    group, other = tree.children_of(0)[:2]
+    leaf = int(tree.children_of(int(group))[0])
+    wrong = learner.posterior.state.follow(tree.move(leaf, int(other)))
+    true_start(learner, drawn)
+    learner.posterior.state = wrong
+    learner.posterior.ids = wrong.tree.ids
+    learner.memory.memo = None
+    run(learner, 3)
+    kind = next(k for k in kinds_of(MOVES, grows=False) if k.name == "reattach")
+    assert kind.candidates(scene(learner))[0] == (leaf, int(group))
+    bound = bound_of(learner.posterior)
+    assert attempt(learner, kind.make(scene(learner), leaf, int(group)), 4)
+    assert bound_of(learner.posterior) > bound + 100.0
+
+
+def test_duplicates_merge(drawn):
+    """A group that was learned twice becomes one, with the children of both."""
+    learner = true_start(begin(drawn.data, moves=None), drawn)
+    state = learner.posterior.state
+    tree = state.tree.add(0)
+    leaf = int(tree.children_of(1)[-1])
+    tree = tree.move(leaf, 13)
+    twice = state.follow(tree)
+    twice.loadings[tree.positions(13)] = -state.loadings[1]
+    twice.loading_variances[tree.positions(13)] = 1e-3
+    learner.posterior.state, learner.posterior.ids = twice, tree.ids
+    run(learner, 2)
+    merge = next(k for k in kinds_of(MOVES, grows=False) if k.name == "merge")
+    pairs = merge.candidates(scene(learner))
+    assert set(pairs[0]) == {1, 13}
+    assert attempt(learner, merge.make(scene(learner), *pairs[0]), 4)
+    assert len(learner.posterior.state.tree) == 13
+
+
+# Verdicts -----------------------------------------------------------------------------
+
+
+def test_rejected_moves_change_nothing(settled):
+    """At the truth fewer nodes are worse; more would have to be far better."""
+    posterior, memo = settled.posterior, settled.memory.memo
+    held = posterior.state, posterior.totals, posterior.ids, posterior.lineage
+    copies = [getattr(part, f.name) for part in held[:2] for f in fields(part)]
+    copies = [np.array(c) for c in copies if not hasattr(c, "next_id")]
+    n_refused = 0
+    for _, proposal in list(proposals(settled))[:30]:
+        n_refused += not attempt(settled, proposal, 3, tol=1.0)
+    assert n_refused == 30
+    now = posterior.state, posterior.totals, posterior.ids, posterior.lineage
+    assert all(one is other for one, other in zip(held, now, strict=True))
+    assert settled.memory.memo is memo
+    after = [getattr(part, f.name) for part in held[:2] for f in fields(part)]
+    after = [np.array(c) for c in after if not hasattr(c, "next_id")]
+    for one, other in zip(copies, after, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
+    """Totals are the sums of all memos, and the bound never falls."""
+    X = drawn.data
+    learner = begin(X)
+    monitor = Monitor(new_history(), tol=1e-5)
+    bounds = []
+    for _ in range(12):
+        learner.one_pass(monitor)
+        posterior = learner.posterior
+        model, state, totals = posterior.model, posterior.state, posterior.totals
+        fresh = sums(learner.memory.memo, X, state.tree, model.shift, SERIAL)
+        for name in Stats.__slots__:
+            held = getattr(fresh, name)
+            atol = 1e-9 * max(np.abs(held).max(), 1.0)
+            assert_allclose(getattr(totals, name), held, rtol=1e-9, atol=atol)
+        bounds.append(model.bound(state, totals))
+        assert_array_equal(posterior.ids, state.tree.ids)
+    assert len(posterior.lineage) > 10
+    assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
+
+
+def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
+    """Rows below a node say the same again: nothing is gained but by convergence."""
+    posterior, model = settled.posterior, settled.posterior.model
+    rows = scene(settled).below(1)
+    X, tree = settled.corpus.X[rows], posterior.state.tree
+    rest = said_by_others(settled, rows, X)
+    memo = visit(paths(model, posterior.state), tree, X, model.shift, SERIAL)
+    stats = rest.plus(sums(memo, X, tree, model.shift, SERIAL))
+    whole = visit(
+        paths(model, posterior.state), tree, settled.corpus.X, model.shift, SERIAL
+    )
+    joined = settled.memory.memo.replaced(rows, whole.take(rows))
+    expected = sums(joined, settled.corpus.X, tree, model.shift, SERIAL)
+    assert_allclose(
+        model.bound(posterior.state, stats),
+        model.bound(posterior.state, expected),
+        rtol=1e-11,
+    )
+
+
+@pytest.mark.parametrize("limit", [1, 3, 5, 8])
+def test_trees_stay_within_their_limit(limit, drawn):
+    learner = begin(drawn.data, max_components=limit)
+    run(learner, 10)
+    assert len(learner.posterior.state.tree) <= max(limit, 3)
+
+
+def test_lineage_tells_the_tree(drawn):
+    learner = begin(drawn.data)
+    run(learner, 20)
+    lineage = learner.posterior.lineage
+    alive = set(lineage[0].children)
+    for _, kind, parents, children in lineage[1:]:
+        assert set(parents) <= alive, kind
+        if kind != "split":
+            alive -= set(parents)
+        alive |= set(children)
+    assert alive == set(learner.posterior.ids.tolist())
+
+
+# Recovery -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", [10, 11])
+def test_planted_trees_are_found(draw):
+    """Root, 3 groups and 9 leaves, their number unknown; rows overlap near the mean."""
+    drawn = make_subspace_tree(random_state=draw)
+    learner = begin(drawn.data, seed=draw)
+    _, converged = run(learner)
+    tree, memo = learner.posterior.state.tree, learner.memory.memo
+    leaves = memo.stubs[memo.best]
+    groups = stub_groups(tree, leaves)
+    assert converged
+    assert len(tree) <= 16
+    assert adjusted_rand_score(drawn.target, leaves) >= 0.9
+    assert adjusted_rand_score(drawn.path[:, 1], groups) >= 0.85
+
+
+def stub_groups(tree, stubs):
+    routes = tree.paths(tree.positions(stubs))
+    return routes[:, 1]
+
+
+def test_noise_needs_one_path(seed):
+    X = np.random.default_rng(seed).normal(size=(600, 20))
+    learner = begin(X, seed=seed)
+    _, converged = run(learner)
+    assert converged
+    assert len(learner.posterior.state.tree) == 3
+
+
+@pytest.mark.parametrize("n_levels", [1, 2, 4])
+def test_few_rows_are_learned_from(n_levels):
+    X = np.random.default_rng(0).normal(size=(3, 5))
+    for n_rows in (1, 2, 3):
+        learner = begin(X[:n_rows], n_levels)
+        run(learner, 6)
+        bound = bound_of(learner.posterior)
+        assert np.isfinite(bound)
+
+
+# Starts -------------------------------------------------------------------------------
+
+
+def test_directions_are_those_of_the_covariance(seed):
+    rng = np.random.default_rng(seed)
+    rest = rng.normal(size=(80, 6)) * np.arange(1, 7)
+    found = principal_directions(rest, 3)
+    values, axes = np.linalg.eigh(rest.T @ rest / len(rest))
+    assert_allclose(np.sum(found**2, axis=1), values[:-4:-1], rtol=1e-10)
+    assert_allclose(np.abs(np.sum(found * axes.T[:-4:-1], axis=1)) ** 2, values[:-4:-1])
+    assert (found[np.arange(3), np.abs(found).argmax(axis=1)] > 0.0).all()
+    assert_array_equal(principal_directions(rest[:2], 4)[2:], 0.0)
+    assert_array_equal(principal_directions(rest[:0], 4), 0.0)
+
+
+def test_some_rows_are_all_or_different_ones():
+    rng = np.random.default_rng(0)
+    rows = np.arange(5, 25)
+    assert_array_equal(some_rows(rows, rng, 20), rows)
+    few = some_rows(rows, rng, 7)
+    assert len(np.unique(few)) == 7
+    assert np.isin(few, rows).all()
+
+
+def test_scenes_are_read_only_views(settled):
+    given = scene(settled)
+    assert isinstance(given, Scene)
+    assert given.tree is settled.posterior.state.tree
+    assert given.memo is settled.memory.memo
