@@ -1,7 +1,7 @@
 """Benchmarks and examples run, on tiny corpora and with few passes.
 
-A few run every day. The runs of all others, and of those that compare with packages which
-may not be there, are marked `long`.
+A few run every day. The runs of all others, and of those that compare with packages
+which may not be there, are marked `long`.
 """
 
 import subprocess

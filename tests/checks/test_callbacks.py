@@ -74,9 +74,7 @@ def test_callbacks_do_not_change_the_result(estimator, fitted, counts):
 
 
 @every_kind()
-def test_nothing_of_callbacks_stays_behind_but_the_callbacks(
-    estimator, fitted, counts
-):
+def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, fitted, counts):
     before = set(vars(fitted))
     estimator.set_callbacks(Recorder()).fit(counts)
     assert set(vars(estimator)) - before == {"_skl_callbacks"}

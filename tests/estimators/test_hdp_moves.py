@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from checks.estimators import each_family, mean_field_hdp
+from checks.long import daily
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
@@ -69,7 +70,7 @@ def check_bars(hdp, bars):
 
 
 @each_method
-@pytest.mark.parametrize("n_components", [2, 60])
+@pytest.mark.parametrize("n_components", daily(1, [2, 60]))
 def test_held_out_documents_find_all_bars_from_any_start(n_components, method, bars, X):
     hdp = mean_field_hdp(n_components, learning_method=method, random_state=0)
     check_bars(hdp.fit(X), bars)
@@ -89,11 +90,21 @@ def test_one_topic_is_found_in_noise(n_components, family):
 
 
 @pytest.mark.parametrize(
-    ("n_components", "method"),
-    [(2, "memoized"), (2, "batch"), (60, "online"), (60, "memoized"), (60, "batch")],
+    "case",
+    daily(
+        2,
+        [
+            (2, "batch"),
+            (60, "online"),
+            (2, "memoized"),
+            (60, "memoized"),
+            (60, "batch"),
+        ],
+    ),
+    ids=str,
 )
-def test_the_bound_finds_all_bars(n_components, method, bars, X):
-    check_bars(bars_model(n_components, method).fit(X), bars)
+def test_the_bound_finds_all_bars(case, bars, X):
+    check_bars(bars_model(*case).fit(X), bars)
 
 
 def test_splits_of_the_paper_find_all_bars(bars, X):

@@ -12,6 +12,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
 from checks.estimators import mean_field_hdp
+from checks.long import daily
 from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
@@ -21,7 +22,7 @@ DISPLAYS = [TopicTermsDisplay, HistoryDisplay]
 
 def texts_of(display):
     """Boxes of all that is written, as drawn."""
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     texts = []
     for panel in display.axes_:
         limit = panel.get_xlim()[1]
@@ -105,7 +106,7 @@ def test_a_step_with_several_records_is_drawn_once():
     assert_array_equal(topics.get_xydata(), [[1, 5], [2, 4]])
 
 
-@pytest.mark.parametrize("n_topics", [1, 2, 5, 8, 11])
+@pytest.mark.parametrize("n_topics", daily(2, [11, 1, 2, 5, 8]))
 @pytest.mark.parametrize("length", [2, 14, 40, 120])
 def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
     display = many_topics(n_topics, length).plot()
@@ -117,7 +118,7 @@ def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
 
 
 @pytest.mark.parametrize("layout", [None, "constrained", "tight"])
-@pytest.mark.parametrize("n_topics", [1, 4, 8])
+@pytest.mark.parametrize("n_topics", daily(1, [8, 1, 4]))
 def test_nothing_written_overlaps_in_given_axes(n_topics, layout):
     _, axes = plt.subplots(1, 2, figsize=(12, 5), layout=layout)
     display = many_topics(n_topics, 14).plot(axes[1])
@@ -142,7 +143,7 @@ def test_labels_keep_their_room_when_the_figure_grows():
 def test_panels_stay_inside_given_axes(model):
     _, axes = plt.subplots(1, 2)
     display = TopicTermsDisplay.from_estimator(model, ax=axes[0])
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     host = axes[0].get_window_extent()
     for panel in display.axes_:
         box = panel.get_window_extent()
@@ -152,7 +153,7 @@ def test_panels_stay_inside_given_axes(model):
 
 def test_dollar_signs_are_terms_too(model):
     display = TopicTermsDisplay.from_estimator(model, ["$a$", "$", "$^$", "b_c", "\\d"])
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     assert display.axes_[2].get_yticklabels()[0].get_text() == "$a$"
 
 
@@ -334,7 +335,7 @@ def test_plotting_again_makes_another_figure(display, model):
 def test_displays_show_a_fitted_model(display, model):
     X = make_bars(60, random_state=0).data
     drawn = display.from_estimator(model(5, max_iter=2, random_state=0).fit(X))
-    drawn.figure_.canvas.draw()
+    drawn.figure_.draw_without_rendering()
 
 
 @pytest.mark.parametrize("display", DISPLAYS)

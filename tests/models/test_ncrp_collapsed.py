@@ -23,7 +23,9 @@ CORPORA = {
 }
 GAMMA, ALPHA, ETA = 0.8, (2.0, 1.0, 0.5), (1.0, 0.5, 0.2)
 #: Draws in which wrong moves are found, and many more.
-each_n_draws = few_and_many(20_000, 100_000)
+#: Draws in which wrong moves are found.
+N_DRAWS = 8_000
+each_n_draws = few_and_many(N_DRAWS, 100_000)
 
 
 def walks_of(docs, n_levels, gamma=GAMMA, seed=0):
@@ -598,11 +600,11 @@ def forget_documents_before(walks, rng):
 def test_check_finds_what_is_forgotten(wrong):
     gone, docs, _ = LEFT["many"]
     with pytest.raises(AssertionError):
-        check_frequencies(docs, 2, wrong, 20_000, 0, gone)
+        check_frequencies(docs, 2, wrong, N_DRAWS, 0, gone)
 
 
 @pytest.mark.parametrize("wrong", [forget_to_move, keep_paths, wrong_prior])
 def test_check_finds_wrong_moves(wrong):
     docs, n_levels, _ = CORPORA["two-levels"]
     with pytest.raises(AssertionError):
-        check_frequencies(docs, n_levels, wrong, 20_000, 0)
+        check_frequencies(docs, n_levels, wrong, N_DRAWS, 0)
