@@ -28,6 +28,7 @@ from checks.estimators import (
     every_estimator,
     every_kind,
     every_method,
+    instance,
     readers,
     takes_counts_only,
 )
@@ -78,7 +79,7 @@ def check_asks_first(estimator, method):
 @pytest.mark.parametrize(
     ("estimator", "method"),
     [
-        pytest.param(e, method, id=f"{name}-{method}")
+        instance(name, e, method)
         for name, e in INSTANCES.items()
         for method in readers(e)
     ],

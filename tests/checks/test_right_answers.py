@@ -19,6 +19,7 @@ from checks.estimators import (
     FIRST,
     INSTANCES,
     LEARNING,
+    LONG,
     criterion,
     every_count_model,
     every_estimator,
@@ -133,7 +134,13 @@ def each_small(*methods):
     return pytest.mark.parametrize(
         ("estimator", "method", "X"),
         [
-            pytest.param(estimator, method, X, id=f"{label}-{method}-{name}")
+            pytest.param(
+                estimator,
+                method,
+                X,
+                id=f"{label}-{method}-{name}",
+                marks=[pytest.mark.long] if label in LONG else [],
+            )
             for label, estimator in INSTANCES.items()
             for method in methods
             if method == "fit" or label in FIRST

@@ -313,7 +313,7 @@ def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
     assert len(written(display)) > n_ids
 
 
-@pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+@pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
 @pytest.mark.parametrize("over_time", [False, True])
 def test_nothing_written_overlaps_in_given_axes(layout, over_time):
     log, last = random_lineage(12)
