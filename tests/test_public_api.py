@@ -105,10 +105,11 @@ def test_types_are_shipped():
     assert (files("skbnp") / "kernels" / "_hdp_local.pyi").is_file()
 
 
-def test_submodules_are_there_without_an_import_of_their_own(tmp_path):
+def test_submodules_are_there_and_import_no_library_before_its_use(tmp_path):
     code = (
         "import skbnp; skbnp.inspection.summary; skbnp.metrics.perplexity;"
-        "skbnp.datasets.make_bars; skbnp.callbacks.HeldOutMonitor"
+        "skbnp.datasets.make_bars; skbnp.callbacks.HeldOutMonitor;"
+        "import sys; sys.exit(bool({'matplotlib', 'arviz_stats'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path)
     assert done.returncode == 0
