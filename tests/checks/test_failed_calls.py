@@ -59,6 +59,7 @@ def check_failure_leaves_unfitted(estimator, method, X):
     with pytest.raises(Failure):
         getattr(estimator, method)(X)
     assert not estimator.__sklearn_is_fitted__()
+    assert not hasattr(estimator, "n_features_in_")
 
 
 def check_usable(estimator, X):
