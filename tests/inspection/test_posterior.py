@@ -199,7 +199,7 @@ def gibbs():
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_displays_show_a_fitted_sampler(display, gibbs, is_wrapped):
     estimator = make_pipeline(FunctionTransformer(), gibbs) if is_wrapped else gibbs
-    display.from_estimator(estimator).figure_.draw_without_rendering()
+    display.from_estimator(estimator).figure_.canvas.draw()
 
 
 def test_shares_of_a_fitted_sampler_are_those_of_its_samples(gibbs):
@@ -228,7 +228,7 @@ def test_plotting_again_makes_another_figure(display, sampler):
 
 def pixels(display):
     """What is seen of a figure."""
-    display.figure_.draw_without_rendering()
+    display.figure_.canvas.draw()
     return np.asarray(display.figure_.canvas.buffer_rgba())
 
 
