@@ -1,6 +1,6 @@
 """Benchmarks and examples run, on tiny corpora and with few passes.
 
-A few run every day. The runs of all others, and of those that compare with packages
+One runs every day. The runs of all others, and of those that compare with packages
 which may not be there, are marked `long`.
 """
 
@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[1]
 RUNNER = Path(__file__).parent / "script_runner.py"
 
 SCRIPTS = {
-    "benchmarks/hdp_stream.py": ["dates"],
-    "benchmarks/kernels.py": ["--runs", "1"],
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {
@@ -28,10 +26,12 @@ LONG = {
     "benchmarks/hdp_defaults.py": [],
     "benchmarks/hdp_moves_cost.py": [],
     "benchmarks/hdp_starts.py": [],
+    "benchmarks/hdp_stream.py": ["dates"],
     "benchmarks/hdp_topic_numbers.py": [
         *("--corpora", "ap", "bars 5x5, 300", "--methods", "online"),
         *("--starts", "10", "--seeds", "0"),
     ],
+    "benchmarks/kernels.py": ["--runs", "1"],
     "benchmarks/nested.py": ["fits", "--runs", "1", "--documents", "60"],
     "benchmarks/planted_trees.py": [
         *("--recipes", "gibbs", "--settings", "balanced-1"),

@@ -85,19 +85,20 @@ INSTANCES = {
     "GibbsNestedCRP-chains": GibbsNestedCRP(
         2, thin=2, n_chains=3, learn_priors=True, **_TREE_SAMPLER
     ),
-    "NestedCRP-batch": NestedCRP(**_TREE),
+    "NestedCRP-batch": NestedCRP(**_STILL_TREE),
     "NestedCRP-memoized": NestedCRP(learning_method="memoized", **_STILL_TREE),
     "NestedCRP-online": NestedCRP(
         learning_method="online", local_family="factorised", **_STILL_TREE
     ),
+    "NestedCRP-batch-moves": NestedCRP(**_TREE),
     "NestedCRP-memoized-moves": NestedCRP(learning_method="memoized", **_TREE),
     "NestedCRP-online-moves": NestedCRP(
         learning_method="online", local_family="factorised", **_TREE
     ),
 }
 
-#: Moves take most of the time of trees: every day one instance has them.
-LONG = ("NestedCRP-memoized-moves", "NestedCRP-online-moves")
+#: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
+LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
 
 
 def _kind(estimator):

@@ -11,11 +11,12 @@ import pytest
 from sklearn.base import clone
 
 from checks.estimators import INSTANCES
+from checks.long import daily
 from skbnp import HDP
 
 TESTS = Path(__file__).parents[1]
-#: States for each; SKBNP_TEST_DAMAGES asks for more.
-N_STATES = int(os.environ.get("SKBNP_TEST_DAMAGES", "30"))
+#: States for each, three times; SKBNP_TEST_DAMAGES asks for more.
+N_STATES = int(os.environ.get("SKBNP_TEST_DAMAGES", "10"))
 #: Whose states are damaged.
 DAMAGED = (
     "HDP-online",
@@ -27,9 +28,10 @@ DAMAGED = (
 )
 
 
-def test_damaged_state_neither_crashes_nor_hangs(seed):
+@pytest.mark.parametrize("part", daily(1, range(3)))
+def test_damaged_state_neither_crashes_nor_hangs(part, seed):
     runner = [sys.executable, "-m", "checks.damage_runner"]
-    first = seed * N_STATES
+    first = (3 * seed + part) * N_STATES
     done = subprocess.run(
         [*runner, str(first), str(first + N_STATES), *DAMAGED],
         cwd=TESTS,

@@ -338,7 +338,7 @@ def test_where_nothing_can_be_held_out_there_are_no_trials(X):
         hdp.set_params(max_iter=10, tol=0.1).fit(X[:6])
 
 
-@pytest.mark.parametrize("method", ["online", "memoized"])
+@pytest.mark.parametrize("method", daily(1, ["memoized", "online"]))
 def test_moves_forget_topics_that_a_fit_has_changed(method, X):
     hdp = mean_field_hdp(20, **{**OPTIONS, "batch_size": 20})
     for begin in range(0, 150, 30):

@@ -27,6 +27,7 @@ from checks.estimators import (
     size_name,
     still,
 )
+from checks.long import daily
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
 from skbnp.estimators import TreeMoves
@@ -93,7 +94,10 @@ OF_LEARNING = {
 }
 
 #: The first of each class, for what does not depend on how it learns.
-OF_EACH_CLASS = {type(e).__name__: e for e in reversed(KINDS.values())}
+OF_EACH_CLASS = {
+    kind: KINDS[kind]
+    for kind in ("HDP", "StickBreakingHDP", "GibbsHDP", "GibbsNestedCRP", "NestedCRP")
+}
 
 #: Checks of scikit-learn's own suite that `check_estimator` does not run.
 FURTHER = [
@@ -151,7 +155,12 @@ def checks_of(estimator):
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [
-        pytest.param(estimator, check, id=f"{label}-{name}")
+        pytest.param(
+            estimator,
+            check,
+            id=f"{label}-{name}",
+            marks=[] if label in KINDS else [pytest.mark.long],
+        )
         for label, estimator in (KINDS | OTHERS).items()
         for name, check in checks_of(estimator)
         if label in KINDS or name in OF_LEARNING
@@ -162,10 +171,10 @@ def test_scikit_learn_check(estimator, check):
 
 
 @pytest.mark.parametrize("name", FURTHER)
-@pytest.mark.parametrize("estimator", OF_EACH_CLASS.values(), ids=OF_EACH_CLASS)
-def test_further_scikit_learn_check(estimator, name):
+@pytest.mark.parametrize("kind", daily(1, OF_EACH_CLASS))
+def test_further_scikit_learn_check(kind, name):
     check = getattr(estimator_checks, name)
-    run_check(check, type(estimator).__name__, clone(estimator))
+    run_check(check, kind, clone(OF_EACH_CLASS[kind]))
 
 
 @pytest.mark.parametrize("estimator", (KINDS | OTHERS).values(), ids=KINDS | OTHERS)

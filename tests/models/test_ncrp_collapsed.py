@@ -8,7 +8,7 @@ import pytest
 from scipy.special import logsumexp
 
 from checks.geweke import check_joint_distribution
-from checks.long import few_and_many
+from checks.long import daily, few_and_many
 from reference import nested_crp as reference
 from skbnp.models.hdp_franchise import Tokens
 from skbnp.models.hyperparameters import draw_concentration
@@ -194,7 +194,7 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", daily(2, ["many", "deep", "one", "two"]))
 @each_n_draws
 def test_frequencies_given_counts_before_are_those_of_the_posterior(
     n_draws, name, seed
@@ -521,7 +521,7 @@ def moved_in_part(world, rng, priors=LEARN):
 N_FEW = 2_000
 
 
-@pytest.mark.parametrize("move", [moved, moved_in_part])
+@pytest.mark.parametrize("move", daily(1, [moved_in_part, moved]))
 @few_and_many(N_FEW, 4_000)
 def test_geweke(n_draws, move, seed):
     check_joint_distribution(World.draw, statistics, move, n_draws, seed)
