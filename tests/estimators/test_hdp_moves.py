@@ -153,6 +153,14 @@ def test_history_counts_accepted_moves(grown):
     assert history["n_splits"][-1] > 5
 
 
+def test_history_holds_the_moves_of_each_chunk(X):
+    hdp = mean_field_hdp(3, total_samples=2000, **OPTIONS)
+    for begin in range(0, 1000, 200):
+        hdp.partial_fit(X[begin : begin + 200])
+        assert hdp.history_["n_components"][-1] == hdp.n_components_
+    assert hdp.n_components_ > 3
+
+
 def test_weights_and_shapes_stay_consistent(grown, X):
     assert 0.0 < grown.topic_weights_.sum() < 1.0
     assert grown.components_.shape == (grown.n_components_, 100)
