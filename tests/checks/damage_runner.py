@@ -1,7 +1,7 @@
-"""Load damaged states and use them: `python damage_runner.py NAME FIRST LAST`.
+"""Load damaged states and use them: `python damage_runner.py FIRST LAST NAME ...`.
 
-A process of its own, since what is looked for ends or stops the process. Prints how
-many states were refused, gave an error, and gave an answer.
+A process of its own, since what is looked for ends or stops the process. Prints, for
+each name, how many states were refused, gave an error, and gave an answer.
 """
 
 import copy
@@ -140,11 +140,6 @@ def use(state, kind, counts):
 
 def main(name, first, last):
     """Damage the state of an estimator of the list, once for each seed."""
-    faulthandler.enable()
-    warnings.simplefilter("ignore")
-    np.seterr(all="ignore")
-    if resource is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     counts = topic_counts(60, 24)
     fitted = clone(INSTANCES[name]).fit(counts).partial_fit(counts[:30])
     parameters = fitted.get_params(deep=False)
@@ -153,7 +148,7 @@ def main(name, first, last):
     fixed = {name: state[name] for name in parameters}
     for seed in range(first, last):
         mutant, what = damaged(learned, np.random.default_rng(seed))
-        print(seed, *what, flush=True, file=sys.stderr)
+        print(name, seed, *what, flush=True, file=sys.stderr)
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         found[use({**fixed, **mutant}, type(fitted), counts)] += 1
         faulthandler.cancel_dump_traceback_later()
@@ -161,4 +156,10 @@ def main(name, first, last):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for name in sys.argv[3:]:
+        main(name, int(sys.argv[1]), int(sys.argv[2]))

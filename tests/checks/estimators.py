@@ -14,6 +14,7 @@ __all__ = [
     "FIRST",
     "INSTANCES",
     "LEARNING",
+    "LONG",
     "criterion",
     "each_family",
     "evaluate",
@@ -22,6 +23,7 @@ __all__ = [
     "every_kind",
     "every_method",
     "fresh",
+    "instance",
     "is_tree",
     "is_variational",
     "mean_field_hdp",
@@ -62,6 +64,8 @@ _TREE = {
     **{name: value for name, value in _SMALL.items() if name != "warm_up"},
 }
 
+_STILL_TREE = _TREE | {"structure_moves": False}
+
 #: A new estimator joins the checks here.
 INSTANCES = {
     "HDP-online": HDP(4, learning_method="online", **_SMALL),
@@ -81,12 +85,20 @@ INSTANCES = {
     "GibbsNestedCRP-chains": GibbsNestedCRP(
         2, thin=2, n_chains=3, learn_priors=True, **_TREE_SAMPLER
     ),
-    "NestedCRP-batch": NestedCRP(**_TREE),
-    "NestedCRP-memoized": NestedCRP(learning_method="memoized", **_TREE),
+    "NestedCRP-batch": NestedCRP(**_STILL_TREE),
+    "NestedCRP-memoized": NestedCRP(learning_method="memoized", **_STILL_TREE),
     "NestedCRP-online": NestedCRP(
+        learning_method="online", local_family="factorised", **_STILL_TREE
+    ),
+    "NestedCRP-batch-moves": NestedCRP(**_TREE),
+    "NestedCRP-memoized-moves": NestedCRP(learning_method="memoized", **_TREE),
+    "NestedCRP-online-moves": NestedCRP(
         learning_method="online", local_family="factorised", **_TREE
     ),
 }
+
+#: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
+LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
 
 
 def _kind(estimator):
@@ -192,11 +204,18 @@ def still(estimator):
 each_family = pytest.mark.parametrize("family", ["collapsed", "mean_field"])
 
 
+def instance(name, *values):
+    """Parameters of a test of an instance of the list: it, and what is done to it."""
+    label = "-".join([name, *map(str, values[1:])])
+    marks = [pytest.mark.long] if name in LONG else []
+    return pytest.param(*values, id=label, marks=marks)
+
+
 def every_estimator(wanted=lambda estimator: True, among=INSTANCES):
     """Parametrise a test over the fixture `estimator`, an unfitted clone."""
     return pytest.mark.parametrize(
         "estimator",
-        [pytest.param(e, id=name) for name, e in among.items() if wanted(e)],
+        [instance(name, e) for name, e in among.items() if wanted(e)],
         indirect=True,
     )
 
@@ -216,7 +235,7 @@ def every_method(*methods, wanted=lambda estimator: True, among=INSTANCES):
     return pytest.mark.parametrize(
         ("estimator", "method"),
         [
-            pytest.param(e, method, id=f"{name}-{method}")
+            instance(name, e, method)
             for name, e in among.items()
             if wanted(e)
             for method in methods

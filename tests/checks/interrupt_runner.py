@@ -1,6 +1,7 @@
 """Interrupt fits in a process of their own, and print what happened as JSON.
 
-Arguments: a scenario, the name of an instance in `checks.estimators`, a number of jobs.
+Arguments are cases: a scenario, the name of an instance in `checks.estimators` and a
+number of jobs, with colons between them.
 """
 
 import json
@@ -325,5 +326,8 @@ SCENARIOS = {
 }
 
 if __name__ == "__main__":
-    scenario, name, n_jobs = sys.argv[1:]
-    print(json.dumps(SCENARIOS[scenario](INSTANCES[name], int(n_jobs))))
+    seen = {}
+    for case in sys.argv[1:]:
+        scenario, name, n_jobs = case.split(":")
+        seen[case] = SCENARIOS[scenario](INSTANCES[name], int(n_jobs))
+    print(json.dumps(seen))

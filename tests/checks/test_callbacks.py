@@ -68,15 +68,14 @@ def test_hooks_get_the_callers_x_and_y(estimator, counts):
 
 
 @every_kind()
-def test_callbacks_do_not_change_the_result(estimator, counts):
-    other = fresh(estimator).fit(counts)
+def test_callbacks_do_not_change_the_result(estimator, fitted, counts):
     estimator.set_callbacks(Keep(), Recorder(), HeldOutMonitor(counts)).fit(counts)
-    assert_same(learned(other), learned(estimator))
+    assert_same(learned(fitted), learned(estimator))
 
 
 @every_kind()
-def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, counts):
-    before = set(vars(fresh(estimator).fit(counts)))
+def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, fitted, counts):
+    before = set(vars(fitted))
     estimator.set_callbacks(Recorder()).fit(counts)
     assert set(vars(estimator)) - before == {"_skl_callbacks"}
 
@@ -123,13 +122,12 @@ def test_end_of_the_fit_tells_whether_it_has_converged(estimator, counts):
 
 
 @every_kind()
-def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, counts):
+def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, fitted, counts):
     keep = Keep()
-    other = fresh(estimator).fit(counts)
     estimator.set_callbacks(keep).fit(counts)
     estimator.partial_fit(counts)
-    assert_same(learned(other), learned(keep.final[0]))
-    assert_same(other.components_, keep.final[0].components_)
+    assert_same(learned(fitted), learned(keep.final[0]))
+    assert_same(fitted.components_, keep.final[0].components_)
 
 
 # -- stopping and failing --------------------------------------------------------------
@@ -171,23 +169,21 @@ def test_callback_that_raises_before_a_pass_leaves_the_pass_before(estimator, co
 
 
 @every_kind()
-def test_estimator_fits_again_after_a_callback_raised(estimator, counts):
-    other = fresh(estimator).fit(counts)
+def test_estimator_fits_again_after_a_callback_raised(estimator, fitted, counts):
     estimator.set_callbacks(Trouble(1))
     with pytest.raises(OSError, match="no space left"):
         estimator.fit(counts)
-    assert_same(learned(other), learned(estimator.set_callbacks().fit(counts)))
+    assert_same(learned(fitted), learned(estimator.set_callbacks().fit(counts)))
 
 
 # -- scikit-learn's own ----------------------------------------------------------------
 
 
 @every_kind()
-def test_progress_bar_counts_passes(estimator, counts, capsys):
-    other = fresh(estimator).fit(counts)
+def test_progress_bar_counts_passes(estimator, fitted, counts, capsys):
     estimator.set_callbacks(ProgressBar()).fit(counts)
     assert "100%" in capsys.readouterr().out
-    assert_same(learned(other), learned(estimator))
+    assert_same(learned(fitted), learned(estimator))
 
 
 @every_kind(takes_counts_only)

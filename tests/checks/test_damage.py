@@ -11,38 +11,40 @@ import pytest
 from sklearn.base import clone
 
 from checks.estimators import INSTANCES
+from checks.long import daily
 from skbnp import HDP
 
 TESTS = Path(__file__).parents[1]
-#: States for each; SKBNP_TEST_DAMAGES asks for more.
-N_STATES = int(os.environ.get("SKBNP_TEST_DAMAGES", "30"))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "HDP-online",
-        "HDP-mean-field-online",
-        "StickBreakingHDP-online",
-        "NestedCRP-batch",
-        "GibbsHDP",
-        "GibbsNestedCRP-chains",
-    ],
+#: States for each, three times; SKBNP_TEST_DAMAGES asks for more.
+N_STATES = int(os.environ.get("SKBNP_TEST_DAMAGES", "10"))
+#: Whose states are damaged.
+DAMAGED = (
+    "HDP-online",
+    "HDP-mean-field-online",
+    "StickBreakingHDP-online",
+    "NestedCRP-batch",
+    "GibbsHDP",
+    "GibbsNestedCRP-chains",
 )
-def test_damaged_state_neither_crashes_nor_hangs(name, seed):
-    runner = [sys.executable, "-m", "checks.damage_runner", name]
-    first = seed * N_STATES
+
+
+@pytest.mark.parametrize("part", daily(1, range(3)))
+def test_damaged_state_neither_crashes_nor_hangs(part, seed):
+    runner = [sys.executable, "-m", "checks.damage_runner"]
+    first = (3 * seed + part) * N_STATES
     done = subprocess.run(
-        [*runner, str(first), str(first + N_STATES)],
+        [*runner, str(first), str(first + N_STATES), *DAMAGED],
         cwd=TESTS,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    refused, failed, answered = map(int, done.stdout.split())
-    assert refused + failed + answered == N_STATES
-    assert refused > 0  # shapes and ranges
-    assert answered > 0  # what does not matter
+    lines = done.stdout.splitlines()
+    for name, line in zip(DAMAGED, lines, strict=True):
+        refused, failed, answered = map(int, line.split())
+        assert refused + failed + answered == N_STATES, name
+        assert refused > 0, name  # shapes and ranges
+        assert answered > 0, name  # what does not matter
 
 
 def _cut(counts):

@@ -59,6 +59,7 @@ def check_failure_leaves_unfitted(estimator, method, X):
     with pytest.raises(Failure):
         getattr(estimator, method)(X)
     assert not estimator.__sklearn_is_fitted__()
+    assert not hasattr(estimator, "n_features_in_")
 
 
 def check_usable(estimator, X):
@@ -200,7 +201,7 @@ def test_estimator_is_usable_after_a_failure_in_fit(estimator, counts):
 
 
 #: Visits that fail; the others of the first two dozen take too long for every day.
-NUMBERS = [2, 3, 6, 13]
+NUMBERS = [2, 13]
 
 
 @every_estimator()
@@ -239,11 +240,10 @@ def test_failure_before_the_first_update_of_fit_leaves_finite_numbers(
 
 
 @every_kind()
-def test_fit_starts_afresh_after_a_failure(estimator, counts):
-    other = fresh(estimator).fit(counts)
+def test_fit_starts_afresh_after_a_failure(estimator, fitted, counts):
     with failing_visit(2), pytest.raises(Failure):
         estimator.fit(counts)
-    assert_same(learned(other), learned(estimator.fit(counts)))
+    assert_same(learned(fitted), learned(estimator.fit(counts)))
 
 
 # -- negative controls -----------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.estimators import FIRST, INSTANCES, is_variational
+from checks.estimators import FIRST, INSTANCES, LONG, is_variational
 from checks.long import daily
 
 pytestmark = pytest.mark.skipif(
@@ -23,61 +23,54 @@ SOON = 2.0
 ONLINE = ("HDP-online", "HDP-mean-field-online")
 
 
-def run(scenario, name, n_jobs):
+def run(*cases):
+    """Return what was seen, case by case, in one process for all of them."""
     done = subprocess.run(
-        [sys.executable, str(RUNNER), scenario, name, str(n_jobs)],
+        [sys.executable, str(RUNNER), *cases],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=60 * len(cases),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def check_interrupt(seen):
+def check_interrupt(seen, case=None):
     """Raise unless the interrupt came out in time and left a consistent estimator."""
-    assert seen["raised_after"] is not None, "KeyboardInterrupt was swallowed"
-    assert seen["raised_after"] < SOON
-    assert seen["history_steps"] == list(range(1, seen["n_updates"] + 1))
-    assert seen["history_lengths"] == [seen["n_updates"]]
-    assert seen["usable"]
-    assert seen["differences"] == []
+    assert seen["raised_after"] is not None, f"{case}: KeyboardInterrupt was swallowed"
+    assert seen["raised_after"] < SOON, case
+    assert seen["history_steps"] == list(range(1, seen["n_updates"] + 1)), case
+    assert seen["history_lengths"] == [seen["n_updates"]], case
+    assert seen["usable"], case
+    assert seen["differences"] == [], case
 
 
 @pytest.mark.parametrize(
-    ("name", "n_jobs"),
-    [
-        ("HDP-online", 1),
-        *((name, 2) for name in FIRST),
-        *(
-            pytest.param(name, 2, marks=pytest.mark.long)
-            for name in INSTANCES
-            if name not in FIRST
-        ),
-    ],
+    "names", daily(1, [list(FIRST), [n for n in INSTANCES if n not in {*FIRST, *LONG}]])
 )
-def test_interrupt_leaves_the_last_complete_update(name, n_jobs):
-    seen = run("late", name, n_jobs)
-    if is_variational(INSTANCES[name]) and name not in ONLINE:
-        # The end of a pass with memory is several steps, each complete by itself, that
-        # no number of updates names: there is no twin to compare with.
-        seen["differences"] = []
-    check_interrupt(seen)
-    assert seen["n_updates"] >= 1
+def test_interrupt_leaves_the_last_complete_update(names):
+    cases = [f"late:{name}:2" for name in names]
+    for case, seen in run(f"late:{names[0]}:1", *cases).items():
+        name = case.split(":")[1]
+        if is_variational(INSTANCES[name]) and name not in ONLINE:
+            # The end of a pass with memory is several steps, each complete by itself,
+            # that no number of updates names: there is no twin to compare with.
+            seen["differences"] = []
+        check_interrupt(seen, case)
+        assert seen["n_updates"] >= 1, case
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_interrupt_before_the_first_complete_pass_leaves_the_start(n_jobs):
-    seen = run("early", "HDP-batch", n_jobs)
-    check_interrupt(seen)
-    assert seen["n_updates"] == 0
+def test_interrupt_before_the_first_complete_pass_leaves_the_start():
+    for case, seen in run("early:HDP-batch:1", "early:HDP-batch:2").items():
+        check_interrupt(seen, case)
+        assert seen["n_updates"] == 0, case
 
 
 @pytest.mark.parametrize("name", daily(1, ONLINE))
 @pytest.mark.parametrize("method", daily(1, ["fit", "partial_fit"]))
 def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
-    seen = run(f"lines-{method}", name, 1)
+    seen = run(case := f"lines-{method}:{name}:1")[case]
     assert seen["n_places"] > 50
     assert not seen["found"], seen["found"][:10]
 
@@ -91,12 +84,12 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
             "HDP-collapsed-memoized",
             "HDP-mean-field-online",
             "HDP-memoized",
-            "NestedCRP-memoized",
+            "NestedCRP-memoized-moves",
         ],
     ),
 )
 def test_interrupt_in_a_move_leaves_a_consistent_estimator(name):
-    seen = run("moves", name, 1)
+    seen = run(case := f"moves:{name}:1")[case]
     assert seen["n_places"] > 20
     assert not seen["found"], seen["found"][:10]
 

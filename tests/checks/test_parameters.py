@@ -196,11 +196,10 @@ def test_bad_parameter_is_refused_by_name(estimator, name, value, counts):
     check_refuses_parameter(estimator, "fit", name, value, counts)
 
 
-@pytest.mark.parametrize("method", LEARNING)
 @each_value(ONE_VALUE)
-def test_every_kind_refuses_a_bad_parameter(estimator, method, name, value, counts):
+def test_every_kind_refuses_a_bad_parameter(estimator, name, value, counts):
     before = set(vars(estimator))
-    check_refuses_parameter(estimator, method, name, value, counts)
+    check_refuses_parameter(estimator, "fit", name, value, counts)
     assert set(vars(estimator)) == before
 
 
@@ -266,6 +265,10 @@ FINE = [
 ]
 
 
+#: What is used in one place, whatever the model.
+ALIKE = ("learning_decay", "learning_offset", "total_samples", "n_jobs", "random_state")
+
+
 @each_value(
     [
         (label, e, name, value)
@@ -273,6 +276,7 @@ FINE = [
         for name, value in FINE
         if name in e.get_params()
         if value is not None or name != size_name(e) or not is_variational(e)
+        if label == "HDP-online" or name not in ALIKE
     ]
 )
 def test_parameter_on_the_border_of_its_range_is_accepted(
@@ -316,7 +320,7 @@ def test_check_fails_on_a_method_that_does_not_ask(counts):
 
 
 @pytest.mark.parametrize("wrong", [Lenient, Vague])
-@pytest.mark.parametrize("name", sorted(HDP().get_params()))
-def test_check_fails_on_an_estimator_that_does_not_refuse(wrong, name, counts):
-    with pytest.raises((pytest.fail.Exception, AssertionError)):
-        check_refuses_parameter(wrong(), "fit", name, BAD[name][0], counts)
+def test_check_fails_on_an_estimator_that_does_not_refuse(wrong, counts):
+    for name in HDP().get_params():
+        with pytest.raises((pytest.fail.Exception, AssertionError)):
+            check_refuses_parameter(wrong(), "fit", name, BAD[name][0], counts)

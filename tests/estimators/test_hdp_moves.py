@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from checks.estimators import each_family, mean_field_hdp
+from checks.long import daily
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
@@ -69,7 +70,7 @@ def check_bars(hdp, bars):
 
 
 @each_method
-@pytest.mark.parametrize("n_components", [2, 60])
+@pytest.mark.parametrize("n_components", daily(1, [2, 60]))
 def test_held_out_documents_find_all_bars_from_any_start(n_components, method, bars, X):
     hdp = mean_field_hdp(n_components, learning_method=method, random_state=0)
     check_bars(hdp.fit(X), bars)
@@ -89,11 +90,21 @@ def test_one_topic_is_found_in_noise(n_components, family):
 
 
 @pytest.mark.parametrize(
-    ("n_components", "method"),
-    [(2, "memoized"), (2, "batch"), (60, "online"), (60, "memoized"), (60, "batch")],
+    "case",
+    daily(
+        2,
+        [
+            (2, "batch"),
+            (60, "online"),
+            (2, "memoized"),
+            (60, "memoized"),
+            (60, "batch"),
+        ],
+    ),
+    ids=str,
 )
-def test_the_bound_finds_all_bars(n_components, method, bars, X):
-    check_bars(bars_model(n_components, method).fit(X), bars)
+def test_the_bound_finds_all_bars(case, bars, X):
+    check_bars(bars_model(*case).fit(X), bars)
 
 
 def test_splits_of_the_paper_find_all_bars(bars, X):
@@ -140,6 +151,14 @@ def test_history_counts_accepted_moves(grown):
         assert (np.diff(counted) >= 0).all()
         assert counted[-1] == kinds.count(kind)
     assert history["n_splits"][-1] > 5
+
+
+def test_history_holds_the_moves_of_each_chunk(X):
+    hdp = mean_field_hdp(3, total_samples=2000, **OPTIONS)
+    for begin in range(0, 1000, 200):
+        hdp.partial_fit(X[begin : begin + 200])
+        assert hdp.history_["n_components"][-1] == hdp.n_components_
+    assert hdp.n_components_ > 3
 
 
 def test_weights_and_shapes_stay_consistent(grown, X):
@@ -327,7 +346,7 @@ def test_where_nothing_can_be_held_out_there_are_no_trials(X):
         hdp.set_params(max_iter=10, tol=0.1).fit(X[:6])
 
 
-@pytest.mark.parametrize("method", ["online", "memoized"])
+@pytest.mark.parametrize("method", daily(1, ["memoized", "online"]))
 def test_moves_forget_topics_that_a_fit_has_changed(method, X):
     hdp = mean_field_hdp(20, **{**OPTIONS, "batch_size": 20})
     for begin in range(0, 150, 30):

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from checks.estimators import each_family
+from checks.long import daily
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
@@ -36,7 +37,7 @@ def n_found(hdp, topics):
 
 
 @each_family
-@pytest.mark.parametrize("size", [100, 500, 2000])
+@pytest.mark.parametrize("size", daily(1, [500, 100, 2000]))
 @pytest.mark.parametrize("start", [1, 300])
 def test_bars_are_found_from_any_start(start, size, family, bars):
     hdp = HDP(start, variational_family=family, random_state=0)
@@ -140,7 +141,7 @@ def test_a_saved_stream_goes_on_as_if_it_had_not_been(family, bars):
     assert_same(learned(hdp), learned(other))
 
 
-@pytest.mark.parametrize("n_passes", [1, 6, 30])
+@pytest.mark.parametrize("n_passes", daily(2, [1, 30, 6]))
 @pytest.mark.parametrize("total_samples", [None, 100_000])
 def test_an_interrupt_during_trials_leaves_what_was_before(
     bars, n_passes, total_samples, monkeypatch

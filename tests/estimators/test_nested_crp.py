@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from checks.failures import Failure
+from checks.long import each_pair
 from checks.states import assert_same, learned
 from reference.ncrp_topics import conditional_step, log_predictive
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
@@ -56,7 +57,7 @@ def docs(corpus):
 
 @pytest.fixture(scope="module")
 def few(docs):
-    return docs[:40]
+    return docs[:24]
 
 
 @pytest.fixture(scope="module")
@@ -286,8 +287,7 @@ def check_history(crp):
     assert history["n_components"][-1] == crp.n_components_
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("limit", [1, 3, 6])
+@each_pair(("limit", "method"), [1, 3, 6], METHODS)
 def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
     crp = NestedCRP(
         max_components=limit, learning_method=method, batch_size=40, **QUICK
@@ -300,8 +300,7 @@ def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
     assert crp.n_components_ <= limit
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("learn", [False, "concentrations", True])
+@each_pair(("learn", "method"), [False, "concentrations", True], METHODS)
 def test_hyperparameters_are_learned_as_asked(learn, method, few):
     crp = NestedCRP(learn_priors=learn, learning_method=method, **QUICK)
     crp.set_params(structure_moves=False).fit(few)
@@ -329,15 +328,10 @@ def test_priors_by_level_are_those_of_their_level(few):
 # -- shapes of trees and corpora -------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("max_depth", "method"),
-    [(depth, method) for depth in (1, 2, 4) for method in METHODS]
-    + [pytest.param(50, "memoized", marks=pytest.mark.long)],
-)
-def test_trees_of_any_depth(max_depth, method, docs, X_test):
+def check_depth(max_depth, method, docs, X_test):
     crp = NestedCRP(
         max_depth, learning_method=method, batch_size=20, **(QUICK | {"max_iter": 2})
-    ).fit(docs[: 40 if max_depth < 50 else 10])
+    ).fit(docs)
     tree = crp.tree_
     assert tree.max_depth <= max_depth - 1
     assert (tree.depth[tree.leaves] == max_depth - 1).all()
@@ -348,6 +342,16 @@ def test_trees_of_any_depth(max_depth, method, docs, X_test):
     assert np.isfinite(crp.elbo_)
 
 
+@each_pair(("max_depth", "method"), [1, 2, 4], METHODS)
+def test_trees_of_any_depth(max_depth, method, docs, X_test):
+    check_depth(max_depth, method, docs[:40], X_test)
+
+
+@pytest.mark.long
+def test_trees_of_many_levels(docs, X_test):
+    check_depth(50, "memoized", docs[:10], X_test)
+
+
 def test_a_single_level_is_a_single_topic(few):
     crp = NestedCRP(1, **QUICK).fit(few)
     assert crp.tree_ == TreeView([-1], [1.0])
@@ -356,8 +360,9 @@ def test_a_single_level_is_a_single_topic(few):
     assert len(crp.lineage_) == 1
 
 
-@pytest.mark.parametrize("init", ["auto", "agglomerative", "gibbs", "sequential"])
-@pytest.mark.parametrize("method", METHODS)
+@each_pair(
+    ("init", "method"), ["auto", "agglomerative", "gibbs", "sequential"], METHODS
+)
 def test_one_document_has_a_path(init, method):
     crp = NestedCRP(init=init, learning_method=method, max_iter=3, **PRIORS)
     crp.fit([[30, 0, 10]])
@@ -374,8 +379,7 @@ def test_more_clusters_than_documents_and_documents_of_a_word(init):
     assert np.isfinite(crp.elbo_)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e-2])
-@pytest.mark.parametrize("method", METHODS)
+@each_pair(("scale", "method"), [1e-6, 1e-2], METHODS)
 def test_weights_like_those_of_tf_idf(scale, method, few, X_test):
     norms = np.sqrt((few**2).sum(axis=1))
     X = sp.csr_array(few / norms[:, None]) * scale
@@ -407,11 +411,13 @@ def test_a_corpus_without_tokens_has_a_root_and_a_start_comes_later(method, docs
     assert crp.n_components_ > 3
 
 
-@pytest.mark.parametrize("size", [1e-100, 1e-5, 1e10])
-@pytest.mark.parametrize(
-    ("method", "learn"), [("batch", True), ("memoized", False), ("memoized", True)]
+@each_pair(
+    ("size", "learner"),
+    [1e-100, 1e-5, 1e10],
+    [("memoized", True), ("batch", True), ("memoized", False)],
 )
-def test_extreme_hyperparameters_give_finite_numbers(method, learn, size, docs):
+def test_extreme_hyperparameters_give_finite_numbers(learner, size, docs):
+    method, learn = learner
     for name in ("child_concentration", "level_prior", "topic_word_prior"):
         crp = NestedCRP(learn_priors=learn, learning_method=method, batch_size=10)
         crp.set_params(**(QUICK | {"max_iter": 2, name: size})).fit(docs[:12])
@@ -543,7 +549,8 @@ def test_one_chunk_is_one_online_pass_of_one_minibatch(family, docs):
     assert one.elbo_ == pytest.approx(two.elbo_, rel=1e-9)
 
 
-def test_steps_of_a_stream_are_those_of_their_formula(few):
+def test_steps_of_a_stream_are_those_of_their_formula(docs):
+    few = docs[:40]
     crp = NestedCRP(
         learning_offset=3.0,
         learning_decay=0.7,

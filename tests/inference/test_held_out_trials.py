@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from checks.callbacks import StopAfter
+from checks.long import each_pair
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
@@ -31,8 +32,7 @@ def n_found(hdp, bars):
     return int(((one @ other.T).max(axis=1) > 0.95).sum())
 
 
-@pytest.mark.parametrize("start", [1, 10, 100])
-@pytest.mark.parametrize("method", METHODS)
+@each_pair(("start", "method"), [1, 10, 100], METHODS)
 def test_bars_are_found_from_any_start(method, start, bars):
     hdp = HDP(start, learning_method=method, random_state=0).fit(bars.data)
     assert abs(hdp.n_components_ - 20) <= 1

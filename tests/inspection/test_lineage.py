@@ -13,6 +13,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
 from checks.estimators import mean_field_hdp
+from checks.long import daily
 from inspection.test_displays import overlaps
 from skbnp import HDP, GibbsHDP
 from skbnp.callbacks import TopicTermsMonitor
@@ -89,7 +90,7 @@ def random_terms(lineage, last_step, length=9, n_terms=5):
 
 def boxes_of(display):
     """Boxes of all that is written, as drawn."""
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     ax = display.ax_
     texts = [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels()]
     texts += [ax.xaxis.label, ax.yaxis.label]
@@ -289,21 +290,21 @@ def test_terms_without_room_are_left_out():
 
 def test_dollar_signs_are_terms_too():
     terms = {0: [(1, ["$^$", "\\d"])]}
-    show(terms=terms).figure_.canvas.draw()
+    show(terms=terms).figure_.draw_without_rendering()
 
 
 # Legible ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", [3, 12, 40])
-@pytest.mark.parametrize("n_ids", [2, 8, 30])
+@pytest.mark.parametrize("length", daily(1, [40, 3, 12]))
+@pytest.mark.parametrize("n_ids", daily(2, [30, 2, 8]))
 def test_nothing_written_overlaps_or_is_cut_off(n_ids, length):
     log, last = random_lineage(n_ids)
     check_legible(show(log, range(n_ids), last_step=last, length=length))
 
 
-@pytest.mark.parametrize("length", [3, 12, 40])
-@pytest.mark.parametrize("n_ids", [2, 8, 30])
+@pytest.mark.parametrize("length", daily(1, [40, 3, 12]))
+@pytest.mark.parametrize("n_ids", daily(2, [30, 2, 8]))
 def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
     log, last = random_lineage(n_ids)
     terms = random_terms(log, last, length)
@@ -312,7 +313,7 @@ def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
     assert len(written(display)) > n_ids
 
 
-@pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+@pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
 @pytest.mark.parametrize("over_time", [False, True])
 def test_nothing_written_overlaps_in_given_axes(layout, over_time):
     log, last = random_lineage(12)

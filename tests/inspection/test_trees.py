@@ -215,7 +215,7 @@ def test_nothing_written_overlaps_or_is_cut_off(shape, length):
     check_legible(TopicTreeDisplay.from_estimator(model))
 
 
-@pytest.mark.parametrize("n_terms", [1, 3, 10])
+@pytest.mark.parametrize("n_terms", daily(1, [10, 1, 3]))
 def test_nothing_written_overlaps_with_few_or_many_terms(model, n_terms):
     check_legible(TopicTreeDisplay.from_estimator(model, n_terms=n_terms))
 

@@ -1,6 +1,6 @@
 """The collapsed document step against its slow twin, on random and on nasty input."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -302,11 +302,14 @@ def test_documents_without_words_say_nothing(n_docs):
     assert logs == 0.0
 
 
-@pytest.mark.parametrize("held", [0.0, 1.0, 1.4, 1e6])
-@pytest.mark.parametrize("eta", [1e-18, 1e-5, 1e10])
 @pytest.mark.parametrize("size", [1e-300, 1e-30, 1e-12, 1.0, 1e12, 1e40, 1e200])
 @pytest.mark.parametrize("concentration", [1e-100, 1e-8, 1e4, 1e20])
-def test_results_are_finite_whatever_is_given(concentration, size, eta, held):
+def test_results_are_finite_whatever_is_given(concentration, size):
+    for eta, held in product([1e-18, 1e-5, 1e10], [0.0, 1.0, 1.4, 1e6]):
+        check_finite(concentration, size, eta, held)
+
+
+def check_finite(concentration, size, eta, held):
     counts, topic_words, prior = corpus(0, 9, 40, 12, 0.05)
     counts[1] = np.eye(40)[0]
     counts[2, ::2] *= 1e-9

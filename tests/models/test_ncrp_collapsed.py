@@ -8,7 +8,7 @@ import pytest
 from scipy.special import logsumexp
 
 from checks.geweke import check_joint_distribution
-from checks.long import few_and_many
+from checks.long import daily, few_and_many
 from reference import nested_crp as reference
 from skbnp.components.hyperparameters import draw_concentration
 from skbnp.components.tree_sticks import LevelPriors
@@ -24,7 +24,9 @@ CORPORA = {
 }
 GAMMA, ALPHA, ETA = 0.8, (2.0, 1.0, 0.5), (1.0, 0.5, 0.2)
 #: Draws in which wrong moves are found, and many more.
-each_n_draws = few_and_many(20_000, 100_000)
+#: Draws in which wrong moves are found.
+N_DRAWS = 8_000
+each_n_draws = few_and_many(N_DRAWS, 100_000)
 
 
 def walks_of(docs, n_levels, gamma=GAMMA, seed=0):
@@ -193,7 +195,7 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", daily(2, ["many", "deep", "one", "two"]))
 @each_n_draws
 def test_frequencies_given_counts_before_are_those_of_the_posterior(
     n_draws, name, seed
@@ -520,7 +522,7 @@ def moved_in_part(world, rng, priors=LEARN):
 N_FEW = 2_000
 
 
-@pytest.mark.parametrize("move", [moved, moved_in_part])
+@pytest.mark.parametrize("move", daily(1, [moved_in_part, moved]))
 @few_and_many(N_FEW, 4_000)
 def test_geweke(n_draws, move, seed):
     check_joint_distribution(World.draw, statistics, move, n_draws, seed)
@@ -599,11 +601,11 @@ def forget_documents_before(walks, rng):
 def test_check_finds_what_is_forgotten(wrong):
     gone, docs, _ = LEFT["many"]
     with pytest.raises(AssertionError):
-        check_frequencies(docs, 2, wrong, 20_000, 0, gone)
+        check_frequencies(docs, 2, wrong, N_DRAWS, 0, gone)
 
 
 @pytest.mark.parametrize("wrong", [forget_to_move, keep_paths, wrong_prior])
 def test_check_finds_wrong_moves(wrong):
     docs, n_levels, _ = CORPORA["two-levels"]
     with pytest.raises(AssertionError):
-        check_frequencies(docs, n_levels, wrong, 20_000, 0)
+        check_frequencies(docs, n_levels, wrong, N_DRAWS, 0)
