@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import subprocess
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -232,6 +233,17 @@ def _versions(names):
     return found
 
 
+def commit():
+    """Name of the commit that is measured, with "+" where files have changed."""
+    given = {"cwd": Path(__file__).parent, "capture_output": True, "text": True}
+    command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+"]
+    try:
+        found = subprocess.run(command, **given)
+    except OSError:
+        return "unknown"
+    return found.stdout.strip() or "unknown"
+
+
 def environment(packages=()):
     """Versions, also of further packages where they are installed, and machine."""
     names = ("skbnp", "scikit-learn", "numpy", "scipy", *packages)
@@ -243,6 +255,7 @@ def environment(packages=()):
     return {
         "python": platform.python_version(),
         "machine": f"{model[0] if model else platform.processor()}, one thread",
+        "commit": commit(),
         **_versions(names),
     }
 

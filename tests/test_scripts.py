@@ -23,8 +23,6 @@ SCRIPTS = {
 LONG = {
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/estimators.py": ["target", "--runs", "1"],
-    "benchmarks/hdp_against_lda.py": ["ap"],
-    "benchmarks/hdp_defaults.py": [],
     "benchmarks/hdp_moves_cost.py": [],
     "benchmarks/hdp_starts.py": [],
     "benchmarks/hdp_stream.py": ["dates"],
