@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from skbnp.estimators._samplers import Corpus
+from skbnp.estimators._samplers import TokenCorpus
 from skbnp.inference.executor import Executor
 from skbnp.metrics import (
     document_completion_score,
@@ -178,7 +178,7 @@ class GibbsRun:
 
     def __init__(self, hdp, counts):
         begin = time.process_time()
-        corpus = Corpus(counts, Tokens.from_counts(counts))
+        corpus = TokenCorpus(counts, Tokens.from_counts(counts))
         entropy = draw_entropy(hdp.random_state)
         start = next(hdp._starts(corpus, entropy, False))
         self.chain = hdp._make_chain(corpus, entropy, start, 0, burn_in=hdp._burn_in())

@@ -13,7 +13,7 @@ from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
 )
-from skbnp.estimators._samplers import Corpus, TopicSampler
+from skbnp.estimators._samplers import TokenCorpus, TopicSampler
 from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
@@ -332,7 +332,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         )
 
     def _starts(
-        self, data: Corpus, entropy: int, goes_on: bool
+        self, data: TokenCorpus, entropy: int, goes_on: bool
     ) -> Iterator[FranchiseStart]:
         """Yield where each chain starts on new documents."""
         topics: FixedTopics | FranchiseSample | None = None

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.estimators._base import are_in_use
-from skbnp.estimators._samplers import Corpus, TopicSampler
+from skbnp.estimators._samplers import TokenCorpus, TopicSampler
 from skbnp.estimators._saved import (
     check_array,
     check_counts,
@@ -325,7 +325,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         )
 
     def _starts(
-        self, data: Corpus, entropy: int, goes_on: bool
+        self, data: TokenCorpus, entropy: int, goes_on: bool
     ) -> Iterator[NestedStart]:
         """Yield where each chain starts on new documents."""
         start = self._start(goes_on)

@@ -44,7 +44,7 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["Corpus", "Sampler", "TopicSampler"]
+__all__ = ["Sampler", "TokenCorpus", "TopicSampler"]
 
 #: Columns of the history by which chains are compared, and what they hold.
 COMPARED = {"n_components": "number of topics", "log_joint": "log joint"}
@@ -335,7 +335,7 @@ class Sampler(
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class TokenCorpus:
     """Documents that have tokens, as counts and token by token."""
 
     counts: sp.csr_array
@@ -362,7 +362,7 @@ class TopicSampler(TopicModelMixin, Sampler):
     def _check_init(self, n_features: int) -> None:
         """Refuse a model to start from."""
 
-    def _read(self, X, *, reset: bool, method: str) -> Corpus:
+    def _read(self, X, *, reset: bool, method: str) -> TokenCorpus:
         in_fit = method == "fit"
         n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
 
@@ -372,7 +372,7 @@ class TopicSampler(TopicModelMixin, Sampler):
             return whole_counts(counts, type(self).__name__, n_before)
 
         counts = self._read_counts(X, reset=reset, method=method, accept=accept)
-        return Corpus(counts, Tokens.from_counts(counts))
+        return TokenCorpus(counts, Tokens.from_counts(counts))
 
     def _describe(self, data) -> str:
         return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"

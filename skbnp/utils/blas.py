@@ -6,11 +6,11 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread"]
+__all__ = ["libraries", "one_blas_thread"]
 
 
 @cache
-def _libraries() -> ThreadpoolController:
+def libraries() -> ThreadpoolController:
     """Libraries with threads of their own; to find them takes some milliseconds."""
     return ThreadpoolController()
 
@@ -18,5 +18,5 @@ def _libraries() -> ThreadpoolController:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS at one thread while the lines inside run."""
-    with _libraries().limit(limits=1, user_api="blas"):
+    with libraries().limit(limits=1, user_api="blas"):
         yield

@@ -1,7 +1,6 @@
 """Clusters of rows, by scikit-learn and SciPy."""
 
 import warnings
-from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,15 +8,10 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, ward
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
+
+from skbnp.utils.blas import libraries
 
 __all__ = ["kmeans", "ward_cuts"]
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Libraries with threads of their own; to find them takes some milliseconds."""
-    return ThreadpoolController()
 
 
 def kmeans(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> NDArray:
@@ -29,7 +23,7 @@ def kmeans(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> NDArra
     rows = sp.csr_matrix(X / X.sum(axis=1)[:, None]).sqrt()
     seed = int(rng.integers(2**31))
     model = KMeans(min(n_clusters, X.shape[0]), n_init=1, random_state=seed)
-    with warnings.catch_warnings(), _libraries().limit(limits=1, user_api="openmp"):
+    with warnings.catch_warnings(), libraries().limit(limits=1, user_api="openmp"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # rows that are equal
         labels = model.fit_predict(rows)
     return np.unique(labels, return_inverse=True)[1]

@@ -171,7 +171,8 @@ def _entropy(batch: Batch, tables: Tables) -> float:
     n_used = np.diff(tables.limits)[_documents(batch)]
     logs = np.empty_like(tables.zeta)
     log(tables.zeta, logs)
-    return -float(np.repeat(batch.counts, n_used) @ (tables.zeta * logs))
+    # A product of vectors would depend on the threads of BLAS.
+    return -float((np.repeat(batch.counts, n_used) * tables.zeta * logs).sum())
 
 
 def _documents(batch: Batch) -> NDArray[np.intp]:
