@@ -312,20 +312,17 @@ def tree(options):
 # -- digits: Table 2 ------------------------------------------------------------------
 
 DIGITS = """
-Table 2 of the paper: reconstruction error of handwritten digits, 8 x 8 counts of
-pixels from 0 to 16, {n_train} to learn from and {n_test} others. Error: squared
-distance of a row from its reconstruction, ``inverse_transform(transform(X))``, mean
-over rows. L: levels of the tree, and directions of scikit-learn's PCA. "nodes": known
-nodes, the root included; the first rows have at most as many as the paper's trees.
-"score": mean log density of test rows, nats per row; that of PCA is
-probabilistic. "CPU s": processor time of the fit. First rows: medians of seeds 0 to
-{last_seed}; "range": smallest and largest test error of these. "no limit": without
-`max_components`, seed 0. All else is default.
+Table 2 of the paper: reconstruction of handwritten digits, 8 x 8 pixels from 0 to 16,
+{n_train} to learn from and {n_test} others. "train", "test": squared distance of a row
+from ``inverse_transform(transform(X))``, mean over rows. L: levels of the tree, or
+directions of scikit-learn's PCA. "nodes": known nodes, the root included, at most as
+many as in the paper's tree, but for "no limit": without `max_components`, seed 0.
+"score": mean log density of test rows, nats per row. "CPU s": processor time of a fit.
+`HierarchicalComponentAnalysis`: medians of seeds 0 to {last_seed}, all else is default;
+"range": smallest and largest test error of these. "HCA, paper": as printed; other
+starts and moves. The errors of PCA that the paper prints are those here.
 
-"paper": as printed. Its HCA came from other starts and moves; its PCA is the same as
-here to the last digit.
-
-Targets, medians of seeds, and whether they are met:
+Targets, errors as medians of seeds, and whether they are met:
 {targets}
 """
 #: Levels: nodes of the paper's tree, its errors on training and test digits.
