@@ -29,12 +29,17 @@ from skbnp.utils.random import draw_entropy
 RESULTS = Path(__file__).parent / "results"
 
 
-def load_corpus(name):
-    """Counts of a corpus in the folder that SKBNP_DATA names."""
+def data_folder():
+    """Folder that SKBNP_DATA names."""
     folder = os.environ.get("SKBNP_DATA")
     if not folder:
         raise SystemExit("SKBNP_DATA must name the folder of the corpora.")
-    counts = sp.load_npz(Path(folder) / f"{name}.npz")
+    return Path(folder)
+
+
+def load_corpus(name):
+    """Counts of a corpus in the folder that SKBNP_DATA names."""
+    counts = sp.load_npz(data_folder() / f"{name}.npz")
     return sp.csr_array(counts.astype(np.float64))
 
 

@@ -20,6 +20,7 @@ from skbnp import (
     HDP,
     GibbsHDP,
     GibbsNestedCRP,
+    HierarchicalComponentAnalysis,
     NestedCRP,
     StickBreakingHDP,
     datasets,
@@ -49,6 +50,8 @@ def write_corpora(folder):
         sp.save_npz(folder / f"{name}.npz", counts)
         (folder / f"{name}.vocab.txt").write_text(words)
         np.save(folder / f"{name}.years.npy", 2000 + np.arange(N_DOCS) // 10)
+    pixels = np.random.default_rng(0).integers(17, size=(2, N_DOCS, 64), dtype=np.uint8)
+    np.savez(folder / "optdigits.npz", X_train=pixels[0], X_test=pixels[1])
 
 
 def shorten(kind):
@@ -87,7 +90,14 @@ def main(folder, script, *arguments):
 
     common.RESULTS = folder / "results"
     common.RESULTS.mkdir(exist_ok=True)
-    for kind in (HDP, StickBreakingHDP, GibbsHDP, NestedCRP, GibbsNestedCRP):
+    for kind in (
+        HDP,
+        StickBreakingHDP,
+        GibbsHDP,
+        NestedCRP,
+        GibbsNestedCRP,
+        HierarchicalComponentAnalysis,
+    ):
         shorten(kind)
     datasets.load_docstrings = load_few_docstrings
     datasets.make_hdp = make_small_hdp

@@ -38,9 +38,10 @@ LONG = {
     ],
     "benchmarks/papers/bryant2012_bars.py": [],
     "benchmarks/papers/bryant2012_nips.py": ["0.2"],
-    "benchmarks/papers/wang2009.py": ["tree", "--corpora", "jacm", "--sweeps", "4"],
+    "benchmarks/papers/wang2009.py": ["tree", "digits"],
     "benchmarks/papers/wang2011.py": ["stream", "--seconds", "0.2"],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
+    "examples/components/plot_digit_tree.py": [],
     "examples/quickstart.py": [],
     "examples/trees/plot_docstring_tree.py": [],
 }

@@ -55,7 +55,9 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     - each node has a direction w_i ~ N(0, s0 I), and a row coordinates x ~ N(0, I) on
       the L levels of its path;
     - t_n ~ N(mu + sum_l w_{c_l} x_l, I / tau), with mu ~ N(m0, s0 I) and
-      tau ~ Gamma(0.001, 0.001), section 4.2.
+      tau ~ Gamma(0.001, 0.001), section 4.2. This prior is absolute, also with
+      `loading_variance` "auto": it counts as much as a squared error of 0.002, all rows
+      and columns together. Data of scale 1e-6 need scaling.
 
     Parameters
     ----------

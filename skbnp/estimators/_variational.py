@@ -145,9 +145,7 @@ class VariationalEstimator(
             history = new_history(model.criterion)
         posterior.n_seen = max(posterior.n_seen, rows.shape[0])
         posterior.is_warm = True  # once the first passes are made
-        monitor = Monitor(
-            history, tol=self.tol, verbose=self.verbose, criterion=model.criterion
-        )
+        monitor = self._monitor(model, history, tol=self.tol)
         converged = False
         tasks = FitTasks(
             self,
@@ -194,7 +192,7 @@ class VariationalEstimator(
             posterior = self._start(model, rows, entropy, total)
             history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
-        monitor = Monitor(history, verbose=self.verbose, criterion=model.criterion)
+        monitor = self._monitor(model, history)
         try:
             with executor, shown(self.verbose):
                 self._learn_chunk(posterior, rows, executor, monitor)
@@ -206,6 +204,17 @@ class VariationalEstimator(
             raise
         self._set_fitted(posterior, history, n_iter + 1, converged=False)
         return self
+
+    def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
+        """Return what extends a trace, and speaks of it in the words of the model."""
+        return Monitor(
+            history,
+            tol=tol,
+            verbose=self.verbose,
+            criterion=model.criterion,
+            parts_name=model.parts_name,
+            unit=model.unit,
+        )
 
     def _schedule(self, posterior, rows, **changes) -> OnlineSchedule:
         """Minibatches of some rows, from the present step on."""

@@ -66,6 +66,8 @@ class Monitor(Reporter):
         Passes between messages; 0 for none.
     criterion : str
         Column of the trace for the bound, or for what stands in its place.
+    parts_name, unit : str
+        What messages call components, and what the bound is told for one of.
     """
 
     def __init__(
@@ -75,10 +77,13 @@ class Monitor(Reporter):
         tol: float = 0.0,
         verbose: int = 0,
         criterion: str = "elbo",
+        parts_name: str = "topics",
+        unit: str = "token",
     ):
         super().__init__(verbose)
         self.history = history
         self.criterion = criterion
+        self.parts_name, self.unit = parts_name, unit
         self.tol = tol
         self.change = nan
         self.n_passes = 0
@@ -92,7 +97,7 @@ class Monitor(Reporter):
         entry = {"step": step, "seconds": seconds, "n_components": n_components}
         for name, value in {**entry, self.criterion: nan, **n_moves}.items():
             self.history[name].append(value)
-        self.remind(f"update {step}: {n_components} topics, {seconds:.1f} s")
+        self.remind(f"update {step}: {n_components} {self.parts_name}, {seconds:.1f} s")
 
     def recount(self, n_components: int, n_moves: Mapping[str, int]) -> None:
         """Correct the last entry after moves."""
@@ -121,8 +126,8 @@ class Monitor(Reporter):
             n_components = self.history["n_components"][-1]
             seconds = self.history["seconds"][-1]
             self.report(
-                f"pass {self.n_passes}: {n_components} topics, {value:.5f} nats per "
-                f"token, {seconds:.1f} s"
+                f"pass {self.n_passes}: {n_components} {self.parts_name}, {value:.5f} "
+                f"nats per {self.unit}, {seconds:.1f} s"
             )
         return converged
 

@@ -21,6 +21,8 @@ class Model(Protocol):
 
     criterion: str  # what a fit is followed by
     has_bound: bool  # whether that is a bound of the evidence
+    parts_name: str  # what messages call components
+    unit: str  # of the data, for which the criterion is told
 
     def absorb(
         self, state: Any, totals: Any, stats: Any, step: float, scale: float

@@ -6,6 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from checks.corpora import topic_counts
+from checks.estimators import takes_sparse
 
 _FITTED = {}
 
@@ -17,9 +18,17 @@ def estimator(request):
 
 
 @pytest.fixture
+def rows(estimator, counts):
+    """Return `counts` as the estimator takes them."""
+    return counts if takes_sparse(estimator) else counts.toarray()
+
+
+@pytest.fixture
 def fitted(estimator):
-    """Return the estimator, fitted to what `counts` holds; yours to change."""
-    key = repr(estimator.get_params())
+    """Return the estimator, fitted to what `rows` holds; yours to change."""
+    key = type(estimator).__name__ + repr(estimator.get_params())
     if key not in _FITTED:
-        _FITTED[key] = pickle.dumps(clone(estimator).fit(topic_counts(60, 24)))
+        X = topic_counts(60, 24)
+        X = X if takes_sparse(estimator) else X.toarray()
+        _FITTED[key] = pickle.dumps(clone(estimator).fit(X))
     return pickle.loads(_FITTED[key])

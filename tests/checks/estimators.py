@@ -6,10 +6,19 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+from skbnp import (
+    HDP,
+    GibbsHDP,
+    GibbsNestedCRP,
+    HierarchicalComponentAnalysis,
+    NestedCRP,
+    StickBreakingHDP,
+)
 from skbnp.estimators import TreeMoves
 
 __all__ = [
+    "ALL",
+    "DENSE",
     "EVALUATIONS",
     "FIRST",
     "INSTANCES",
@@ -31,6 +40,7 @@ __all__ = [
     "size_name",
     "still",
     "takes_counts_only",
+    "takes_sparse",
 ]
 
 
@@ -100,6 +110,18 @@ INSTANCES = {
 #: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
 LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
 
+#: Those of rows of numbers, for what does not ask for counts; see the fixture `rows`.
+DENSE = {
+    "HierarchicalComponentAnalysis": HierarchicalComponentAnalysis(
+        batch_size=16,
+        max_iter=3,
+        tol=0.0,
+        random_state=0,
+        structure_moves=TreeMoves(max_tries=1, max_rounds=1),
+    ),
+}
+ALL = INSTANCES | DENSE
+
 
 def _kind(estimator):
     """Class and family of posteriors; all else is how it learns."""
@@ -145,6 +167,11 @@ def readers(estimator):
 def takes_counts_only(estimator):
     """Whether signed rows are illegal."""
     return get_tags(estimator).input_tags.positive_only
+
+
+def takes_sparse(estimator):
+    """Whether rows may be sparse."""
+    return get_tags(estimator).input_tags.sparse
 
 
 def is_tree(estimator):

@@ -7,7 +7,7 @@ import pytest
 import skops.io as sio
 from sklearn.base import clone
 
-from checks.estimators import INSTANCES, evaluate
+from checks.estimators import ALL, evaluate, takes_sparse
 from checks.states import TIMES, assert_same, learned
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.moves.minibatch import MoveMemory
@@ -22,6 +22,9 @@ TRUSTED = {
     "NestedCRP": ["skbnp.estimators._nested_crp.NestedCRP"],
     "GibbsHDP": ["skbnp.estimators._gibbs_hdp.GibbsHDP"],
     "GibbsNestedCRP": ["skbnp.estimators._gibbs_nested_crp.GibbsNestedCRP"],
+    "HierarchicalComponentAnalysis": [
+        "skbnp.estimators._hca.HierarchicalComponentAnalysis"
+    ],
 }
 #: Samples of both samplers.
 SPARSE = "scipy.sparse._csr.csr_array"
@@ -35,20 +38,22 @@ SAVED = (
     "NestedCRP-batch",
     "GibbsHDP-chains",
     "GibbsNestedCRP",
+    "HierarchicalComponentAnalysis",
 )
 
 
 @pytest.mark.parametrize("name", SAVED)
 def test_file_of_skops_holds_the_whole_estimator_and_few_types(name, counts):
-    estimator = clone(INSTANCES[name]).fit(counts)
+    rows = counts if takes_sparse(ALL[name]) else counts.toarray()
+    estimator = clone(ALL[name]).fit(rows)
     trusted = [*TRUSTED[type(estimator).__name__], SPARSE]
     saved = sio.dumps(estimator)
     assert set(sio.get_untrusted_types(data=saved)) <= set(trusted)
     loaded = sio.loads(saved, trusted=trusted)
     assert_same(learned(estimator), learned(loaded), ignore=TIMES | NOTES)
-    assert_same(evaluate(estimator, counts), evaluate(loaded, counts))
-    estimator.partial_fit(counts[:20])
-    loaded.partial_fit(counts[:20])
+    assert_same(evaluate(estimator, rows), evaluate(loaded, rows))
+    estimator.partial_fit(rows[:20])
+    loaded.partial_fit(rows[:20])
     assert_same(learned(estimator), learned(loaded), ignore=TIMES | NOTES)
 
 

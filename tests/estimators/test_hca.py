@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,16 @@ def test_bound_of_the_training_data_is_that_of_the_fit(fitted, drawn):
     terms = fitted.elbo_terms(drawn.data)
     assert_allclose(sum(terms.values()), fitted.elbo(drawn.data))
     assert fitted.elbo_ <= fitted.elbo(drawn.data) < fitted.elbo_ + 1e-3
+
+
+def test_messages_speak_of_nodes_and_rows(drawn, capsys):
+    hca = HierarchicalComponentAnalysis(verbose=1, max_iter=2, tol=0.0)
+    hca.fit(drawn.data)
+    told = capsys.readouterr().out
+    assert "learns from 600 rows of 30 features" in told
+    assert re.search(r"pass 2: \d+ nodes, -\d+\.\d+ nats per row, ", told)
+    assert "topics" not in told
+    assert "token" not in told
 
 
 def test_limits_hold(drawn):

@@ -258,6 +258,8 @@ class Model:
     #: Whether `objective` is a bound of the evidence, and its name.
     has_bound: ClassVar[bool] = True
     criterion: ClassVar[str] = "elbo"
+    parts_name: ClassVar[str] = "nodes"
+    unit: ClassVar[str] = "row"
 
     def objective(self, state: State, stats: Stats) -> dict[str, float]:
         """Terms of the bound by name."""

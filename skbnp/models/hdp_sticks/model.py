@@ -156,6 +156,8 @@ class StickHDP(WordTopicModel):
     #: Whether `objective` is a bound of the evidence, and its name.
     has_bound: ClassVar[bool] = True
     criterion: ClassVar[str] = "elbo"
+    parts_name: ClassVar[str] = "topics"
+    unit: ClassVar[str] = "token"
 
     # -- local ------------------------------------------------------------------------
 
