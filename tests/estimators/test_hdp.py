@@ -179,7 +179,7 @@ def test_priors_stay_unless_they_are_learned(X, method, family):
 
 def test_first_online_step_of_rate_one_is_the_batch_step(X, monkeypatch):
     """tau = 0 and one minibatch: rho_1 = 1. Batch learning alone moves its tangents."""
-    monkeypatch.setattr("skbnp.inference.memoized.N_REFRESHES", 0)
+    monkeypatch.setattr("skbnp.models.hdp.memory.N_REFRESHES", 0)
     options = {"max_iter": 1, "random_state": 0, "warm_up": 0, "split_merge": False}
     batch = quiet_fit(mean_field_hdp(8, learning_method="batch", **options), X)
     online = mean_field_hdp(8, learning_offset=0.0, batch_size=500, **options).fit(X)
@@ -287,18 +287,23 @@ def test_stream_learns_what_a_fit_learns(X, X_test, family):
     assert hdp.score(X_test) > short.score(X_test)
 
 
+def is_warming_up(hdp):
+    """Whether the next documents of a stream are visited with mean weights."""
+    return hdp._posterior.n_seen < hdp._stream_warm_up(hdp._posterior)
+
+
 def test_warm_up_of_a_stream_ends(X, monkeypatch):
     """After some documents, or warm_up * total_samples."""
     monkeypatch.setattr("skbnp.estimators._variational.STREAM_WARM_UP", 300)
     hdp = mean_field_hdp(5, split_merge=False, random_state=0).partial_fit(X[:290])
-    assert hdp._is_warming_up(hdp._posterior)
+    assert is_warming_up(hdp)
     hdp.partial_fit(X[290:300])
-    assert not hdp._is_warming_up(hdp._posterior)
+    assert not is_warming_up(hdp)
     hdp = mean_field_hdp(5, total_samples=100, warm_up=2, split_merge=False)
     hdp.set_params(random_state=0).partial_fit(X[:199])
-    assert hdp._is_warming_up(hdp._posterior)
+    assert is_warming_up(hdp)
     hdp.partial_fit(X[199:200])
-    assert not hdp._is_warming_up(hdp._posterior)
+    assert not is_warming_up(hdp)
 
 
 @each_family
@@ -347,14 +352,14 @@ def test_collapsed_learning_has_no_warm_up(X):
     )
     assert_array_equal(one.components_, two.components_)
     chunk = HDP(5, random_state=0).partial_fit(X[:10])
-    assert not chunk._is_warming_up(chunk._posterior)
+    assert not is_warming_up(chunk)
 
 
 def test_a_stream_after_a_fit_is_past_its_warm_up(X):
     hdp = mean_field_hdp(5, learning_method="batch", max_iter=3, random_state=0)
     quiet_fit(hdp, X)
-    assert not hdp._is_warming_up(hdp._posterior)
-    assert not hdp.set_params(total_samples=1e9)._is_warming_up(hdp._posterior)
+    assert not is_warming_up(hdp)
+    assert not is_warming_up(hdp.set_params(total_samples=1e9))
 
 
 def test_warm_start_refuses_another_number_of_topics(X):
