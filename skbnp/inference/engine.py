@@ -119,8 +119,9 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
             )
             for part, X in zip(round.parts, documents, strict=True)
         ]
+        change = self.memory.prepare(posterior, round, found)
         with commit():
-            self.memory.absorb(posterior, round, found)
+            self.memory.absorb(posterior, round, change)
             blurred = round.step if mean else 0.0
             posterior.stale = (1.0 - round.step) * posterior.stale + blurred
             posterior.n_steps += 1

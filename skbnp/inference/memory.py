@@ -57,6 +57,16 @@ class DocumentStarts(DocumentMemory):
         for part, said in zip(round.parts, found, strict=True):
             self._starts[part.number] = said.memory
 
+    def empty(self) -> "DocumentStarts":
+        """Return one that remembers nothing yet."""
+        return DocumentStarts()
+
+    def copy(self) -> "DocumentStarts":
+        """Return an independent copy."""
+        other = DocumentStarts()
+        other._starts = dict(self._starts)
+        return other
+
 
 class RunningAverage:
     """Totals are running averages of what visits say (online learning).
@@ -83,6 +93,12 @@ class RunningAverage:
     def recall(self, part: Part) -> Any:
         """Return what a visit of a part starts from."""
         return self.documents.recall(part)
+
+    def prepare(
+        self, posterior: Posterior, round: Round, found: Sequence[Found]
+    ) -> Sequence[Found]:
+        """Return what a round says, as it is."""
+        return found
 
     def absorb(
         self, posterior: Posterior, round: Round, found: Sequence[Found]
@@ -134,6 +150,12 @@ class Remembered(ABC):
     @abstractmethod
     def _sum_afresh(self, posterior: Posterior) -> None:
         """Let totals be the sum of what is remembered; rounding errors are gone."""
+
+    def prepare(
+        self, posterior: Posterior, round: Round, found: Sequence[Found]
+    ) -> Sequence[Found]:
+        """Return what a round says, as it is."""
+        return found
 
     def absorb(
         self, posterior: Posterior, round: Round, found: Sequence[Found]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import scipy.sparse as sp
 
 from skbnp.inference.monitor import Monitor
@@ -78,8 +79,11 @@ class Corpus:
         return self.X.shape[0]
 
     def documents(self, part: Part) -> sp.csr_array:
-        """Counts of a part."""
-        return self.X[part.rows]
+        """Counts of a part; not copied if it is all of them in their order."""
+        rows, n_rows = part.rows, self.X.shape[0]
+        if len(rows) == n_rows and np.array_equal(rows, np.arange(n_rows)):
+            return self.X
+        return self.X[rows]
 
 
 class Memory(Protocol):
@@ -96,7 +100,10 @@ class Memory(Protocol):
     def recall(self, part: Part) -> Any:
         """Return what a visit of a part starts from."""
 
-    def absorb(self, posterior: Posterior, round: Round, found: Sequence[Any]) -> None:
+    def prepare(self, posterior: Posterior, round: Round, found: Sequence[Any]) -> Any:
+        """Return what `absorb` needs of a round; writes nothing."""
+
+    def absorb(self, posterior: Posterior, round: Round, change: Any) -> None:
         """Change totals and globals after a round."""
 
     def end_pass(self, posterior: Posterior) -> None:

@@ -103,6 +103,12 @@ class RowMemory:
         """Return what all rows said, if there are no others."""
         return self.memo if self.others is None else None
 
+    def prepare(
+        self, posterior: Posterior, round: Round, found: Sequence[FoundRows]
+    ) -> Sequence[FoundRows]:
+        """Return what rows say: it is summed."""
+        return found
+
     def absorb(
         self, posterior: Posterior, round: Round, found: Sequence[FoundRows]
     ) -> None:

@@ -1,10 +1,9 @@
 """Documents in parts, each with what it said about the paths of a tree."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -67,7 +66,7 @@ class PathVisitor:
         del mean, look  # trees know no warm-up, and no moves look at blocks
         topics, priors = posterior.state, posterior.model.priors
         found = self.visit_paths(topics, priors, X, remembered)
-        return FoundPaths(sum_documents(found, X, topics.tree, priors.n_levels), found)
+        return FoundPaths(found, X, topics.tree, priors.n_levels)
 
     def visit_paths(
         self,
@@ -101,11 +100,18 @@ class PathVisitor:
 
 @dataclass(frozen=True, slots=True)
 class FoundPaths:
-    """What the documents of a part say."""
+    """What the documents of a part say; summed when asked: sums are large."""
 
-    stats: PathStats
     memory: DocPaths
-    seen: list[Any] = field(default_factory=list)
+    X: sp.csr_array
+    tree: Tree
+    n_levels: int
+    seen: ClassVar[list[Any]] = []
+
+    @property
+    def stats(self) -> PathStats:
+        """Sums over the documents."""
+        return sum_documents(self.memory, self.X, self.tree, self.n_levels)
 
 
 class TreeCorpus(Corpus):
@@ -140,11 +146,19 @@ class TreeCorpus(Corpus):
         """Counts of a part."""
         return self.parts[part.number]
 
-    def sums(self, tree: Tree, n_levels: int, rows: Rows | None = None) -> PathStats:
-        """Sum what some documents said; by default all."""
+    def sums(
+        self,
+        tree: Tree,
+        n_levels: int,
+        rows: Rows | None = None,
+        memos: list[DocPaths] | None = None,
+    ) -> PathStats:
+        """Sum what some documents said, or would say; by default all."""
         total = PathStats.zero(len(tree), self.n_words, n_levels)
         nodes = stub_nodes(tree, n_levels)
-        for place, (X, memo) in enumerate(zip(self.parts, self.memos, strict=True)):
+        for place, (X, memo) in enumerate(
+            zip(self.parts, memos or self.memos, strict=True)
+        ):
             if rows is not None:
                 X, memo = X[rows[place]], memo.take(rows[place])
             known = memo.renamed(tree.positions(memo.stubs))
@@ -203,6 +217,14 @@ class TreeCorpus(Corpus):
         return memos
 
 
+class PathChange(NamedTuple):
+    """What a round changes of a memory."""
+
+    memos: list[DocPaths]
+    old: PathStats | None  # of what is taken out of the totals; None: of everything
+    new: PathStats
+
+
 class PathMemory:
     """Totals hold each document of a corpus once, with what it said at its last visit.
 
@@ -226,27 +248,32 @@ class PathMemory:
         """Return what the documents of a part said."""
         return self.corpus.memos[part.number] if self.corpus.memos else None
 
-    def absorb(
+    def prepare(
         self, posterior: Posterior, round: Round, found: Sequence[FoundPaths]
-    ) -> None:
-        """Let the totals hold what the documents say now."""
+    ) -> PathChange:
+        """Sum what documents say, and what they said where some are visited."""
         tree, corpus = posterior.state.tree, self.corpus
         n_levels = posterior.model.priors.n_levels
         if len(round.parts) == len(corpus.parts):
-            stats = reduce(PathStats.plus, (said.stats for said in found))
-            corpus.memos = [said.memory for said in found]
-            posterior.replace_globals(*self._updated(tree, stats.times(round.scale)))
-            return
+            memos = [said.memory for said in found]
+            return PathChange(memos, None, corpus.sums(tree, n_levels, memos=memos))
         (part,), (said,), memos = round.parts, found, list(corpus.memos)
-        X = corpus.documents(part)
-        old = corpus.sum_part(memos[part.number], X, tree, n_levels)
-        memos[part.number], self._is_exact = said.memory, False
-        corpus.memos = memos
-        new = said.stats.times(round.scale)
-        exchanged = posterior.model.exchange(
-            posterior.state, posterior.totals, old, new
+        old = corpus.sum_part(memos[part.number], said.X, tree, n_levels)
+        memos[part.number] = said.memory
+        return PathChange(memos, old, said.stats.times(round.scale))
+
+    def absorb(self, posterior: Posterior, round: Round, change: PathChange) -> None:
+        """Let the totals hold what the documents say now."""
+        state, tree = posterior.state, posterior.state.tree
+        self.corpus.memos, self._is_exact = change.memos, change.old is None
+        if change.old is None:
+            posterior.replace_globals(*self._updated(tree, change.new))
+            return
+        topics, stats = posterior.model.exchange(
+            state, posterior.totals, change.old, change.new
         )
-        posterior.replace_globals(*exchanged)
+        self.follow(tree, topics.tree)
+        posterior.replace_globals(topics, stats)
 
     def end_pass(self, posterior: Posterior) -> None:
         """Sum afresh where parts were exchanged, and learn priors."""

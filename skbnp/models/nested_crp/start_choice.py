@@ -220,7 +220,7 @@ def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:
     """
     while True:
         found, _ = race.groupings(np.unique(best.ends, return_inverse=True)[1])
-        rival = race.enter(found.topics, moves)
-        if rival.bound < best.bound + LEAST_GAIN:
+        candidate = race.enter(found.topics, moves)
+        if candidate.bound < best.bound + LEAST_GAIN:
             return best
-        best = rival
+        best = candidate

@@ -35,8 +35,8 @@ class SplitMerge:
     trial_passes : int
         Passes of a trial. With the bound, exact ones.
     prune_tokens : float
-        A topic with fewer expected tokens of the corpus ends; with the bound, online,
-        after `prune_patience` minibatches in a row.
+        A topic with fewer expected tokens of the corpus ends (0: none does); with the
+        bound, online, after `prune_patience` minibatches in a row.
     reservoir_tokens : int
         Tokens of documents that are kept of a stream, to try other numbers of topics
         on, but 1,000 documents at the least; 0 keeps none, and tries none. Not with
