@@ -31,7 +31,7 @@ MOVES = {
 }
 TRIALS = {
     "online": [],
-    "memoized": [(trials.Trials, "_trial_pass"), (trials.Trials, "_propose")],
+    "memoized": [(trials.BoundTrials, "_trial_pass"), (trials.BoundTrials, "_propose")],
 }
 
 

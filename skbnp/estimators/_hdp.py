@@ -11,7 +11,7 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, Schedule
-from skbnp.models.hdp.bound_trials import Trials
+from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out import hold_out
@@ -592,7 +592,7 @@ class HDP(VariationalTopicModel):
             exact or self._round_moves(),
             warm_up=warm_up * counts.shape[0],
         )
-        return learner if exact is None else Trials(learner, moves, self.max_iter)
+        return learner if exact is None else BoundTrials(learner, moves, self.max_iter)
 
     def _trial_learner(self, posterior, held, visitor, goes_on) -> Learner:
         """Learn from the documents that are not held out."""

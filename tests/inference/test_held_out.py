@@ -285,13 +285,13 @@ def test_all_topics_are_merged_into_the_heaviest(X):
 
 def test_births_start_afresh_beside_the_old(X):
     posterior = make_posterior(X)
-    rival = moves.propose_births(posterior, X, 7, np.random.default_rng(0))
-    words = rival.totals.topic_words.dense()
+    candidate = moves.propose_births(posterior, X, 7, np.random.default_rng(0))
+    words = candidate.totals.topic_words.dense()
     assert words.shape == (N_WORDS, N_TOPICS + 7)
     assert_allclose(words.sum(axis=0), X.sum() / 12, rtol=1e-9)
-    assert_allclose(rival.state.weights, 1.0 / 13)
-    assert rival.ids.tolist() == list(range(12))
-    born = [entry.children for entry in rival.lineage if entry.kind == "birth"]
+    assert_allclose(candidate.state.weights, 1.0 / 13)
+    assert candidate.ids.tolist() == list(range(12))
+    born = [entry.children for entry in candidate.lineage if entry.kind == "birth"]
     assert born == [(name,) for name in range(5, 12)]
     # Old topics are more like what they were than like others.
     overlap = np.corrcoef(posterior.totals.topic_words.dense().T, words.T)[:5, 5:10]

@@ -19,7 +19,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves, prune
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["Trials"]
+__all__ = ["BoundTrials"]
 
 #: A pass that raises the bound by less, relatively, leaves room for a trial.
 SETTLED = 2e-3
@@ -51,7 +51,7 @@ class _Run:
         return self.rise < SETTLED * abs(self.bound)
 
 
-class Trials:
+class BoundTrials:
     """Passes with memory; between them, passes of candidates that may take over.
 
     Parameters

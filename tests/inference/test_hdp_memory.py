@@ -22,7 +22,7 @@ from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
-from skbnp.models.hdp.bound_trials import Trials
+from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import (
@@ -102,10 +102,10 @@ class Recorder:
             order = [ids.index(name) for name in posterior.ids.tolist()]
             record[:] = r[:, order], posterior.ids.tolist(), len(posterior.lineage)
 
-    def adopt(self, posterior, rival):
-        """The records of a rival become those of the posterior."""
-        self.follow(rival)
-        self.records[id(posterior)] = self.records.pop(id(rival))
+    def adopt(self, posterior, candidate):
+        """The records of a candidate become those of the posterior."""
+        self.follow(candidate)
+        self.records[id(posterior)] = self.records.pop(id(candidate))
         for record in self.records[id(posterior)].values():
             record[2] = len(posterior.lineage)
 
@@ -236,22 +236,22 @@ def test_bound_through_trials_is_that_of_all_documents(case, seed):
     """Births, deaths, their merges; those kept and those rejected."""
     rng = np.random.default_rng([seed, case, 1])
     one = learner(rng, (1, 3, 9, 15)[case % 4], warm_up=case % 2)
-    trials, rival_posterior = Trials(one, MOVES, 40), None
+    trials, candidate_posterior = BoundTrials(one, MOVES, 40), None
     for _ in passes(trials, 40):
         if trials.learner is not one:
             posterior = trials.posterior
-            one.visitor.adopt(posterior, rival_posterior)
+            one.visitor.adopt(posterior, candidate_posterior)
             one = trials.learner
         if one.memory.is_complete:
             check_exact(one)
             check_totals(one)
         if trials.candidate is not None:
-            rival = trials.candidate.learner
-            rival_posterior = rival.posterior
-            if rival.memory.is_complete and rival.visitor.records.get(
-                id(rival_posterior)
+            candidate = trials.candidate.learner
+            candidate_posterior = candidate.posterior
+            if candidate.memory.is_complete and candidate.visitor.records.get(
+                id(candidate_posterior)
             ):
-                check_exact(rival)
+                check_exact(candidate)
     assert trials.n_trials > 1
 
 
@@ -304,7 +304,7 @@ def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves,
 @pytest.mark.parametrize("case", daily(2, range(4)))
 def test_the_bound_never_falls_through_trials(case, seed):
     rng = np.random.default_rng([seed, case])
-    trials = Trials(learner(rng, 1 + 4 * case), MOVES, 40)
+    trials = BoundTrials(learner(rng, 1 + 4 * case), MOVES, 40)
     trace = [trials.run.bound for _ in passes(trials, 40)][1:]
     check_never_falls(trace)
 
@@ -382,7 +382,7 @@ def test_one_batch_is_batch_learning(seed):
     ):
         one = learner(np.random.default_rng(seed), 6)
         one.schedule = schedule
-        trials = Trials(one, MOVES, 15)
+        trials = BoundTrials(one, MOVES, 15)
         list(passes(trials, 15))
         traces.append((trials.posterior, trials.run.bound))
     assert_same(*traces)
@@ -423,23 +423,28 @@ def next_trial(trials, monitor):
 
 @pytest.mark.parametrize("case", range(4))
 def test_a_rejected_trial_changes_no_bit(case, seed):
-    trials = Trials(learner(np.random.default_rng([seed, case]), 5), MOVES, 60)
+    trials = BoundTrials(learner(np.random.default_rng([seed, case]), 5), MOVES, 60)
     monitor = Monitor(new_history())
     for _ in range(3):
-        rival = next_trial(trials, monitor)
-        learner_of_rival = rival.learner
-        records, plain = learner_of_rival.visitor, learner_of_rival.visitor.visitor
-        learner_of_rival.visitor = plain
+        candidate = next_trial(trials, monitor)
+        learner_of_candidate = candidate.learner
+        records, plain = (
+            learner_of_candidate.visitor,
+            learner_of_candidate.visitor.visitor,
+        )
+        learner_of_candidate.visitor = plain
         posterior, one = snapshot_of(trials.posterior), trials.learner
         memos, pairs = copy.deepcopy(one.memory.memos), list(one.moves.pairs)
         while trials.candidate is not None:
-            rival.bound = -np.inf
-            rival.rise = np.inf
+            candidate.bound = -np.inf
+            candidate.rise = np.inf
             if trials.candidate_passes == 1:
-                rival.one_pass(discarding())  # it may learn what it will, and is lost
-                rival.bound = -np.inf
-                trials.candidate, trials.candidate_passes = rival, 0
-                trials._decide(rival, monitor)
+                candidate.one_pass(
+                    discarding()
+                )  # it may learn what it will, and is lost
+                candidate.bound = -np.inf
+                trials.candidate, trials.candidate_passes = candidate, 0
+                trials._decide(candidate, monitor)
             else:
                 trials.one_pass(monitor)
         assert trials.learner is one
@@ -457,11 +462,11 @@ def snapshot_of(posterior):
 
 
 def test_the_comparison_of_bits_tells_a_learning_rival(seed):
-    """A rival that shares its totals with the posterior."""
-    trials = Trials(learner(np.random.default_rng(seed), 5), MOVES, 60)
-    rival = next_trial(trials, Monitor(new_history())).learner
+    """A candidate that shares its totals with the posterior."""
+    trials = BoundTrials(learner(np.random.default_rng(seed), 5), MOVES, 60)
+    candidate = next_trial(trials, Monitor(new_history())).learner
     before = snapshot_of(trials.posterior)
-    rival.posterior.totals.topic_words.decay(0.5)
+    candidate.posterior.totals.topic_words.decay(0.5)
     assert not list(differences(before, trials.posterior))
     trials.posterior.copy().totals.topic_words.decay(0.5)
     assert not list(differences(before, trials.posterior))
@@ -471,7 +476,7 @@ def test_the_comparison_of_bits_tells_a_learning_rival(seed):
 
 @pytest.mark.parametrize("case", daily(2, range(6)))
 def test_an_accepted_trial_is_recorded_and_better(case, seed):
-    trials = Trials(learner(np.random.default_rng([seed, case]), 1), MOVES, 60)
+    trials = BoundTrials(learner(np.random.default_rng([seed, case]), 1), MOVES, 60)
     monitor, n_accepted, ever = Monitor(new_history()), 0, {0}
     for _ in range(60):
         one, log, bound = trials.learner, trials.posterior.lineage, trials.run.bound
@@ -507,15 +512,15 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
     """In one trial: 3 and 4 are born, 4 joins 3, 3 ends."""
     one = learner(np.random.default_rng(seed), 3)
     posterior = one.posterior
-    rival = posterior.copy()
+    candidate = posterior.copy()
     for entry in (("birth", (), (3,)), ("birth", (), (4,))):
-        rival.lineage = [*rival.lineage, Lineage(0, *entry)]
-    rival.lineage = [
-        *rival.lineage,
+        candidate.lineage = [*candidate.lineage, Lineage(0, *entry)]
+    candidate.lineage = [
+        *candidate.lineage,
         Lineage(0, "merge", (3, 4), (3,)),
         Lineage(0, "prune", (3,), ()),
     ]
-    adopt(posterior, rival)
+    adopt(posterior, candidate)
     check_lineage(posterior)
 
 
@@ -532,7 +537,7 @@ def test_the_check_of_the_log_tells_an_id_given_twice():
 
 def test_no_trial_begins_that_could_not_end(seed):
     for n_passes in range(1, 12):
-        trials = Trials(learner(np.random.default_rng(seed), 2), MOVES, n_passes)
+        trials = BoundTrials(learner(np.random.default_rng(seed), 2), MOVES, n_passes)
         list(passes(trials, n_passes))
         assert trials.candidate is None
 
@@ -542,7 +547,7 @@ def test_trials_stay_within_the_limit(limit, seed):
     rng = np.random.default_rng(seed)
     one = learner(rng, 1)
     one.posterior.max_components = limit
-    trials, sizes = Trials(one, MOVES, 40), set()
+    trials, sizes = BoundTrials(one, MOVES, 40), set()
     for _ in passes(trials, 40):
         sizes.add(trials.posterior.state.n_components)
         if trials.candidate is not None:
