@@ -332,6 +332,7 @@ def test_dates_are_refused():
 # Streams ------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_streams_find_the_tree():
     """Chunk by chunk, the tree grows and is put in order."""
     drawn = make_subspace_tree(1500, random_state=6)

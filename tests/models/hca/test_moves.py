@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
+from checks.long import daily
 from skbnp.datasets import make_subspace_tree
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, learn
@@ -275,7 +276,7 @@ def test_lineage_tells_the_tree(drawn):
 # Recovery -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("draw", [10, 11])
+@pytest.mark.parametrize("draw", daily(1, [10, 11]))
 def test_planted_trees_are_found(draw):
     """Root, 3 groups and 9 leaves, their number unknown; rows overlap near the mean."""
     drawn = make_subspace_tree(random_state=draw)
