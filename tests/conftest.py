@@ -61,13 +61,19 @@ def tiny_counts():
 
 
 @pytest.fixture
-def corpus():
-    """Load ``<name>.npz`` from the folder named by SKBNP_DATA."""
+def data_folder():
+    """Folder named by SKBNP_DATA."""
     folder = os.environ.get("SKBNP_DATA")
     if folder is None:
         pytest.skip("SKBNP_DATA names no folder of corpora")
+    return Path(folder)
+
+
+@pytest.fixture
+def corpus(data_folder):
+    """Load ``<name>.npz`` from the folder named by SKBNP_DATA."""
 
     def load(name):
-        return sp.csr_array(sp.load_npz(Path(folder) / f"{name}.npz"))
+        return sp.csr_array(sp.load_npz(data_folder / f"{name}.npz"))
 
     return load

@@ -22,7 +22,6 @@ from skbnp.kernels._word_topics import add_rows, growth, joint_growth
 
 __all__ = [
     "WordRows",
-    "WordTopicModel",
     "WordTopics",
     "absorb",
     "exchange",
@@ -310,34 +309,3 @@ def multiply(totals: Any, factor: float) -> None:
             value.decay(factor)
         else:
             setattr(totals, item.name, factor * value)
-
-
-class WordTopicModel:
-    """How globals follow, where totals hold the words of topics as `WordTopics`.
-
-    A model has `update`, `blend` and `update_topic_prior`.
-    """
-
-    __slots__ = ()
-
-    def absorb(
-        self: Any, state: Any, totals: Any, stats: Any, step: float, scale: float
-    ) -> tuple[Any, Any]:
-        """Move globals by a step towards their optimum for scaled statistics.
-
-        Eqs. (6) and (7) of Bryant and Sudderth (2012). Totals change in place.
-        """
-        optimum = self.update(state, stats, scale)
-        absorb(totals, stats, keep=1.0 - step, gain=step * scale)
-        return self.blend(state, optimum, step), totals
-
-    def exchange(
-        self: Any, state: Any, totals: Any, old: Any, new: Any
-    ) -> tuple[Any, Any]:
-        """Put new statistics in the place of old ones; totals change in place."""
-        exchange(totals, old, new)
-        return self.update(state, totals), totals
-
-    def learn_priors(self: Any, state: Any, totals: Any) -> tuple[Any, Any]:
-        """Learn the topic prior, if it is learned; visits all words."""
-        return self, self.update_topic_prior(state, totals)

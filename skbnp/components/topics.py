@@ -5,13 +5,14 @@ tokens of word w in topic k.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import psi
 
-from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.components.statistics import WordRows, WordTopics, absorb, exchange
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 
@@ -19,6 +20,7 @@ __all__ = [
     "HIGHEST",
     "LOWEST",
     "SMALLEST_PRIOR",
+    "WordTopicModel",
     "between",
     "divergence",
     "expected_log",
@@ -115,3 +117,54 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     norm = (psi(n_words * eta + topic_words.total) - psi(n_words * eta)).sum()
     learned = inverse_digamma(np.array([(slope - n_words * norm) / n_pairs]))[0]
     return float(np.clip(learned, LOWEST, HIGHEST))
+
+
+class WordTopicModel:
+    """How globals follow, where totals hold the words of topics as `WordTopics`.
+
+    A model has `update`, `blend` and `learn_topic_prior`, its state `topic_word_prior`.
+    """
+
+    __slots__ = ()
+
+    def absorb(
+        self: Any, state: Any, totals: Any, stats: Any, step: float, scale: float
+    ) -> tuple[Any, Any]:
+        """Move globals by a step towards their optimum for scaled statistics.
+
+        Eqs. (6) and (7) of Bryant and Sudderth (2012). Totals change in place.
+        """
+        optimum = self.update(state, stats, scale)
+        absorb(totals, stats, keep=1.0 - step, gain=step * scale)
+        return self.blend(state, optimum, step), totals
+
+    def exchange(
+        self: Any, state: Any, totals: Any, old: Any, new: Any
+    ) -> tuple[Any, Any]:
+        """Put new statistics in the place of old ones; totals change in place."""
+        exchange(totals, old, new)
+        return self.update(state, totals), totals
+
+    def learn_priors(self: Any, state: Any, totals: Any) -> tuple[Any, Any]:
+        """Learn the topic prior, if it is learned; visits all words."""
+        return self, self.update_topic_prior(state, totals)
+
+    def update_topic_prior(self: Any, state: Any, totals: Any) -> Any:
+        """Raise the bound in the topic prior, if it is learned; visits all words."""
+        if not self.learn_topic_prior:
+            return state
+        eta = update_topic_prior(totals.topic_words, state.topic_word_prior)
+        return replace(state, topic_word_prior=eta)
+
+    def word_weights(
+        self,
+        state: Any,
+        topic_words: WordTopics,
+        words: Any,
+        *,
+        mean: bool,
+        run: Callable[..., Iterable[None]] = map,
+    ) -> NDArray[np.float32]:
+        """Weights of the topics for each word, see `word_weights`."""
+        eta = state.topic_word_prior
+        return word_weights(topic_words, eta, words, mean=mean, run=run)

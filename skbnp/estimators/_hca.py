@@ -15,10 +15,10 @@ from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
-from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.local import Memo, coordinates, log_density, visit
-from skbnp.models.hca.memory import RowCorpus, RowMemory, RowVisitor
+from skbnp.models.hca.memory import RowMemory, RowVisitor
 from skbnp.models.hca.model import Model, Paths, Stats, mean_paths, paths
 from skbnp.models.hca.moves.online import StreamEdits
 from skbnp.models.hca.moves.structure import ComponentEdits
@@ -389,14 +389,14 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         moves = self._moves()
         edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
         schedule, visitor = BatchSchedule(len(rows)), RowVisitor(executor)
-        corpus = RowCorpus(rows)
+        corpus = Corpus(rows)
         return Learner(posterior, corpus, schedule, visitor, RowMemory(), edits)
 
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
         moves = self._moves()
         edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol)
         schedule = self._stream_schedule(posterior, rows)
-        corpus, visitor = RowCorpus(rows), RowVisitor(executor)
+        corpus, visitor = Corpus(rows), RowVisitor(executor)
         memory = RunningAverage()
         learner = StreamLearner(posterior, corpus, schedule, visitor, memory, edits)
         learner.one_pass(monitor)

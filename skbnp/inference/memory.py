@@ -1,13 +1,13 @@
 """How totals take in what documents say: as running averages, or with memory."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Found
+from skbnp.inference.protocols import Found, Memory
 from skbnp.inference.schedules import Part, Round
 
 __all__ = [
@@ -68,7 +68,7 @@ class DocumentStarts(DocumentMemory):
         return other
 
 
-class RunningAverage:
+class RunningAverage(Memory):
     """Totals are running averages of what visits say (online learning).
 
     Parameters
@@ -77,7 +77,6 @@ class RunningAverage:
     """
 
     holds_corpus = False
-    is_complete = True
 
     def __init__(self, documents: DocumentMemory = NOTHING):
         self.documents = documents
@@ -94,25 +93,19 @@ class RunningAverage:
         """Return what a visit of a part starts from."""
         return self.documents.recall(part)
 
-    def prepare(
-        self, posterior: Posterior, round: Round, found: Sequence[Found]
-    ) -> Sequence[Found]:
-        """Return what a round says, as it is."""
-        return found
-
     def absorb(
-        self, posterior: Posterior, round: Round, found: Sequence[Found]
+        self, posterior: Posterior, round: Round, change: Sequence[Found]
     ) -> None:
         """Move totals and globals by a step towards what the round says."""
-        blend(posterior, round, found)
-        self.documents.keep(round, found)
+        blend(posterior, round, change)
+        self.documents.keep(round, change)
 
     def end_pass(self, posterior: Posterior) -> None:
         """Learn priors."""
         learn_priors(posterior)
 
 
-class Remembered(ABC):
+class Remembered(Memory):
     """Totals hold each document once: its new statistics replace the old ones.
 
     Passes before there is something to remember are those of online learning.
@@ -127,8 +120,6 @@ class Remembered(ABC):
     memos : list
         One of each part, with its statistics `stats`; never changed but replaced.
     """
-
-    holds_corpus = True
 
     def __init__(self, n_forgetful: int = 1):
         self.n_forgetful, self.n_passes = n_forgetful, 0
@@ -151,19 +142,13 @@ class Remembered(ABC):
     def _sum_afresh(self, posterior: Posterior) -> None:
         """Let totals be the sum of what is remembered; rounding errors are gone."""
 
-    def prepare(
-        self, posterior: Posterior, round: Round, found: Sequence[Found]
-    ) -> Sequence[Found]:
-        """Return what a round says, as it is."""
-        return found
-
     def absorb(
-        self, posterior: Posterior, round: Round, found: Sequence[Found]
+        self, posterior: Posterior, round: Round, change: Sequence[Found]
     ) -> None:
         """Exchange what parts say, or move by a step where nothing is remembered."""
         if not self.is_complete:
-            blend(posterior, round, found)
-        for part, said in zip(round.parts, found, strict=True):
+            blend(posterior, round, change)
+        for part, said in zip(round.parts, change, strict=True):
             memo = self._memo(said)
             if self.is_complete:
                 exchange(posterior, self.memos[part.number].stats, said.stats)

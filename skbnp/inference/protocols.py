@@ -1,7 +1,8 @@
 """What the loop of learning asks of documents, models, memories and moves."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +11,16 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
 
-__all__ = ["NO_MOVES", "Corpus", "Found", "Memory", "Model", "Moves", "Visitor"]
+__all__ = [
+    "NO_MOVES",
+    "Corpus",
+    "CountingMoves",
+    "Found",
+    "Memory",
+    "Model",
+    "Moves",
+    "Visitor",
+]
 
 
 class Model(Protocol):
@@ -79,33 +89,38 @@ class Corpus:
         return self.X.shape[0]
 
     def documents(self, part: Part) -> sp.csr_array:
-        """Counts of a part; not copied if it is all of them in their order."""
-        rows, n_rows = part.rows, self.X.shape[0]
-        if len(rows) == n_rows and np.array_equal(rows, np.arange(n_rows)):
+        """Rows of a part; dense ones that stand together, and all, are not copied."""
+        rows = part.rows
+        if len(rows) == 0 or not (np.diff(rows) == 1).all():
+            return self.X[rows]
+        if len(rows) == self.n_docs:
             return self.X
-        return self.X[rows]
+        return self.X[rows[0] : rows[-1] + 1]
 
 
-class Memory(Protocol):
+class Memory(ABC):
     """What parts are remembered by, and how totals take in what they say."""
 
-    @property
-    def holds_corpus(self) -> bool:
-        """Whether complete totals count each document of the corpus once."""
+    holds_corpus: ClassVar[bool] = True  # complete totals count each document once
 
     @property
     def is_complete(self) -> bool:
         """Whether no part is missing."""
+        return True
 
+    @abstractmethod
     def recall(self, part: Part) -> Any:
         """Return what a visit of a part starts from."""
 
     def prepare(self, posterior: Posterior, round: Round, found: Sequence[Any]) -> Any:
-        """Return what `absorb` needs of a round; writes nothing."""
+        """Return what `absorb` needs of a round, by default all; writes nothing."""
+        return found
 
+    @abstractmethod
     def absorb(self, posterior: Posterior, round: Round, change: Any) -> None:
         """Change totals and globals after a round."""
 
+    @abstractmethod
     def end_pass(self, posterior: Posterior) -> None:
         """Make totals exact where they can be, and learn priors."""
 
@@ -131,3 +146,22 @@ class Moves:
 
 
 NO_MOVES = Moves()
+
+
+class CountingMoves(Moves):
+    """Moves that know for how many documents those of a pass stand in the totals."""
+
+    def __init__(self) -> None:
+        self._held = 0.0
+
+    def begin_pass(self, learner: Any) -> None:
+        """Count documents afresh."""
+        self._held = 0.0
+
+    def end_round(
+        self, learner: Any, round: Round, documents: Sequence[Any], found: Sequence[Any]
+    ) -> None:
+        """Count as the totals take documents in."""
+        n_docs = sum(X.shape[0] for X in documents)
+        keep, gain = 1.0 - round.step, round.step * round.scale
+        self._held = keep * self._held + gain * n_docs

@@ -316,6 +316,24 @@ class Tree:
             raise ValueError(f"Node {node} cannot move below {parent}, a part of it.")
         return self._graft(place, below, skip=0)
 
+    def reattach(self, node: int, parent: int) -> "Tree | None":
+        """Move a node below another one of its parent's level, where that is possible.
+
+        Nodes that would lose their last child end. None: a node is not there, it would
+        not move, or the new parent would end.
+        """
+        if node not in self or parent not in self:
+            return None
+        old = self.parent_of(node)
+        if old is None or old == parent:
+            return None
+        if self.depth_of(parent) != self.depth_of(node) - 1:
+            return None
+        new = self.move(node, parent)
+        if len(new.children_of(old)) == 0:
+            new = new.remove(old, upwards=True)
+        return new if parent in new else None
+
     def sort_siblings(self, key: ArrayLike) -> "Tree":
         """Put siblings in the order of a key (n_nodes,), by position.
 

@@ -1,10 +1,8 @@
 """Hierarchical component analysis: what it learns, and what it says of rows."""
 
 import copy
-import os
 import pickle
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -367,12 +365,9 @@ TABLE_2 = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("max_depth", TABLE_2)
-def test_digits_of_the_paper_are_reconstructed(max_depth):
+def test_digits_of_the_paper_are_reconstructed(max_depth, data_folder):
     """Table 2 of Wang and Blei (2009), at their numbers of nodes: median of 5 seeds."""
-    folder = os.environ.get("SKBNP_DATA")
-    if folder is None:
-        pytest.skip("SKBNP_DATA names no folder of corpora")
-    digits = np.load(Path(folder) / "optdigits.npz")
+    digits = np.load(data_folder / "optdigits.npz")
     limit, *most = TABLE_2[max_depth]
     errors = []
     for seed in range(5):

@@ -4,35 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Memory
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hca.local import Memo, sums, visit
 from skbnp.models.hca.model import Model, State, Stats, convert, expand, paths, settle
 from skbnp.models.hca.moves.proposals import Proposal
 from skbnp.trees import Tree
 
-__all__ = ["FoundRows", "RowCorpus", "RowMemory", "RowVisitor"]
-
-
-class RowCorpus(Corpus):
-    """Rows by part, without a copy where they stand together."""
-
-    def documents(self, part: Part) -> Any:
-        """Rows of a part."""
-        rows = part.rows
-        if (
-            len(rows)
-            and rows[-1] - rows[0] == len(rows) - 1
-            and (np.diff(rows) > 0).all()
-        ):
-            return self.X[rows[0] : rows[-1] + 1]
-        return self.X[rows]
+__all__ = ["FoundRows", "RowMemory", "RowVisitor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +66,7 @@ class RowVisitor:
         return sums(memo, X, tree, model.shift, self.executor)
 
 
-class RowMemory:
+class RowMemory(Memory):
     """Totals hold each row once, with what it said at its last visit.
 
     Parameters
@@ -93,8 +77,6 @@ class RowMemory:
         What rows said that are not visited again, by the present tree.
     """
 
-    holds_corpus = is_complete = True
-
     def __init__(self, scale: float = 1.0, others: Stats | None = None):
         self.scale, self.others = scale, others
         self.memo: Memo | None = None
@@ -103,17 +85,11 @@ class RowMemory:
         """Return what all rows said, if there are no others."""
         return self.memo if self.others is None else None
 
-    def prepare(
-        self, posterior: Posterior, round: Round, found: Sequence[FoundRows]
-    ) -> Sequence[FoundRows]:
-        """Return what rows say: it is summed."""
-        return found
-
     def absorb(
-        self, posterior: Posterior, round: Round, found: Sequence[FoundRows]
+        self, posterior: Posterior, round: Round, change: Sequence[FoundRows]
     ) -> None:
         """Let the totals be what all rows say now."""
-        (said,) = found
+        (said,) = change
         stats = said.stats.times(self.scale)
         if self.others is not None:
             stats = stats.plus(self.others)
@@ -121,9 +97,9 @@ class RowMemory:
         state, stats = settle(model, said.state, stats)
         self.keep(memo, said.state.tree, state.tree)
         if self.others is not None:  # who cannot be visited with other coordinates
-            state, stats, change = convert(model, state, stats)
-            self.others = self.others.changed(state.tree, change)
-            self.memo = memo.changed(state.tree, change)
+            state, stats, turned = convert(model, state, stats)
+            self.others = self.others.changed(state.tree, turned)
+            self.memo = memo.changed(state.tree, turned)
         posterior.replace_globals(state, stats)
 
     def keep(

@@ -27,7 +27,7 @@ References
    Hierarchical Dirichlet Processes", NIPS 2012.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -38,7 +38,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, psi, zeta
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordTopicModel, WordTopics, remaining
+from skbnp.components.statistics import WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
@@ -103,7 +103,7 @@ class HDPStats:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectHDP(WordTopicModel):
+class DirectHDP(topics.WordTopicModel):
     """What is learned, and under which Gamma(shape, rate) priors."""
 
     learn_concentrations: bool
@@ -118,19 +118,6 @@ class DirectHDP(WordTopicModel):
     unit: ClassVar[str] = "token"
 
     # -- local ------------------------------------------------------------------------
-
-    def word_weights(
-        self,
-        state: HDPState,
-        topic_words: WordTopics,
-        words: Any,
-        *,
-        mean: bool,
-        run: Callable[..., Iterable[None]] = map,
-    ) -> NDArray[np.float32]:
-        """Weights of the topics for each word, see `topics.word_weights`."""
-        eta = state.topic_word_prior
-        return topics.word_weights(topic_words, eta, words, mean=mean, run=run)
 
     def cold_share(self, state: HDPState) -> Array:
         """Share of a document's tokens that each topic starts with, (K,)."""
@@ -220,13 +207,6 @@ class DirectHDP(WordTopicModel):
                 old.corpus_concentration, new.corpus_concentration, step
             ),
         )
-
-    def update_topic_prior(self, state: HDPState, totals: HDPStats) -> HDPState:
-        """Raise the bound in the topic prior, if it is learned; visits all words."""
-        if not self.learn_topic_prior:
-            return state
-        eta = topics.update_topic_prior(totals.topic_words, state.topic_word_prior)
-        return replace(state, topic_word_prior=eta)
 
     def merge(
         self, state: HDPState, totals: HDPStats, pairs: Sequence[tuple[int, int]]

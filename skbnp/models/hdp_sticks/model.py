@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp, psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordTopicModel, WordTopics, remaining
+from skbnp.components.statistics import WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
@@ -144,7 +144,7 @@ class StickStats:
 
 
 @dataclass(frozen=True, slots=True)
-class StickHDP(WordTopicModel):
+class StickHDP(topics.WordTopicModel):
     """Tables of a document; what is learned, under which Gamma(shape, rate) priors."""
 
     n_tables: int  # T
@@ -160,19 +160,6 @@ class StickHDP(WordTopicModel):
     unit: ClassVar[str] = "token"
 
     # -- local ------------------------------------------------------------------------
-
-    def word_weights(
-        self,
-        state: StickState,
-        topic_words: WordTopics,
-        words: Any,
-        *,
-        mean: bool,
-        run: Callable[..., Iterable[None]] = map,
-    ) -> NDArray[np.float32]:
-        """Weights of the topics for each word, see `topics.word_weights`."""
-        eta = state.topic_word_prior
-        return topics.word_weights(topic_words, eta, words, mean=mean, run=run)
 
     def log_word_weights(
         self,
@@ -286,13 +273,6 @@ class StickHDP(WordTopicModel):
             ),
         )
         return blended.settled()
-
-    def update_topic_prior(self, state: StickState, totals: StickStats) -> StickState:
-        """Raise the bound in the topic prior, if it is learned; visits all words."""
-        if not self.learn_topic_prior:
-            return state
-        eta = topics.update_topic_prior(totals.topic_words, state.topic_word_prior)
-        return replace(state, topic_word_prior=eta)
 
     def merge(
         self, state: StickState, totals: StickStats, pairs: Sequence[tuple[int, int]]

@@ -15,7 +15,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.local import LocalStop
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, Memory
 from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
 from skbnp.models.nested_crp.local import DocPaths, visit_paths
 from skbnp.models.nested_crp.model import (
@@ -225,7 +225,7 @@ class PathChange(NamedTuple):
     new: PathStats
 
 
-class PathMemory:
+class PathMemory(Memory):
     """Totals hold each document of a corpus once, with what it said at its last visit.
 
     A round of all parts makes them their sum; one of some exchanges what these said.
@@ -237,8 +237,6 @@ class PathMemory:
     others : PathStats or None
         What documents said that are not visited again, by the present tree.
     """
-
-    holds_corpus = is_complete = True
 
     def __init__(self, corpus: TreeCorpus, others: PathStats | None = None):
         self.corpus, self.others = corpus, others

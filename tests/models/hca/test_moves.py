@@ -14,10 +14,10 @@ from skbnp.inference.engine import Learner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.local import sums, visit
-from skbnp.models.hca.memory import RowCorpus, RowMemory, RowVisitor
+from skbnp.models.hca.memory import RowMemory, RowVisitor
 from skbnp.models.hca.model import Model, State, Stats, paths
 from skbnp.models.hca.moves.proposals import Scene, kinds_of
 from skbnp.models.hca.moves.structure import (
@@ -49,7 +49,7 @@ def begin(X, n_levels=3, *, seed=0, max_components=np.inf, moves=MOVES, tol=1e-5
     )
     edits = NO_MOVES if moves is None else ComponentEdits(moves, tol)
     schedule, visitor = BatchSchedule(len(X)), RowVisitor(SERIAL)
-    return Learner(posterior, RowCorpus(X), schedule, visitor, RowMemory(), edits)
+    return Learner(posterior, Corpus(X), schedule, visitor, RowMemory(), edits)
 
 
 def run(learner, n_passes=100):

@@ -1,18 +1,16 @@
 """Moves of a tree of components that learns online, judged by the rows at hand."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.protocols import Moves
-from skbnp.inference.schedules import BatchSchedule, Round
-from skbnp.models.hca.memory import FoundRows, RowCorpus, RowMemory, RowVisitor
+from skbnp.inference.protocols import Corpus, CountingMoves
+from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.hca.memory import RowMemory, RowVisitor
 from skbnp.models.hca.moves.structure import ROUNDING, ComponentEdits
 from skbnp.models.hca.start import some_rows
 from skbnp.models.nested_crp.moves.settings import TreeMoves
@@ -20,13 +18,13 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["StreamEdits"]
 
-StreamOfRows = Learner[RowCorpus, RowVisitor, RunningAverage]
+StreamOfRows = Learner[Corpus, RowVisitor, RunningAverage]
 
 #: Rows of a chunk by which the tree changes, at the least, and passes at the most.
 LEAST_ROWS, MOST_PASSES = 20, 100
 
 
-class StreamEdits(Moves):
+class StreamEdits(CountingMoves):
     """Moves after a chunk of a stream, judged by its rows and by what others said.
 
     Parameters
@@ -37,19 +35,8 @@ class StreamEdits(Moves):
     """
 
     def __init__(self, moves: TreeMoves, tol: float):
-        self.moves, self.tol, self._held = moves, tol, 0.0
-
-    def end_round(
-        self,
-        learner: StreamOfRows,
-        round: Round,
-        documents: Sequence[NDArray],
-        found: Sequence[FoundRows],
-    ) -> None:
-        """Note for how many rows those of the chunk stand in the totals."""
-        n_rows = sum(len(X) for X in documents)
-        keep, gain = 1.0 - round.step, round.step * round.scale
-        self._held = keep * self._held + gain * n_rows
+        super().__init__()
+        self.moves, self.tol = moves, tol
 
     def end_pass(self, learner: StreamOfRows, monitor: Monitor) -> bool:
         """Change the tree; whether it has stayed."""
@@ -63,7 +50,7 @@ class StreamEdits(Moves):
         if self._held < (1.0 - ROUNDING) * mass:
             others = posterior.totals.times(1.0 - self._held / mass)
         chunk, edits = replace(posterior), ComponentEdits(self.moves, self.tol)
-        rows, schedule = RowCorpus(X), BatchSchedule(len(X))
+        rows, schedule = Corpus(X), BatchSchedule(len(X))
         memory = RowMemory(held, others)
         inner = Learner(chunk, rows, schedule, learner.visitor, memory, edits)
         quiet = discarding()

@@ -300,16 +300,8 @@ def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
     its rows: with only one child, a node and its parent share what they explain.
     """
     tree = scene.tree
-    if node not in tree or parent not in tree:
-        return None
-    old = tree.parent_of(node)
-    if old == parent or tree.depth_of(parent) != tree.depth_of(node) - 1:
-        return None
-    assert old is not None
-    new = tree.move(node, parent)
-    if len(new.children_of(old)) == 0:
-        new = new.remove(old, upwards=True)
-    if parent not in new:
+    new = tree.reattach(node, parent)
+    if new is None:
         return None
     gone = np.setdiff1d(tree.ids, new.ids)
     rows = scene.memo.touching(np.union1d(tree.subtree_of(node), gone))

@@ -14,8 +14,8 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Moves
-from skbnp.models.hca.memory import RowCorpus, RowMemory, RowVisitor
+from skbnp.inference.protocols import Corpus, Moves
+from skbnp.models.hca.memory import RowMemory, RowVisitor
 from skbnp.models.hca.model import Stats, expand, settle
 from skbnp.models.hca.moves.proposals import Kind, Proposal, Scene, kinds_of
 from skbnp.models.nested_crp.moves.settings import TreeMoves
@@ -23,7 +23,7 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["ROUNDING", "ComponentEdits", "bound_of", "said_by_others", "scene_of"]
 
-ComponentLearner = Learner[RowCorpus, RowVisitor, RowMemory]
+ComponentLearner = Learner[Corpus, RowVisitor, RowMemory]
 Rows = NDArray[np.intp]
 
 #: Nats by which a move must raise the bound that adds nodes.

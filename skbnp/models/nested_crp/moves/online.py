@@ -1,6 +1,5 @@
 """Moves of a topic tree that learns online, judged by some documents at hand."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +11,8 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, Moves
-from skbnp.inference.schedules import Round
+from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.models.nested_crp.memory import (
-    FoundPaths,
     PathMemory,
     PathVisitor,
     TreeCorpus,
@@ -42,7 +39,7 @@ AHEAD = 2.0
 OnlineTreeLearner = Learner[Corpus, PathVisitor, RunningAverage]
 
 
-class OnlineTreeEdits(Moves):
+class OnlineTreeEdits(CountingMoves):
     """Moves after passes 1, 2, 4, 8, .. of online learning, or after a chunk.
 
     Parameters
@@ -51,23 +48,8 @@ class OnlineTreeEdits(Moves):
     """
 
     def __init__(self, moves: TreeMoves):
-        self.moves, self._held = moves, 0.0
-
-    def begin_pass(self, learner: OnlineTreeLearner) -> None:
-        """Count documents afresh."""
-        self._held = 0.0
-
-    def end_round(
-        self,
-        learner: OnlineTreeLearner,
-        round: Round,
-        documents: Sequence[sp.csr_array],
-        found: Sequence[FoundPaths],
-    ) -> None:
-        """Note for how many documents those of the pass stand in the totals."""
-        n_docs = sum(X.shape[0] for X in documents)
-        keep, gain = 1.0 - round.step, round.step * round.scale
-        self._held = keep * self._held + gain * n_docs
+        super().__init__()
+        self.moves = moves
 
     def end_pass(self, learner: OnlineTreeLearner, monitor: Monitor) -> bool:
         """Change the tree when its turn has come; whether it has stayed."""
