@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors, stick_parameters
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
@@ -29,7 +30,6 @@ from skbnp.models.nested_crp.memory import (
 )
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, path_globals
 from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp.start import topics_of_paths

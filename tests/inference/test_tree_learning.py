@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.long import daily
 from checks.states import assert_same
 from reference.ncrp_topics import collapsed_terms, log_beta
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors, log_stick_evidence
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
@@ -21,7 +22,6 @@ from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves import proposals as tree_proposals
 from skbnp.models.nested_crp.moves import structure as tree_edits
 from skbnp.models.nested_crp.moves.proposals import Context, kinds_of
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.moves.structure import TIDY_COST, TreeEdits
 from skbnp.models.nested_crp.start_choice import start_posterior
 from skbnp.trees import Tree
@@ -74,10 +74,10 @@ class WatchedMemory(PathMemory):
 class WatchedEdits(TreeEdits):
     """Moves that are looked at."""
 
-    def _try(self, learner, proposal, n_rounds, least=None):
+    def attempt(self, learner, proposal, least=None):
         assert_same(learner.kept, held_by(learner))
         before = learner.judged
-        if not super()._try(learner, proposal, n_rounds, least):
+        if not super().attempt(learner, proposal, least):
             assert_same(learner.kept, held_by(learner))
             return False
         learner.runs.append([])
@@ -378,13 +378,13 @@ def test_rejected_moves_wait(seed):
     topics = topics_like(PLANTED, blocks, X.shape[1])
     moves = TreeMoves(max_tries=100, split=False)
     one, tried = learner_of(X, topics, moves=moves), []
-    make = one.moves._try
+    make = one.moves.attempt
 
-    def note(learner, proposal, n_rounds, least=None):
+    def note(learner, proposal, least=None):
         tried.append((one.n_passes - 1, proposal.kind, proposal.parents))
-        return make(learner, proposal, n_rounds, least)
+        return make(learner, proposal, least)
 
-    one.moves._try = note
+    one.moves.attempt = note
     passes(one, 14)
     assert one.moved == []
     # After 4 passes, then after 8.
@@ -404,7 +404,8 @@ def test_leaves_that_documents_left_do_not_wait(seed, monkeypatch):
         one = settled(X, tree, blocks, kind=Learner)
         (place,) = one.posterior.state.tree.positions([7])
         assert one.posterior.totals.stub_masses[place] < tree_edits.LEAST_MASS
-        one.moves.rests = {("prune", leaf): (99, 99) for leaf in (2, 3, 5, 6, 7)}
+        for leaf in (2, 3, 5, 6, 7):
+            one.moves.rejections.add(("prune", leaf), 99)
         if wait:
             one.posterior.totals.stub_masses[place] = 1.0
         only(monkeypatch, "prune")
@@ -634,13 +635,13 @@ def test_moves_that_nobody_can_tell_of_are_not_made(seed):
     """No document here is at the leaves that would move."""
     one = with_others(np.random.default_rng(seed), kind=Learner)
     passes(one, 1)
-    tree, tried = one.posterior.state.tree, one.moves._try
+    tree, tried = one.posterior.state.tree, one.moves.attempt
 
     def alone(learner, proposal, *args):
         rows = [docs[:0] for docs in proposal.rows]
         return tried(learner, replace(proposal, rows=rows, by_rule=True), *args)
 
-    one.moves._try = alone
+    one.moves.attempt = alone
     passes(one, 2)
     assert one.posterior.state.tree == tree
 
@@ -662,7 +663,7 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
     one = learner_of(X, random_start(rng, X), kind=Learner)
     passes(one, 1)
     start, memos, kinds = one.posterior, list(one.corpus.memos), set()
-    edits = TreeEdits(TreeMoves())
+    edits = TreeEdits(TreeMoves(max_rounds=1))
     for number in range(200):
         one.posterior, one.corpus.memos = replace(start), list(memos)
         alive, ended = set(start.ids.tolist()), set()
@@ -677,7 +678,7 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
             proposal = kind.make(context, *ids)
             if proposal is None:
                 continue
-            assert edits._try(one, replace(proposal, by_rule=True), 1)
+            assert edits.attempt(one, replace(proposal, by_rule=True))
             kinds.add(kind.name)
             entry = one.posterior.lineage[-1]
             assert set(entry.parents) <= alive

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
@@ -19,7 +20,6 @@ from skbnp.models.nested_crp.memory import (
     some_rows,
 )
 from skbnp.models.nested_crp.model import PathStats, update_globals
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.moves.structure import LEAST_MASS, TreeEdits
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
