@@ -346,11 +346,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _is_factorised(self) -> bool:
-        return self.local_family == "factorised"
-
     def _visitor(self, executor: Executor) -> PathVisitor:
-        return PathVisitor(self._local_stop(), executor, self._is_factorised())
+        return PathVisitor(self._local_stop(), executor, self.local_family)
 
     def _moves(self) -> TreeMoves | None:
         if isinstance(self.structure_moves, TreeMoves):
@@ -520,7 +517,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _predictor(self) -> PathPredictor:
         check_is_fitted(self)
         tree = path_globals(self._posterior.state, self._posterior.model.priors)
-        return PathPredictor([tree], self._local_stop(), self._is_factorised())
+        return PathPredictor([tree], self._local_stop(), self.local_family)
 
     def elbo_terms(self, X):
         """Evidence lower bound by its terms, see `elbo`.

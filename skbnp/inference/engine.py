@@ -8,6 +8,7 @@ visited the schedule's, and what may change the components that of the moves.
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from skbnp.components.statistics import Weighting
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
@@ -110,19 +111,26 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
         Nothing is written before all have been visited, and then everything, but for
         moves: each is written by itself.
         """
-        posterior, mean = self.posterior, self.is_warming_up
-        look = None if mean else self.moves.look(posterior)
+        posterior, weighting, look = self.posterior, Weighting.EXPECTED_LOG, None
+        blurred = 0.0
+        if self.is_warming_up:
+            weighting, blurred = Weighting.MEAN, round.step
+        else:
+            look = self.moves.look(posterior)
         documents = [self.corpus.documents(part) for part in round.parts]
         found = [
             self.visitor.visit(
-                posterior, X, mean=mean, remembered=self.memory.recall(part), look=look
+                posterior,
+                X,
+                weighting=weighting,
+                remembered=self.memory.recall(part),
+                look=look,
             )
             for part, X in zip(round.parts, documents, strict=True)
         ]
         change = self.memory.prepare(posterior, round, found)
         with commit():
             self.memory.absorb(posterior, round, change)
-            blurred = round.step if mean else 0.0
             posterior.stale = (1.0 - round.step) * posterior.stale + blurred
             posterior.n_steps += 1
             self._count(sum(X.shape[0] for X in documents))

@@ -12,7 +12,7 @@ from checks.estimators import mean_field_hdp
 from checks.long import daily
 from checks.states import assert_same, differences
 from reference import hdp_direct as reference
-from skbnp.components.statistics import WordTopics
+from skbnp.components.statistics import Weighting, WordTopics
 from skbnp.datasets import make_bars
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
@@ -58,12 +58,20 @@ class Recorder:
         # By posterior, by document: [r, ids, entries of the log seen].
         self.seen, self.records = [], {}
 
-    def visit(self, posterior, X, *, mean=False, remembered=None, look=None):
+    def visit(
+        self,
+        posterior,
+        X,
+        *,
+        weighting=Weighting.EXPECTED_LOG,
+        remembered=None,
+        look=None,
+    ):
         def see(visit):
             return copy.copy(visit), None if look is None else look(visit)
 
         found = self.visitor.visit(
-            posterior, X, mean=mean, remembered=remembered, look=see
+            posterior, X, weighting=weighting, remembered=remembered, look=see
         )
         held = self.records.setdefault(id(posterior), {})
         self.seen.append(posterior)  # alive, so that its id stays its own

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
@@ -39,7 +40,7 @@ class RowVisitor:
         posterior: Posterior,
         X: NDArray,
         *,
-        mean: bool = False,
+        weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: Memo | None = None,
         look: None = None,
     ) -> FoundRows:
@@ -48,7 +49,7 @@ class RowVisitor:
         If the totals are what they remember, other coordinates may be better: see
         `expand`.
         """
-        del mean, look  # there is no warm-up, and no moves look at blocks
+        del weighting, look  # there is no warm-up, and no moves look at blocks
         model, state = posterior.model, posterior.state
         if remembered is not None:
             state = expand(model, state, posterior.totals)

@@ -189,7 +189,7 @@ def _propose_prune(context: Context, leaf: int) -> Proposal | None:
     tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
-    new = tree.remove(leaf, upwards=True)
+    new = tree.remove_upwards(leaf)
     gone = np.setdiff1d(tree.ids, new.ids)
     if len(new) == 1 and context.model.n_levels > 1:
         return None  # the last path stays

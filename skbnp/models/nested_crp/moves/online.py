@@ -130,7 +130,7 @@ def _end_idle(posterior: Posterior) -> None:
     """End leaves that hardly any document visits any more."""
     new = tree = posterior.state.tree
     for leaf in posterior.state.idle_leaves(LEAST_MASS):
-        new = new.remove(leaf, upwards=True)
+        new = new.remove_upwards(leaf)
     if new is not tree:
         gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
         stats = posterior.totals.follow(tree, new)

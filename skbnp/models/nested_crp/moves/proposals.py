@@ -141,7 +141,7 @@ def propose_prune(context: Context, leaf: int) -> Proposal | None:
     tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
-    new = tree.remove(leaf, upwards=True)
+    new = tree.remove_upwards(leaf)
     gone = np.setdiff1d(tree.ids, new.ids)
     rows = context.corpus.touching(gone)
     return Proposal("prune", tuple(gone.tolist()), (), context.edited(new), rows)
