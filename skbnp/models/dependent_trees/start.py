@@ -19,6 +19,7 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     TreePriors,
     learn_concentration,
+    no_past,
     sort_siblings,
     update_means,
 )
@@ -135,7 +136,7 @@ def start_tree(
         np.zeros(n_nodes),
         np.zeros((n_nodes, dimension)),
         np.zeros(n_nodes),
-        np.zeros((n_nodes, dimension)),
+        no_past(n_nodes, dimension),
         total / max(float(np.linalg.norm(total)), 1e-300),
         float(np.clip(beta, LOWEST, HIGHEST)),
         float(dimension),
