@@ -8,7 +8,7 @@ precision and made to add up to one before anything is summed over them, so that
 memo recalls has the bits of the visit that made it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,27 @@ class Memo:
         total = shares.sum(axis=1, keepdims=True)
         return shares / np.where(total > 0.0, total, 1.0)
 
+    def taken(self, rows: NDArray[np.intp] | slice) -> "Memo":
+        """Return those of some rows."""
+        return Memo(self.nodes[rows], self.weights[rows], self.rest[rows])
+
+    def replaced(self, rows: NDArray[np.intp], new: "Memo") -> "Memo":
+        """Let some rows say something else."""
+        nodes, weights = self.nodes.copy(), self.weights.copy()
+        rest = self.rest.copy()
+        nodes[rows], weights[rows], rest[rows] = new.nodes, new.weights, new.rest
+        return Memo(nodes, weights, rest)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Memo"]) -> "Memo":
+        """Put those of several sets of rows together; of none, one of no rows."""
+        parts = [_none(), *parts]
+        return cls(
+            np.concatenate([part.nodes for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            np.concatenate([part.rest for part in parts]),
+        )
+
 
 def visit(
     table: NodeTable,
@@ -127,15 +148,10 @@ def visit(
 
     def score(begin: int) -> Memo:
         rows = slice(begin, min(begin + ROWS_PER_BLOCK, n_rows))
-        known = None if memo is None or drift is None else _part(memo, rows)
+        known = None if memo is None or drift is None else memo.taken(rows)
         return _score(table, X[rows], known, drift)
 
-    parts = [_none(), *run(score, begins)]
-    found = Memo(
-        np.concatenate([part.nodes for part in parts]),
-        np.concatenate([part.weights for part in parts]),
-        np.concatenate([part.rest for part in parts]),
-    )
+    found = Memo.joined(list(run(score, begins)))
     return found, recall(table.tree, found, X, run=run)
 
 
@@ -151,7 +167,7 @@ def recall(
 
     def add_up(begin: int) -> EpochStats:
         rows = slice(begin, min(begin + ROWS_PER_BLOCK, n_rows))
-        return _sums(tree, _part(memo, rows), X[rows])
+        return _sums(tree, memo.taken(rows), X[rows])
 
     total = EpochStats.zero(len(tree), X.shape[1])
     for part in run(add_up, range(0, n_rows, ROWS_PER_BLOCK)):
@@ -163,10 +179,6 @@ def _none() -> Memo:
     """Nothing to remember, of no rows."""
     empty = (0, N_BEST)
     return Memo(np.empty(empty, np.int32), np.empty(empty, np.float32), np.empty(0))
-
-
-def _part(memo: Memo, rows: slice) -> Memo:
-    return Memo(memo.nodes[rows], memo.weights[rows], memo.rest[rows])
 
 
 def _score(

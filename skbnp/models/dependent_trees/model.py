@@ -445,7 +445,8 @@ def _direction_terms(
 def _products(sums: sp.csr_array, means: Array) -> Array:
     """s_e'E_e of each node."""
     rows = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
-    return np.bincount(rows, sums.data * means[rows, sums.indices], sums.shape[0])
+    values = sums.data * means[rows, sums.indices]
+    return np.bincount(rows, values, sums.shape[0]).astype(np.float64, copy=False)
 
 
 def direction_bound(
