@@ -131,6 +131,8 @@ class EpochPosterior(Posterior):
     label: Any = None  # of the open epoch
     first_step: int = 0  # updates made before it
     window: int = 1  # epochs whose rows count for the sticks
+    n_open: int = 0  # rows of the open epoch that the totals may hold
+    unsettled: tuple[Any, ...] = ()  # epochs whose bound has not converged
     closed: list[ClosedEpoch] = field(default_factory=list)
 
     def as_closed(self) -> ClosedEpoch:
@@ -157,6 +159,7 @@ def close_epoch(posterior: EpochPosterior, label: Any, X: sp.csr_array) -> None:
         posterior.closed = closed
         posterior.model = replace(posterior.model, is_first=False)
         posterior.label, posterior.first_step = label, posterior.n_steps
+        posterior.n_open = 0
         posterior.replace_globals(state, totals)
 
 
