@@ -118,6 +118,20 @@ class VariationalEstimator(
     def _make_learner(self, posterior, rows, executor, goes_on) -> Any:
         """Return what makes the passes of `fit`."""
 
+    def _n_further_passes(self, rows) -> int:
+        """Passes of `fit` beyond `max_iter`, at the most."""
+        return 0
+
+    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
+        """Make the passes of `fit`; whether the bound has converged."""
+        return learn(
+            self._make_learner(posterior, rows, executor, goes_on),
+            monitor,
+            n_passes=self.max_iter,
+            begin_pass=tasks.begin_pass,
+            end_pass=tasks.end_pass,
+        )
+
     @abstractmethod
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
         """Make one online update per minibatch of a chunk, in the order of its rows."""
@@ -152,7 +166,7 @@ class VariationalEstimator(
             lambda: self._fitted_attributes(
                 posterior, history, monitor.n_passes, converged
             ),
-            n_starts=int(self._needs_start(posterior)),
+            n_starts=int(self._needs_start(posterior)) + self._n_further_passes(rows),
         )
         try:
             with executor, shown(self.verbose):
@@ -160,12 +174,8 @@ class VariationalEstimator(
                 if self._needs_start(posterior):
                     with tasks.start():
                         self._find_start(posterior, rows, executor, monitor)
-                has_settled = learn(
-                    self._make_learner(posterior, rows, executor, goes_on),
-                    monitor,
-                    n_passes=self.max_iter,
-                    begin_pass=tasks.begin_pass,
-                    end_pass=tasks.end_pass,
+                has_settled = self._learn_all(
+                    posterior, rows, executor, monitor, tasks, goes_on
                 )
                 converged = has_settled and not self._has_trials_left(posterior)
         finally:
