@@ -22,6 +22,7 @@ SCRIPTS = {
 }
 LONG = {
     "benchmarks/sphere.py": ["--runs", "1"],
+    "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
     "benchmarks/estimators.py": ["target", "--runs", "1"],
     "benchmarks/hdp_moves_cost.py": [],
     "benchmarks/hdp_starts.py": [],
