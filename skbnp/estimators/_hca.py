@@ -500,7 +500,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     def inverse_transform(self, X):
         """Put rows together from their coordinates.
 
-        ``inverse_transform(transform(X))`` is the reconstruction of [1]_.
+        ``inverse_transform(transform(X))`` is the reconstruction whose error the paper
+        reports.
 
         Parameters
         ----------
