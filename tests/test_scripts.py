@@ -42,6 +42,13 @@ LONG = {
     "benchmarks/papers/wang2011.py": ["stream", "--seconds", "0.2"],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
     "examples/components/plot_digit_tree.py": [],
+    "examples/hdp/plot_grid_search.py": [],
+    "examples/hdp/plot_lineage.py": [],
+    "examples/hdp/plot_mutation_counts.py": [],
+    "examples/hdp/plot_saving.py": [],
+    "examples/hdp/plot_stream.py": [],
+    "examples/hdp/plot_topic_traces.py": [],
+    "examples/plot_quickstart.py": [],
     "examples/quickstart.py": [],
     "examples/trees/plot_docstring_tree.py": [],
 }
