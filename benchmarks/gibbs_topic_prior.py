@@ -23,10 +23,10 @@ tokens that these topics have. Score: nats per held-out token of unseen document
 averaged over samples; "log joint" in nats per training token, not to be compared
 between priors that are given and one that is learned. One run.
 
-Found: the smaller the prior, the more topics, of which ever more belong to one document;
-topics of a thousandth of the tokens hardly get more. Predictions of a sampler gain by
-small priors to the end. A prior that is learned goes down to 0.002. The number of topics
-has settled in one of these chains only (R-hat below 1.1): at 0.2.
+Found: the smaller the prior, the more topics, of which ever more belong to one
+document; topics of a thousandth of the tokens hardly get more. Predictions of a sampler
+gain by small priors to the end. A prior that is learned goes down to 0.002. One of
+these chains alone has settled, with R-hat below 1.1: that at 0.2.
 """
 SEED = 0
 

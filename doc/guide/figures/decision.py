@@ -10,6 +10,7 @@ figure, ax = plt.subplots(figsize=(9.6, 5.6))
 
 
 def box(x, y, text, style):
+    """Draw a question or an answer."""
     weight = "bold" if style is ANSWER else "normal"
     ax.text(
         x, y, text, ha="center", va="center", fontsize=9.5, bbox=style, weight=weight
@@ -17,6 +18,7 @@ def box(x, y, text, style):
 
 
 def arrow(start, end, text=""):
+    """Draw what leads from one box to another."""
     ax.annotate(
         "", end, start, arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1.2}
     )
@@ -36,6 +38,7 @@ def arrow(start, end, text=""):
 
 
 def reason(x, y, text):
+    """Write what speaks for an answer."""
     ax.text(x, y, text, ha="center", va="top", fontsize=8.5, color="#333333")
 
 
@@ -48,7 +51,8 @@ arrow((4.1, 7.45), (7.2, 6.5), "yes")
 box(
     8.1,
     6.1,
-    "scikit-learn's LatentDirichletAllocation,\nor HDP(n_components=K, split_merge=False)",
+    "scikit-learn's LatentDirichletAllocation,\n"
+    "or HDP(n_components=K, split_merge=False)",
     OTHER,
 )
 arrow((3.2, 7.45), (3.2, 6.45), "no")

@@ -11,7 +11,7 @@ dish_tables = []  # tables that serve each dish, in all documents
 documents = []
 for n_tokens in (14, 11, 16):
     sizes, dishes = [], []
-    for n in range(n_tokens):
+    for _ in range(n_tokens):
         weights = np.append(sizes, ALPHA)
         table = rng.choice(len(weights), p=weights / weights.sum())
         if table == len(sizes):

@@ -32,6 +32,7 @@ for shift, (name, (node, leaf)) in enumerate(DOCUMENTS.items()):
 
 
 def label(x, y, text, size=8.5):
+    """Write the words of a node."""
     style = {"boxstyle": "round,pad=0.3", "fc": "white", "ec": "#777777"}
     ax.text(x, y, text, ha="center", va="center", fontsize=size, bbox=style, zorder=3)
 

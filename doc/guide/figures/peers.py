@@ -1,4 +1,4 @@
-"""Held-out scores of HDP and of the best setting of each other package, against time."""
+"""Held-out scores of HDP and of the best setting of other packages, against time."""
 
 import json
 import sys
