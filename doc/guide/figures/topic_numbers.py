@@ -54,5 +54,5 @@ for y, (_, least, most, shared) in enumerate(ranges):
     ax.text(most + 25, y, text, va="center", fontsize=8.5)
 ax.set_yticks(range(len(ranges)), [label for label, *_ in ranges], fontsize=9)
 ax.invert_yaxis()
-ax.set(xlim=(0, 3300), xlabel="topics")
+ax.set(xlim=(0, 3800), xlabel="topics")
 ax.spines[["top", "right"]].set_visible(False)
