@@ -103,7 +103,6 @@ sphinx_gallery_conf = {
     "doc_module": ("skbnp",),
     "reference_url": {"skbnp": None},
     "backreferences_dir": "api/backreferences",
-    "inspect_global_variables": False,
     "within_subsection_order": "gallery_order.place_of",
     "subsection_order": [
         *(f"../examples/{folder}" for folder in ("hdp", "trees", "components")),

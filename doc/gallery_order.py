@@ -7,6 +7,7 @@ READ_FIRST = [
     "plot_number_of_topics.py",
     "plot_topic_traces.py",
     "plot_stream.py",
+    "plot_lineage.py",
     "plot_grid_search.py",
     "plot_saving.py",
     "plot_mutation_counts.py",

@@ -11,8 +11,8 @@ NumPy, SciPy and scikit-learn in random order.
 # The stream
 # ----------
 # The vocabulary is fixed before the stream begins: a model has one column for each
-# term. Documents come in chunks of 100; 200 are kept apart and predicted after each
-# chunk.
+# term. Documents come in chunks of 100; a part of all is kept apart and predicted
+# after each chunk.
 
 import matplotlib.pyplot as plt
 from sklearn.feature_extraction.text import CountVectorizer
@@ -26,7 +26,7 @@ vectorizer = CountVectorizer(
     stop_words="english", min_df=5, max_df=0.3, token_pattern=r"\b[a-z]{3,}\b"
 )
 X = vectorizer.fit_transform(docs.data)
-stream, kept_apart = train_test_split(X, test_size=0.05, random_state=0)
+stream, kept_apart = train_test_split(X, test_size=0.07, random_state=0)
 
 hdp = HDP(10, random_state=0)
 n_seen, n_topics, scores = [], [], []

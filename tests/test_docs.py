@@ -1,0 +1,116 @@
+"""The documentation names all that is public, its examples run, and links lead home."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOC = ROOT / "doc"
+PUBLIC_MODULES = [
+    "skbnp",
+    "skbnp.callbacks",
+    "skbnp.datasets",
+    "skbnp.inspection",
+    "skbnp.metrics",
+]
+#: What is built, and kept out of version control.
+BUILT = {"_build", "auto_examples", "generated", "backreferences"}
+
+
+def sources(*suffixes):
+    return sorted(
+        path
+        for path in DOC.rglob("*")
+        if path.suffix in suffixes and not BUILT & set(path.relative_to(DOC).parts)
+    )
+
+
+# -- the reference is complete ---------------------------------------------------------
+
+
+def listed(text):
+    """Full names in the tables of a page, and those it describes itself."""
+    names, module, in_table = set(), "", False
+    for line in text.splitlines():
+        directive = re.match(r"\.\. (?:py:)?([\w-]+):: *(\S*)", line)
+        if directive:
+            in_table = directive[1] == "autosummary"
+            if directive[1] == "currentmodule":
+                module = directive[2]
+            elif directive[1] == "data":
+                names.add(f"{module}.{directive[2]}")
+        elif in_table and re.fullmatch(r"   \w[\w.]*", line):
+            names.add(f"{module}.{line.strip()}")
+        elif line and not line.startswith(" "):
+            in_table = False
+    return names
+
+
+def missing(text):
+    """Public names that a page does not list."""
+    public = {
+        f"{module}.{name}"
+        for module in PUBLIC_MODULES
+        for name in importlib.import_module(module).__all__
+    }
+    return public - listed(text)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return (DOC / "api" / "index.rst").read_text(encoding="utf-8")
+
+
+def test_reference_lists_every_public_name(reference):
+    assert not missing(reference)
+
+
+def test_what_the_reference_lists_exists(reference):
+    for name in listed(reference):
+        module, _, last = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), last), name
+
+
+@pytest.mark.parametrize("name", ["HDP", "perplexity", "top_terms"])
+def test_a_name_that_is_not_listed_is_found(reference, name):
+    without = re.sub(rf"^   {name}\n", "", reference, flags=re.MULTILINE)
+    assert [lost.rpartition(".")[2] for lost in missing(without)] == [name]
+
+
+# -- pages -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", sources(".rst"), ids=lambda p: str(p.relative_to(DOC)))
+def test_examples_of_a_page_run(page):
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert not doctest.testfile(str(page), False, optionflags=options).failed
+
+
+TREE = re.compile(r"^\.\. toctree::\n((?:[ \t]*\n|   .*\n?)+)", re.MULTILINE)
+ENTRY = re.compile(r"^   (?:.*<)?([\w/]+)>?$", re.MULTILINE)
+
+
+def test_every_page_is_in_a_table_of_contents():
+    named = set()
+    for page in sources(".rst"):
+        for tree in TREE.findall(page.read_text(encoding="utf-8")):
+            for entry in ENTRY.findall(tree):
+                path = (page.parent / entry).resolve()
+                named.add(path.relative_to(DOC.resolve()))
+    pages = {page.relative_to(DOC).with_suffix("") for page in sources(".rst", ".md")}
+    templates = {page for page in pages if page.parts[0].startswith("_")}
+    assert pages - templates - {Path("index")} <= named
+
+
+# -- examples --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").rglob("plot_*.py")))
+def test_gallery_example_has_title_and_stands_in_a_folder_with_a_header(script):
+    first = script.read_text(encoding="utf-8").split('"""')[1].strip().splitlines()
+    assert re.fullmatch("=+", first[1])
+    assert len(first[0]) == len(first[1])
+    assert (script.parent / "GALLERY_HEADER.rst").is_file()
