@@ -66,7 +66,6 @@ SITES = {
     "python": "https://docs.python.org/3/",
     "scipy": "https://docs.scipy.org/doc/scipy/",
     "sklearn": "https://scikit-learn.org/stable/",
-    "skops": "https://skops.readthedocs.io/en/stable/",
 }
 intersphinx_timeout = 5
 
