@@ -105,6 +105,13 @@ def test_every_page_is_in_a_table_of_contents():
     assert pages - templates - {Path("index")} <= named
 
 
+def test_start_page_and_readme_show_the_same_lines():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    shown = re.sub(r"^(?=.)", "   ", lines, flags=re.MULTILINE)
+    assert shown in (DOC / "index.rst").read_text(encoding="utf-8")
+
+
 # -- examples --------------------------------------------------------------------------
 
 
