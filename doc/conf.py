@@ -123,20 +123,19 @@ html_title = "skbnp"
 html_static_path = ["_static"]
 html_css_files = ["skbnp.css"]
 html_favicon = "_static/favicon.svg"
-html_baseurl = os.environ.get("SKBNP_DOCS_URL", "")
+# Where the pages are published: nowhere yet. The list of versions is read from there.
+site = os.environ.get("SKBNP_DOCS_URL", "").rstrip("/")
+html_baseurl = f"{site}/" if site else ""
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "skbnp"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
-    "navbar_end": ["theme-switcher", "version-switcher"],
+    "navbar_end": ["theme-switcher", *(["version-switcher"] if site else [])],
     "navbar_persistent": ["search-button"],
-    # One list for all versions, beside their folders.
     "switcher": {
-        "json_url": f"{html_baseurl.rstrip('/')}/switcher.json"
-        if html_baseurl
-        else "_static/switcher.json",
+        "json_url": f"{site}/_static/switcher.json",
         "version_match": version,
     },
     "check_switcher": False,

@@ -44,8 +44,9 @@ print(hdp.lineage_[:3])
 
 # %%
 # Time runs to the right, in updates. A lane is a topic: it begins where the topic comes
-# off another, turns grey where it ends, and lists its five cells when they have
-# changed. At the right end each topic is a column, such as a1 to a5, or a row.
+# off another, and lists its five most probable cells where they have changed. The two
+# lanes that begin at 0 hold several bars each. At the right end each topic is a column,
+# such as b1 to b5, or a row.
 LineageDisplay.from_estimator(
     hdp, names, ids=hdp.component_ids_, terms=monitor, n_terms=5
 )
