@@ -16,6 +16,7 @@ from gensim.matutils import Sparse2Corpus
 from gensim.models import HdpModel, hdpmodel
 
 from skbnp import StickBreakingHDP
+from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.models.hdp_sticks.local import TableStep
@@ -77,7 +78,7 @@ def gensim_iteration(model, n_words, sample):
         model._posterior.state,
         model._posterior.totals.topic_words,
         np.arange(n_words),
-        mean=False,
+        weighting=Weighting.EXPECTED_LOG,
     )[:, :N_TOPICS].T.astype(float)
     log_weights = model._posterior.state.log_weights
     n_steps, normalize = 0, matutils.ret_log_normalize_vec

@@ -10,6 +10,7 @@ dataclass; only the (component, word) field differs: `WordRows` for a visit,
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from skbnp.kernels._tables import log_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth
 
 __all__ = [
+    "Weighting",
     "WordRows",
     "WordTopics",
     "absorb",
@@ -61,6 +63,13 @@ def remaining(n_topics: int, gone: Sequence[int]) -> NDArray[np.intp]:
     is_gone[list(gone)] = True
     order[is_gone[:n_left]] = n_left + np.flatnonzero(~is_gone[n_left:])
     return order
+
+
+class Weighting(Enum):
+    """By what of q(phi_k) a topic weighs a word."""
+
+    EXPECTED_LOG = "expected log"  # exp E[log phi_kw]
+    MEAN = "mean"  # E[phi_kw]
 
 
 class WordTopics:
@@ -123,8 +132,8 @@ class WordTopics:
         words: NDArray[np.intp],
         norm: Array,
         eta: float,
+        weighting: Weighting,
         *,
-        mean: bool,
         run: Callable[..., Iterable[None]] = map,
         tops: Array | None = None,
     ) -> NDArray[np.float32]:
@@ -133,19 +142,19 @@ class WordTopics:
         `run` maps over parts of them, where there are many. The largest means of the
         words go to `tops`, (n_words,).
         """
-        return self._table(word_weights, words, norm, eta, mean, run, tops)
+        return self._table(word_weights, words, norm, eta, weighting, run, tops)
 
     def log_weights(
         self,
         words: NDArray[np.intp],
         norm: Array,
         eta: float,
+        weighting: Weighting,
         *,
-        mean: bool,
         run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
         """Table of their logarithms, as `log_weights` of the kernels says."""
-        return self._table(log_weights, words, norm, eta, mean, run)
+        return self._table(log_weights, words, norm, eta, weighting, run)
 
     def _table(
         self,
@@ -153,7 +162,7 @@ class WordTopics:
         words: NDArray[np.intp],
         norm: Array,
         eta: float,
-        mean: bool,
+        weighting: Weighting,
         run: Callable[..., Iterable[None]],
         tops: Array | None = None,
     ) -> NDArray[np.float32]:
@@ -167,7 +176,7 @@ class WordTopics:
                 words[part],
                 norm,
                 eta,
-                mean,
+                weighting is Weighting.MEAN,
                 table[part],
                 *more,
             )

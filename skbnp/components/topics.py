@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import psi
 
-from skbnp.components.statistics import WordRows, WordTopics, absorb, exchange
+from skbnp.components.statistics import (
+    Weighting,
+    WordRows,
+    WordTopics,
+    absorb,
+    exchange,
+)
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 
@@ -40,18 +46,18 @@ SMALLEST_PRIOR = 1e-18
 CHUNK = 1 << 18
 
 
-def word_norm(topic_words: WordTopics, eta: float, *, mean: bool) -> Array:
+def word_norm(topic_words: WordTopics, eta: float, weighting: Weighting) -> Array:
     """What E[log phi_kw] of a topic is lessened by, or E[phi_kw] divided by, (K,)."""
     total = topic_words.shape[0] * eta + topic_words.total
-    return total if mean else psi(total)
+    return total if weighting is Weighting.MEAN else psi(total)
 
 
 def word_weights(
     topic_words: WordTopics,
     eta: float,
     words: Any,
+    weighting: Weighting,
     *,
-    mean: bool,
     run: Callable[..., Iterable[None]] = map,
 ) -> NDArray[np.float32]:
     """Weights of the topics for each word, up to a factor per word.
@@ -62,8 +68,8 @@ def word_weights(
     over parts of the words.
     """
     eta = max(eta, SMALLEST_PRIOR)
-    norm = word_norm(topic_words, eta, mean=mean)
-    return topic_words.weights(words, norm, eta, mean=mean, run=run)
+    norm = word_norm(topic_words, eta, weighting)
+    return topic_words.weights(words, norm, eta, weighting, run=run)
 
 
 def log_marginal(topic_words: WordTopics, eta: float) -> Array:
@@ -161,10 +167,10 @@ class WordTopicModel:
         state: Any,
         topic_words: WordTopics,
         words: Any,
+        weighting: Weighting,
         *,
-        mean: bool,
         run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
         """Weights of the topics for each word, see `word_weights`."""
         eta = state.topic_word_prior
-        return word_weights(topic_words, eta, words, mean=mean, run=run)
+        return word_weights(topic_words, eta, words, weighting, run=run)

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stick_parameters
 from skbnp.estimators._saved import HUGE, check_array, check_number
 from skbnp.estimators._trees import MOST_LEVELS
@@ -23,7 +24,6 @@ from skbnp.models.hca.model import Model, Paths, Stats, mean_paths, paths
 from skbnp.models.hca.moves.online import StreamEdits
 from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import path_of_directions
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream

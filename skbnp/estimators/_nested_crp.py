@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors, stick_parameters
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
@@ -29,7 +30,6 @@ from skbnp.models.nested_crp.memory import (
 )
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, path_globals
 from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp.start import topics_of_paths
@@ -346,11 +346,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _is_factorised(self) -> bool:
-        return self.local_family == "factorised"
-
     def _visitor(self, executor: Executor) -> PathVisitor:
-        return PathVisitor(self._local_stop(), executor, self._is_factorised())
+        return PathVisitor(self._local_stop(), executor, self.local_family)
 
     def _moves(self) -> TreeMoves | None:
         if isinstance(self.structure_moves, TreeMoves):
@@ -520,7 +517,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _predictor(self) -> PathPredictor:
         check_is_fitted(self)
         tree = path_globals(self._posterior.state, self._posterior.model.priors)
-        return PathPredictor([tree], self._local_stop(), self._is_factorised())
+        return PathPredictor([tree], self._local_stop(), self.local_family)
 
     def elbo_terms(self, X):
         """Evidence lower bound by its terms, see `elbo`.

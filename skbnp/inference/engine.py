@@ -6,8 +6,9 @@ visited the schedule's, and what may change the components that of the moves.
 """
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from skbnp.components.statistics import Weighting
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
@@ -19,12 +20,13 @@ __all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
 #: Documents of a stream for each component before those that nobody uses end.
 DOCS_PER_COMPONENT = 10
 
+PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
 VisitorT = TypeVar("VisitorT", bound=Visitor)
 MemoryT = TypeVar("MemoryT", bound=Memory)
 
 
-class Learner(Generic[CorpusT, VisitorT, MemoryT]):
+class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
     """Passes over a corpus.
 
     Parameters
@@ -46,7 +48,7 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
 
     def __init__(
         self,
-        posterior: Posterior,
+        posterior: PosteriorT,
         corpus: CorpusT,
         schedule: Schedule,
         visitor: VisitorT,
@@ -60,8 +62,8 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
         self.warm_up, self.n_passes = warm_up, 0
 
     def restart(
-        self, posterior: Posterior, memory: MemoryT
-    ) -> "Learner[CorpusT, VisitorT, MemoryT]":
+        self, posterior: PosteriorT, memory: MemoryT
+    ) -> "Learner[PosteriorT, CorpusT, VisitorT, MemoryT]":
         """Return one that learns another posterior, with steps as from the start."""
         return Learner(
             posterior,
@@ -110,19 +112,26 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
         Nothing is written before all have been visited, and then everything, but for
         moves: each is written by itself.
         """
-        posterior, mean = self.posterior, self.is_warming_up
-        look = None if mean else self.moves.look(posterior)
+        posterior, weighting, look = self.posterior, Weighting.EXPECTED_LOG, None
+        blurred = 0.0
+        if self.is_warming_up:
+            weighting, blurred = Weighting.MEAN, round.step
+        else:
+            look = self.moves.look(posterior)
         documents = [self.corpus.documents(part) for part in round.parts]
         found = [
             self.visitor.visit(
-                posterior, X, mean=mean, remembered=self.memory.recall(part), look=look
+                posterior,
+                X,
+                weighting=weighting,
+                remembered=self.memory.recall(part),
+                look=look,
             )
             for part, X in zip(round.parts, documents, strict=True)
         ]
         change = self.memory.prepare(posterior, round, found)
         with commit():
             self.memory.absorb(posterior, round, change)
-            blurred = round.step if mean else 0.0
             posterior.stale = (1.0 - round.step) * posterior.stale + blurred
             posterior.n_steps += 1
             self._count(sum(X.shape[0] for X in documents))
@@ -140,7 +149,7 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
             self.posterior.recount(monitor)
 
 
-class StreamLearner(Learner[CorpusT, VisitorT, MemoryT]):
+class StreamLearner(Learner[PosteriorT, CorpusT, VisitorT, MemoryT]):
     """One pass over documents that are seen for the first time."""
 
     @property
@@ -161,7 +170,7 @@ class StreamLearner(Learner[CorpusT, VisitorT, MemoryT]):
 class PassLearner(Protocol):
     """What makes passes: a learner, or trials of several."""
 
-    posterior: Posterior
+    posterior: Any
 
     @property
     def n_updates(self) -> int:

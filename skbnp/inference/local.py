@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.rows.batch import Batch
 
@@ -55,16 +56,21 @@ class DocumentVisitor:
         posterior: Any,
         X: sp.csr_array,
         *,
-        mean: bool = False,
+        weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: Any = None,
         look: Look | None = None,
     ) -> Collected:
         """Visit documents under the present globals of a posterior."""
         batch = Batch.from_counts(X, posterior.state.n_components)
         step = self.step.prepare(
-            posterior, batch, self.stop, self.executor, mean=mean, remembered=remembered
+            posterior,
+            batch,
+            self.stop,
+            self.executor,
+            weighting=weighting,
+            remembered=remembered,
         )
         found = step.collect(posterior, batch, self.executor, look)
-        if mean:  # mean weights do not climb the bound that a start would keep
-            found.memory = None
+        if weighting is Weighting.MEAN:
+            found.memory = None  # a later start would have to climb the bound
         return found

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.statistics import Weighting
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
@@ -66,13 +67,13 @@ class Visitor(Protocol):
         posterior: Posterior,
         X: sp.csr_array,
         *,
-        mean: bool,
+        weighting: Weighting,
         remembered: Any,
         look: Any,
     ) -> Any:
         """Return what documents say under the globals of a posterior, see `Found`.
 
-        `mean` asks for mean weights of components; `remembered` is what the memory
+        `weighting` says by what components weigh words; `remembered` is what the memory
         recalls, and `look` sees blocks while responsibilities are at hand.
         """
 
@@ -131,7 +132,7 @@ class Moves:
     def begin_pass(self, learner: Any) -> None:
         """Change components before a pass."""
 
-    def look(self, posterior: Posterior) -> Any:
+    def look(self, posterior: Any) -> Any:
         """Return what to look at while blocks are visited, if anything."""
         return None
 

@@ -5,6 +5,7 @@ splice: there is no place for orphans or cycles, and no need for recursion.
 """
 
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Tree:
     array([-1,  0,  1,  2,  0])
     >>> tree.merge(1, 2).path_to(4)
     array([0, 2, 3, 4])
-    >>> tree.remove(4, upwards=True).ids
+    >>> tree.remove_upwards(4).ids
     array([0, 2])
     """
 
@@ -120,6 +121,11 @@ class Tree:
             raise ValueError(
                 f"ids must be in [0, {self.next_id}), got {ids.min()} to {ids.max()}."
             )
+
+    def digest(self) -> str:
+        """Name the tree by its shape, its ids and the next of them: SHA-256, in hex."""
+        numbers = np.concatenate([[self.next_id], self.ids, self.depth])
+        return sha256(numbers.astype("<i8").tobytes()).hexdigest()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -281,19 +287,23 @@ class Tree:
             first + len(below),
         )
 
-    def remove(self, node: int, *, upwards: bool = False) -> "Tree":
-        """Remove a node and all below it, not the root.
+    def remove(self, node: int) -> "Tree":
+        """Remove a node and all below it, not the root."""
+        place = self._movable(node)
+        return self._without(place, self._end(place))
 
-        With `upwards` also those above it that would lose their last child.
-        """
+    def remove_upwards(self, node: int) -> "Tree":
+        """Remove a node with all below it, and those above without other children."""
         place = self._movable(node)
         end = self._end(place)
-        if upwards:
-            # An only child comes right after its parent and ends with it.
-            after = self.depth[end] if end < len(self) else 0
-            while place > 1 and after <= self.depth[place - 1] < self.depth[place]:
-                place -= 1
-        gone = slice(place, end)
+        # An only child comes right after its parent and ends with it.
+        after = self.depth[end] if end < len(self) else 0
+        while place > 1 and after <= self.depth[place - 1] < self.depth[place]:
+            place -= 1
+        return self._without(place, end)
+
+    def _without(self, begin: int, end: int) -> "Tree":
+        gone = slice(begin, end)
         return self._edited(np.delete(self.ids, gone), np.delete(self.depth, gone))
 
     def merge(self, source: int, target: int) -> "Tree":
@@ -331,7 +341,7 @@ class Tree:
             return None
         new = self.move(node, parent)
         if len(new.children_of(old)) == 0:
-            new = new.remove(old, upwards=True)
+            new = new.remove_upwards(old)
         return new if parent in new else None
 
     def sort_siblings(self, key: ArrayLike) -> "Tree":

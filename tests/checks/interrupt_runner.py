@@ -258,7 +258,8 @@ MOVING = {
     ("edits.py", "apply"),
     ("memory.py", "absorb"),
     ("memory.py", "_updated"),
-    ("structure.py", "_try"),
+    ("structure.py", "attempt"),
+    ("trials.py", "accept"),
 }
 
 

@@ -12,14 +12,13 @@ from checks.estimators import mean_field_hdp
 from checks.long import daily
 from checks.states import assert_same, differences
 from reference import hdp_direct as reference
-from skbnp.components.statistics import WordTopics
+from skbnp.components.statistics import Weighting, WordTopics
 from skbnp.datasets import make_bars
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.monitor import Monitor, discarding, new_history
-from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp.bound_trials import BoundTrials
@@ -36,6 +35,7 @@ from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import ExactMoves
+from skbnp.models.hdp.posterior import HDPPosterior
 
 MOVES = SplitMerge(
     criterion="bound",
@@ -58,12 +58,20 @@ class Recorder:
         # By posterior, by document: [r, ids, entries of the log seen].
         self.seen, self.records = [], {}
 
-    def visit(self, posterior, X, *, mean=False, remembered=None, look=None):
+    def visit(
+        self,
+        posterior,
+        X,
+        *,
+        weighting=Weighting.EXPECTED_LOG,
+        remembered=None,
+        look=None,
+    ):
         def see(visit):
             return copy.copy(visit), None if look is None else look(visit)
 
         found = self.visitor.visit(
-            posterior, X, mean=mean, remembered=remembered, look=see
+            posterior, X, weighting=weighting, remembered=remembered, look=see
         )
         held = self.records.setdefault(id(posterior), {})
         self.seen.append(posterior)  # alive, so that its id stays its own
@@ -148,7 +156,7 @@ def start(rng, X, n_topics, *, learn=False, limit=np.inf):
     topics = rng.gamma(1.0, size=(X.shape[1], n_topics))
     topics += X[rng.integers(X.shape[0], size=n_topics)].T.toarray()
     topics *= X.sum() / n_topics / topics.sum(axis=0)
-    return Posterior(
+    return HDPPosterior(
         model,
         state,
         model.start(state, WordTopics(topics)),

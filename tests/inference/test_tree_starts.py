@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.long import daily
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
@@ -13,7 +14,6 @@ from skbnp.models.nested_crp import start as tree_starts
 from skbnp.models.nested_crp import start_choice as tree_choice
 from skbnp.models.nested_crp.memory import PathVisitor, sum_documents
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, elbo_terms
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.start import (
     by_clusters,
     by_gibbs,

@@ -11,7 +11,7 @@ from scipy.special import psi
 
 from checks.long import daily
 from reference import hdp_direct as reference
-from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.components.statistics import Weighting, WordRows, WordTopics
 from skbnp.components.topics import update_topic_prior
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
@@ -593,7 +593,10 @@ def test_word_weights_are_those_of_equation_3(seed):
     posterior = random_posterior(rng, 4, 20)
     words = np.array([3, 7, 19])
     got = posterior.model.word_weights(
-        posterior.state, posterior.totals.topic_words, words, mean=False
+        posterior.state,
+        posterior.totals.topic_words,
+        words,
+        Weighting.EXPECTED_LOG,
     )
     lam = posterior.totals.topic_words.dense().T + posterior.state.topic_word_prior
     expected = np.exp(reference.expected_log_topics(lam)).T[words]
@@ -613,7 +616,7 @@ def test_mean_word_weights_are_expected_topics(seed):
     posterior = random_posterior(rng, 4, 20)
     words = np.arange(20)
     got = posterior.model.word_weights(
-        posterior.state, posterior.totals.topic_words, words, mean=True
+        posterior.state, posterior.totals.topic_words, words, Weighting.MEAN
     )
     lam = posterior.totals.topic_words.dense().T + posterior.state.topic_word_prior
     expected = (lam / lam.sum(axis=1, keepdims=True)).T

@@ -62,7 +62,7 @@ def priors_of(topics, priors):
     return log_topics, given.off_tree, *rest
 
 
-def local_step(topics, priors, counts, starts=None, *, factorised=False, **options):
+def local_step(topics, priors, counts, starts=None, *, family="conditional", **options):
     """Statistics of a dense corpus, and what its documents say."""
     X = sp.csr_array(counts)
     stop = LocalStop(options.pop("max_iter", 500), options.pop("tol", 1e-10))
@@ -71,7 +71,7 @@ def local_step(topics, priors, counts, starts=None, *, factorised=False, **optio
         X,
         stop,
         Executor(1),
-        factorised=factorised,
+        family=family,
         starts=starts,
         **{"prune": np.inf, **options},
     )
@@ -246,7 +246,7 @@ def test_path_evidence_of_idle_branches_is_nothing():
     masses = np.zeros(len(TREE))
     masses[TREE.leaves[0]] = 50.0
     got = log_path_evidence(TREE, masses, 0.1 * masses, PRIORS)
-    alone = TREE.remove(int(TREE.ids[TREE.leaves[-1]]), upwards=True)
+    alone = TREE.remove_upwards(int(TREE.ids[TREE.leaves[-1]]))
     at = TREE.positions(alone.ids)
     assert_allclose(
         got, log_path_evidence(alone, masses[at], 0.1 * masses[at], PRIORS), rtol=1e-12
@@ -256,7 +256,7 @@ def test_path_evidence_of_idle_branches_is_nothing():
 def test_statistics_of_ended_nodes_go_to_heirs_or_leave_the_tree(seed):
     rng = np.random.default_rng(seed)
     stats, _ = local_step(random_topics(rng), PRIORS, corpus(rng))
-    new = TREE.merge(5, 4).remove(6, upwards=True).add(0)
+    new = TREE.merge(5, 4).remove_upwards(6).add(0)
     moved = stats.follow(TREE, new, {5: 4})
     old, at = stats.word_counts, {node: TREE.positions(node) for node in range(7)}
     expected = {node: old[at[node]] for node in (0, 1, 3)}
@@ -319,11 +319,11 @@ def check_monotone(values):
 
 
 @pytest.mark.parametrize("options", [{}, {"prune": 20.0, "tol": 1e-3, "max_iter": 5}])
-@pytest.mark.parametrize("factorised", [False, True])
-def test_elbo_does_not_decrease_under_any_update(factorised, options, seed):
+@pytest.mark.parametrize("family", ["conditional", "factorised"])
+def test_elbo_does_not_decrease_under_any_update(family, options, seed):
     rng = np.random.default_rng(seed)
     topics, counts = random_topics(rng), corpus(rng)
-    values, _ = trace(topics, PRIORS, counts, 12, factorised=factorised, **options)
+    values, _ = trace(topics, PRIORS, counts, 12, family=family, **options)
     check_monotone(values)
     assert values[-1][1] > values[0][1] + 1.0
     wrong, _ = trace(topics, PRIORS, counts, 12, update_topics=False)
@@ -351,8 +351,8 @@ def test_conditional_paths_have_the_larger_elbo(seed):
     """From the optimum of the factorised family, a special case."""
     rng = np.random.default_rng(seed)
     topics, counts = random_topics(rng), corpus(rng)
-    _, topics = trace(topics, PRIORS, counts, 8, factorised=True)
-    factorised, found = local_step(topics, PRIORS, counts, factorised=True)
+    _, topics = trace(topics, PRIORS, counts, 8, family="factorised")
+    factorised, found = local_step(topics, PRIORS, counts, family="factorised")
     conditional, _ = local_step(topics, PRIORS, counts, found.starts(found.stubs))
     gain = elbo(topics, PRIORS, conditional) - elbo(topics, PRIORS, factorised)
     assert gain >= -1e-9
@@ -373,10 +373,10 @@ def check_below_evidence(value, docs, priors):
     assert value > evidence - 6.0  # Jensen on sticks, and symmetry: a few nats
 
 
-@pytest.mark.parametrize("factorised", [False, True])
+@pytest.mark.parametrize("family", ["conditional", "factorised"])
 @pytest.mark.parametrize("n_leaves", [0, 1, 3])
 @pytest.mark.parametrize("name", CORPORA)
-def test_elbo_is_below_the_evidence(name, n_leaves, factorised, seed):
+def test_elbo_is_below_the_evidence(name, n_leaves, family, seed):
     docs, n_levels = CORPORA[name]
     priors = LevelPriors(
         0.8, np.array([2.0, 1.0, 0.5][:n_levels]), np.array([1.0, 0.5, 0.2][:n_levels])
@@ -386,8 +386,8 @@ def test_elbo_is_below_the_evidence(name, n_leaves, factorised, seed):
     for _ in range(n_leaves):
         tree = tree.add(0, depth=n_levels - 1)
     topics = random_topics(np.random.default_rng(seed), tree, 3)
-    values, topics = trace(topics, priors, counts, 30, factorised=factorised)
+    values, topics = trace(topics, priors, counts, 30, family=family)
     check_below_evidence(values[-1][1], docs, priors)
-    lost, _ = trace(topics, priors, counts[:1], 30, factorised=factorised)
+    lost, _ = trace(topics, priors, counts[:1], 30, family=family)
     with pytest.raises(AssertionError):
         check_below_evidence(lost[-1][1], docs, priors)

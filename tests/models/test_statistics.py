@@ -13,6 +13,7 @@ from scipy.special import gammaln, psi
 from skbnp.components import statistics
 from skbnp.components.statistics import (
     SMALLEST_SCALE,
+    Weighting,
     WordRows,
     WordTopics,
     absorb,
@@ -542,8 +543,10 @@ def test_few_splits_in_many_copy_the_table():
 def test_weights_do_not_depend_on_the_parts_that_are_filled(monkeypatch):
     words = WordTopics(np.random.default_rng(0).gamma(0.3, 5.0, size=(N_WORDS, 11)))
     norm, some = np.log(words.total), np.array([3, 4, 9, 20])
-    whole = words.weights(some, norm, 0.1, mean=False)
+    whole = words.weights(some, norm, 0.1, Weighting.EXPECTED_LOG)
     monkeypatch.setattr(statistics, "ENTRIES_PER_PART", 1)
-    np.testing.assert_array_equal(words.weights(some, norm, 0.1, mean=False), whole)
+    np.testing.assert_array_equal(
+        words.weights(some, norm, 0.1, Weighting.EXPECTED_LOG), whole
+    )
     assert whole.shape == (4, 16)
     assert whole.ctypes.data % 64 == 0

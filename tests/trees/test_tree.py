@@ -46,9 +46,11 @@ def random_edit(tree, slow, rng):
         slow.add_chain(node, depth)
         return tree.add(node, depth=depth)
     if kind == 4 and len(slow.subtree(node)) < 5:
-        upwards = bool(rng.integers(2))
-        (slow.remove_upwards if upwards else slow.remove)(node)
-        return tree.remove(node, upwards=upwards)
+        if rng.integers(2):
+            slow.remove_upwards(node)
+            return tree.remove_upwards(node)
+        slow.remove(node)
+        return tree.remove(node)
     if kind == 5:
         above = slow.parent[node]
         others = [k for k in [above, *slow.children[above]] if k != node]
@@ -185,8 +187,8 @@ def test_a_merge_into_the_parent_lifts_the_children():
 
 
 def test_removal_upwards_stops_at_a_node_with_other_children_and_at_the_root():
-    assert SMALL.remove(6, upwards=True).ids.tolist() == [0, 1, 5, 2, 3, 7]
-    assert Tree().add(0, depth=5).remove(5, upwards=True).ids.tolist() == [0]
+    assert SMALL.remove_upwards(6).ids.tolist() == [0, 1, 5, 2, 3, 7]
+    assert Tree().add(0, depth=5).remove_upwards(5).ids.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +311,7 @@ def test_deep_chains_work(depth):
     assert tree.paths(tree.leaves).shape == (1, depth + 1)
     assert tree.sort_siblings(-tree.ids) == tree
     assert Tree.from_parents(tree.parent) == tree
-    assert tree.remove(depth, upwards=True) == Tree(next_id=depth + 1)
+    assert tree.remove_upwards(depth) == Tree(next_id=depth + 1)
     assert tree.merge(1, 0).max_depth == depth - 1
     assert pickle.loads(pickle.dumps(tree)) == tree
 
@@ -379,3 +381,14 @@ def test_the_reference_tells_a_wrong_merge():
     slow.merge(1, 2)
     assert tree.remove(1).ids.tolist() != slow.subtree()
     assert tree.merge(1, 2).ids.tolist() == slow.subtree()
+
+
+def test_digests_name_trees():
+    tree = Tree([0, 1, 5, 4], [0, 1, 2, 1])
+    assert tree.digest() == Tree([0, 1, 5, 4], [0, 1, 2, 1]).digest()
+    others = [
+        Tree([0, 1, 4, 5], [0, 1, 2, 1]),
+        Tree([0, 1, 5, 4], [0, 1, 1, 1]),
+        Tree([0, 1, 5, 4], [0, 1, 2, 1], next_id=7),
+    ]
+    assert len({tree.digest(), *(other.digest() for other in others)}) == 4

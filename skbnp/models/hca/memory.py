@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
@@ -13,7 +14,6 @@ from skbnp.inference.protocols import Memory
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hca.local import Memo, sums, visit
 from skbnp.models.hca.model import Model, State, Stats, convert, expand, paths, settle
-from skbnp.models.hca.moves.proposals import Proposal
 from skbnp.trees import Tree
 
 __all__ = ["FoundRows", "RowMemory", "RowVisitor"]
@@ -40,7 +40,7 @@ class RowVisitor:
         posterior: Posterior,
         X: NDArray,
         *,
-        mean: bool = False,
+        weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: Memo | None = None,
         look: None = None,
     ) -> FoundRows:
@@ -49,7 +49,7 @@ class RowVisitor:
         If the totals are what they remember, other coordinates may be better: see
         `expand`.
         """
-        del mean, look  # there is no warm-up, and no moves look at blocks
+        del weighting, look  # there is no warm-up, and no moves look at blocks
         model, state = posterior.model, posterior.state
         if remembered is not None:
             state = expand(model, state, posterior.totals)
@@ -95,23 +95,13 @@ class RowMemory(Memory):
             stats = stats.plus(self.others)
         model, memo = posterior.model, said.memory
         state, stats = settle(model, said.state, stats)
-        self.keep(memo, said.state.tree, state.tree)
         if self.others is not None:  # who cannot be visited with other coordinates
+            others = self.others.follow(said.state.tree, state.tree)
             state, stats, turned = convert(model, state, stats)
-            self.others = self.others.changed(state.tree, turned)
-            self.memo = memo.changed(state.tree, turned)
-        posterior.replace_globals(state, stats)
-
-    def keep(
-        self, memo: Memo, old: Tree, new: Tree, proposal: Proposal | None = None
-    ) -> None:
-        """Remember what rows say, and let what others said go by another tree."""
+            self.others = others.changed(state.tree, turned)
+            memo = memo.changed(state.tree, turned)
         self.memo = memo
-        if self.others is not None:
-            if proposal is not None:
-                self.others = proposal.told(self.others, old)
-                old = proposal.state.tree
-            self.others = self.others.follow(old, new)
+        posterior.replace_globals(state, stats)
 
     def end_pass(self, posterior: Posterior) -> None:
         """Learn priors."""

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordRows
+from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
@@ -63,14 +63,14 @@ class CollapsedStep:
         stop: LocalStop,
         executor: Executor,
         *,
-        mean: bool = False,
+        weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: Array | None = None,
     ) -> "CollapsedStep":
         """Prepare the visit of a batch under the globals of a posterior.
 
         `remembered` says how often the totals count each document; None for never.
         """
-        del mean  # there is no other way
+        del weighting  # there is no other way
         model, state = posterior.model, posterior.state
         weights, tops, norm, eta = model.mean_weights(
             state,

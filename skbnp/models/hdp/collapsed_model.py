@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordTopics, remaining
+from skbnp.components.statistics import Weighting, WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, DirectHDP, HDPState, take_columns
@@ -86,9 +86,11 @@ class CollapsedHDP(DirectHDP):
     ) -> tuple[NDArray[np.float32], Array, Array, float]:
         """Table of mean topics, its scale by word, norms of topics, eta in force."""
         eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
-        norm = topics.word_norm(topic_words, eta, mean=True)
+        norm = topics.word_norm(topic_words, eta, Weighting.MEAN)
         tops = np.empty(len(words))
-        table = topic_words.weights(words, norm, eta, mean=True, run=run, tops=tops)
+        table = topic_words.weights(
+            words, norm, eta, Weighting.MEAN, run=run, tops=tops
+        )
         return table, tops, norm, eta
 
     def collapsed_statistics(

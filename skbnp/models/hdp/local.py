@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordRows
+from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.kernels._hdp_local import infer_documents, word_sums
@@ -115,7 +115,7 @@ class DocumentStep:
         stop: LocalStop,
         executor: Executor,
         *,
-        mean: bool = False,
+        weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: sp.csr_array | None = None,
     ) -> "DocumentStep":
         """Prepare the visit of a batch under the globals of a posterior."""
@@ -125,13 +125,13 @@ class DocumentStep:
                 state,
                 posterior.totals.topic_words,
                 batch.words,
-                mean=mean,
+                weighting,
                 run=executor.map if executor.shares_memory else map,
             ),
             prior=state.doc_prior,
             share=model.cold_share(state),
             # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if mean else remembered,
+            remembered=None if weighting is Weighting.MEAN else remembered,
             max_iter=stop.max_iter,
             tol=stop.tol,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordRows
+from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.kernels._special import log
@@ -83,7 +83,7 @@ class TableStep:
         stop: LocalStop,
         executor: Executor,
         *,
-        mean: bool = False,
+        weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: list[Tables] | None = None,
     ) -> "TableStep":
         """Prepare the visit of a batch under the globals of a posterior."""
@@ -93,14 +93,14 @@ class TableStep:
                 state,
                 posterior.totals.topic_words,
                 batch.words,
-                mean=mean,
+                weighting,
                 run=executor.map if executor.shares_memory else map,
             ),
             log_beta=state.log_weights,
             concentration=state.doc_concentration,
             n_tables=model.n_tables,
             # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if mean else remembered,
+            remembered=None if weighting is Weighting.MEAN else remembered,
             max_iter=stop.max_iter,
             tol=stop.tol,
         )

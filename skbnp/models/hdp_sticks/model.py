@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp, psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordTopics, remaining
+from skbnp.components.statistics import Weighting, WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
@@ -166,15 +166,15 @@ class StickHDP(topics.WordTopicModel):
         state: StickState,
         topic_words: WordTopics,
         words: Any,
+        weighting: Weighting,
         *,
-        mean: bool,
         run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
         """Logarithms of those weights, not clamped."""
         eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
-        norm = topics.word_norm(topic_words, eta, mean=mean)
-        norm = np.log(norm) if mean else norm
-        return topic_words.log_weights(words, norm, eta, mean=mean, run=run)
+        norm = topics.word_norm(topic_words, eta, weighting)
+        norm = np.log(norm) if weighting is Weighting.MEAN else norm
+        return topic_words.log_weights(words, norm, eta, weighting, run=run)
 
     def cold_share(self, state: StickState) -> Array:
         """Share of a document's tokens that each topic starts with in prediction."""

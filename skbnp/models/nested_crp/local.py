@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,9 +15,11 @@ from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
 from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
 
-__all__ = ["DocPaths", "log_predictive", "mean_log", "visit_paths"]
+__all__ = ["DocPaths", "LocalFamily", "log_predictive", "mean_log", "visit_paths"]
 
 Array = NDArray[np.float64]
+#: Whether levels of words depend on the path of their document.
+LocalFamily = Literal["conditional", "factorised"]
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 #: Limits of the supports, stubs, shares and levels.
@@ -151,7 +154,7 @@ def visit_paths(
     stop: LocalStop,
     executor: Executor,
     *,
-    factorised: bool = False,
+    family: LocalFamily = "conditional",
     starts: Starts | None = None,
     prune: float = 20.0,
     enter: float = np.inf,
@@ -163,7 +166,7 @@ def visit_paths(
         paths=paths,
         log_topics=paths.log_topics(batch.words),
         stop=stop,
-        factorised=factorised,
+        family=family,
         starts=starts,
         prune=prune,
         enter=enter,
@@ -177,12 +180,13 @@ def _visit(
     paths: PathGlobals,
     log_topics: Array,
     stop: LocalStop,
-    factorised: bool,
+    family: LocalFamily,
     starts: Starts | None,
     prune: float,
     enter: float,
 ) -> DocPaths:
     corpus = block.indptr, block.indices, block.counts
+    factorised = family == "factorised"
     topics = log_topics, paths.off_tree, paths.stub_nodes
     limits, stubs, shares, levels, weights, bounds = infer_paths(
         *corpus,

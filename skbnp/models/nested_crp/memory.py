@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.statistics import Weighting
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
@@ -17,7 +18,7 @@ from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Memory
 from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
-from skbnp.models.nested_crp.local import DocPaths, visit_paths
+from skbnp.models.nested_crp.local import DocPaths, LocalFamily, visit_paths
 from skbnp.models.nested_crp.model import (
     PathStats,
     TopicTree,
@@ -51,19 +52,19 @@ class PathVisitor:
 
     stop: LocalStop
     executor: Executor
-    factorised: bool = False
+    family: LocalFamily = "conditional"
 
     def visit(
         self,
         posterior: Posterior,
         X: sp.csr_array,
         *,
-        mean: bool = False,
+        weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: DocPaths | None = None,
         look: None = None,
     ) -> "FoundPaths":
         """Visit documents under the present globals of a posterior."""
-        del mean, look  # trees know no warm-up, and no moves look at blocks
+        del weighting, look  # trees know no warm-up, and no moves look at blocks
         topics, priors = posterior.state, posterior.model.priors
         found = self.visit_paths(topics, priors, X, remembered)
         return FoundPaths(found, X, topics.tree, priors.n_levels)
@@ -91,7 +92,7 @@ class PathVisitor:
             X,
             self.stop,
             self.executor,
-            factorised=self.factorised,
+            family=self.family,
             starts=starts,
             enter=ENTER,
         )

@@ -10,6 +10,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.models.nested_crp.local import (
     DocPaths,
+    LocalFamily,
     log_predictive,
     mean_log,
     visit_paths,
@@ -25,13 +26,13 @@ class PathPredictor:
 
     samples: Sequence[PathGlobals]
     stop: LocalStop
-    factorised: bool = False  # whether all paths of a document share its levels
+    family: LocalFamily = "conditional"
 
     def infer(
         self, sample: PathGlobals, X: sp.csr_array, executor: Executor
     ) -> DocPaths:
         """Infer the paths and levels of documents."""
-        return visit_paths(sample, X, self.stop, executor, factorised=self.factorised)
+        return visit_paths(sample, X, self.stop, executor, family=self.family)
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor

@@ -6,12 +6,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.trials import LEAST_GAIN
 from skbnp.models.nested_crp.memory import (
     PathMemory,
     PathVisitor,
@@ -19,8 +21,7 @@ from skbnp.models.nested_crp.memory import (
     some_rows,
 )
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
-from skbnp.models.nested_crp.moves.settings import TreeMoves
-from skbnp.models.nested_crp.moves.structure import LEAST_GAIN, TreeEdits
+from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp.start import by_clusters, by_gibbs, one_by_one
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans

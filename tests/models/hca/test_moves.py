@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
 from checks.long import daily
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.datasets import make_subspace_tree
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, learn
@@ -19,15 +20,14 @@ from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.local import sums, visit
 from skbnp.models.hca.memory import RowMemory, RowVisitor
 from skbnp.models.hca.model import Model, State, Stats, paths
-from skbnp.models.hca.moves.proposals import Scene, kinds_of
+from skbnp.models.hca.moves.proposals import Context, kinds_of
 from skbnp.models.hca.moves.structure import (
     ComponentEdits,
     bound_of,
+    context_of,
     said_by_others,
-    scene_of,
 )
 from skbnp.models.hca.start import path_of_directions, principal_directions, some_rows
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.utils.random import Purpose, stream
 
 SERIAL = Executor(1)
@@ -79,8 +79,8 @@ def true_start(learner, drawn):
     return learner
 
 
-def scene(learner):
-    return scene_of(learner, np.random.default_rng(0))
+def context(learner):
+    return context_of(learner, np.random.default_rng(0))
 
 
 def attempt(learner, proposal, n_rounds, tol=1e-5):
@@ -89,13 +89,13 @@ def attempt(learner, proposal, n_rounds, tol=1e-5):
 
 
 def proposals(learner):
-    given = scene(learner)
-    for grows in (True, False):
-        for kind in kinds_of(TreeMoves(), grows=grows):
-            for ids in kind.candidates(given):
-                proposal = kind.make(given, *ids)
-                if proposal is not None:
-                    yield given, proposal
+    given = context(learner)
+    kinds = kinds_of(TreeMoves())
+    for kind in sorted(kinds, key=lambda kind: not kind.grows):
+        for ids in kind.candidates(given):
+            proposal = kind.make(given, *ids)
+            if proposal is not None:
+                yield given, proposal
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +164,10 @@ def test_wrong_parents_are_found_first(settled, drawn):
     learner.posterior.ids = wrong.tree.ids
     learner.memory.memo = None
     run(learner, 3)
-    kind = next(k for k in kinds_of(MOVES, grows=False) if k.name == "reattach")
-    assert kind.candidates(scene(learner))[0] == (leaf, int(group))
+    kind = next(k for k in kinds_of(MOVES) if k.name == "reattach")
+    assert kind.candidates(context(learner))[0] == (leaf, int(group))
     bound = bound_of(learner.posterior)
-    assert attempt(learner, kind.make(scene(learner), leaf, int(group)), 4)
+    assert attempt(learner, kind.make(context(learner), leaf, int(group)), 4)
     assert bound_of(learner.posterior) > bound + 100.0
 
 
@@ -183,10 +183,10 @@ def test_duplicates_merge(drawn):
     twice.loading_variances[tree.positions(13)] = 1e-3
     learner.posterior.state, learner.posterior.ids = twice, tree.ids
     run(learner, 2)
-    merge = next(k for k in kinds_of(MOVES, grows=False) if k.name == "merge")
-    pairs = merge.candidates(scene(learner))
+    merge = next(k for k in kinds_of(MOVES) if k.name == "merge")
+    pairs = merge.candidates(context(learner))
     assert set(pairs[0]) == {1, 13}
-    assert attempt(learner, merge.make(scene(learner), *pairs[0]), 4)
+    assert attempt(learner, merge.make(context(learner), *pairs[0]), 4)
     assert len(learner.posterior.state.tree) == 13
 
 
@@ -236,7 +236,7 @@ def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
 def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
     """Rows below a node say the same again: nothing is gained but by convergence."""
     posterior, model = settled.posterior, settled.posterior.model
-    rows = scene(settled).below(1)
+    rows = context(settled).below(1)
     X, tree = settled.corpus.X[rows], posterior.state.tree
     rest = said_by_others(settled, rows, X)
     memo = visit(paths(model, posterior.state), tree, X, model.shift, SERIAL)
@@ -338,8 +338,8 @@ def test_some_rows_are_all_or_different_ones():
     assert np.isin(few, rows).all()
 
 
-def test_scenes_are_read_only_views(settled):
-    given = scene(settled)
-    assert isinstance(given, Scene)
+def test_contexts_are_views_of_what_is_learned(settled):
+    given = context(settled)
+    assert isinstance(given, Context)
     assert given.tree is settled.posterior.state.tree
     assert given.memo is settled.memory.memo

@@ -4,24 +4,26 @@ Nodes that start at the prior stay there for ever: their loadings have mean zero
 have the coordinates of rows. So new branches start with directions that the data show.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stub_nodes
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.trials import Ids, Kind
 from skbnp.models.hca.local import Memo
+from skbnp.models.hca.memory import RowMemory
 from skbnp.models.hca.model import Model, State, Stats
 from skbnp.models.hca.start import principal_directions, some_rows
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.trees import Tree
 
-__all__ = ["Kind", "Proposal", "Scene", "kinds_of"]
+__all__ = ["Context", "Proposal", "kinds_of"]
 
 Array = NDArray[np.float64]
-Ids = tuple[int, ...]
 Rows = NDArray[np.intp]
 
 #: Part of the rows below a node that a new branch starts from.
@@ -52,20 +54,44 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What proposals see."""
+class Context:
+    """What proposals are made from."""
 
-    model: Model
-    state: State
-    stats: Stats
-    memo: Memo
+    posterior: Posterior
+    memory: RowMemory
     X: NDArray
     rng: np.random.Generator
+
+    @property
+    def model(self) -> Model:
+        """Hyperparameters in force."""
+        return self.posterior.model
+
+    @property
+    def state(self) -> State:
+        """The present globals."""
+        return self.posterior.state
+
+    @property
+    def stats(self) -> Stats:
+        """What all rows have said."""
+        return self.posterior.totals
+
+    @property
+    def memo(self) -> Memo:
+        """What rows are remembered by."""
+        assert self.memory.memo is not None
+        return self.memory.memo
 
     @property
     def tree(self) -> Tree:
         """The present tree."""
         return self.state.tree
+
+    def has_room(self, proposal: Proposal) -> bool:
+        """Whether a tree may become so large."""
+        n_nodes = len(proposal.state.tree)
+        return n_nodes <= max(self.posterior.max_components, len(self.tree))
 
     def below(self, node: int) -> Rows:
         """Rows whose paths may pass a node."""
@@ -76,28 +102,19 @@ class Scene:
         return self.X[rows].astype(np.float64) - self.model.shift - self.state.mean
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of move."""
-
-    name: str
-    candidates: Callable[[Scene], list[Ids]]
-    make: Callable[..., Proposal | None]
-
-
 # More nodes ---------------------------------------------------------------------------
 
 
-def _inner(scene: Scene) -> list[Ids]:
+def _list_inner_nodes(context: Context) -> list[Ids]:
     """Inner nodes in random order, those with more rows first more often."""
-    tree = scene.tree
-    inner = np.flatnonzero(tree.depth < scene.model.n_levels - 1)
-    masses = tree.accumulate(scene.stats.stub_masses)[inner]
-    waits = scene.rng.standard_exponential(len(inner)) / np.maximum(masses, 1e-9)
+    tree = context.tree
+    inner = np.flatnonzero(tree.depth < context.model.n_levels - 1)
+    masses = tree.accumulate(context.stats.stub_masses)[inner]
+    waits = context.rng.standard_exponential(len(inner)) / np.maximum(masses, 1e-9)
     return [(int(node),) for node in tree.ids[inner[np.argsort(waits)]]]
 
 
-def _split(scene: Scene, node: int) -> Proposal | None:
+def _propose_split(context: Context, node: int) -> Proposal | None:
     """Open a branch for rows that are badly explained, and those that lie like them.
 
     One of the rows below the node is drawn with a probability in proportion to its
@@ -105,21 +122,21 @@ def _split(scene: Scene, node: int) -> Proposal | None:
     leaves of this one by the cosine; the branch starts with the principal directions of
     those that are closest.
     """
-    tree, state, n_levels = scene.tree, scene.state, scene.model.n_levels
+    tree, state, n_levels = context.tree, context.state, context.model.n_levels
     if node not in tree or tree.depth_of(node) == n_levels - 1:
         return None
-    touched = scene.below(node)
-    rows = some_rows(touched, scene.rng)
+    touched = context.below(node)
+    rows = some_rows(touched, context.rng)
     if len(rows) < 2:
         return None
-    rest = scene.rest(rows)
-    errors = np.sum((rest - _fitted(scene, rows)) ** 2, axis=1)
+    rest = context.rest(rows)
+    errors = np.sum((rest - _fitted(context, rows)) ** 2, axis=1)
     if not errors.sum() > 0.0:
         return None
     path = state.loadings[tree.positions(tree.path_to(node))]
     rest -= _projected(rest, path)
     lengths = np.linalg.norm(rest, axis=1)
-    seed = scene.rng.choice(len(rows), p=errors / errors.sum())
+    seed = context.rng.choice(len(rows), p=errors / errors.sum())
     cosines = np.abs(rest @ rest[seed]) / np.maximum(lengths * lengths[seed], 1e-300)
     n_new = n_levels - 1 - tree.depth_of(node)
     n_near = max(n_new + 1, int(NEIGHBOURS * len(rows)))
@@ -130,7 +147,7 @@ def _split(scene: Scene, node: int) -> Proposal | None:
     edited.loadings[at] = principal_directions(rest[near], n_new)
     mass = len(near) * len(touched) / len(rows)
     held = state.precision * mass
-    edited.loading_variances[at] = 1.0 / (1.0 / scene.model.loading_variance + held)
+    edited.loading_variances[at] = 1.0 / (1.0 / context.model.loading_variance + held)
     edited.stub_masses[at[-1]] = mass
     names = tuple(fresh.tolist())
     return Proposal(
@@ -138,15 +155,15 @@ def _split(scene: Scene, node: int) -> Proposal | None:
     )
 
 
-def _fitted(scene: Scene, rows: Rows) -> Array:
+def _fitted(context: Context, rows: Rows) -> Array:
     """What the most probable paths of rows say of them."""
-    memo = scene.memo.take(rows)
+    memo = context.memo.take(rows)
     best = memo.best
-    nodes = stub_nodes(scene.tree, scene.model.n_levels)
-    nodes = nodes[scene.tree.positions(memo.stubs[best])]
-    weights = np.zeros((len(rows), len(scene.tree) + 1))
+    nodes = stub_nodes(context.tree, context.model.n_levels)
+    nodes = nodes[context.tree.positions(memo.stubs[best])]
+    weights = np.zeros((len(rows), len(context.tree) + 1))
     weights[np.arange(len(rows))[:, None], nodes] = memo.means[best]
-    return weights[:, :-1] @ scene.state.loadings
+    return weights[:, :-1] @ context.state.loadings
 
 
 def _projected(rest: Array, loadings: Array) -> Array:
@@ -159,30 +176,30 @@ def _projected(rest: Array, loadings: Array) -> Array:
 # Fewer nodes --------------------------------------------------------------------------
 
 
-def _leaves(scene: Scene) -> list[Ids]:
+def _list_leaves(context: Context) -> list[Ids]:
     """Leaves, the lightest first."""
-    tree = scene.tree
+    tree = context.tree
     leaves = tree.leaves[tree.leaves > 0]
-    order = np.argsort(scene.stats.stub_masses[leaves], kind="stable")
+    order = np.argsort(context.stats.stub_masses[leaves], kind="stable")
     return [(int(leaf),) for leaf in tree.ids[leaves[order]]]
 
 
-def _prune(scene: Scene, leaf: int) -> Proposal | None:
+def _propose_prune(context: Context, leaf: int) -> Proposal | None:
     """End a leaf, and the nodes above that have no other."""
-    tree = scene.tree
+    tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
-    new = tree.remove(leaf, upwards=True)
+    new = tree.remove_upwards(leaf)
     gone = np.setdiff1d(tree.ids, new.ids)
-    if len(new) == 1 and scene.model.n_levels > 1:
+    if len(new) == 1 and context.model.n_levels > 1:
         return None  # the last path stays
-    rows = scene.memo.touching(gone)
-    return Proposal("prune", tuple(gone.tolist()), (), scene.state.follow(new), rows)
+    rows = context.memo.touching(gone)
+    return Proposal("prune", tuple(gone.tolist()), (), context.state.follow(new), rows)
 
 
-def _siblings(scene: Scene) -> list[Ids]:
+def _list_siblings(context: Context) -> list[Ids]:
     """Pairs of siblings, those whose loadings are most alike first."""
-    tree, loadings = scene.tree, scene.state.loadings
+    tree, loadings = context.tree, context.state.loadings
     lengths = np.linalg.norm(loadings, axis=1)
     found = []
     for parent in tree.ids[tree.depth < tree.max_depth]:
@@ -194,9 +211,9 @@ def _siblings(scene: Scene) -> list[Ids]:
     return [(one, other) for _, one, other in sorted(found)[:MOST_PAIRS]]
 
 
-def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
+def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
     """Let two siblings be one, with the children of both."""
-    tree, state = scene.tree, scene.state
+    tree, state = context.tree, context.state
     if target not in tree or source not in tree:
         return None
     if tree.parent_of(target) != tree.parent_of(source):
@@ -204,7 +221,7 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
     new = tree.merge(source, target)
     edited = state.follow(new)
-    through = tree.accumulate(scene.stats.stub_masses)
+    through = tree.accumulate(context.stats.stub_masses)
     one, other = tree.positions([target, source])
     mass, more = through[one], through[other]
     sign = -1.0 if state.loadings[one] @ state.loadings[other] < 0.0 else 1.0
@@ -214,7 +231,7 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
     )
     edited.loadings[at] /= max(mass + more, 1e-300)
     edited.stub_masses[at] += state.stub_masses[other]
-    rows = scene.memo.touching(touched)
+    rows = context.memo.touching(touched)
     return Proposal(
         "merge",
         (target, source),
@@ -230,14 +247,14 @@ def _merge(scene: Scene, target: int, source: int) -> Proposal | None:
 # Other parents ------------------------------------------------------------------------
 
 
-def _attachable(scene: Scene) -> list[Ids]:
+def _list_attachments(context: Context) -> list[Ids]:
     """Nodes and other parents, by how well the path to these explains the rows below.
 
     That is the evidence of the rows if there were no other loadings, compared with that
     by the present parent. It needs their second moments along the loadings alone.
     """
-    tree, state, n_levels = scene.tree, scene.state, scene.model.n_levels
-    moments, masses = _moments(scene)
+    tree, state, n_levels = context.tree, context.state, context.model.n_levels
+    moments, masses = _moments(context)
     nodes = stub_nodes(tree, n_levels)
     at = tree.positions
     found = []
@@ -261,18 +278,18 @@ def _attachable(scene: Scene) -> list[Ids]:
     return [(node, parent) for _, node, parent in sorted(found)]
 
 
-def _moments(scene: Scene) -> tuple[Array, Array]:
+def _moments(context: Context) -> tuple[Array, Array]:
     """Sum p p' of the rows of each stub, p their products with loadings, and masses.
 
     (n_stubs, n_nodes + 1, n_nodes + 1); the last node, off the tree, is zero.
     """
-    tree, memo, n = scene.tree, scene.memo, len(scene.tree)
+    tree, memo, n = context.tree, context.memo, len(context.tree)
     stubs = tree.positions(memo.stubs[memo.best])
     moments, masses = np.zeros((n, n + 1, n + 1)), np.bincount(stubs, minlength=n)
     order = np.argsort(stubs, kind="stable")
     for stub, rows in enumerate(np.split(order, np.cumsum(masses)[:-1])):
         for start in range(0, len(rows), 4096):
-            part = scene.rest(rows[start : start + 4096]) @ scene.state.loadings.T
+            part = context.rest(rows[start : start + 4096]) @ context.state.loadings.T
             moments[stub, :n, :n] += part.T @ part
     return moments, masses.astype(np.float64)
 
@@ -293,40 +310,43 @@ def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> A
     return 0.5 * state.precision**2 * quadratic - 0.5 * masses * log_dets
 
 
-def _reattach(scene: Scene, node: int, parent: int) -> Proposal | None:
+def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
     """Put a node below another parent.
 
     A chain of nodes starts with the principal directions of what the new path leaves of
     its rows: with only one child, a node and its parent share what they explain.
     """
-    tree = scene.tree
+    tree = context.tree
     new = tree.reattach(node, parent)
     if new is None:
         return None
     gone = np.setdiff1d(tree.ids, new.ids)
-    rows = scene.memo.touching(np.union1d(tree.subtree_of(node), gone))
+    rows = context.memo.touching(np.union1d(tree.subtree_of(node), gone))
     parents = (node, parent, *gone.tolist())
-    edited = scene.state.follow(new)
+    edited = context.state.follow(new)
     chain = tree.subtree_of(node)
     if new.depth_of(int(chain[-1])) - new.depth_of(node) == len(chain) - 1:
-        rest = scene.rest(some_rows(_settled(scene, chain), scene.rng))
+        rest = context.rest(some_rows(_settled(context, chain), context.rng))
         path = edited.loadings[new.positions(new.path_to(parent))]
         found = principal_directions(rest - _projected(rest, path), len(chain))
         edited.loadings[new.positions(chain)] = found
     return Proposal("reattach", parents, (node, parent), edited, rows, top=node)
 
 
-def _settled(scene: Scene, ids: NDArray) -> Rows:
+def _settled(context: Context, ids: NDArray) -> Rows:
     """Rows whose most probable path ends at one of some nodes."""
-    memo = scene.memo
+    memo = context.memo
     return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))
 
 
-def kinds_of(moves: TreeMoves, *, grows: bool) -> list[Kind]:
-    """Kinds of moves that add nodes, or that do not, in order of their turns."""
-    if grows:
-        return [Kind("split", _inner, _split)] if moves.split else []
-    kinds = [Kind("prune", _leaves, _prune), Kind("merge", _siblings, _merge)]
+def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
+    """Return the kinds of moves that are wanted, in the order of their turns."""
+    kinds = [
+        Kind("prune", _list_leaves, _propose_prune),
+        Kind("merge", _list_siblings, _propose_merge),
+    ]
     if moves.reattach:
-        kinds.append(Kind("reattach", _attachable, _reattach))
+        kinds.append(Kind("reattach", _list_attachments, _propose_attachment))
+    if moves.split:
+        kinds.append(Kind("split", _list_inner_nodes, _propose_split, grows=True))
     return kinds

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
@@ -19,7 +20,6 @@ from skbnp.models.nested_crp.memory import (
     some_rows,
 )
 from skbnp.models.nested_crp.model import PathStats, update_globals
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.moves.structure import LEAST_MASS, TreeEdits
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
@@ -36,7 +36,7 @@ MOST_DOCS = 2000
 AHEAD = 2.0
 
 
-OnlineTreeLearner = Learner[Corpus, PathVisitor, RunningAverage]
+OnlineTreeLearner = Learner[Posterior, Corpus, PathVisitor, RunningAverage]
 
 
 class OnlineTreeEdits(CountingMoves):
@@ -130,7 +130,7 @@ def _end_idle(posterior: Posterior) -> None:
     """End leaves that hardly any document visits any more."""
     new = tree = posterior.state.tree
     for leaf in posterior.state.idle_leaves(LEAST_MASS):
-        new = new.remove(leaf, upwards=True)
+        new = new.remove_upwards(leaf)
     if new is not tree:
         gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
         stats = posterior.totals.follow(tree, new)

@@ -5,7 +5,7 @@ again, and makes a proposal of one of them, or none if it is about nodes that a 
 before has ended.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,18 +13,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.tree_moves import TreeMoves
+from skbnp.inference.trials import Ids, Kind
 from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.memory import Rows, TreeCorpus
 from skbnp.models.nested_crp.model import TopicTree, log_topic_evidence, path_globals
-from skbnp.models.nested_crp.moves.settings import TreeMoves
 from skbnp.models.nested_crp.start import excess
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
 
-__all__ = ["Context", "Kind", "Proposal", "kinds_of", "propose_prune"]
+__all__ = ["Context", "Proposal", "kinds_of", "propose_prune"]
 
 Array = NDArray[np.float64]
-Ids = tuple[int, ...]
 
 #: Cosine of the shares of two paths above which the paper merges them.
 ALIKE = 0.95
@@ -96,17 +96,7 @@ class Context:
         return self.tree.ids[places[order]].tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of move."""
-
-    name: str
-    candidates: Callable[[Context], list[Ids]]
-    make: Callable[..., Proposal | None]
-    grows: bool = False
-
-
-def kinds_of(moves: TreeMoves) -> list[Kind]:
+def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
     """Return the kinds of moves that are wanted, in the order of their turns."""
     kinds = [Kind("prune", _list_leaves, propose_prune)]
     if moves.merge == "elbo":
@@ -151,7 +141,7 @@ def propose_prune(context: Context, leaf: int) -> Proposal | None:
     tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
-    new = tree.remove(leaf, upwards=True)
+    new = tree.remove_upwards(leaf)
     gone = np.setdiff1d(tree.ids, new.ids)
     rows = context.corpus.touching(gone)
     return Proposal("prune", tuple(gone.tolist()), (), context.edited(new), rows)

@@ -1,0 +1,195 @@
+"""Trials of edits: a proposal is followed for some rounds, then kept or rejected.
+
+What it touches is visited under the edited components; all else keeps what it said. A
+kind of move lists its candidates, best guesses first, as tuples of ids by which a
+rejected one is known again, and makes proposals of them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from skbnp.components.tree_moves import TreeMoves
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
+from skbnp.inference.interrupts import commit
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Moves
+
+__all__ = [
+    "LEAST_GAIN",
+    "ROUNDING",
+    "EditMoves",
+    "Ids",
+    "Kind",
+    "Rejections",
+    "accept",
+    "follow",
+]
+
+Ids = tuple[int, ...]
+ContextT = TypeVar("ContextT", bound="Context")
+ProposalT = TypeVar("ProposalT", bound="Proposal")
+FoundT = TypeVar("FoundT")
+
+#: Nats by which a move must raise the bound that adds components.
+LEAST_GAIN = 1.0
+#: Relative rounding errors of a bound: a move that removes some may lose so much.
+ROUNDING = 1e-10
+#: A trial ends when a round makes up for less than this part of what is missing.
+LEAST_RISE = 0.1
+#: Passes until a rejected move is tried again, doubled with each rejection.
+WAIT = 4
+
+
+class Proposal(Protocol):
+    """An edit, and what it is about."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the move in the log."""
+
+    @property
+    def parents(self) -> Ids:
+        """Components that it changes or ends."""
+
+    @property
+    def children(self) -> Ids:
+        """Components that live on, or begin."""
+
+
+class Context(Protocol):
+    """What proposals are made from."""
+
+    def has_room(self, proposal: Any) -> bool:
+        """Whether there may be so many components."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[ContextT, ProposalT]):
+    """One kind of move."""
+
+    name: str
+    candidates: Callable[[ContextT], list[Ids]]
+    make: Callable[..., ProposalT | None]
+    grows: bool = False
+
+
+class Rejections:
+    """How many passes rejected proposals wait: the more often, the longer."""
+
+    def __init__(self) -> None:
+        self._waits: dict[tuple, tuple[int, int]] = {}  # pass to wait for, how long
+
+    def is_over(self, key: tuple, n_passes: int) -> bool:
+        """Whether a proposal may be tried in a pass."""
+        return self._waits.get(key, (0, 0))[0] <= n_passes
+
+    def add(self, key: tuple, n_passes: int) -> None:
+        """Let a proposal wait that was rejected in a pass."""
+        wait = max(2 * self._waits.get(key, (0, 0))[1], WAIT)
+        self._waits[key] = n_passes + wait, wait
+
+    def forget(self, key: tuple) -> None:
+        """Let a proposal be tried again."""
+        self._waits.pop(key, None)
+
+
+def follow(
+    rounds: Iterator[tuple[float, FoundT]],
+    bound: float,
+    least: float,
+    n_rounds: int,
+    n_at_most: int | None = None,
+) -> tuple[float, FoundT]:
+    """Follow a candidate round by round while there is hope.
+
+    Parameters
+    ----------
+    rounds : iterator of (float, object)
+        The bound after each round, and what was found. As many rounds are made as are
+        asked for.
+    bound, least : float
+        The bound without the edit, and nats by which it must rise.
+    n_rounds, n_at_most : int
+        Rounds; one that is behind after these, but still makes up for enough, goes on
+        until it is ahead or has made `n_at_most`, by default no more.
+
+    Returns
+    -------
+    value : float
+        The bound after the last round.
+    found : object
+        What was found then.
+    """
+    value = -np.inf
+    for n_done in range(1, max(n_rounds, n_at_most or 0) + 1):
+        before, (value, found) = value, next(rounds)
+        is_ahead = value > bound + least
+        if value - before < LEAST_RISE * (bound + least - value):
+            break
+        if is_ahead and n_done >= n_rounds:
+            break
+    return value, found
+
+
+class EditMoves(Moves, Generic[ContextT, ProposalT]):
+    """Edits after passes, each tried by itself.
+
+    Parameters
+    ----------
+    moves : TreeMoves
+    """
+
+    def __init__(self, moves: TreeMoves):
+        self.moves, self.rejections = moves, Rejections()
+
+    @abstractmethod
+    def attempt(self, learner: Learner, proposal: ProposalT) -> bool:
+        """Try a proposal; whether it was accepted."""
+
+    def try_kind(
+        self,
+        learner: Learner,
+        kind: Kind[ContextT, ProposalT],
+        context: ContextT,
+        monitor: Monitor,
+    ) -> list[ProposalT]:
+        """Try the candidates of a kind; return what was accepted."""
+        accepted: list[ProposalT] = []
+        n_tries, now = 0, learner.n_passes
+        for ids in kind.candidates(context):
+            key = (kind.name, *ids)
+            if n_tries == self.moves.max_tries or not self.rejections.is_over(key, now):
+                continue
+            proposal = kind.make(context, *ids)
+            if proposal is None or not context.has_room(proposal):
+                continue
+            n_tries += 1
+            monitor.remind(f"pass {now}: tries moves ({kind.name})")
+            if self.attempt(learner, proposal):
+                accepted.append(proposal)
+            else:
+                self.rejections.add(key, now)
+        return accepted
+
+
+def accept(
+    posterior: Posterior,
+    proposal: Proposal,
+    state: Any,
+    totals: Any,
+    remember: Callable[[], None],
+) -> None:
+    """Let an edit change globals, what is remembered, and the log in one commit."""
+    entry = Lineage(
+        posterior.n_steps, proposal.kind, proposal.parents, proposal.children
+    )
+    with commit():
+        remember()
+        posterior.replace_globals(state, totals)
+        posterior.lineage = [*posterior.lineage, entry]

@@ -1,0 +1,53 @@
+"""When a candidate is followed on, and when a rejected one is tried again."""
+
+import pytest
+
+from skbnp.inference.trials import WAIT, Rejections, follow
+
+#: Bound without the edit, and the rise that is asked for.
+BOUND, LEAST = -100.0, 1.0
+
+
+def rounds_made(values, n_rounds, n_at_most=None):
+    """Follow a candidate whose bound has these values; how many were asked for."""
+    rounds = ((value, number) for number, value in enumerate(values, start=1))
+    value, number = follow(rounds, BOUND, LEAST, n_rounds, n_at_most)
+    assert value == values[number - 1]
+    return number
+
+
+@pytest.mark.parametrize(
+    ("values", "n_rounds", "n_at_most", "n_made"),
+    [
+        # The last round made up for less than a tenth of the 10 nats that are missing.
+        ([-150.0, -110.0, -109.1, -90.0], 4, None, 3),
+        # A little more than a tenth: it goes on.
+        ([-150.0, -110.0, -108.9, -98.0], 4, None, 4),
+        ([-150.0, -110.0, -108.0, -106.0], 4, None, 4),
+        # Behind after its rounds, with hope: on, until it is ahead.
+        ([-150.0, -110.0, -105.0, -98.0, -97.0], 2, 5, 4),
+        ([-150.0, -110.0, -105.0, -98.0, -97.0], 2, None, 2),
+        # At most so many rounds.
+        ([-150.0, -130.0, -115.0, -110.0, -107.0, -104.0], 2, 5, 5),
+        # Ahead before its rounds are over: these are made.
+        ([-98.0, -97.0, -96.0, -95.0], 3, 9, 3),
+        # Ahead of the bound, not of what is asked for: that is what is missing.
+        ([-150.0, -99.5, -99.47, -98.0], 4, None, 3),
+    ],
+)
+def test_candidates_are_followed_while_there_is_hope(
+    values, n_rounds, n_at_most, n_made
+):
+    assert rounds_made(values, n_rounds, n_at_most) == n_made
+
+
+def test_rejected_proposals_wait_twice_as_long_each_time():
+    rejections, key, tried = Rejections(), ("merge", 3, 4), []
+    for n_passes in range(1, 60):
+        if rejections.is_over(key, n_passes):
+            tried.append(n_passes)
+            rejections.add(key, n_passes)
+    assert tried == [1, 1 + WAIT, 1 + 3 * WAIT, 1 + 7 * WAIT]
+    assert rejections.is_over(("merge", 4, 3), 1)  # of itself alone
+    rejections.forget(key)
+    assert rejections.is_over(key, 1)
