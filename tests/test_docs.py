@@ -83,26 +83,51 @@ def test_a_name_that_is_not_listed_is_found(reference, name):
 # -- pages -----------------------------------------------------------------------------
 
 
+def failures(page):
+    """How many examples of a page print something else."""
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    return doctest.testfile(str(page), False, report=False, optionflags=options).failed
+
+
 @pytest.mark.parametrize("page", sources(".rst"), ids=lambda p: str(p.relative_to(DOC)))
 def test_examples_of_a_page_run(page):
-    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    assert not doctest.testfile(str(page), False, optionflags=options).failed
+    assert not failures(page)
+
+
+def test_an_example_that_prints_something_else_is_found(tmp_path):
+    page = tmp_path / "page.rst"
+    page.write_text("Text.\n\n>>> 1 + 1\n3\n")
+    assert failures(page) == 1
 
 
 TREE = re.compile(r"^\.\. toctree::\n((?:[ \t]*\n|   .*\n?)+)", re.MULTILINE)
 ENTRY = re.compile(r"^   (?:.*<)?([\w/]+)>?$", re.MULTILINE)
 
 
+def unreachable(folder, pages):
+    """Pages below a folder that no table of contents names."""
+    named = {
+        (page.parent / entry).resolve()
+        for page in pages
+        if page.suffix == ".rst"
+        for tree in TREE.findall(page.read_text(encoding="utf-8"))
+        for entry in ENTRY.findall(tree)
+    }
+    start = (folder / "index").resolve()
+    return {page.resolve().with_suffix("") for page in pages} - named - {start}
+
+
 def test_every_page_is_in_a_table_of_contents():
-    named = set()
-    for page in sources(".rst"):
-        for tree in TREE.findall(page.read_text(encoding="utf-8")):
-            for entry in ENTRY.findall(tree):
-                path = (page.parent / entry).resolve()
-                named.add(path.relative_to(DOC.resolve()))
-    pages = {page.relative_to(DOC).with_suffix("") for page in sources(".rst", ".md")}
-    templates = {page for page in pages if page.parts[0].startswith("_")}
-    assert pages - templates - {Path("index")} <= named
+    pages = [page for page in sources(".rst", ".md") if "_templates" not in page.parts]
+    assert not unreachable(DOC, pages)
+
+
+def test_a_page_in_no_table_of_contents_is_found(tmp_path):
+    texts = {"index": ".. toctree::\n\n   first\n", "first": "", "second": ""}
+    pages = [tmp_path / f"{name}.rst" for name in texts]
+    for page in pages:
+        page.write_text(texts[page.stem])
+    assert unreachable(tmp_path, pages) == {(tmp_path / "second").resolve()}
 
 
 def test_start_page_and_readme_show_the_same_lines():
