@@ -41,7 +41,6 @@ smartquotes = False  # quotes are part of values
 toc_object_entries_show_parents = "hide"
 nitpicky = True
 # A metric that docstrings name already.
-nitpick_ignore = [("py:obj", "skbnp.metrics.plug_in_gain")]
 
 # -- API pages -------------------------------------------------------------------------
 autosummary_generate = True

@@ -8,6 +8,7 @@ from sklearn.utils import get_tags
 
 from skbnp import (
     HDP,
+    DependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
@@ -118,6 +119,9 @@ DENSE = {
         tol=0.0,
         random_state=0,
         structure_moves=TreeMoves(max_tries=1, max_rounds=1),
+    ),
+    "DependentTrees": DependentTrees(
+        batch_size=16, max_iter=3, tol=0.0, random_state=0
     ),
 }
 ALL = INSTANCES | DENSE

@@ -18,6 +18,7 @@ README = Path(__file__).parents[2] / "README.md"
 #: What stands in the README, estimator by estimator.
 TRUSTED = {
     "HDP": ["skbnp.estimators._hdp.HDP"],
+    "DependentTrees": ["skbnp.estimators._dependent_trees.DependentTrees"],
     "StickBreakingHDP": ["skbnp.estimators._stick_breaking_hdp.StickBreakingHDP"],
     "NestedCRP": ["skbnp.estimators._nested_crp.NestedCRP"],
     "GibbsHDP": ["skbnp.estimators._gibbs_hdp.GibbsHDP"],
@@ -39,6 +40,7 @@ SAVED = (
     "GibbsHDP-chains",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",
+    "DependentTrees",
 )
 
 
