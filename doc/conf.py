@@ -40,7 +40,6 @@ default_role = "literal"
 smartquotes = False  # quotes are part of values
 toc_object_entries_show_parents = "hide"
 nitpicky = True
-# A metric that docstrings name already.
 
 # -- API pages -------------------------------------------------------------------------
 autosummary_generate = True
