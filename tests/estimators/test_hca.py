@@ -344,6 +344,15 @@ def test_streams_find_the_tree():
     assert hca.score(drawn.data) > batch.score(drawn.data) - 1.0
 
 
+@pytest.mark.parametrize("total", [3_000, 100_000])
+def test_first_rows_of_a_long_stream_do_not_ask_for_a_tree_of_their_noise(total, drawn):
+    """They stand for many, but are no more than they are."""
+    hca = HierarchicalComponentAnalysis(total_samples=total, random_state=0)
+    hca.set_params(max_components=40).partial_fit(drawn.data[:300])
+    assert 13 <= hca.n_components_ <= 16
+    assert adjusted_rand_score(drawn.target, hca.apply(drawn.data)) > 0.9
+
+
 def test_a_failed_chunk_leaves_the_estimator_as_it_was(drawn, fitted):
     hca = HierarchicalComponentAnalysis(random_state=0).partial_fit(drawn.data[:50])
     before = pickle.dumps(hca.__getstate__())
