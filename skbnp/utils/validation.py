@@ -38,6 +38,7 @@ __all__ = [
     "RealNotInt",
     "StrOptions",
     "as_counts",
+    "check_coordinates",
     "check_counts",
     "check_documents",
     "check_gamma_prior",
@@ -64,7 +65,7 @@ MOST_CERTAIN = 1e20
 #: Smaller counts are none: their ratios overflow.
 LEAST_COUNT = 1e-305
 #: What scikit-learn checks and converts.
-_COUNTS: dict[str, Any] = {
+_CONVERTED: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
 }
@@ -108,10 +109,10 @@ def check_documents(
     if reset:
         # scikit-learn sets the features before it looks at the values, and would leave
         # a refused first call half fitted.
-        checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
+        checked = check_array(X, estimator=estimator, input_name="X", **_CONVERTED)
         check_non_negative(checked, whom)
     else:
-        checked = validate_data(estimator, X, reset=False, **_COUNTS)
+        checked = validate_data(estimator, X, reset=False, **_CONVERTED)
         check_non_negative(checked, whom)
     counts = accept(_check_total(as_counts(checked), "X"))
     if reset:
@@ -139,6 +140,7 @@ def check_rows(
     Returns
     -------
     rows : ndarray of shape (n_samples, n_features)
+        In C order, since BLAS adds products in an order that depends on the layout.
         float32 if `X` was float32, otherwise float64. May share memory with `X`.
     """
     whom = f"{type(estimator).__name__}.{method}"
@@ -148,12 +150,12 @@ def check_rows(
             "mean they would not be sparse. X.toarray() makes it dense."
         )
     _check_dtypes(X, "X", "numbers")
-    dtypes = [np.float64, np.float32]
+    how: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     if reset:
         # As in check_documents.
-        rows = check_array(X, estimator=estimator, input_name="X", dtype=dtypes)
+        rows = check_array(X, estimator=estimator, input_name="X", **how)
     else:
-        rows = validate_data(estimator, X, reset=False, dtype=dtypes)
+        rows = validate_data(estimator, X, reset=False, **how)
     largest = max(float(rows.max()), -float(rows.min()))
     if not largest < LARGEST_VALUE:
         raise ValueError(
@@ -162,6 +164,33 @@ def check_rows(
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
     return rows
+
+
+def check_coordinates(estimator: Any, X: Any, *, n_columns: int) -> Any:
+    """Check what `transform` gives, dense or sparse, to be turned into rows again.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that asks, for messages.
+    X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_columns)
+        Finite numbers. Never written to.
+    n_columns : int
+        Columns that `X` must have.
+
+    Returns
+    -------
+    coordinates : ndarray or sparse CSR of shape (n_samples, n_columns)
+        float32 if `X` was float32, otherwise float64. May share memory with `X`.
+    """
+    _check_structure(X, "X")
+    _check_dtypes(X, "X", "numbers")
+    checked = check_array(X, estimator=estimator, input_name="X", **_CONVERTED)
+    if checked.shape[1] != n_columns:
+        raise ValueError(
+            f"X must have shape (n_samples, {n_columns}), got {checked.shape}."
+        )
+    return checked
 
 
 def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_array:
@@ -204,7 +233,7 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
 def check_counts(X: Any, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
     X = check_before_conversion(X, name)
-    checked = check_array(X, input_name=name, **_COUNTS)
+    checked = check_array(X, input_name=name, **_CONVERTED)
     check_non_negative(checked, whom)
     return _check_total(as_counts(checked), name)
 

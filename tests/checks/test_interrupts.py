@@ -67,7 +67,7 @@ def test_interrupt_before_the_first_complete_pass_leaves_the_start():
         assert seen["n_updates"] == 0, case
 
 
-@pytest.mark.parametrize("name", daily(1, ONLINE))
+@pytest.mark.parametrize("name", daily(1, [*ONLINE, "HierarchicalComponentAnalysis"]))
 @pytest.mark.parametrize("method", daily(1, ["fit", "partial_fit"]))
 def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
     seen = run(case := f"lines-{method}:{name}:1")[case]
@@ -85,6 +85,7 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
             "HDP-mean-field-online",
             "HDP-memoized",
             "NestedCRP-memoized-moves",
+            "HierarchicalComponentAnalysis",
         ],
     ),
 )
