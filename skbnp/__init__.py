@@ -5,6 +5,7 @@ from types import ModuleType
 
 from skbnp.estimators import (
     HDP,
+    DependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
@@ -15,6 +16,7 @@ from skbnp.utils.versions import show_versions
 
 __all__ = [
     "HDP",
+    "DependentTrees",
     "GibbsHDP",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",

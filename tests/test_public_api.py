@@ -14,6 +14,7 @@ import skbnp
 PUBLIC = {
     "skbnp": [
         "HDP",
+        "DependentTrees",
         "GibbsHDP",
         "GibbsNestedCRP",
         "HierarchicalComponentAnalysis",

@@ -1,5 +1,6 @@
 """Estimators in scikit-learn's manner: parameters, validation, fitted attributes."""
 
+from skbnp.estimators._dependent_trees import DependentTrees, EpochMoves
 from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
 from skbnp.estimators._hca import HierarchicalComponentAnalysis
@@ -9,6 +10,8 @@ from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
 __all__ = [
     "HDP",
+    "DependentTrees",
+    "EpochMoves",
     "GibbsHDP",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",

@@ -337,7 +337,7 @@ class FitTasks:
     attributes : callable
         Returns the fitted attributes as they would be had the fit ended now.
     n_starts : int
-        Tasks before the first pass.
+        Tasks besides `max_iter` passes.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.estimators._saved import HUGE, check_number, check_sparse
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
 from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
@@ -20,9 +21,11 @@ from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves.held_out import blur
+from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
-from skbnp.models.hdp.reservoir import Reservoir
+from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import Interval, StrOptions
 from skbnp.utils.warnings import warn_caller
@@ -353,6 +356,7 @@ class HDP(VariationalTopicModel):
     True
     """
 
+    _posterior_class = HDPPosterior
     _parameter_constraints: dict = {
         **VariationalTopicModel._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -457,7 +461,35 @@ class HDP(VariationalTopicModel):
                 f"variational_family={self.variational_family!r}, but the fit to go on "
                 "from began with the other one."
             )
-        return super()._resumed(model, in_fit=in_fit)
+        posterior: Any = super()._resumed(model, in_fit=in_fit)
+        if in_fit:
+            posterior.reservoir = None  # a fit learns what was held out
+            posterior.move_memory = MoveMemory()  # of the topics before it
+        return posterior
+
+    def _publish_edits(self):
+        self._posterior.move_memory = MoveMemory()  # it is about other topics
+        super()._publish_edits()
+
+    def _check_posterior(self, posterior):
+        super()._check_posterior(posterior)
+        if posterior.reservoir is not None:
+            self._check_reservoir(posterior.reservoir)
+
+    def _check_reservoir(self, reservoir: Reservoir) -> None:
+        keys, last = reservoir.keys, (reservoir.last_key, reservoir.last_held_key)
+        if not (
+            isinstance(keys, np.ndarray)
+            and keys.dtype == np.uint64
+            and keys.ndim == 1
+            and keys.dtype.isnative
+            and all(isinstance(key, int) and 0 < key <= LAST_KEY for key in last)
+        ):
+            raise ValueError("The saved reservoir is damaged: it has other keys.")
+        shape = (keys.size, self.n_features_in_)
+        check_sparse("reservoir", reservoir.counts, shape, kind="f")
+        for name in ("n_before", "n_next"):
+            check_number(name, getattr(reservoir, name), least=0, most=HUGE)
 
     def _least_samples(self, posterior, counts) -> float:
         """As many as hold the tokens of the topics' prior.

@@ -29,7 +29,6 @@ from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
     check_number,
-    check_sparse,
 )
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
@@ -42,7 +41,6 @@ from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
-from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir
 from skbnp.rows.batch import Batch
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
@@ -120,6 +118,20 @@ class VariationalEstimator(
     def _make_learner(self, posterior, rows, executor, goes_on) -> Any:
         """Return what makes the passes of `fit`."""
 
+    def _n_further_passes(self, rows) -> int:
+        """Passes of `fit` beyond `max_iter`, at the most."""
+        return 0
+
+    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
+        """Make the passes of `fit`; whether the bound has converged."""
+        return learn(
+            self._make_learner(posterior, rows, executor, goes_on),
+            monitor,
+            n_passes=self.max_iter,
+            begin_pass=tasks.begin_pass,
+            end_pass=tasks.end_pass,
+        )
+
     @abstractmethod
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
         """Make one online update per minibatch of a chunk, in the order of its rows."""
@@ -154,7 +166,7 @@ class VariationalEstimator(
             lambda: self._fitted_attributes(
                 posterior, history, monitor.n_passes, converged
             ),
-            n_starts=int(self._needs_start(posterior)),
+            n_starts=int(self._needs_start(posterior)) + self._n_further_passes(rows),
         )
         try:
             with executor, shown(self.verbose):
@@ -162,12 +174,8 @@ class VariationalEstimator(
                 if self._needs_start(posterior):
                     with tasks.start():
                         self._find_start(posterior, rows, executor, monitor)
-                has_settled = learn(
-                    self._make_learner(posterior, rows, executor, goes_on),
-                    monitor,
-                    n_passes=self.max_iter,
-                    begin_pass=tasks.begin_pass,
-                    end_pass=tasks.end_pass,
+                has_settled = self._learn_all(
+                    posterior, rows, executor, monitor, tasks, goes_on
                 )
                 converged = has_settled and not self._has_trials_left(posterior)
         finally:
@@ -427,6 +435,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     _evaluation_step: Any = DocumentStep
     #: Parameter that says how many topics a fit starts from.
     _size_name = "n_components"
+    _posterior_class: type[Posterior] = Posterior
 
     # -- learning ---------------------------------------------------------------------
 
@@ -452,7 +461,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         n_tokens = counts.sum() / max(counts.shape[0], 1) * n_docs
         topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
         state, ids = self._start_state(n_docs), np.arange(n_components)
-        return Posterior(
+        return self._posterior_class(
             model,
             state,
             model.start(state, WordTopics(topics)),
@@ -474,11 +483,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         if in_fit:
             self._check_size("with warm_start=True")
         limit = self._limit()
-        posterior = replace(self._posterior, model=model, max_components=limit)
-        if in_fit:
-            posterior.reservoir = None  # a fit learns what was held out
-            posterior.move_memory = None  # of the topics before it
-        return posterior
+        return replace(self._posterior, model=model, max_components=limit)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         """One online update per minibatch of a chunk, in the order of its rows."""
@@ -549,8 +554,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         apply(Remove(ids), self._posterior)
 
     def _publish_edits(self) -> None:
-        # What moves remember is about other topics.
-        self._posterior.move_memory = None
         model = self._posterior.model
         if self.history_[model.criterion]:
             if model.has_bound:  # what else a fit was followed by is of that fit
@@ -586,23 +589,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         for name in getattr(totals, "columns", ()):
             value = getattr(totals, name)
             check_array(name, value, np.shape(value), least=-HUGE)
-        if posterior.reservoir is not None:
-            self._check_reservoir(posterior.reservoir)
-
-    def _check_reservoir(self, reservoir: Reservoir) -> None:
-        keys, last = reservoir.keys, (reservoir.last_key, reservoir.last_held_key)
-        if not (
-            isinstance(keys, np.ndarray)
-            and keys.dtype == np.uint64
-            and keys.ndim == 1
-            and keys.dtype.isnative
-            and all(isinstance(key, int) and 0 < key <= LAST_KEY for key in last)
-        ):
-            raise ValueError("The saved reservoir is damaged: it has other keys.")
-        shape = (keys.size, self.n_features_in_)
-        check_sparse("reservoir", reservoir.counts, shape, kind="f")
-        for name in ("n_before", "n_next"):
-            check_number(name, getattr(reservoir, name), least=0, most=HUGE)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

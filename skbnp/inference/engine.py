@@ -6,7 +6,7 @@ visited the schedule's, and what may change the components that of the moves.
 """
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.interrupts import commit
@@ -20,12 +20,13 @@ __all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
 #: Documents of a stream for each component before those that nobody uses end.
 DOCS_PER_COMPONENT = 10
 
+PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
 VisitorT = TypeVar("VisitorT", bound=Visitor)
 MemoryT = TypeVar("MemoryT", bound=Memory)
 
 
-class Learner(Generic[CorpusT, VisitorT, MemoryT]):
+class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
     """Passes over a corpus.
 
     Parameters
@@ -47,7 +48,7 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
 
     def __init__(
         self,
-        posterior: Posterior,
+        posterior: PosteriorT,
         corpus: CorpusT,
         schedule: Schedule,
         visitor: VisitorT,
@@ -61,8 +62,8 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
         self.warm_up, self.n_passes = warm_up, 0
 
     def restart(
-        self, posterior: Posterior, memory: MemoryT
-    ) -> "Learner[CorpusT, VisitorT, MemoryT]":
+        self, posterior: PosteriorT, memory: MemoryT
+    ) -> "Learner[PosteriorT, CorpusT, VisitorT, MemoryT]":
         """Return one that learns another posterior, with steps as from the start."""
         return Learner(
             posterior,
@@ -148,7 +149,7 @@ class Learner(Generic[CorpusT, VisitorT, MemoryT]):
             self.posterior.recount(monitor)
 
 
-class StreamLearner(Learner[CorpusT, VisitorT, MemoryT]):
+class StreamLearner(Learner[PosteriorT, CorpusT, VisitorT, MemoryT]):
     """One pass over documents that are seen for the first time."""
 
     @property
@@ -169,7 +170,7 @@ class StreamLearner(Learner[CorpusT, VisitorT, MemoryT]):
 class PassLearner(Protocol):
     """What makes passes: a learner, or trials of several."""
 
-    posterior: Posterior
+    posterior: Any
 
     @property
     def n_updates(self) -> int:

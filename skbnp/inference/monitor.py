@@ -104,6 +104,10 @@ class Monitor(Reporter):
         for name, value in {"n_components": n_components, **n_moves}.items():
             self.history[name][-1] = value
 
+    def forget(self) -> None:
+        """Compare the next value with none: what is learned is something else."""
+        self.change = self._last = nan
+
     def end_pass(
         self, value: float, *, settling: bool, has_ended: bool = False
     ) -> bool:

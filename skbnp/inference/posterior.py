@@ -1,6 +1,6 @@
 """What learning changes and inference reads: the global variational parameters."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,8 @@ class Posterior:
     step_origin: int = 0  # `n_steps` from which step sizes decrease
     n_seen: int = 0  # documents learned from, by a stream as often as they come
     is_warm: bool = False  # the warm-up lies behind
-    trials_ended: bool = False  # of other numbers of topics
     stale: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
-    move_memory: Any = field(default=None)  # what moves remember between minibatches
-    reservoir: Any = None  # documents of a stream that are kept
 
     @property
     def n_named(self) -> int:
@@ -53,11 +50,6 @@ class Posterior:
         """Set state and totals; nodes of a tree may have another order then."""
         self.state, self.totals = state, totals
         self.ids = getattr(state, "ids", self.ids)
-
-    def copy(self) -> "Posterior":
-        """Return one that learns by itself."""
-        words = self.totals.topic_words.copy()
-        return replace(self, totals=replace(self.totals, topic_words=words))
 
     @property
     def rows(self) -> NDArray[np.intp]:

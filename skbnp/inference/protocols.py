@@ -132,7 +132,7 @@ class Moves:
     def begin_pass(self, learner: Any) -> None:
         """Change components before a pass."""
 
-    def look(self, posterior: Posterior) -> Any:
+    def look(self, posterior: Any) -> Any:
         """Return what to look at while blocks are visited, if anything."""
         return None
 

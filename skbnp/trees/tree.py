@@ -5,6 +5,7 @@ splice: there is no place for orphans or cycles, and no need for recursion.
 """
 
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,11 @@ class Tree:
             raise ValueError(
                 f"ids must be in [0, {self.next_id}), got {ids.min()} to {ids.max()}."
             )
+
+    def digest(self) -> str:
+        """Name the tree by its shape, its ids and the next of them: SHA-256, in hex."""
+        numbers = np.concatenate([[self.next_id], self.ids, self.depth])
+        return sha256(numbers.astype("<i8").tobytes()).hexdigest()
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -40,9 +40,11 @@ __all__ = [
     "as_counts",
     "check_coordinates",
     "check_counts",
+    "check_directions",
     "check_documents",
     "check_gamma_prior",
     "check_is_fitted",
+    "check_labels",
     "check_per_level",
     "check_rows",
     "fit_context",
@@ -65,7 +67,7 @@ MOST_CERTAIN = 1e20
 #: Smaller counts are none: their ratios overflow.
 LEAST_COUNT = 1e-305
 #: What scikit-learn checks and converts.
-_CONVERTED: dict[str, Any] = {
+_COUNTS: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
 }
@@ -109,10 +111,10 @@ def check_documents(
     if reset:
         # scikit-learn sets the features before it looks at the values, and would leave
         # a refused first call half fitted.
-        checked = check_array(X, estimator=estimator, input_name="X", **_CONVERTED)
+        checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
         check_non_negative(checked, whom)
     else:
-        checked = validate_data(estimator, X, reset=False, **_CONVERTED)
+        checked = validate_data(estimator, X, reset=False, **_COUNTS)
         check_non_negative(checked, whom)
     counts = accept(_check_total(as_counts(checked), "X"))
     if reset:
@@ -185,12 +187,93 @@ def check_coordinates(estimator: Any, X: Any, *, n_columns: int) -> Any:
     """
     _check_structure(X, "X")
     _check_dtypes(X, "X", "numbers")
-    checked = check_array(X, estimator=estimator, input_name="X", **_CONVERTED)
+    checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
     if checked.shape[1] != n_columns:
         raise ValueError(
             f"X must have shape (n_samples, {n_columns}), got {checked.shape}."
         )
     return checked
+
+
+def check_directions(
+    estimator: Any, X: Any, *, reset: bool, method: str
+) -> tuple[sp.csr_array, np.dtype]:
+    """Check rows of numbers of either sign, and put them on the unit sphere.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that asks. Its number and names of features are compared with
+        those of `X`, or are set, but only once `X` is known to be valid.
+    X : {array-like, sparse matrix, sparse array, dataframe} of shape \
+            (n_samples, n_features)
+        Rows of finite numbers, two features or more. Never written to.
+    reset : bool
+        Whether `X` defines the features.
+    method : str
+        The public method that asks, for messages.
+
+    Returns
+    -------
+    rows : csr_array of float32, shape (n_samples, n_features)
+        Rows of length one, or zero where they were, in canonical format.
+    dtype : dtype
+        float32 if `X` was float32, otherwise float64: the dtype of results.
+    """
+    X = check_before_conversion(X)
+    if reset:
+        # As in check_documents.
+        checked = check_array(
+            X, estimator=estimator, input_name="X", ensure_min_features=2, **_COUNTS
+        )
+    else:
+        checked = validate_data(estimator, X, reset=False, **_COUNTS)
+    rows = as_counts(checked).copy()
+    n_stored = np.diff(rows.indptr)
+    used = np.flatnonzero(n_stored)
+    if len(used):
+        # First so that squares of numbers of any size stay in the range of floats.
+        begin, sizes = rows.indptr[used], n_stored[used]
+        largest = np.maximum.reduceat(np.abs(rows.data), begin)
+        rows.data /= np.repeat(largest, sizes)
+        squares = np.add.reduceat(rows.data**2, begin)
+        rows.data /= np.repeat(np.sqrt(squares), sizes)
+    rows = rows.astype(np.float32)
+    rows.eliminate_zeros()
+    if reset:
+        validate_data(estimator, X, reset=True, skip_check_array=True)
+    return rows, checked.dtype
+
+
+def check_labels(name: str, value: Any, n_rows: int) -> NDArray:
+    """Check labels that can be sorted, one for each row or one for all.
+
+    Returns one for each row: numbers, texts or dates.
+    """
+    if hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    labels = np.asarray(value)
+    if labels.ndim == 0:
+        labels = np.full(n_rows, labels)
+    if labels.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must be one label, or have one for each of {n_rows} rows, got "
+            f"shape {labels.shape}."
+        )
+    if labels.dtype == object:
+        kinds = {type(label) for label in labels.tolist()}
+        if kinds == {str}:
+            labels = labels.astype(str)
+        elif kinds and all(issubclass(kind, Real) for kind in kinds):
+            labels = labels.astype(np.float64)
+    if labels.dtype.kind not in "biufUM":
+        raise ValueError(
+            f"{name} must be numbers, texts or dates, all of one kind, got "
+            f"{labels.dtype}."
+        )
+    if labels.dtype.kind in "fM" and (labels != labels).any():
+        raise ValueError(f"{name} must not be missing in any row.")
+    return labels
 
 
 def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_array:
@@ -233,7 +316,7 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
 def check_counts(X: Any, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
     X = check_before_conversion(X, name)
-    checked = check_array(X, input_name=name, **_CONVERTED)
+    checked = check_array(X, input_name=name, **_COUNTS)
     check_non_negative(checked, whom)
     return _check_total(as_counts(checked), name)
 

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from checks.estimators import INSTANCES, evaluate, rows_of
 from checks.states import TIMES, assert_same, learned
-from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp.moves.minibatch import MoveMemory
+from skbnp.models.hdp.moves.memory import MoveMemory
+from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.plain import from_plain, to_plain
 
 README = Path(__file__).parents[2] / "README.md"
@@ -89,7 +89,7 @@ def test_plain_state_keeps_what_is_one_object_one():
 
 def test_plain_state_keeps_what_holds_itself():
     moving = MoveMemory(credit=3.0)
-    moving.idle[0] = Posterior(None, None, None, None, [], move_memory=moving)
+    moving.idle[0] = HDPPosterior(None, None, None, None, [], move_memory=moving)
     again = from_plain(pickle.loads(pickle.dumps(to_plain([moving])))[:])[0]
     assert again.idle[0].move_memory is again
     assert again.credit == 3.0

@@ -18,7 +18,6 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp import collapsed_local as collapsed
@@ -28,6 +27,7 @@ from skbnp.models.hdp.memory import CollapsedMemory, Holdings, Statistics, resum
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused
+from skbnp.models.hdp.posterior import HDPPosterior
 
 STOP = LocalStop(100, 1e-3)
 VISITOR = DocumentVisitor(STOP, Executor(1), CollapsedStep)
@@ -51,7 +51,7 @@ def start(X, n_topics=6, *, seed=0, mass=1.0):
     totals = model.start(state, WordTopics(topics))
     ids = np.arange(n_topics)
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return Posterior(model, state, totals, ids, log)
+    return HDPPosterior(model, state, totals, ids, log)
 
 
 def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):

@@ -10,9 +10,9 @@ from checks.long import daily
 from checks.states import assert_same
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage, Merge, Remove, Split, apply
-from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
 from skbnp.models.hdp.moves.split import Children
+from skbnp.models.hdp.posterior import HDPPosterior
 
 N_WORDS = 6
 COLUMNS = ("entropy", "n_docs_using", "weight_slope", "weight_offset")
@@ -33,7 +33,7 @@ def small_posterior(rng):
         -0.7,
         100.0,
     )
-    return Posterior(
+    return HDPPosterior(
         DirectHDP(False, False),
         state,
         totals,

@@ -19,7 +19,6 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.monitor import Monitor, discarding, new_history
-from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp.bound_trials import BoundTrials
@@ -36,6 +35,7 @@ from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import ExactMoves
+from skbnp.models.hdp.posterior import HDPPosterior
 
 MOVES = SplitMerge(
     criterion="bound",
@@ -156,7 +156,7 @@ def start(rng, X, n_topics, *, learn=False, limit=np.inf):
     topics = rng.gamma(1.0, size=(X.shape[1], n_topics))
     topics += X[rng.integers(X.shape[0], size=n_topics)].T.toarray()
     topics *= X.sum() / n_topics / topics.sum(axis=0)
-    return Posterior(
+    return HDPPosterior(
         model,
         state,
         model.start(state, WordTopics(topics)),

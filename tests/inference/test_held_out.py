@@ -10,13 +10,13 @@ from reference import held_out as reference
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Posterior
 from skbnp.metrics import held_out_log_likelihood
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out import HeldOut, Prediction, compare, hold_out
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import held_out as moves
+from skbnp.models.hdp.posterior import HDPPosterior
 
 N_DOCS, N_WORDS, N_TOPICS, ETA = 60, 30, 5, 0.05
 
@@ -39,7 +39,7 @@ def make_posterior(X, *, seed=0, n_topics=N_TOPICS):
     model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
     totals, ids = model.start(state, WordTopics(topics)), np.arange(n_topics)
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return Posterior(model, state, totals, ids, log)
+    return HDPPosterior(model, state, totals, ids, log)
 
 
 def predict(held, posterior):

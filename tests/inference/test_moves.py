@@ -15,12 +15,12 @@ from skbnp.distributions.dirichlet import log_growth
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
-from skbnp.inference.posterior import Posterior
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
+from skbnp.models.hdp.posterior import HDPPosterior
 
 EXACT = LocalStop(50, 1e-9)
 SCALES = pytest.mark.parametrize("scale", [1.0, 7.5])
@@ -70,7 +70,7 @@ def visited(rng, n_topics=4, n_docs=10, n_words=12, stale=1.0, look=None):
     topics = WordTopics(stale * rng.gamma(0.6, 3.0, size=(n_words, n_topics)))
     ids = np.arange(n_topics)
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    posterior = Posterior(model, state, model.start(state, topics), ids, log)
+    posterior = HDPPosterior(model, state, model.start(state, topics), ids, log)
     return posterior, Seen(posterior, counts, look), counts
 
 

@@ -381,3 +381,14 @@ def test_the_reference_tells_a_wrong_merge():
     slow.merge(1, 2)
     assert tree.remove(1).ids.tolist() != slow.subtree()
     assert tree.merge(1, 2).ids.tolist() == slow.subtree()
+
+
+def test_digests_name_trees():
+    tree = Tree([0, 1, 5, 4], [0, 1, 2, 1])
+    assert tree.digest() == Tree([0, 1, 5, 4], [0, 1, 2, 1]).digest()
+    others = [
+        Tree([0, 1, 4, 5], [0, 1, 2, 1]),
+        Tree([0, 1, 5, 4], [0, 1, 1, 1]),
+        Tree([0, 1, 5, 4], [0, 1, 2, 1], next_id=7),
+    ]
+    assert len({tree.digest(), *(other.digest() for other in others)}) == 4

@@ -8,7 +8,7 @@ precision and made to add up to one before anything is summed over them, so that
 memo recalls has the bits of the visit that made it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
 from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
 
-__all__ = ["Memo", "NodeTable", "log_predictive", "recall", "visit"]
+__all__ = ["Memo", "NodeTable", "log_gain", "log_predictive", "recall", "visit"]
 
 Array = NDArray[np.float64]
 
@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 N_BEST = 8
 #: Rows of a block: a tile of nodes is read from memory once for all of them.
 ROWS_PER_BLOCK = 8192
+#: Densities of a block of rows.
+SCORES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,27 @@ class Memo:
         total = shares.sum(axis=1, keepdims=True)
         return shares / np.where(total > 0.0, total, 1.0)
 
+    def taken(self, rows: NDArray[np.intp] | slice) -> "Memo":
+        """Return those of some rows."""
+        return Memo(self.nodes[rows], self.weights[rows], self.rest[rows])
+
+    def replaced(self, rows: NDArray[np.intp], new: "Memo") -> "Memo":
+        """Let some rows say something else."""
+        nodes, weights = self.nodes.copy(), self.weights.copy()
+        rest = self.rest.copy()
+        nodes[rows], weights[rows], rest[rows] = new.nodes, new.weights, new.rest
+        return Memo(nodes, weights, rest)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Memo"]) -> "Memo":
+        """Put those of several sets of rows together; of none, one of no rows."""
+        parts = [_none(), *parts]
+        return cls(
+            np.concatenate([part.nodes for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            np.concatenate([part.rest for part in parts]),
+        )
+
 
 def visit(
     table: NodeTable,
@@ -127,15 +150,10 @@ def visit(
 
     def score(begin: int) -> Memo:
         rows = slice(begin, min(begin + ROWS_PER_BLOCK, n_rows))
-        known = None if memo is None or drift is None else _part(memo, rows)
+        known = None if memo is None or drift is None else memo.taken(rows)
         return _score(table, X[rows], known, drift)
 
-    parts = [_none(), *run(score, begins)]
-    found = Memo(
-        np.concatenate([part.nodes for part in parts]),
-        np.concatenate([part.weights for part in parts]),
-        np.concatenate([part.rest for part in parts]),
-    )
+    found = Memo.joined(list(run(score, begins)))
     return found, recall(table.tree, found, X, run=run)
 
 
@@ -151,7 +169,7 @@ def recall(
 
     def add_up(begin: int) -> EpochStats:
         rows = slice(begin, min(begin + ROWS_PER_BLOCK, n_rows))
-        return _sums(tree, _part(memo, rows), X[rows])
+        return _sums(tree, memo.taken(rows), X[rows])
 
     total = EpochStats.zero(len(tree), X.shape[1])
     for part in run(add_up, range(0, n_rows, ROWS_PER_BLOCK)):
@@ -163,10 +181,6 @@ def _none() -> Memo:
     """Nothing to remember, of no rows."""
     empty = (0, N_BEST)
     return Memo(np.empty(empty, np.int32), np.empty(empty, np.float32), np.empty(0))
-
-
-def _part(memo: Memo, rows: slice) -> Memo:
-    return Memo(memo.nodes[rows], memo.weights[rows], memo.rest[rows])
 
 
 def _score(
@@ -213,22 +227,62 @@ def _sums(tree: Tree, memo: Memo, X: sp.csr_array) -> EpochStats:
     return EpochStats(masses, sp.csr_array(spread @ X.astype(np.float64)), entropies)
 
 
-def log_predictive(state: EpochState, priors: TreePriors, X: sp.csr_array) -> Array:
+def log_predictive(
+    state: EpochState,
+    priors: TreePriors,
+    X: sp.csr_array,
+    *,
+    run: Callable[..., Iterable[Any]] = map,
+) -> Array:
     """Log density of new rows, with directions and sticks integrated out, (n_rows,).
 
     Of node e, C_V(beta) C_V(eta_e) / C_V(|beta x + eta_e mu_e|); the mass of nodes that
-    are not there yet has the uniform density. For the gain over the latter take off
-    `log_normaliser(0, V)`.
+    are not there yet has the uniform density. `run` maps over blocks of rows.
+    """
+    uniform = float(log_normaliser(0.0, state.dimension))
+    return log_gain(state, priors, X, run=run) + uniform
+
+
+def log_gain(
+    state: EpochState,
+    priors: TreePriors,
+    X: sp.csr_array,
+    *,
+    is_integrated: bool = True,
+    run: Callable[..., Iterable[Any]] = map,
+) -> Array:
+    """Log density of new rows less that of the uniform density, (n_rows,).
+
+    See `log_predictive`; if not `is_integrated`, directions are at their mean mu, as in
+    Hu et al. (2015), and the density of node e is C_V(beta) exp(beta mu_e'x).
     """
     dimension, beta = state.dimension, state.concentration
     eta = state.concentrations
     lengths = np.linalg.norm(state.means, axis=1)
-    directions = state.means / np.maximum(lengths, 1e-300)[:, None]
-    products = np.asarray(X @ directions.T, dtype=np.float64)
-    joint = np.sqrt(np.maximum(beta**2 + eta**2 + 2.0 * beta * eta * products, 0.0))
+    directions = np.ascontiguousarray(
+        (state.means / np.maximum(lengths, 1e-300)[:, None]).T
+    )
+    uniform = float(log_normaliser(0.0, dimension))
     weights = state.sticks(priors).mean_weights(state.tree)
-    logs = log_normaliser(beta, dimension) + log_normaliser(eta, dimension)
-    logs = np.log(weights) + logs - log_normaliser(joint, dimension)
-    rest = max(1.0 - float(weights.sum()), 1e-300)
-    new = np.full((X.shape[0], 1), np.log(rest) + float(log_normaliser(0.0, dimension)))
-    return np.asarray(logsumexp(np.hstack([logs, new]), axis=1))
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights) + float(log_normaliser(beta, dimension)) - uniform
+    if is_integrated:
+        logs = logs + log_normaliser(eta, dimension)
+    rest = np.log(max(1.0 - float(weights.sum()), 1e-300))
+
+    def task(begin: int) -> Array:
+        rows = X[begin : begin + size]
+        products = np.asarray(rows @ directions, dtype=np.float64)
+        if is_integrated:
+            squares = beta**2 + eta**2 + 2.0 * beta * eta * products
+            joint = np.sqrt(np.maximum(squares, 0.0))
+            found = logs - log_normaliser(joint, dimension)
+        else:
+            found = logs + beta * products
+        return np.asarray(
+            logsumexp(np.column_stack([found, np.full(len(found), rest)]), axis=1)
+        )
+
+    size = max(SCORES // len(eta), 1)
+    parts = list(run(task, range(0, X.shape[0], size)))
+    return np.concatenate([np.empty(0), *parts])

@@ -27,7 +27,7 @@ there is no bound; the pull of children on their parent through rho is
 exact maximum; kappa0 is learned, at its exact maximum, and not 100.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,14 +49,21 @@ __all__ = [
     "EpochStats",
     "MergeGain",
     "TreePriors",
+    "blocks",
+    "direction_bound",
     "learn_concentration",
     "learn_prior_concentration",
     "merge_gain",
     "merged",
     "next_epoch",
+    "no_past",
     "objective",
+    "past_of",
+    "prior_concentrations",
     "sort_siblings",
+    "stick_evidence",
     "update_means",
+    "update_nodes",
     "update_sticks",
     "windowed",
 ]
@@ -66,6 +73,8 @@ Array = NDArray[np.float64]
 #: Range of the concentrations that are learned; that of the prior is at least V / 100.
 LOWEST, HIGHEST = 1e-3, 1e9
 LEAST_PRIOR_SHARE = 0.01
+#: Entries of the arrays that are made on the way: those of some nodes at a time.
+ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,7 @@ class EpochState:
     history: Array  # (n_nodes,) hX, masses of the epochs in the window
     means: Array  # (n_nodes, V) E = A_V(eta) mu
     concentrations: Array  # (n_nodes,) eta
-    previous: Array  # (n_nodes, V) mu of the epoch before; zeros where there is none
+    previous: Array  # (n_nodes, V) mu of the epoch before, zero: none; see `no_past`
     centroid: Array  # (V,) mean direction of the rows, the parent of the root
     concentration: float  # beta
     prior_concentration: float  # kappa0
@@ -96,6 +105,16 @@ class EpochState:
     def dimension(self) -> int:
         """V."""
         return self.means.shape[1]
+
+    @property
+    def n_components(self) -> int:
+        """Number of nodes."""
+        return len(self.tree)
+
+    @property
+    def ids(self) -> NDArray[np.intp]:
+        """Names of the nodes."""
+        return self.tree.ids
 
     def parents(self, rows: NDArray[np.intp]) -> Array:
         """Means of the parents of some nodes, (n_rows, V)."""
@@ -123,6 +142,11 @@ class EpochStats:
     sums: sp.csr_array  # (n_nodes, V) s
     entropies: Array  # (n_nodes,) H, of the rows' nodes
 
+    @property
+    def n_tokens(self) -> float:
+        """Units of the data: rows with words."""
+        return float(self.masses.sum())
+
     @classmethod
     def zero(cls, n_nodes: int, dimension: int) -> "EpochStats":
         """Of no rows."""
@@ -144,6 +168,28 @@ class EpochStats:
         )
 
 
+def no_past(n_nodes: int, dimension: int) -> Array:
+    """Return previous directions of nodes none of which was there before.
+
+    All rows are one, so that they take no memory.
+    """
+    return np.broadcast_to(np.zeros((1, dimension)), (n_nodes, dimension))
+
+
+def past_of(previous: Array, rows: NDArray[np.intp]) -> Array:
+    """Previous directions of some nodes."""
+    if previous.strides[0] == 0:
+        return no_past(len(rows), previous.shape[1])
+    return previous[rows]
+
+
+def blocks(rows: NDArray[np.intp], dimension: int) -> Iterator[NDArray[np.intp]]:
+    """Cut nodes into blocks of so many entries."""
+    size = max(ENTRIES // max(dimension, 1), 1)
+    for begin in range(0, len(rows), size):
+        yield rows[begin : begin + size]
+
+
 # Updates: each maximises the bound over what it updates ------------------------------
 
 
@@ -159,11 +205,30 @@ def update_means(
 
     Nodes of one level do not see each other, so that each level is one exact step.
     """
+    levels = state.tree.levels
+    return _updated(state, stats, priors, [*levels, *levels[-2::-1]])
+
+
+def update_nodes(
+    state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
+) -> EpochState:
+    """Update q(theta) of some nodes once, those above first."""
+    is_some = np.isin(state.tree.ids, ids)
+    levels = [rows[is_some[rows]] for rows in state.tree.levels]
+    return _updated(state, stats, priors, levels)
+
+
+def _updated(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    levels: Sequence[NDArray[np.intp]],
+) -> EpochState:
     means, concentrations = state.means.copy(), state.concentrations.copy()
     state = replace(state, means=means, concentrations=concentrations)
-    levels = state.tree.levels
-    for rows in [*levels, *levels[-2::-1]]:
-        _update_rows(state, stats, priors, rows)
+    for rows in levels:
+        for block in blocks(rows, state.dimension):
+            _update_rows(state, stats, priors, block)
     return state
 
 
@@ -173,9 +238,14 @@ def _update_rows(
     """Update q(theta) of some nodes in place, none of them below another."""
     natural = _pull_of_rows(state, stats, priors, rows)
     places = np.flatnonzero(np.isin(state.tree.parent, rows))
-    pull = _pull_on_parents(state, priors, places)
-    at = np.searchsorted(rows, state.tree.parent[places])
-    np.add.at(natural, at, pull)
+    for some in blocks(places, state.dimension):
+        pull = _pull_on_parents(state, priors, some)
+        at = np.searchsorted(rows, state.tree.parent[some])
+        spread = sp.csr_array(
+            (np.ones(len(some)), (at, np.arange(len(some)))),
+            shape=(len(rows), len(some)),
+        )
+        natural += spread @ pull
     _take(state, rows, natural)
 
 
@@ -191,10 +261,13 @@ def _pull_of_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> Array:
     """Natural parameters that nodes get from their rows, their parents, their past."""
-    parents = state.parents(rows)
-    prior = priors.parent_weight * parents + priors.past_weight * state.previous[rows]
-    prior *= state.prior_concentration
-    return prior + state.concentration * stats.sums[rows].toarray()
+    k0 = state.prior_concentration
+    natural = state.parents(rows)
+    natural *= k0 * priors.parent_weight
+    if state.previous.strides[0]:
+        natural += k0 * priors.past_weight * state.previous[rows]
+    natural += state.concentration * stats.sums[rows].toarray()
+    return natural
 
 
 def _pull_on_parents(
@@ -203,8 +276,10 @@ def _pull_on_parents(
     """What children add to the natural parameters of their parents."""
     k1, k0 = priors.parent_weight, state.prior_concentration
     pull = k0 * k1 * state.means[places]
-    past = _past_pull(state, priors, places)
-    return pull + past[:, None] * state.previous[places]
+    if state.previous.strides[0]:
+        past = _past_pull(state, priors, places)
+        pull += past[:, None] * state.previous[places]
+    return pull
 
 
 def _past_pull(
@@ -218,7 +293,7 @@ def _past_pull(
     rho = prior_concentrations(state, priors, places)
     slope = bessel_ratio(rho, state.dimension) / np.maximum(rho, 1e-300)
     slope *= priors.parent_weight * priors.past_weight * state.prior_concentration**2
-    return np.where(state.previous[places].any(axis=1), -slope, 0.0)
+    return np.where(past_of(state.previous, places).any(axis=1), -slope, 0.0)
 
 
 def prior_lengths(
@@ -226,11 +301,12 @@ def prior_lengths(
 ) -> Array:
     """Ratio rho / kappa0 of some nodes."""
     k1, k2 = priors.parent_weight, priors.past_weight
-    previous = state.previous[rows]
-    past = previous.any(axis=1)
     squares = np.full(len(rows), k1**2)
-    products = np.einsum("ij,ij->i", state.parents(rows[past]), previous[past])
-    squares[past] += k2**2 + 2.0 * k1 * k2 * products
+    if state.previous.strides[0]:
+        previous = state.previous[rows]
+        past = previous.any(axis=1)
+        products = np.einsum("ij,ij->i", state.parents(rows[past]), previous[past])
+        squares[past] += k2**2 + 2.0 * k1 * k2 * products
     return np.sqrt(np.maximum(squares, 0.0))
 
 
@@ -241,11 +317,28 @@ def prior_concentrations(
     return state.prior_concentration * prior_lengths(state, priors, rows)
 
 
-def _prior_products(state: EpochState, priors: TreePriors) -> Array:
-    """(k1 E_parent + k2 mu^(t-1))'E of each node."""
-    prior = priors.parent_weight * state.parents(_all(state))
-    prior += priors.past_weight * state.previous
-    return np.einsum("ij,ij->i", prior, state.means)
+def _prior_products(
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
+) -> Array:
+    """(k1 E_parent + k2 mu^(t-1))'E of some nodes."""
+    means = state.means[rows]
+    found = np.einsum("ij,ij->i", state.parents(rows), means)
+    found *= priors.parent_weight
+    if state.previous.strides[0]:
+        past = np.einsum("ij,ij->i", state.previous[rows], means)
+        found += priors.past_weight * past
+    return found
+
+
+def _lengths_and_products(
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
+) -> tuple[Array, Array]:
+    """`prior_lengths` and `_prior_products`, some nodes at a time."""
+    lengths, products = np.zeros(len(rows)), np.zeros(len(rows))
+    for block in blocks(np.arange(len(rows)), state.dimension):
+        lengths[block] = prior_lengths(state, priors, rows[block])
+        products[block] = _prior_products(state, priors, rows[block])
+    return lengths, products
 
 
 def _all(state: EpochState) -> NDArray[np.intp]:
@@ -257,7 +350,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     n_rows = stats.masses.sum()
     if n_rows <= 0.0:
         return state
-    length = float(stats.sums.multiply(state.means).sum() / n_rows)
+    length = float(_products(stats.sums, state.means).sum() / n_rows)
     beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), state.dimension)
     return replace(state, concentration=float(np.clip(beta, LOWEST, HIGHEST)))
 
@@ -268,8 +361,7 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
     The bound is concave in kappa0. Of a first epoch this is
     A_V(kappa0 k1) = mean of E_parent'E_e.
     """
-    lengths = prior_lengths(state, priors, _all(state))
-    products = _prior_products(state, priors)
+    lengths, products = _lengths_and_products(state, priors, _all(state))
 
     def slope(log_kappa: float) -> float:
         ratios = bessel_ratio(np.exp(log_kappa) * lengths, state.dimension)
@@ -308,7 +400,7 @@ def _reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> Epoch
         history=state.history[places],
         means=state.means[places],
         concentrations=state.concentrations[places],
-        previous=state.previous[places],
+        previous=past_of(state.previous, places),
     )
 
 
@@ -323,7 +415,7 @@ def objective(
     sticks = state.sticks(priors)
     rows = stats.masses @ sticks.log_weights(state.tree)
     rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
-    rows += beta * stats.sums.multiply(state.means).sum()
+    rows += beta * _products(stats.sums, state.means).sum()
     before = Sticks.given(
         state.tree,
         state.history,
@@ -333,18 +425,52 @@ def objective(
     return {
         "rows": float(rows),
         "entropy": float(stats.entropies.sum()),
-        "directions": float(_direction_terms(state, priors).sum()),
+        "directions": float(_direction_terms(state, priors, _all(state)).sum()),
         "sticks": -sticks.divergence(before),
     }
 
 
-def _direction_terms(state: EpochState, priors: TreePriors) -> Array:
-    """E log p(theta) - E log q(theta) of each node."""
-    eta, dimension = state.concentrations, state.dimension
-    rho = prior_concentrations(state, priors, _all(state))
+def _direction_terms(
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
+) -> Array:
+    """E log p(theta) - E log q(theta) of some nodes."""
+    eta, dimension = state.concentrations[rows], state.dimension
+    lengths, products = _lengths_and_products(state, priors, rows)
+    rho = state.prior_concentration * lengths
     normalisers = log_normaliser(rho, dimension) - log_normaliser(eta, dimension)
-    prior = state.prior_concentration * _prior_products(state, priors)
+    prior = state.prior_concentration * products
     return normalisers + prior - eta * bessel_ratio(eta, dimension)
+
+
+def _products(sums: sp.csr_array, means: Array) -> Array:
+    """s_e'E_e of each node."""
+    rows = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
+    values = sums.data * means[rows, sums.indices]
+    return np.bincount(rows, values, sums.shape[0]).astype(np.float64, copy=False)
+
+
+def direction_bound(
+    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
+) -> float:
+    """Terms of the bound that see the directions of some nodes.
+
+    That of a node changes if its own direction does, or its parent's.
+    """
+    fit = _products(sp.csr_array(stats.sums[rows]), state.means[rows]).sum()
+    terms = _direction_terms(state, priors, rows).sum()
+    return float(state.concentration * fit + terms)
+
+
+def stick_evidence(
+    tree: Tree, masses: Array, history: Array, priors: TreePriors
+) -> float:
+    """Log evidence of the sticks: their terms of the bound at its maximum."""
+    alpha, gamma = priors.stop_concentration, priors.child_concentration
+    after = Sticks.given(tree, masses + history, alpha, gamma)
+    before = Sticks.given(tree, history, alpha, gamma)
+    stop = betaln(*after.stop) - betaln(*before.stop)
+    child = betaln(*after.child) - betaln(*before.child)
+    return float(stop.sum() + child[1:].sum())
 
 
 # Epochs -------------------------------------------------------------------------------
@@ -447,7 +573,7 @@ def merge_gain(
     small = replace(small, centroid=around)
     few = stats.taken(near)
     after = merged(small, few, priors, source, target)
-    gain = _direction_bound(*after, priors) - _direction_bound(small, few, priors)
+    gain = _all_directions(*after, priors) - _all_directions(small, few, priors)
     gain += _stick_gain(state, priors, place, into)
 
     both = stats.masses[place] + stats.masses[into]
@@ -467,10 +593,8 @@ def _depths(tree: Tree, near: NDArray[np.intp]) -> NDArray[np.intp]:
     return tree.depth[near] - tree.depth[near[0]]
 
 
-def _direction_bound(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
-    """Terms of the bound that see directions."""
-    fit = state.concentration * stats.sums.multiply(state.means).sum()
-    return float(fit + _direction_terms(state, priors).sum())
+def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
+    return direction_bound(state, stats, priors, _all(state))
 
 
 def _stick_gain(state: EpochState, priors: TreePriors, place: int, into: int) -> float:

@@ -19,17 +19,29 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     TreePriors,
     learn_concentration,
+    no_past,
     sort_siblings,
     update_means,
 )
 from skbnp.trees import Tree
 
-__all__ = ["spherical_kmeans", "start_tree"]
+__all__ = ["n_clusters_for", "spherical_kmeans", "start_tree"]
 
 Array = NDArray[np.float64]
 
 #: Updates of means and concentration in turn before the first soft step.
 N_ROUNDS = 3
+#: Clusters of a few hundred rows.
+LEAST_CLUSTERS = 30
+
+
+def n_clusters_for(n_rows: int) -> int:
+    """Clusters to start from: more than nodes are wanted, for merges are better found.
+
+    min(2 sqrt(n_rows), n_rows / 50), but 30 if there are so many rows: planted trees
+    need three for each node.
+    """
+    return min(int(2.0 * n_rows**0.5), max(n_rows // 50, LEAST_CLUSTERS), n_rows)
 
 
 def spherical_kmeans(
@@ -135,7 +147,7 @@ def start_tree(
         np.zeros(n_nodes),
         np.zeros((n_nodes, dimension)),
         np.zeros(n_nodes),
-        np.zeros((n_nodes, dimension)),
+        no_past(n_nodes, dimension),
         total / max(float(np.linalg.norm(total)), 1e-300),
         float(np.clip(beta, LOWEST, HIGHEST)),
         float(dimension),

@@ -76,22 +76,30 @@ def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
 
 def behind(tree: Tree, values: Array) -> Array:
     """Sum values over the later siblings of each node."""
-    return _passed(tree, values, range(len(tree) - 1, 0, -1))
+    order, sums, groups = _by_parent(tree, values)
+    totals = np.zeros(len(tree))
+    if len(order):
+        ends = np.append(groups[1:], len(order))
+        totals[order] = np.repeat(sums[ends - 1], ends - groups) - sums
+    return totals
 
 
 def _before(tree: Tree, values: Array) -> Array:
     """Sum values over the earlier siblings of each node."""
-    return _passed(tree, values, range(1, len(tree)))
-
-
-def _passed(tree: Tree, values: Array, places: range) -> Array:
-    """Sums over siblings that are passed before a node."""
-    totals, seen = np.zeros(len(tree)), [0.0] * len(tree)
-    parent = tree.parent.tolist()
-    for place, value in zip(places, values[places].tolist(), strict=True):
-        totals[place] = seen[parent[place]]
-        seen[parent[place]] += value
+    order, sums, groups = _by_parent(tree, values)
+    before, totals = sums - values[order], np.zeros(len(tree))
+    first = np.repeat(before[groups], np.diff(groups, append=len(order)))
+    totals[order] = before - first
     return totals
+
+
+def _by_parent(
+    tree: Tree, values: Array
+) -> tuple[NDArray[np.intp], Array, NDArray[np.intp]]:
+    """Nodes but the root, siblings side by side; running sums; where lists begin."""
+    order = 1 + np.argsort(tree.parent[1:], kind="stable")
+    groups = np.flatnonzero(np.diff(tree.parent[order], prepend=-1))
+    return order, np.cumsum(values[order]), groups
 
 
 def _expected_logs(parameters: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.special import betaln, gammaln, psi
 
+from skbnp.components.node_statistics import NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import (
     expected_log_sticks,
     log_stub_priors,
@@ -118,7 +119,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NodeStatistics):
     """Sums over rows, additive; stubs go by position in a tree.
 
     t is a row less the shift, m and E[xx'] are its coordinates' moments given a stub of
@@ -134,6 +135,13 @@ class Stats:
     square: float  # sum |t|^2
     n_rows: float
     entropy: float  # sum q (-log q + 1/2 log |C|) + n L / 2, as rows were visited
+
+    per_node: ClassVar[tuple[str, ...]] = (
+        "stub_masses",
+        "moments",
+        "coordinates",
+        "products",
+    )
 
     @classmethod
     def zero(cls, n_nodes: int, n_levels: int, n_features: int) -> "Stats":
@@ -153,27 +161,6 @@ class Stats:
     def n_tokens(self) -> float:
         """Units of the bound: rows."""
         return self.n_rows
-
-    def times(self, gain: float) -> "Stats":
-        """So many times as much."""
-        return self.blended(self, 0.0, gain)
-
-    def plus(self, other: "Stats", gain: float = 1.0) -> "Stats":
-        """Add up, `other` so many times."""
-        return self.blended(other, 1.0, gain)
-
-    def blended(self, fresh: "Stats", keep: float, gain: float) -> "Stats":
-        """Forget a part, and take over others."""
-        return Stats(
-            keep * self.stub_masses + gain * fresh.stub_masses,
-            keep * self.moments + gain * fresh.moments,
-            keep * self.coordinates + gain * fresh.coordinates,
-            keep * self.products + gain * fresh.products,
-            keep * self.total + gain * fresh.total,
-            keep * self.square + gain * fresh.square,
-            keep * self.n_rows + gain * fresh.n_rows,
-            keep * self.entropy + gain * fresh.entropy,
-        )
 
     def clipped(self) -> "Stats":
         """Without the negative masses that differences leave."""
@@ -213,27 +200,9 @@ class Stats:
         the closest node above that has stayed; what they said of levels below it was
         about loadings that are not in the tree any more.
         """
-        stays = np.isin(old.ids, new.ids)
-        at = new.positions(old.ids[stays])
-        moved = replace(
-            Stats.zero(len(new), self.coordinates.shape[1], len(self.total)),
-            total=self.total,
-            square=self.square,
-            n_rows=self.n_rows,
-            entropy=self.entropy,
-        )
-        for name in ("stub_masses", "moments", "coordinates", "products"):
-            getattr(moved, name)[at] = getattr(self, name)[stays]
-        for place in np.flatnonzero(~stays).tolist():
-            heir: int | None = int(old.ids[place])
-            while heir is not None and heir not in new:
-                heir = (heirs or {}).get(heir)
-            known = old.depth[place] + 1
-            if heir is None:
-                above = old.path_to(int(old.ids[place]))
-                heir = int(above[np.isin(above, new.ids)][-1])
-                known = old.depth_of(heir) + 1
-            (to,) = new.positions([heir])
+        moved = self.carried(old, new)
+        for place, to, is_heir in ended_nodes(old, new, heirs):
+            known = 1 + (old.depth[place] if is_heir else new.depth[to])
             moved.stub_masses[to] += self.stub_masses[place]
             diagonal = np.diag(np.diag(self.moments[place]))
             diagonal[:known, :known] = self.moments[place, :known, :known]

@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.memory import MeanFieldMemory, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves, prune
+from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["BoundTrials"]
@@ -131,7 +131,7 @@ class BoundTrials:
         return learner
 
     def _restarted(
-        self, posterior: Posterior, memory: MeanFieldMemory, n_mean: int
+        self, posterior: HDPPosterior, memory: MeanFieldMemory, n_mean: int
     ) -> ExactLearner:
         learner = self.learner.restart(posterior, memory)
         learner.moves = ExactMoves(self.moves)

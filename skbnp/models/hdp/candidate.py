@@ -1,12 +1,13 @@
 """A posterior that learned beside another takes its place."""
 
 from skbnp.inference.interrupts import commit
-from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.moves.memory import MoveMemory
+from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["adopt"]
 
 
-def adopt(posterior: Posterior, candidate: Posterior) -> None:
+def adopt(posterior: HDPPosterior, candidate: HDPPosterior) -> None:
     """Take over what a candidate that began as a posterior has learned: an update.
 
     Its log goes on from here; ids that came and went meanwhile are left out.
@@ -24,6 +25,6 @@ def adopt(posterior: Posterior, candidate: Posterior) -> None:
     with commit():
         posterior.replace_globals(candidate.state, candidate.totals)
         posterior.ids, posterior.stale = candidate.ids, candidate.stale
-        posterior.move_memory = None  # its topics are others
+        posterior.move_memory = MoveMemory()  # its topics are others
         posterior.n_steps += 1
         posterior.lineage = [*posterior.lineage, *log]

@@ -22,18 +22,18 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.local import DocumentVisitor
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.held_out import Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.moves import held_out as held_out_moves
 from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
-OnlineLearner = Learner[Corpus, DocumentVisitor, RunningAverage]
+OnlineLearner = Learner[HDPPosterior, Corpus, DocumentVisitor, RunningAverage]
 Kind = Literal["start", "births", "reduction"]
 
 #: Passes over everything in the end, the first half of them beside the model: then
@@ -104,7 +104,7 @@ class HeldOutTrials:
         held: HeldOut,
         moves: SplitMerge,
         n_passes: int,
-        finish: Callable[[Posterior, OnlineLearner], PassLearner] | None,
+        finish: Callable[[HDPPosterior, OnlineLearner], PassLearner] | None,
         *,
         length: int | None = None,
         n_final_passes: int = FINAL_PASSES,
@@ -320,8 +320,8 @@ class StreamTrials(HeldOutTrials):
 
 
 def try_on_sample(
-    posterior: Posterior,
-    make_learner: Callable[[Posterior], OnlineLearner],
+    posterior: HDPPosterior,
+    make_learner: Callable[[HDPPosterior], OnlineLearner],
     held: HeldOut,
     moves: SplitMerge,
     n_docs: float,

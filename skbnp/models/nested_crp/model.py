@@ -28,6 +28,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betaln, gammaln, psi
 
 from skbnp.components.hyperparameters import GammaPrior, log_gamma_density
+from skbnp.components.node_statistics import NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import (
     LevelPriors,
     expected_log_sticks,
@@ -80,15 +81,22 @@ class TopicTree:
 
 
 @dataclass(frozen=True, slots=True)
-class PathStats:
+class PathStats(NodeStatistics):
     """Sums over documents, additive; nodes go by position in a tree."""
 
     word_counts: Array  # (n_nodes, n_words) S
-    word_variances: Array  # (n_nodes, n_words) R, of the counts given all paths
+    word_variances: Array  # (n_nodes, n_words) R, given all paths
     stub_masses: Array  # (n_nodes,) m
     stub_variances: Array  # (n_nodes,) of the same, sum of q (1 - q)
     off_tree_tokens: Array  # (n_levels,) O, tokens at topics that are not in the tree
     entropy: float  # U, what is left of the documents' part of the ELBO
+
+    per_node: ClassVar[tuple[str, ...]] = (
+        "word_counts",
+        "word_variances",
+        "stub_masses",
+        "stub_variances",
+    )
 
     @classmethod
     def zero(cls, n_nodes: int, n_words: int, n_levels: int) -> "PathStats":
@@ -114,25 +122,6 @@ class PathStats:
         """Topics that hold them."""
         return TopicTree(tree, self.word_counts, self.stub_masses)
 
-    def times(self, gain: float) -> "PathStats":
-        """So many times as much."""
-        return self.blended(self, 0.0, gain)
-
-    def plus(self, other: "PathStats", gain: float = 1.0) -> "PathStats":
-        """Add up, `other` so many times."""
-        return self.blended(other, 1.0, gain)
-
-    def blended(self, fresh: "PathStats", keep: float, gain: float) -> "PathStats":
-        """Forget a part, and take over others."""
-        return PathStats(
-            keep * self.word_counts + gain * fresh.word_counts,
-            keep * self.word_variances + gain * fresh.word_variances,
-            keep * self.stub_masses + gain * fresh.stub_masses,
-            keep * self.stub_variances + gain * fresh.stub_variances,
-            keep * self.off_tree_tokens + gain * fresh.off_tree_tokens,
-            keep * self.entropy + gain * fresh.entropy,
-        )
-
     def clipped(self) -> "PathStats":
         """Without what differences have below zero."""
         return PathStats(
@@ -153,30 +142,14 @@ class PathStats:
         leave the tree at the last node of their path that goes on, and their words at
         that level.
         """
-        n_levels, n_words = len(self.off_tree_tokens), self.word_counts.shape[1]
-        moved = replace(
-            PathStats.zero(len(new), n_words, n_levels), entropy=self.entropy
-        )
-        moved.off_tree_tokens[:] = self.off_tree_tokens
-        stays = np.isin(old.ids, new.ids)
-        at = new.positions(old.ids[stays])
-        moved.word_counts[at] = self.word_counts[stays]
-        moved.word_variances[at] = self.word_variances[stays]
-        moved.stub_masses[at] = self.stub_masses[stays]
-        moved.stub_variances[at] = self.stub_variances[stays]
-        for place in np.flatnonzero(~stays).tolist():
-            heir: int | None = int(old.ids[place])
-            while heir is not None and heir not in new:
-                heir = (heirs or {}).get(heir)
-            if heir is None:
-                above = old.path_to(int(old.ids[place]))
-                (to,) = new.positions(above[np.isin(above, new.ids)][-1:])
-                lost = self.word_counts[place].sum()
-                moved.off_tree_tokens[old.depth[place]] += lost
-            else:
-                (to,) = new.positions([heir])
+        moved = self.carried(old, new)
+        for place, to, is_heir in ended_nodes(old, new, heirs):
+            if is_heir:
                 moved.word_counts[to] += self.word_counts[place]
                 moved.word_variances[to] += self.word_variances[place]
+            else:
+                lost = self.word_counts[place].sum()
+                moved.off_tree_tokens[old.depth[place]] += lost
             moved.stub_masses[to] += self.stub_masses[place]
             moved.stub_variances[to] += self.stub_variances[place]
         return moved

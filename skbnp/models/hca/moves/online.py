@@ -9,6 +9,7 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import ROUNDING
@@ -19,7 +20,7 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["StreamEdits"]
 
-StreamOfRows = Learner[Corpus, RowVisitor, RunningAverage]
+StreamOfRows = Learner[Posterior, Corpus, RowVisitor, RunningAverage]
 
 #: Rows of a chunk by which the tree changes, at the least, and passes at the most.
 LEAST_ROWS, MOST_PASSES = 20, 100

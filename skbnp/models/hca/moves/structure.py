@@ -33,7 +33,7 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["ComponentEdits", "bound_of", "context_of", "said_by_others"]
 
-ComponentLearner = Learner[Corpus, RowVisitor, RowMemory]
+ComponentLearner = Learner[Posterior, Corpus, RowVisitor, RowMemory]
 Rows = NDArray[np.intp]
 
 #: One that still makes up for more goes on for so many times its rounds.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage
-from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["Plan", "plan", "propose"]
 
@@ -55,13 +55,13 @@ def plan(number: int, n_topics: int) -> Plan:
 
 
 def propose(
-    posterior: Posterior,
+    posterior: HDPPosterior,
     X: sp.csr_array,
     doc_topic: sp.csr_array,
     plan: Plan,
     n_docs: float,
     rng: np.random.Generator,
-) -> Posterior:
+) -> HDPPosterior:
     """Return a posterior that starts afresh from old topics and from documents.
 
     `doc_topic` are the expected counts of the documents `X`, of a corpus of `n_docs`.
@@ -107,7 +107,7 @@ def propose(
 
 
 def _surprise(
-    posterior: Posterior, X: sp.csr_array, doc_topic: sp.csr_array
+    posterior: HDPPosterior, X: sp.csr_array, doc_topic: sp.csr_array
 ) -> NDArray[np.float64]:
     """Mean of -log p(token) in each document under expected topics, nats."""
     words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior

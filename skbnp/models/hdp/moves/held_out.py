@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
-from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.held_out import HeldOut, Prediction, stored_rows
+from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import gamma_noise
 
@@ -62,8 +62,8 @@ def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -
 
 
 def propose_births(
-    posterior: Posterior, X: sp.csr_array, n_births: int, rng: np.random.Generator
-) -> Posterior:
+    posterior: HDPPosterior, X: sp.csr_array, n_births: int, rng: np.random.Generator
+) -> HDPPosterior:
     """Return a posterior that starts afresh, of all topics and some new ones.
 
     New topics start from documents of `X`. All are of equal size and weight.
@@ -123,7 +123,7 @@ def _entries(held: HeldOut, found: Prediction) -> Iterator[_Entries]:
 
 
 def reductions(
-    posterior: Posterior, held: HeldOut, found: Prediction
+    posterior: HDPPosterior, held: HeldOut, found: Prediction
 ) -> list[Reduction]:
     """Ends and merges with what they are predicted to cost, the cheapest first."""
     words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
@@ -178,7 +178,7 @@ def _nearest(word_topic: Array) -> NDArray[np.intp]:
     return np.unique(pairs, axis=0).reshape(-1, 2)
 
 
-def reduce(posterior: Posterior, found: list[Reduction], budget: float) -> int:
+def reduce(posterior: HDPPosterior, found: list[Reduction], budget: float) -> int:
     """Do the cheapest reductions, at most half of the topics; return their number.
 
     No topic takes part in two. What they are predicted to cost adds up to no more than
@@ -205,7 +205,7 @@ def reduce(posterior: Posterior, found: list[Reduction], budget: float) -> int:
     return len(chosen)
 
 
-def merge_all(posterior: Posterior) -> int:
+def merge_all(posterior: HDPPosterior) -> int:
     """Merge all topics into the heaviest; return the number of merges."""
     target = int(posterior.ids[np.argmax(posterior.totals.topic_words.total)])
     sources = [name for name in posterior.ids.tolist() if name != target]

@@ -8,29 +8,25 @@ Algorithm 2 of Bryant and Sudderth (2012), except that
   documents that they were not fitted to.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
 from skbnp.inference.local import Collected, DocumentVisitor
-from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
+from skbnp.models.hdp.moves.memory import CREDIT, Evidence, Pair
 from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["MoveMemory", "comparison", "merge", "move", "prune", "split"]
-
-Pair = tuple[int, int]
+__all__ = ["comparison", "merge", "move", "prune", "split"]
 
 #: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
 LONGEST_WAIT = 64
-#: Visits of a whole minibatch that splits may spend at once, and earn by a minibatch;
-#: an accepted one pays for all. So the cost of splits that nobody needs is small.
-CREDIT, EARNED = 4.0, 0.05
+#: Visits of a whole minibatch that splits earn by one; see `CREDIT`.
+EARNED = 0.05
 #: What a try costs, in such visits.
 TRY = 0.1
 #: Pairs of topics that are compared at a time, for each topic.
@@ -47,56 +43,8 @@ IDLE_DOCS = 50
 USED = 0.01
 
 
-@dataclass(slots=True)
-class Evidence:
-    """What some documents say about a merge."""
-
-    n_docs: int = 0
-    gain: float = 0.0
-    square: float = 0.0
-    look_at: int = 1  # documents at which to look next
-
-    def add(self, n_docs: int, sums: NDArray[np.float64]) -> None:
-        """Add the sums over further documents."""
-        self.n_docs += n_docs
-        self.gain += sums[1]
-        self.square += sums[2]
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it has doubled since the last look."""
-        return self.n_docs >= self.look_at
-
-    def of_corpus(self, n_docs: float) -> tuple[float, float]:
-        """Gain of a corpus of such documents, and its standard error."""
-        mean = self.gain / self.n_docs
-        variance = max(self.square / self.n_docs - mean**2, 0.0)
-        return n_docs * mean, n_docs * np.sqrt(variance / self.n_docs)
-
-
-@dataclass(slots=True)
-class MoveMemory:
-    """What moves remember between minibatches; all by ids."""
-
-    # Minibatches, and documents in them, since a topic was last in use.
-    idle: dict[int, tuple[int, int]] = field(default_factory=dict)
-    pairs: dict[Pair, Evidence] = field(default_factory=dict)
-    apart: dict[Pair, int] = field(default_factory=dict)  # not compared before a step
-    waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
-    credit: float = CREDIT  # for splits
-
-    def forget(self, gone: set[int]) -> None:
-        """Drop what is remembered about ids that have changed or ended."""
-        self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
-        self.apart = {p: u for p, u in self.apart.items() if gone.isdisjoint(p)}
-        self.waits = {n: w for n, w in self.waits.items() if n not in gone}
-        self.idle = {n: t for n, t in self.idle.items() if n not in gone}
-
-
-def comparison(posterior: Posterior) -> hdp_merge.Comparison | None:
+def comparison(posterior: HDPPosterior) -> hdp_merge.Comparison | None:
     """What to look at while the next minibatch is visited, if anything."""
-    if posterior.move_memory is None:
-        posterior.move_memory = MoveMemory()
     columns, memory = posterior.columns, posterior.move_memory
     # An edit of a fitted model, or an interrupt in a move, may have ended some.
     memory.pairs = {p: e for p, e in memory.pairs.items() if columns.keys() >= set(p)}
@@ -106,7 +54,7 @@ def comparison(posterior: Posterior) -> hdp_merge.Comparison | None:
 
 def move(
     moves: SplitMerge,
-    posterior: Posterior,
+    posterior: HDPPosterior,
     X: sp.csr_array,
     found: Collected,
     n_docs: float,
@@ -125,7 +73,7 @@ def move(
 
 
 def merge(
-    moves: SplitMerge, posterior: Posterior, found: Collected, n_docs: float
+    moves: SplitMerge, posterior: HDPPosterior, found: Collected, n_docs: float
 ) -> None:
     """Merge what the documents so far show to be one topic, and choose new pairs."""
     memory, columns = posterior.move_memory, posterior.columns
@@ -171,7 +119,7 @@ def _due(
 
 
 def _choose_pairs(
-    posterior: Posterior, found: Collected, columns: dict[int, int]
+    posterior: HDPPosterior, found: Collected, columns: dict[int, int]
 ) -> None:
     """Compare pairs that look alike and have not been told apart lately."""
     memory, living = posterior.move_memory, posterior.columns
@@ -190,7 +138,7 @@ def _choose_pairs(
 
 
 def prune(
-    moves: SplitMerge, posterior: Posterior, idle: list[int], n_docs: int
+    moves: SplitMerge, posterior: HDPPosterior, idle: list[int], n_docs: int
 ) -> None:
     """End topics that have been idle for a while; `n_docs` in this minibatch."""
     memory, living = posterior.move_memory, posterior.columns
@@ -214,7 +162,7 @@ def prune(
 
 def split(
     moves: SplitMerge,
-    posterior: Posterior,
+    posterior: HDPPosterior,
     X: sp.csr_array,
     doc_topic: sp.csr_array,
     columns: dict[int, int],
@@ -274,7 +222,7 @@ def split(
 
 
 def _tried(
-    moves: SplitMerge, posterior: Posterior, rng: np.random.Generator
+    moves: SplitMerge, posterior: HDPPosterior, rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """Columns of topics to split: those not rejected lately, drawn by their mass."""
     waits, step = posterior.move_memory.waits, posterior.n_steps

@@ -10,17 +10,17 @@ from skbnp.inference.edits import Merge, Remove, apply, sparing
 from skbnp.inference.engine import Learner
 from skbnp.inference.local import Collected, DocumentVisitor
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import Round
 from skbnp.models.hdp.memory import CollapsedMemory, MeanFieldMemory, doc_topic
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import minibatch
 from skbnp.models.hdp.moves.settings import SplitMerge, end_unused
+from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["EndUnused", "ExactLearner", "ExactMoves", "MinibatchMoves", "prune"]
 
-ExactLearner = Learner[Corpus, DocumentVisitor, MeanFieldMemory]
+ExactLearner = Learner[HDPPosterior, Corpus, DocumentVisitor, MeanFieldMemory]
 CorpusMemory = MeanFieldMemory | CollapsedMemory
 
 #: Totals of which mean weights gave a larger share are too blurred to judge topics by.
@@ -75,7 +75,7 @@ class MinibatchMoves(Moves):
     def __init__(self, moves: SplitMerge):
         self.moves, self._has_looked = moves, False
 
-    def look(self, posterior: Posterior) -> hdp_merge.Comparison | None:
+    def look(self, posterior: HDPPosterior) -> hdp_merge.Comparison | None:
         """Compare pairs of topics, once totals are clear."""
         self._has_looked = posterior.stale < STALE
         return minibatch.comparison(posterior) if self._has_looked else None
@@ -126,7 +126,7 @@ class ExactMoves(Moves):
             light = self.moves.light(posterior.totals.topic_words.total)
             prune(learner, light)
 
-    def look(self, posterior: Posterior) -> hdp_merge.Comparison | None:
+    def look(self, posterior: HDPPosterior) -> hdp_merge.Comparison | None:
         """Compare pairs of topics."""
         if not self.pairs:
             return None

@@ -36,7 +36,7 @@ MOST_DOCS = 2000
 AHEAD = 2.0
 
 
-OnlineTreeLearner = Learner[Corpus, PathVisitor, RunningAverage]
+OnlineTreeLearner = Learner[Posterior, Corpus, PathVisitor, RunningAverage]
 
 
 class OnlineTreeEdits(CountingMoves):

@@ -14,6 +14,7 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import LEAST_GAIN, ROUNDING, EditMoves, accept, follow
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus
@@ -28,7 +29,7 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["LEAST_MASS", "TreeEdits", "TreeLearner"]
 
-TreeLearner = Learner[TreeCorpus, PathVisitor, PathMemory]
+TreeLearner = Learner[Posterior, TreeCorpus, PathVisitor, PathMemory]
 
 #: Accepted moves of other kinds after which a tree does not grow, too.
 SHRINKING = 5

@@ -1,0 +1,69 @@
+"""Additive statistics of the nodes of a tree: sums, and what changes of the tree do."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from skbnp.trees import Tree
+
+__all__ = ["NodeStatistics", "ended_nodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatistics:
+    """Sums over rows; fields are numbers and arrays, some of them with a node axis."""
+
+    #: Fields whose first axis goes by position in the tree.
+    per_node: ClassVar[tuple[str, ...]]
+
+    def times(self, gain: float) -> Self:
+        """So many times as much."""
+        return self.blended(self, 0.0, gain)
+
+    def plus(self, other: Self, gain: float = 1.0) -> Self:
+        """Add up, `other` so many times."""
+        return self.blended(other, 1.0, gain)
+
+    def blended(self, fresh: Self, keep: float, gain: float) -> Self:
+        """Forget a part, and take over others."""
+        names = [item.name for item in fields(self)]
+        sums = {
+            name: keep * getattr(self, name) + gain * getattr(fresh, name)
+            for name in names
+        }
+        return type(self)(**sums)
+
+    def carried(self, old: Tree, new: Tree) -> Self:
+        """Let nodes that stay stand as in another tree; others have nothing."""
+        stays = np.isin(old.ids, new.ids)
+        at = new.positions(old.ids[stays])
+        moved: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in self.per_node:
+                moved[item.name] = np.zeros((len(new), *value.shape[1:]))
+                moved[item.name][at] = value[stays]
+            elif isinstance(value, np.ndarray):
+                moved[item.name] = value.copy()
+        return replace(self, **moved)
+
+
+def ended_nodes(
+    old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield where nodes stood that are gone, where what they had goes, if to an heir.
+
+    Those without an heir in the new tree leave it to the last node above them that has
+    stayed. Positions are those of the old tree, and of the new.
+    """
+    for place in np.flatnonzero(~np.isin(old.ids, new.ids)).tolist():
+        heir: int | None = int(old.ids[place])
+        while heir is not None and heir not in new:
+            heir = (heirs or {}).get(heir)
+        is_heir = heir is not None
+        if heir is None:
+            above = old.path_to(int(old.ids[place]))
+            heir = int(above[np.isin(above, new.ids)][-1])
+        yield place, int(new.positions(heir)), is_heir

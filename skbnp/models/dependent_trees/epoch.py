@@ -1,0 +1,174 @@
+"""An epoch on the common loop: its model, and the epochs that are closed behind it.
+
+The bound of an epoch is given those before it, which are never visited again. Densities
+are with respect to the uniform one on the sphere, so that a bound, as a score, is what
+is gained over knowing nothing, and does not depend on how the sphere is measured.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.distributions.von_mises_fisher import log_normaliser
+from skbnp.inference.interrupts import commit
+from skbnp.inference.posterior import Posterior
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    learn_concentration,
+    learn_prior_concentration,
+    next_epoch,
+    no_past,
+    objective,
+    sort_siblings,
+    update_means,
+    update_sticks,
+    windowed,
+)
+
+__all__ = [
+    "ClosedEpoch",
+    "EpochModel",
+    "EpochPosterior",
+    "centroid_of",
+    "close_epoch",
+    "settle",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochModel:
+    """What is in force in an epoch."""
+
+    priors: TreePriors
+    learns_concentration: bool = True
+    learns_prior_concentration: bool = True
+    is_first: bool = True  # so that the best order of siblings is that of their masses
+
+    criterion: ClassVar[str] = "elbo"
+    has_bound: ClassVar[bool] = True
+    parts_name: ClassVar[str] = "nodes"
+    unit: ClassVar[str] = "row"
+
+    def absorb(
+        self,
+        state: EpochState,
+        totals: EpochStats,
+        stats: EpochStats,
+        step: float,
+        scale: float,
+    ) -> tuple[EpochState, EpochStats]:
+        """Move totals by a step; globals have their optimum for these."""
+        if step < 1.0:
+            kept = totals.plus(totals, -step)
+            return settle(self, state, kept.plus(stats, step * scale))
+        new = stats if scale == 1.0 else stats.plus(stats, scale - 1.0)
+        return settle(self, state, new)
+
+    def exchange(
+        self, state: EpochState, totals: EpochStats, old: EpochStats, new: EpochStats
+    ) -> tuple[EpochState, EpochStats]:
+        """Put new statistics in the place of old ones, and let globals follow."""
+        return settle(self, state, without(totals, old).plus(new))
+
+    def learn_priors(
+        self, state: EpochState, totals: EpochStats
+    ) -> tuple["EpochModel", EpochState]:
+        """Learn the prior concentration."""
+        if self.learns_prior_concentration:
+            state = learn_prior_concentration(state, self.priors)
+        return self, state
+
+    def objective(self, state: EpochState, totals: EpochStats) -> dict[str, float]:
+        """Terms of the bound, densities with respect to the uniform one, in nats."""
+        terms = objective(state, totals, self.priors)
+        uniform = float(log_normaliser(0.0, state.dimension))
+        terms["rows"] -= totals.n_tokens * uniform
+        return terms
+
+
+def settle(
+    model: EpochModel, state: EpochState, stats: EpochStats
+) -> tuple[EpochState, EpochStats]:
+    """Update all globals but the prior concentration, each to its maximum."""
+    state = update_sticks(state, stats)
+    state = update_means(state, stats, model.priors)
+    if model.learns_concentration:
+        state = learn_concentration(state, stats)
+    return sort_siblings(state, stats) if model.is_first else (state, stats)
+
+
+def without(totals: EpochStats, old: EpochStats) -> EpochStats:
+    """Take statistics out of totals that hold them; what rounding leaves is nothing."""
+    rest = totals.plus(old, -1.0)
+    return replace(
+        rest,
+        masses=np.maximum(rest.masses, 0.0),
+        entropies=np.maximum(rest.entropies, 0.0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedEpoch:
+    """An epoch that is never visited again, as prediction reads it."""
+
+    label: Any
+    state: EpochState  # without its past
+    n_rows: int
+    first_step: int  # updates made before it
+
+
+@dataclass(slots=True)
+class EpochPosterior(Posterior):
+    """The posterior of the open epoch, and those of the epochs before it."""
+
+    label: Any = None  # of the open epoch
+    first_step: int = 0  # updates made before it
+    window: int = 1  # epochs whose rows count for the sticks
+    n_open: int = 0  # rows of the open epoch that the totals may hold
+    unsettled: tuple[Any, ...] = ()  # epochs whose bound has not converged
+    closed: list[ClosedEpoch] = field(default_factory=list)
+
+    def as_closed(self) -> ClosedEpoch:
+        """Return the open epoch as it would be closed now."""
+        state = self.state
+        state = replace(state, previous=no_past(*state.means.shape))
+        n_rows = round(self.totals.n_tokens)
+        return ClosedEpoch(self.label, state, n_rows, self.first_step)
+
+    @property
+    def epochs(self) -> list[ClosedEpoch]:
+        """All epochs, the open one last."""
+        return [*self.closed, self.as_closed()]
+
+
+def close_epoch(posterior: EpochPosterior, label: Any, X: sp.csr_array) -> None:
+    """Begin an epoch with rows X; the one that was open is its past."""
+    closed = [*posterior.closed, posterior.as_closed()]
+    past = [(one.state.tree.ids, one.state.masses) for one in closed]
+    history = windowed(posterior.state.tree, past[-posterior.window :])
+    state = next_epoch(posterior.state, history, centroid_of(X, posterior.state))
+    totals = EpochStats.zero(len(state.tree), state.dimension)
+    with commit():
+        posterior.closed = closed
+        posterior.model = replace(posterior.model, is_first=False)
+        posterior.label, posterior.first_step = label, posterior.n_steps
+        posterior.n_open = 0
+        posterior.replace_globals(state, totals)
+
+
+def centroid_of(
+    X: sp.csr_array, state: EpochState, totals: EpochStats | None = None
+) -> Array:
+    """Mean direction of rows, and of those in the totals; of none, as it was."""
+    total = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
+    if totals is not None:
+        total += np.asarray(totals.sums.sum(axis=0)).ravel()
+    length = float(np.linalg.norm(total))
+    return total / length if length > 0.0 else state.centroid

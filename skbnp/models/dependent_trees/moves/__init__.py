@@ -1,0 +1,1 @@
+"""Moves of dependent trees: records of them, and where they come from."""

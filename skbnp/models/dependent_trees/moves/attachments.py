@@ -1,0 +1,119 @@
+"""Which nodes go below other parents.
+
+Rows stay at their nodes, so that their entropy does not change and the bound differs by
+what statistics tell. Births and merges alone leave nodes below where they were born.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    direction_bound,
+    past_of,
+    stick_evidence,
+    update_nodes,
+)
+from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.moves.records import Attach
+from skbnp.trees import Tree
+
+__all__ = ["attach_gain", "propose_attachments"]
+
+#: Nats below zero down to which directions may lose: sticks gain some.
+SLACK = 5.0
+#: Parents of a node that are judged, the best of the ranking.
+N_PARENTS = 2
+#: Nats that a move gains at the least, so that rounding moves nothing for ever.
+LEAST_GAIN = 1e-6
+
+
+def attach_gain(
+    state: EpochState, stats: EpochStats, priors: TreePriors, node: int, parent: int
+) -> float:
+    """What the bound gains if a node goes below another.
+
+    The direction of the node is updated once, here and there. From statistics of the
+    node and its children alone; time O(V) for each, and O(n_nodes). The sticks must
+    have followed the masses (`update_sticks`).
+    """
+    tree = state.tree
+    place, above = tree.positions([node, parent]).tolist()
+    old = int(tree.parent[place])
+    children = np.flatnonzero(tree.parent == place)
+    near = np.concatenate([[place], children])
+    shape = Tree(tree.ids[near], [0, *np.ones(len(children), dtype=np.intp)])
+    few = stats.taken(near)
+
+    def small(parent: int) -> EpochState:
+        """Return the node as a root whose parent is in the place of the centroid."""
+        around = state.centroid if parent < 0 else state.means[parent]
+        return replace(
+            state,
+            tree=shape,
+            masses=state.masses[near],
+            history=state.history[near],
+            means=state.means[near],
+            concentrations=state.concentrations[near],
+            previous=past_of(state.previous, near),
+            centroid=around,
+        )
+
+    def worth(parent: int) -> float:
+        best = update_nodes(small(parent), few, priors, np.array([node]))
+        return direction_bound(best, few, priors, np.arange(len(near)))
+
+    gain = worth(above) - worth(old)
+    moved = tree.move(node, parent)
+    places = tree.positions(moved.ids)
+    gain += stick_evidence(moved, state.masses[places], state.history[places], priors)
+    return gain - stick_evidence(tree, state.masses, state.history, priors)
+
+
+def propose_attachments(
+    state: EpochState, stats: EpochStats, priors: TreePriors, products: Products
+) -> list[tuple[Attach, float]]:
+    """Find moves of nodes that raise the bound by themselves, of most gain first.
+
+    No node moves twice, and none goes below one that moves: together they leave a tree.
+    """
+    tree = state.tree
+    nodes = np.arange(1, len(tree))
+    if len(nodes) < 2:
+        return []
+    gains = products.attachments(nodes, np.arange(len(tree)))
+    gains[nodes - 1, tree.parent[1:]] = -np.inf
+    for at, node in enumerate(tree.ids[1:].tolist()):
+        begin = at + 1
+        gains[at, begin : begin + len(tree.subtree_of(node))] = -np.inf
+    best = np.argsort(-gains, axis=1, kind="stable")[:, :N_PARENTS]
+    judged = []
+    for at in range(len(nodes)):
+        for place in best[at].tolist():
+            if gains[at, place] > -SLACK:
+                node, parent = int(tree.ids[at + 1]), int(tree.ids[place])
+                gain = attach_gain(state, stats, priors, node, parent)
+                if gain > LEAST_GAIN:
+                    old = int(tree.ids[tree.parent[at + 1]])
+                    judged.append((Attach(node, old, parent), gain))
+    judged.sort(key=lambda one: (-one[1], one[0].node, one[0].parent))
+    return _compatible(tree, judged)
+
+
+def _compatible(
+    tree: Tree, judged: list[tuple[Attach, float]]
+) -> list[tuple[Attach, float]]:
+    moving: set[int] = set()
+    parents: set[int] = set()  # new ones, and all above them
+    chosen = []
+    for move, gain in judged:
+        path = set(tree.path_to(move.parent).tolist())
+        if move.node in moving | parents or path & moving:
+            continue
+        moving.add(move.node)
+        parents |= path
+        chosen.append((move, gain))
+    return chosen

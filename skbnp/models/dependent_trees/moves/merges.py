@@ -1,0 +1,144 @@
+"""Which nodes merge: all pairs of a part are ranked, the best of each node judged."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from skbnp.models.dependent_trees.local import Memo
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    MergeGain,
+    TreePriors,
+    merge_gain,
+)
+from skbnp.models.dependent_trees.moves.partition import merge_units
+from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.moves.records import Merge
+
+__all__ = ["PairLosses", "propose_merges"]
+
+Ints = NDArray[np.intp]
+
+#: Nats below zero down to which directions may lose: sticks gain some.
+SLACK = 20.0
+#: Targets of a node that are judged, the best of the ranking.
+N_TARGETS = 2
+
+
+def propose_merges(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    products: Products,
+    parity: int,
+    test: Literal["safe", "lax"],
+    losses: "PairLosses",
+    run: Callable[..., Iterable[Any]] = map,
+) -> list[tuple[Merge, float]]:
+    """Find disjoint merges in the units of a parity, each worth its while by itself.
+
+    With each comes the entropy that rows may lose by it; a lax test does not ask. No
+    node has a part in two of them. In a unit those of larger gain come first; `run`
+    maps over units, whose merges are independent but for sticks and for what a node
+    says to its parent.
+    """
+    tree = state.tree
+    units = merge_units(tree, parity)
+    heavy = tree.accumulate(stats.masses + state.history)
+    lists = [np.flatnonzero(tree.parent == node) for node in np.unique(tree.parent[1:])]
+
+    def judge(unit: int) -> list[tuple[Merge, float]]:
+        own = [rows for rows in lists if units[rows[0]] == unit]
+        pairs = [pair for rows in own for pair in _ranked(rows, units, heavy, products)]
+        judged = []
+        for source, target in pairs:
+            record = Merge(int(tree.ids[source]), int(tree.ids[target]))
+            found = merge_gain(state, stats, priors, record.source, record.target)
+            lost = losses.of(record, found) if test == "safe" else 0.0
+            if found.gain > lost or (test == "lax" and found.gain == 0.0):
+                judged.append((found.gain - lost, record, lost))
+        judged.sort(key=lambda one: (-one[0], one[1].source, one[1].target))
+        return _disjoint([(record, lost) for _, record, lost in judged])
+
+    return [one for found in run(judge, np.unique(units)) for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class PairLosses:
+    """Entropy that rows lose if two of their nodes are one.
+
+    Of rows at hand it is known, (a + b) log(a + b) - a log a - b log b each; of others
+    the bound holds that `merge_gain` has.
+    """
+
+    known: dict[tuple[int, int], float]  # by ids, the smaller first
+    has_others: bool
+
+    @classmethod
+    def of_rows(cls, memos: Sequence[Memo], *, has_others: bool) -> "PairLosses":
+        """Sum over rows that have a part in two nodes."""
+        keys, values = [np.empty((0, 2), dtype=np.int64)], [np.empty(0)]
+        for memo in memos:
+            rows = np.flatnonzero(memo.weights[:, 1] > 0.0)  # the best come first
+            some = memo.taken(rows)
+            shares = some.shares()
+            for one, other in combinations(range(shares.shape[1]), 2):
+                both = np.flatnonzero((shares[:, one] > 0.0) & (shares[:, other] > 0.0))
+                a, b = shares[both, one], shares[both, other]
+                pair = some.nodes[both][:, [one, other]].astype(np.int64)
+                keys.append(np.sort(pair, axis=1))
+                values.append(xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b))
+        pairs, at = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+        totals = np.bincount(at.ravel(), np.concatenate(values), len(pairs))
+        known = {
+            (a, b): value
+            for (a, b), value in zip(pairs.tolist(), totals.tolist(), strict=True)
+        }
+        return cls(known, has_others)
+
+    def of(self, merge: Merge, found: MergeGain) -> float:
+        """Entropy that rows lose by a merge, or the most that they may lose."""
+        if self.has_others:
+            return found.most_lost
+        pair = min(merge.source, merge.target), max(merge.source, merge.target)
+        return min(self.known.get(pair, 0.0), found.most_lost)
+
+
+def _ranked(
+    rows: Ints, units: Ints, heavy: NDArray[np.float64], products: Products
+) -> list[tuple[int, int]]:
+    """Pairs of a list of siblings, the lighter into the heavier, or into the parent."""
+    parent = products.parent[rows[0]]
+    targets = rows
+    if units[parent] == units[rows[0]]:
+        targets = np.append(parent, rows)
+    gains = products.merges(rows, targets)
+    # The earlier of equally heavy siblings stays.
+    order = np.lexsort((rows, -heavy[rows]))
+    rank = np.empty(len(rows), dtype=np.intp)
+    rank[order] = np.arange(len(rows))
+    ranks = rank if len(targets) == len(rows) else np.append(-1, rank)
+    gains[rank[:, None] <= ranks[None]] = -np.inf
+    best = np.argsort(-gains, axis=1, kind="stable")[:, :N_TARGETS]
+    return [
+        (int(rows[one]), int(targets[other]))
+        for one in range(len(rows))
+        for other in best[one].tolist()
+        if gains[one, other] > -SLACK
+    ]
+
+
+def _disjoint(judged: list[tuple[Merge, float]]) -> list[tuple[Merge, float]]:
+    used: set[int] = set()
+    chosen = []
+    for merge, lost in judged:
+        if not used & {merge.source, merge.target}:
+            used |= {merge.source, merge.target}
+            chosen.append((merge, lost))
+    return chosen

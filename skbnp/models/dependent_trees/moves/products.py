@@ -1,0 +1,132 @@
+"""Products of all pairs of nodes, from which moves are ranked.
+
+The natural parameter of a node at its optimum is n = eta mu, and its directions are
+worth -log C_V(|n|) + log C_V(rho): what two nodes, or a node and another parent, would
+be worth follows from inner products alone. Where children have a past this leaves out
+how it bends their priors; moves are judged by exact differences.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.distributions.von_mises_fisher import bessel_ratio, log_normaliser
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    TreePriors,
+    prior_concentrations,
+)
+
+__all__ = ["Products"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+#: Rows of pairs whose logarithms are taken at a time.
+ROWS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Inner products of means, and with the past and the centroid."""
+
+    state: EpochState
+    priors: TreePriors
+    means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: E_a'centroid
+    past: Array | None  # (n_nodes, n_nodes + 1) mu_a^(t-1)'E_b; last: with the centroid
+    scale: Array  # (n_nodes,) |n| / |E|
+    worth: Array  # (n_nodes,) -log C_V(|n|)
+    prior_worth: Array  # (n_nodes,) log C_V(rho)
+
+    @classmethod
+    def of(cls, state: EpochState, priors: TreePriors) -> "Products":
+        """Multiply all pairs, in single precision: they are for ranking."""
+        means = state.means.astype(np.float32)
+        right = np.vstack([means, state.centroid.astype(np.float32)[None]]).T
+        past = None
+        if state.previous.strides[0]:
+            past = (state.previous.astype(np.float32) @ right).astype(np.float64)
+        eta, dimension = state.concentrations, state.dimension
+        everywhere = np.arange(len(eta))
+        rho = prior_concentrations(state, priors, everywhere)
+        return cls(
+            state,
+            priors,
+            (means @ right).astype(np.float64),
+            past,
+            eta / np.maximum(bessel_ratio(eta, dimension), 1e-300),
+            -log_normaliser(eta, dimension),
+            log_normaliser(rho, dimension),
+        )
+
+    @property
+    def parent(self) -> Ints:
+        """Columns of the parents; that of the root is the centroid."""
+        return self.state.tree.parent
+
+    def merges(self, sources: Ints, targets: Ints) -> Array:
+        """What directions gain if each source merges into each target.
+
+        (n_sources, n_targets); targets are siblings of the sources, or their parent.
+        """
+        found = np.empty((len(sources), len(targets)))
+        for begin in range(0, len(sources), ROWS):
+            rows = slice(begin, begin + ROWS)
+            found[rows] = self._merges(sources[rows], targets)
+        return found
+
+    def _merges(self, a: Ints, b: Ints) -> Array:
+        """See `merges`: of |n_a + n_b - p|, p the prior of a."""
+        k0 = self.state.prior_concentration
+        k1, k2 = k0 * self.priors.parent_weight, k0 * self.priors.past_weight
+        up, E = self.parent[a], self.means
+        own = np.diagonal(E)
+        column = np.append(own, 1.0)  # of the centroid
+        at, is_child = np.ix_(a, b), up[:, None] == b[None]
+        # What a target says to a child that merges into it, and gets of it, ends.
+        n_a, n_b = self.scale[a][:, None] - k1 * is_child, self.scale[b][None]
+        square = n_a**2 * own[a][:, None] + n_b**2 * own[b][None]
+        square = square + 2.0 * n_a * n_b * E[at] + k1**2 * column[up][:, None]
+        square -= 2.0 * k1 * (n_a * E[a, up][:, None] + n_b * self._with(b, up))
+        if self.past is not None:
+            P = self.past
+            there = np.asarray(P[a].any(axis=1))[:, None]
+            square += k2**2 * there + 2.0 * k1 * k2 * P[a, up][:, None]
+            square -= 2.0 * k2 * (n_a * P[a, a][:, None] + n_b * P[at])
+        eta = np.sqrt(np.maximum(square, 0.0))
+        gain = -log_normaliser(eta, self.state.dimension)
+        gain -= self.worth[a][:, None] + self.worth[b][None]
+        return gain + k1 * is_child * E[at] - self.prior_worth[a][:, None]
+
+    def _with(self, b: Ints, up: Ints) -> Array:
+        """E_parent'E_b by source and target."""
+        return self.means[np.ix_(b, up)].T
+
+    def attachments(self, nodes: Ints, parents: Ints) -> Array:
+        """What directions gain if each node goes below each parent, as above."""
+        found = np.empty((len(nodes), len(parents)))
+        for begin in range(0, len(nodes), ROWS):
+            rows = slice(begin, begin + ROWS)
+            found[rows] = self._attachments(nodes[rows], parents)
+        return found
+
+    def _attachments(self, c: Ints, b: Ints) -> Array:
+        k0, dimension = self.state.prior_concentration, self.state.dimension
+        w1, w2 = self.priors.parent_weight, self.priors.past_weight
+        k1, up, E = k0 * w1, self.parent[c], self.means
+        own = np.diagonal(E)
+        at = np.ix_(c, b)
+        n = self.scale[c][:, None]
+        square = n**2 * own[c][:, None]
+        square = square + 2.0 * k1 * n * (E[at] - E[c, up][:, None])
+        apart = own[b][None] + own[up][:, None] - 2.0 * E[np.ix_(up, b)]
+        square += k1**2 * np.maximum(apart, 0.0)
+        gain = -log_normaliser(np.sqrt(np.maximum(square, 0.0)), dimension)
+        gain -= self.worth[c][:, None]
+        if self.past is not None:
+            there = np.asarray(self.past[c].any(axis=1))[:, None]
+            rho = w1**2 + there * (w2**2 + 2.0 * w1 * w2 * self.past[at])
+            rho = k0 * np.sqrt(np.maximum(rho, 0.0))
+            gain += log_normaliser(rho, dimension) - self.prior_worth[c][:, None]
+        return gain

@@ -1,0 +1,272 @@
+"""Changes of the tree of an epoch, as records that any copy can replay.
+
+A record names nodes by id and holds what no copy could know otherwise. Replaying draws
+nothing and judges nothing: the same records lead to the same tree, see `Tree.digest`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.models.dependent_trees.local import Memo
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    no_past,
+    update_nodes,
+)
+from skbnp.trees import Tree
+
+__all__ = [
+    "Attach",
+    "Birth",
+    "Merge",
+    "Record",
+    "Remove",
+    "Sort",
+    "followed",
+    "heirs_of",
+    "replay",
+    "replay_memo",
+]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """A child of the target begins, behind its siblings, and takes rows from nodes.
+
+    Of each row that it takes, what it said before leaves the statistics in the same
+    moment, so that rows are never counted twice.
+    """
+
+    target: int
+    new: int
+    ids: Ints  # nodes whose statistics change, the new one included
+    change: EpochStats  # in the order of `ids`
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated."""
+        return self.target, self.new
+
+    def edit(self, tree: Tree) -> Tree:
+        """Change a tree."""
+        return tree.add(self.target, first_id=self.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The target, a sibling or the parent, takes over rows and children."""
+
+    source: int
+    target: int
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated."""
+        return (self.target,)
+
+    def edit(self, tree: Tree) -> Tree:
+        """Change a tree."""
+        return tree.merge(self.source, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """A node, with all below it, goes below another."""
+
+    node: int
+    old: int
+    parent: int
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated."""
+        return self.node, self.old, self.parent
+
+    def edit(self, tree: Tree) -> Tree:
+        """Change a tree."""
+        return tree.move(self.node, self.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """A leaf without rows ends."""
+
+    node: int
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated."""
+        return ()
+
+    def edit(self, tree: Tree) -> Tree:
+        """Change a tree."""
+        return tree.remove(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """Siblings stand in the order in which their ids do here."""
+
+    ids: Ints
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated."""
+        return ()
+
+    def edit(self, tree: Tree) -> Tree:
+        """Change a tree."""
+        rank = np.empty(len(tree), dtype=np.intp)
+        rank[tree.positions(self.ids)] = np.arange(len(tree))
+        return tree.sort_siblings(rank)
+
+
+Record = Birth | Merge | Attach | Remove | Sort
+
+
+def heirs_of(records: Iterable[Record]) -> dict[int, int]:
+    """Who has the rows of nodes that have ended; -1 is nobody."""
+    heirs: dict[int, int] = {}
+    for record in records:
+        if isinstance(record, Merge):
+            gone, heir = record.source, record.target
+        elif isinstance(record, Remove):
+            gone, heir = record.node, -1
+        else:
+            continue
+        heirs = {one: heir if has == gone else has for one, has in heirs.items()}
+        heirs[gone] = heir
+    return heirs
+
+
+def replay(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    records: Sequence[Record],
+) -> tuple[EpochState, EpochStats]:
+    """Change tree and statistics as records say, one after the other.
+
+    Then sticks follow, and the directions of nodes that were touched are updated once,
+    those above first. Nothing is drawn and nothing is judged.
+    """
+    if not records:
+        return state, stats
+    tree = state.tree
+    for record in records:
+        tree = record.edit(tree)
+    heirs = heirs_of(records)
+    births = [record for record in records if isinstance(record, Birth)]
+    kept = followed(stats, state.tree, tree, heirs)
+    for birth in births:
+        kept = _with_birth(kept, tree, birth, heirs)
+    new = _resized(state, tree)
+    _inherit(new.history, state.history, state.tree, tree, heirs)
+    new = replace(new, masses=kept.masses)
+    touched = {node for record in records for node in record.touched}
+    ids = np.array(sorted(heirs.get(node, node) for node in touched), dtype=np.intp)
+    return update_nodes(new, kept, priors, ids), kept
+
+
+def followed(
+    stats: EpochStats, old: Tree, new: Tree, heirs: dict[int, int]
+) -> EpochStats:
+    """Statistics by another tree; rows of nodes that have ended go to their heirs."""
+    names = np.array([heirs.get(node, node) for node in old.ids.tolist()])
+    rows = np.flatnonzero(names >= 0)
+    places = new.positions(names[rows])
+    spread = sp.csr_array(
+        (np.ones(len(rows)), (places, rows)), shape=(len(new), len(old))
+    )
+    return EpochStats(
+        spread @ stats.masses,
+        sp.csr_array(spread @ stats.sums),
+        spread @ stats.entropies,
+    )
+
+
+def _with_birth(
+    stats: EpochStats, tree: Tree, birth: Birth, heirs: dict[int, int]
+) -> EpochStats:
+    places = tree.positions([heirs.get(node, node) for node in birth.ids.tolist()])
+    spread = sp.csr_array(
+        (np.ones(len(places)), (places, np.arange(len(places)))),
+        shape=(len(tree), len(places)),
+    )
+    change = birth.change
+    return EpochStats(
+        np.maximum(stats.masses + spread @ change.masses, 0.0),
+        sp.csr_array(stats.sums + spread @ change.sums),
+        stats.entropies + spread @ change.entropies,
+    )
+
+
+def _resized(state: EpochState, tree: Tree) -> EpochState:
+    """Put nodes where another tree has them; new ones know nothing yet."""
+    is_old = np.isin(tree.ids, state.tree.ids)
+    to = np.flatnonzero(is_old)
+    places = state.tree.positions(tree.ids[to])
+    shape = (len(tree), state.dimension)
+
+    def moved(values: Array) -> Array:
+        found = np.zeros((len(tree), *values.shape[1:]))
+        found[to] = values[places]
+        return found
+
+    has_past = state.previous.strides[0] != 0
+    return replace(
+        state,
+        tree=tree,
+        masses=moved(state.masses),
+        history=moved(state.history),
+        means=moved(state.means),
+        concentrations=moved(state.concentrations),
+        previous=moved(state.previous) if has_past else no_past(*shape),
+    )
+
+
+def _inherit(
+    new: Array, old: Array, before: Tree, tree: Tree, heirs: dict[int, int]
+) -> None:
+    """Add to values of heirs, in place, those of nodes that have ended."""
+    for gone, heir in heirs.items():
+        if heir >= 0 and gone in before:
+            new[tree.positions(heir)] += old[before.positions(gone)]
+
+
+def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:
+    """Let rows be at the heirs of their nodes; what was at nobody's goes to the rest.
+
+    Rows that had a part in a node and in its heir have both in one entry.
+    """
+    heirs = heirs_of(records)
+    gone = np.array(sorted(heirs), dtype=np.int32)
+    is_gone = np.isin(memo.nodes, gone)
+    rows = np.flatnonzero(is_gone.any(axis=1))
+    if len(rows) == 0:
+        return memo
+    names = np.array([heirs[node] for node in gone.tolist()], dtype=np.int32)
+    nodes, weights = memo.nodes[rows], memo.weights[rows]
+    there = is_gone[rows]
+    nodes[there] = names[np.searchsorted(gone, nodes[there])]
+    weights[nodes < 0] = 0.0
+    n_best = nodes.shape[1]
+    for one in range(n_best):
+        for other in range(one + 1, n_best):
+            same = (nodes[:, one] == nodes[:, other]) & (nodes[:, one] >= 0)
+            weights[same, one] += weights[same, other]
+            weights[same, other], nodes[same, other] = 0.0, -1
+    order = np.argsort(-weights, axis=1, kind="stable")
+    all_nodes, all_weights = memo.nodes.copy(), memo.weights.copy()
+    all_nodes[rows] = np.take_along_axis(nodes, order, axis=1)
+    all_weights[rows] = np.take_along_axis(weights, order, axis=1)
+    return Memo(all_nodes, all_weights, memo.rest)

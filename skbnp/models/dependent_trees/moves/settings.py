@@ -1,0 +1,57 @@
+"""What an expert may set of the moves of a dependent tree."""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Literal
+
+__all__ = ["EpochMoves"]
+
+MERGES = ("safe", "lax", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class EpochMoves:
+    """What an expert may set of the moves of a dependent tree.
+
+    Parameters
+    ----------
+    merge : {"safe", "lax", "none"}
+        Nodes merge with siblings or parents if the bound rises for certain; or, as in
+        the paper, if it rises but for the entropy that rows lose, which may lower it;
+        or never.
+    reattach, birth : bool
+        Whether nodes are tried below other parents, and new nodes for some of the rows
+        of another.
+    max_births : int or None
+        Nodes of which rows are tried for a new one after a pass; `None` is a tenth of
+        the nodes, four at least.
+    birth_rows : int
+        Rows from which a new node begins, at the most.
+    birth_rounds : int
+        Visits of these rows before it is judged, at the most.
+    """
+
+    merge: Literal["safe", "lax", "none"] = "safe"
+    reattach: bool = True
+    birth: bool = True
+    max_births: int | None = None
+    birth_rows: int = 1000
+    birth_rounds: int = 10
+
+    def __post_init__(self) -> None:
+        if self.merge not in MERGES:
+            raise ValueError(
+                f"merge must be one of {', '.join(map(repr, MERGES))}, got "
+                f"{self.merge!r}."
+            )
+        for name in ("reattach", "birth"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be a bool, got {getattr(self, name)!r}.")
+        for name, least in (("max_births", 1), ("birth_rows", 2), ("birth_rounds", 1)):
+            value = getattr(self, name)
+            if name == "max_births" and value is None:
+                continue
+            if not (isinstance(value, Integral) and int(value) >= least):
+                raise ValueError(
+                    f"{name} must be an integer >= {least}, got {value!r}."
+                )

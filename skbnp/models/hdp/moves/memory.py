@@ -1,0 +1,60 @@
+"""What moves remember between minibatches."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CREDIT", "Evidence", "MoveMemory", "Pair"]
+
+Pair = tuple[int, int]
+
+#: Visits of a whole minibatch that splits may spend at once; an accepted one pays for
+#: all. So the cost of splits that nobody needs is small.
+CREDIT = 4.0
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What some documents say about a merge."""
+
+    n_docs: int = 0
+    gain: float = 0.0
+    square: float = 0.0
+    look_at: int = 1  # documents at which to look next
+
+    def add(self, n_docs: int, sums: NDArray[np.float64]) -> None:
+        """Add the sums over further documents."""
+        self.n_docs += n_docs
+        self.gain += sums[1]
+        self.square += sums[2]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it has doubled since the last look."""
+        return self.n_docs >= self.look_at
+
+    def of_corpus(self, n_docs: float) -> tuple[float, float]:
+        """Gain of a corpus of such documents, and its standard error."""
+        mean = self.gain / self.n_docs
+        variance = max(self.square / self.n_docs - mean**2, 0.0)
+        return n_docs * mean, n_docs * np.sqrt(variance / self.n_docs)
+
+
+@dataclass(slots=True)
+class MoveMemory:
+    """What moves remember between minibatches; all by ids."""
+
+    # Minibatches, and documents in them, since a topic was last in use.
+    idle: dict[int, tuple[int, int]] = field(default_factory=dict)
+    pairs: dict[Pair, Evidence] = field(default_factory=dict)
+    apart: dict[Pair, int] = field(default_factory=dict)  # not compared before a step
+    waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
+    credit: float = CREDIT  # for splits
+
+    def forget(self, gone: set[int]) -> None:
+        """Drop what is remembered about ids that have changed or ended."""
+        self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
+        self.apart = {p: u for p, u in self.apart.items() if gone.isdisjoint(p)}
+        self.waits = {n: w for n, w in self.waits.items() if n not in gone}
+        self.idle = {n: t for n, t in self.idle.items() if n not in gone}

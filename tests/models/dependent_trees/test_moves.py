@@ -1,0 +1,667 @@
+"""Moves of dependent trees: records, partitions, gains, and learning with them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import adjusted_rand_score
+
+from skbnp.datasets import make_dependent_trees
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner, learn
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import discarding
+from skbnp.inference.protocols import NO_MOVES, Corpus
+from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior, close_epoch
+from skbnp.models.dependent_trees.local import Memo, NodeTable, recall, visit
+from skbnp.models.dependent_trees.memory import EpochMemory, RowVisitor
+from skbnp.models.dependent_trees.model import (
+    EpochStats,
+    TreePriors,
+    merge_gain,
+    stick_evidence,
+    update_nodes,
+    update_sticks,
+)
+from skbnp.models.dependent_trees.moves import structure
+from skbnp.models.dependent_trees.moves.attachments import (
+    attach_gain,
+    propose_attachments,
+)
+from skbnp.models.dependent_trees.moves.births import (
+    Collected,
+    collect,
+    propose_birth,
+    row_keys,
+)
+from skbnp.models.dependent_trees.moves.merges import PairLosses, propose_merges
+from skbnp.models.dependent_trees.moves.partition import birth_units, merge_units
+from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.moves.records import (
+    Attach,
+    Birth,
+    Merge,
+    Remove,
+    Sort,
+    heirs_of,
+    replay,
+    replay_memo,
+)
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.moves.structure import TreeEdits
+from skbnp.models.dependent_trees.start import spherical_kmeans, start_tree
+from skbnp.trees import Tree
+
+PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
+
+
+def planted(seed=0, n_features=40, **settings):
+    corpus = make_dependent_trees(
+        n_features=n_features,
+        concentration=3.0 * n_features,
+        prior_concentration=2.5 * n_features,
+        random_state=seed,
+        **settings,
+    )
+    return corpus, sp.csr_array(corpus.data.astype(np.float32))
+
+
+def learner_of(X, start=30, moves=NO_MOVES, n_parts=1, seed=0, n_jobs=1):
+    """Learner from so many clusters, or from labels of rows."""
+    labels = start
+    if np.isscalar(start):
+        labels = spherical_kmeans(X, start, np.random.default_rng(seed))
+    state, stats = start_tree(X, labels, PRIORS)
+    log = [Lineage(0, "init", (), tuple(state.tree.ids.tolist()))]
+    posterior = EpochPosterior(
+        EpochModel(PRIORS), state, stats, state.tree.ids, log, entropy=seed
+    )
+    corpus, executor = Corpus(X), Executor(n_jobs)
+    others = EpochStats.zero(len(state.tree), X.shape[1])
+    memory = EpochMemory(corpus, n_parts, others, executor)
+    schedule = BatchSchedule(X.shape[0], n_parts, n_joint=1)
+    return Learner(posterior, corpus, schedule, RowVisitor(executor), memory, moves)
+
+
+def passes(learner, n):
+    for _ in range(n):
+        learner.one_pass(discarding())
+    return learner
+
+
+def bound(learner):
+    posterior = learner.posterior
+    terms = posterior.model.objective(posterior.state, posterior.totals)
+    return sum(terms.values())
+
+
+def next_epoch_of(learner, X):
+    """Go on with rows of a later epoch."""
+    posterior = learner.posterior
+    close_epoch(posterior, 1, X)
+    others = EpochStats.zero(len(posterior.state.tree), X.shape[1])
+    executor = learner.memory.executor
+    memory = EpochMemory(Corpus(X), 1, others, executor)
+    schedule = BatchSchedule(X.shape[0], 1, n_joint=1)
+    visitor = RowVisitor(executor)
+    return Learner(posterior, Corpus(X), schedule, visitor, memory, learner.moves)
+
+
+def settled(seed, *, past=False, n_clusters=12):
+    """Posterior of planted rows, no move made but that some nodes hang lower."""
+    corpus, X = planted(seed, n_epochs=2)
+    rows = corpus.epochs == 0
+    learner = passes(learner_of(X[rows], n_clusters, seed=seed), 3)
+    state, stats = learner.posterior.state, learner.posterior.totals
+    ids = state.tree.ids
+    records = [Attach(int(ids[5]), 0, int(ids[1])), Attach(int(ids[7]), 0, int(ids[3]))]
+    state, stats = replay(state, stats, PRIORS, records)
+    learner.posterior.replace_globals(state, stats)
+    passes(learner, 2)
+    if past:
+        learner = passes(next_epoch_of(learner, X[~rows]), 2)
+    return learner
+
+
+# Learning on the common loop ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_bound_never_falls(n_parts, seed):
+    """Updates after each part, moves after each pass, in two epochs."""
+    corpus, X = planted(seed, n_epochs=2)
+    edits = TreeEdits(EpochMoves())
+    learner = learner_of(X[corpus.epochs == 0], 20, edits, n_parts, seed)
+    for epoch in range(2):
+        before = -np.inf
+        for _ in range(6):
+            learner.one_pass(discarding())
+            value = bound(learner)
+            assert value >= before - 1e-9 * abs(value)
+            before = value
+        if epoch == 0:
+            learner = next_epoch_of(learner, X[corpus.epochs == 1])
+    assert edits.records
+
+
+def test_merges_at_any_price_lower_the_bound():
+    """The check above can fail."""
+    _, X = planted()
+    learner = passes(learner_of(X, 10), 3)
+    before = bound(learner)
+    state, ids = learner.posterior.state, learner.posterior.ids
+    merge = Merge(int(ids[2]), int(ids[1]))
+    found = replay(state, learner.posterior.totals, PRIORS, [merge])
+    learner.posterior.replace_globals(*found)
+    assert bound(learner) < before - 10.0
+
+
+def test_memoized_totals_are_those_of_a_fresh_visit(seed):
+    """After a pass whose globals stayed: they do not move by parts of one thread."""
+    _, X = planted(seed)
+    learner = passes(learner_of(X, 12, n_parts=4, seed=seed), 4)
+    posterior, memory = learner.posterior, learner.memory
+    parts = [
+        learner.visitor.visit(posterior, memory.rows(number)) for number in range(4)
+    ]
+    memory.memos = [part.memory for part in parts]
+    totals = memory.totals(posterior.state.tree)
+    _, fresh = visit(NodeTable.of(posterior.state, PRIORS), X)
+    assert_allclose(totals.masses, fresh.masses, rtol=1e-10, atol=1e-10)
+    assert_allclose(totals.entropies, fresh.entropies, rtol=1e-10, atol=1e-10)
+    assert_allclose(totals.sums.toarray(), fresh.sums.toarray(), atol=1e-10)
+    memory.memos[1] = memory.memos[1].replaced(np.arange(3), memory.memos[1].taken([5]))
+    wrong = memory.totals(posterior.state.tree)
+    assert not np.allclose(wrong.masses, fresh.masses, atol=1e-6)
+
+
+def test_exchanged_totals_do_not_drift(seed):
+    _, X = planted(seed)
+    learner = learner_of(X, 20, TreeEdits(EpochMoves()), 3, seed)
+    for _ in range(5):
+        learner.one_pass(discarding())
+        posterior = learner.posterior
+        afresh = learner.memory.totals(posterior.state.tree)
+        totals = posterior.totals
+        assert_allclose(totals.masses, afresh.masses, rtol=1e-10, atol=1e-9)
+        assert_allclose(totals.entropies, afresh.entropies, atol=1e-9)
+        assert_allclose(totals.sums.toarray(), afresh.sums.toarray(), atol=1e-9)
+        assert_allclose(totals.n_tokens, X.shape[0], rtol=1e-12)
+
+
+def test_rows_not_at_hand_keep_what_they_said(seed):
+    """The statistics of a chunk count on while another one is learned."""
+    _, X = planted(seed)
+    learner = passes(learner_of(X[:200], 20, TreeEdits(EpochMoves()), seed=seed), 3)
+    posterior, executor = learner.posterior, learner.memory.executor
+    memory = EpochMemory(Corpus(X[200:]), 2, posterior.totals, executor)
+    schedule = BatchSchedule(200, 2, n_joint=1)
+    visitor, edits = RowVisitor(executor), TreeEdits(EpochMoves())
+    again = Learner(posterior, Corpus(X[200:]), schedule, visitor, memory, edits)
+    before = -np.inf
+    for _ in range(6):
+        again.one_pass(discarding())
+        assert_allclose(posterior.totals.n_tokens, 400.0, rtol=1e-12)
+        assert bound(again) >= before - 1e-9 * abs(before)
+        before = bound(again)
+    assert memory.others.masses.shape == posterior.ids.shape
+    assert_allclose(memory.others.n_tokens, 200.0)
+
+
+@pytest.mark.parametrize("n_features", [40, 400])
+def test_planted_trees_are_found(n_features, seed):
+    corpus, X = planted(seed, n_features)
+    learner = learner_of(X, 30, TreeEdits(EpochMoves()), seed=seed)
+    assert learn(learner, discarding(), n_passes=50) is False  # no tolerance
+    tree, found = learner.posterior.state.tree, learner.memory.memos[0].nodes[:, 0]
+    assert len(tree) == 10
+    assert adjusted_rand_score(corpus.target, found) > 0.95
+    match = [
+        int(np.bincount(found[corpus.target == node]).argmax()) for node in range(10)
+    ]
+    edges = [
+        tree.parent_of(match[node]) == match[corpus.tree.parent[node]]
+        for node in range(1, 10)
+    ]
+    assert sum(edges) >= 8
+
+
+# Records ------------------------------------------------------------------------------
+
+
+def propose(learner, target):
+    posterior, memory = learner.posterior, learner.memory
+    rows, _ = collect(memory.memos[0], target, 2, 0, 0, 1000)
+    rows = np.sort(rows)
+    memo = memory.memo_of(rows)
+    chosen = Collected(target, rows, memory.corpus.X[rows], memo)
+    state, stats = posterior.state, posterior.totals
+    streams = map(np.random.default_rng, range(5))
+    found = [
+        propose_birth(state, stats, PRIORS, chosen, EpochMoves(), rng)
+        for rng in streams
+    ]
+    return max(filter(None, found), key=lambda one: one.gain, default=None)
+
+
+def with_two_in_one(seed=0, **settings):
+    """Posterior in which one node has the rows of two."""
+    corpus, X = planted(seed)
+    labels = np.unique(corpus.target, return_inverse=True)[1]
+    labels[labels == 9] = 8
+    return passes(learner_of(X, labels, seed=seed, **settings), 3), corpus
+
+
+def shared_node(learner, corpus):
+    """The node that has the rows of two."""
+    found = learner.memory.memos[0].nodes[:, 0]
+    return int(np.bincount(found[corpus.target == 9]).argmax())
+
+
+def test_replay_on_a_copy_gives_the_same_tree(seed):
+    learner, corpus = with_two_in_one(seed)
+    state, stats = learner.posterior.state, learner.posterior.totals
+    birth = propose(learner, shared_node(learner, corpus)).birth
+    tree = birth.edit(state.tree)
+    level = [int(node) for node in tree.children_of(0)]
+    records = [
+        birth,
+        Sort(tree.sort_siblings(-np.arange(len(tree))).ids),
+        Attach(level[1], 0, level[0]),
+        Merge(level[3], level[2]),
+        Merge(level[2], 0),
+    ]
+    new, kept = replay(state, stats, PRIORS, records)
+    copy = replace(state, means=state.means.copy(), tree=Tree(*tree_of(state)))
+    again, same = replay(copy, stats, PRIORS, records)
+    assert new.tree.digest() == again.tree.digest() != state.tree.digest()
+    assert_array_equal(new.means, again.means)
+    assert_array_equal(kept.sums.toarray(), same.sums.toarray())
+    assert_allclose(kept.n_tokens, stats.n_tokens, rtol=1e-12)
+    assert_allclose(new.history.sum(), state.history.sum())
+    other, _ = replay(state, stats, PRIORS, [*records[:3], Merge(level[2], level[3])])
+    assert other.tree.digest() != new.tree.digest()
+    assert heirs_of(records) == {level[3]: 0, level[2]: 0}
+
+
+def tree_of(state):
+    return state.tree.ids.copy(), state.tree.depth.copy(), state.tree.next_id
+
+
+def test_log_of_a_fit_replays(seed):
+    """Structure alone: the log leads a copy of the first tree to the last."""
+    _, X = planted(seed)
+    edits = TreeEdits(EpochMoves())
+    learner = learner_of(X, 30, edits, seed=seed)
+    trees = [learner.posterior.state.tree]
+    for _ in range(6):
+        n_before = len(edits.records)
+        before = learner.posterior.state.tree
+        learner.one_pass(discarding())
+        tree = learner.posterior.state.tree
+        trees.append(tree)
+        replayed = before
+        for record in edits.records[n_before:]:
+            # Updates sort, too.
+            if not isinstance(record, Sort):
+                replayed = record.edit(replayed)
+        assert set(replayed.ids.tolist()) == set(tree.ids.tolist())
+        for node in tree.ids[1:].tolist():
+            assert replayed.parent_of(node) == tree.parent_of(node)
+    assert len(trees[-1]) < len(trees[0])
+
+
+def test_memos_follow_records():
+    nodes = np.array([[3, 5, 7, -1], [5, 7, -1, -1], [7, 3, -1, -1], [1, -1, -1, -1]])
+    weights = np.array(
+        [[0.5, 0.25, 0.25, 0], [0.5, 0.5, 0, 0], [0.75, 0.25, 0, 0], [1, 0, 0, 0]]
+    )
+    memo = Memo(nodes.astype(np.int32), weights.astype(np.float32), np.zeros(4))
+    found = replay_memo(memo, [Merge(5, 7), Merge(7, 3)])
+    assert found.nodes[:, 0].tolist() == [3, 3, 3, 1]
+    assert_array_equal(found.weights[:, 0], 1.0)
+    assert (found.weights[:, 1:] == 0.0).all()
+    gone = replay_memo(memo, [Remove(3)])
+    assert_allclose(gone.shares().sum(axis=1), 1.0)
+    assert 3 not in gone.nodes
+    assert_array_equal(memo.nodes, nodes)
+
+
+# Partitions ---------------------------------------------------------------------------
+
+
+def random_tree(rng, n_nodes):
+    tree = Tree()
+    for _ in range(n_nodes - 1):
+        tree = tree.add(int(rng.choice(tree.ids)))
+    return tree
+
+
+def owners(tree, pairs):
+    """Nodes whose lists, or whose own statistics, each merge reads or writes."""
+    found = []
+    for source, target in pairs:
+        places = tree.positions([source, target]).tolist()
+        touched = set(places)
+        for place in places:
+            touched |= set(np.flatnonzero(tree.parent == place).tolist())
+        found.append(touched)
+    return found
+
+
+def check_units(tree, units, parity):
+    parent, depth = tree.parent, tree.depth
+    below = np.arange(1, len(tree))
+    for node in below:
+        siblings = np.flatnonzero(parent == parent[node])
+        assert (units[siblings] == units[node]).all(), "a list is cut"
+        if depth[node] % 2 == parity:
+            assert units[node] == units[parent[node]], "apart from the parent"
+        else:
+            is_top = depth[node] == 1 and parity == 1
+            assert is_top or units[node] != units[parent[node]], "two levels more"
+        if units[node] >= 0:
+            assert depth[node] - depth[units[node]] in (1, 2)
+
+
+def test_units_of_merges_do_not_meet(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        tree = random_tree(rng, 60)
+        for parity in (0, 1):
+            check_units(tree, merge_units(tree, parity), parity)
+        # Every edge is in a unit of one of the two.
+        together = [
+            merge_units(tree, parity)[1:] == merge_units(tree, parity)[tree.parent[1:]]
+            for parity in (0, 1)
+        ]
+        assert (together[0] | together[1]).all()
+        with pytest.raises(AssertionError):
+            check_units(tree, tree.parent, 0)  # each list by itself
+    with pytest.raises(ValueError, match="parity"):
+        merge_units(tree, 2)
+
+
+def test_units_of_births_depend_on_ids_alone(seed):
+    tree = random_tree(np.random.default_rng(seed), 40)
+    units = birth_units(tree, 7)
+    turned = tree.sort_siblings(-np.arange(40))
+    assert_array_equal(birth_units(turned, 7), units[tree.positions(turned.ids)])
+    assert set(units.tolist()) == set(range(7))
+
+
+# Gains --------------------------------------------------------------------------------
+
+
+def full_gain(learner, records, touched):
+    """What records change in the objective, one update of some nodes there and here."""
+    posterior = learner.posterior
+    state, stats = posterior.state, posterior.totals
+    ids = np.array(touched)
+    before = update_nodes(state, stats, PRIORS, ids)
+    tree = state.tree
+    for record in records:
+        tree = record.edit(tree)
+    places = state.tree.positions(tree.ids)
+    moved = replace(
+        state,
+        tree=tree,
+        masses=state.masses[places],
+        history=state.history[places],
+        means=state.means[places],
+        concentrations=state.concentrations[places],
+        previous=state.previous[places],
+    )
+    kept = stats.taken(places)
+    after = update_nodes(moved, kept, PRIORS, ids)
+    objective = posterior.model.objective
+    return sum(objective(after, kept).values()) - sum(objective(before, stats).values())
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_attachment_is_worth_the_full_difference(past, seed):
+    learner = settled(seed, past=past)
+    state, stats = learner.posterior.state, learner.posterior.totals
+    tree, n_seen = state.tree, 0
+    for node in tree.ids[1:].tolist():
+        for parent in tree.ids.tolist():
+            if parent == node or tree.is_ancestor(node, parent):
+                continue
+            if parent == tree.parent_of(node):
+                continue
+            old = tree.parent_of(node)
+            found = attach_gain(state, stats, PRIORS, node, parent)
+            wanted = full_gain(learner, [Attach(node, old, parent)], [node])
+            assert_allclose(found, wanted, rtol=1e-8, atol=1e-7)
+            n_seen, last = n_seen + 1, (node, parent)
+    assert n_seen > 50
+    # The sticks alone are another number.
+    moved = tree.move(*last)
+    places = tree.positions(moved.ids)
+    masses, history = state.masses[places], state.history[places]
+    sticks = stick_evidence(moved, masses, history, PRIORS)
+    sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
+    assert abs(sticks - found) > 1e-3
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_merge_gains_of_a_fit_are_the_full_difference(past, seed):
+    learner = settled(seed, past=past)
+    state, stats = learner.posterior.state, learner.posterior.totals
+    tree, model = state.tree, learner.posterior.model
+    before = bound(learner)
+    for node in tree.ids[1:].tolist():
+        above = tree.parent_of(node)
+        for target in [above, *tree.children_of(above).tolist()]:
+            if target != node:
+                found = merge_gain(state, stats, PRIORS, node, target)
+                after = replay(state, stats, PRIORS, [Merge(node, target)])
+                wanted = sum(model.objective(*after).values()) - before
+                assert_allclose(found.gain, wanted, rtol=1e-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_ranking_knows_what_directions_gain(past, seed):
+    """Exactly but for single precision and, with a past, for how it bends priors."""
+    learner = settled(seed, past=past)
+    state, stats = learner.posterior.state, learner.posterior.totals
+    for _ in range(30):  # natural parameters are those of the optimum
+        everywhere = state.tree.ids
+        state = update_nodes(state, stats, PRIORS, everywhere)
+    tree = state.tree
+    products = Products.of(state, PRIORS)
+    rows = np.flatnonzero(tree.parent == 0)
+    gains = products.merges(rows, np.append(0, rows))
+    close = 0.5 if not past else 15.0
+    for one, source in enumerate(rows.tolist()):
+        for other, target in enumerate([0, *rows.tolist()]):
+            if source == target:
+                continue
+            ids = int(tree.ids[source]), int(tree.ids[target])
+            found = merge_gain(state, stats, PRIORS, *ids).gain
+            moved = tree.merge(*ids)
+            spread = replay(state, stats, PRIORS, [Merge(*ids)])[0]
+            sticks = stick_evidence(moved, spread.masses, spread.history, PRIORS)
+            sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
+            assert abs(gains[one, other] - (found - sticks)) < close
+    assert np.ptp(gains[np.isfinite(gains)]) > 100.0
+
+
+def test_proposed_moves_raise_the_bound_together(seed):
+    learner = settled(seed, n_clusters=25)
+    posterior = learner.posterior
+    state, stats, model = posterior.state, posterior.totals, posterior.model
+    before, products = bound(learner), Products.of(state, PRIORS)
+    losses = PairLosses.of_rows(learner.memory.memos, has_others=False)
+    units = {parity: merge_units(state.tree, parity) for parity in (0, 1)}
+    n_merges = 0
+    for parity in (1, 0):
+        merges = propose_merges(state, stats, PRIORS, products, parity, "safe", losses)
+        if not merges:
+            continue
+        n_merges += len(merges)
+        records = [record for record, _ in merges]
+        ids = [node for record in records for node in (record.source, record.target)]
+        assert len(set(ids)) == len(ids)
+        for record in records:
+            places = state.tree.positions([record.source, record.target])
+            assert len(set(units[parity][places].tolist())) == 1
+        new, kept = replay(state, stats, PRIORS, records)
+        memo = replay_memo(learner.memory.memos[0], records)
+        exact = recall(new.tree, memo, learner.memory.rows(0))
+        after = sum(model.objective(update_sticks(new, exact), exact).values())
+        assert after > before
+        lost = kept.entropies.sum() - exact.entropies.sum()
+        assert -1e-6 <= lost <= sum(loss for _, loss in merges) + 1e-5
+    assert n_merges > 5
+    moves = propose_attachments(state, stats, PRIORS, products)
+    assert moves
+    new, kept = replay(state, stats, PRIORS, [record for record, _ in moves])
+    assert sum(model.objective(new, kept).values()) > before
+
+
+def test_losses_are_those_of_the_rows(seed):
+    rng = np.random.default_rng(seed)
+    q = rng.dirichlet(np.full(4, 0.5), size=30).astype(np.float32)
+    order = np.argsort(-q, axis=1)
+    memo = Memo(
+        order.astype(np.int32), np.take_along_axis(q, order, axis=1), np.zeros(30)
+    )
+    losses = PairLosses.of_rows(
+        [memo.taken(slice(0, 9)), memo.taken(slice(9, 30))], has_others=False
+    )
+    shares = np.zeros((30, 4))
+    np.put_along_axis(shares, order, memo.shares(), axis=1)
+
+    def f(x):
+        return (x * np.log(x)).sum()
+
+    for one in range(4):
+        for other in range(one):
+            a, b = shares[:, one], shares[:, other]
+            wanted = f(a + b) - f(a) - f(b)
+            assert_allclose(losses.known[other, one], wanted, rtol=1e-9)
+
+
+# Births -------------------------------------------------------------------------------
+
+
+def test_rows_of_births_do_not_depend_on_parts(seed):
+    _, X = planted(seed)
+    memo = passes(learner_of(X, 5, seed=seed), 2).memory.memos[0]
+    target = int(memo.nodes[0, 0])
+    whole, keys = collect(memo, target, 6, 3, 0, 20)
+    found = [collect(memo.taken(slice(0, 150)), target, 6, 3, 0, 20)]
+    found.append(collect(memo.taken(slice(150, 400)), target, 6, 3, 150, 20))
+    rows = np.concatenate([rows for rows, _ in found])
+    joined = np.concatenate([keys for _, keys in found])
+    assert_array_equal(rows[np.argsort(joined, kind="stable")[:20]], whole)
+    assert (np.diff(keys.astype(object)) > 0).all()
+    shares = np.where(memo.nodes == target, memo.shares(), 0.0).sum(axis=1)
+    assert (shares[whole] >= 1.0 / np.sqrt(6) - 1e-5).all()
+    assert not np.array_equal(collect(memo, target, 6, 4, 0, 20)[0], whole)
+
+
+def test_keys_of_rows_are_even():
+    keys = row_keys(3, 5, np.arange(1 << 16))
+    assert len(np.unique(keys)) == len(keys)
+    counts = np.bincount((keys >> np.uint64(56)).astype(int), minlength=256)
+    # Chi-squared with 255 degrees of freedom: six standard deviations.
+    assert ((counts - 256.0) ** 2 / 256.0).sum() < 255 + 6 * np.sqrt(510)
+
+
+def test_birth_finds_the_rows_of_another_node(seed):
+    learner, corpus = with_two_in_one(seed)
+    found = propose(learner, shared_node(learner, corpus))
+    before = bound(learner)
+    posterior, memory = learner.posterior, learner.memory
+    new, kept = replay(posterior.state, posterior.totals, PRIORS, [found.birth])
+    rise = sum(posterior.model.objective(new, kept).values()) - before
+    assert rise >= found.gain - 1e-6 > 5.0  # touched nodes are updated, too
+    # Rows count once.
+    memos = memory.said(memory.memos, found.rows, found.memo)
+    afresh = recall(new.tree, memos[0], memory.rows(0))
+    assert_allclose(kept.masses, afresh.masses, atol=1e-9)
+    assert_allclose(kept.entropies, afresh.entropies, atol=1e-9)
+    assert_allclose(kept.sums.toarray(), afresh.sums.toarray(), atol=1e-9)
+    born = found.rows[found.memo.nodes[:, 0] == found.birth.new]
+    assert len(born) > 20
+    assert np.bincount(corpus.target[born]).max() > 0.9 * len(born)
+    # A record that leaves out what they said before counts them twice.
+    change = found.birth.change
+    change = replace(change, masses=np.maximum(change.masses, 0.0))
+    birth = replace(found.birth, change=change)
+    twice = replay(posterior.state, posterior.totals, PRIORS, [birth])[1]
+    assert twice.n_tokens > learner.corpus.n_docs + 20.0
+
+
+def test_no_birth_without_need(seed):
+    """Of rows around one direction there is nothing to be told apart."""
+    corpus, X = planted(seed)
+    rows = np.flatnonzero(corpus.target == 4)
+    learner = passes(learner_of(X[rows], 1, seed=seed), 3)
+    assert propose(learner, int(learner.posterior.ids[1])) is None
+
+
+def test_births_find_what_the_start_left_out(seed):
+    learner, corpus = with_two_in_one(seed, moves=TreeEdits(EpochMoves()))
+    passes(learner, 8)
+    kinds = [entry.kind for entry in learner.posterior.lineage]
+    assert "birth" in kinds
+    found = learner.memory.memos[0].nodes[:, 0]
+    assert adjusted_rand_score(corpus.target, found) > 0.95
+
+
+# Settings -----------------------------------------------------------------------------
+
+
+def test_jobs_do_not_change_the_bits(seed, monkeypatch):
+    monkeypatch.setattr(structure, "PATIENCE", 1)
+    _, X = planted(seed)
+    states = []
+    for n_jobs in (1, 3):
+        learner = learner_of(X, 20, TreeEdits(EpochMoves()), 3, seed, n_jobs)
+        with learner.memory.executor:
+            states.append(passes(learner, 5).posterior)
+    assert states[0].state.tree.digest() == states[1].state.tree.digest()
+    assert_array_equal(states[0].state.means, states[1].state.means)
+    assert states[0].lineage == states[1].lineage
+
+
+def test_moves_that_are_not_wanted_are_not_made(seed):
+    _, X = planted(seed)
+    for name, value, kind in (
+        ("merge", "none", "merge"),
+        ("reattach", False, "reattach"),
+        ("birth", False, "birth"),
+    ):
+        moves = EpochMoves(**{name: value})
+        learner = passes(learner_of(X, 8, TreeEdits(moves), seed=seed), 4)
+        kinds = {entry.kind for entry in learner.posterior.lineage}
+        assert kind not in kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("merge", "cosine"),
+        ("birth", 1),
+        ("max_births", 0),
+        ("birth_rows", 1),
+        ("birth_rounds", 2.5),
+    ],
+)
+def test_settings_are_checked(name, value):
+    with pytest.raises(ValueError, match=name):
+        EpochMoves(**{name: value})
+
+
+def test_a_birth_is_a_record():
+    change = EpochStats.zero(1, 3)
+    birth = Birth(0, 4, np.array([4]), change)
+    with pytest.raises(AttributeError):
+        birth.new = 5
+    assert birth.edit(Tree()).ids.tolist() == [0, 4]
