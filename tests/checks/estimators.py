@@ -48,6 +48,7 @@ __all__ = [
     "still",
     "takes_counts_only",
     "takes_sparse",
+    "takes_warm_start",
 ]
 
 
@@ -197,6 +198,11 @@ def stacked(*parts):
     return np.vstack([dense(part) for part in parts])
 
 
+def takes_warm_start(estimator):
+    """Whether `fit` may go on from what was learned before."""
+    return "warm_start" in estimator.get_params()
+
+
 def gives_proportions(estimator):
     """Whether rows of `transform` sum to one; coordinates can be inverted."""
     return not hasattr(estimator, "inverse_transform")
@@ -246,10 +252,10 @@ def evaluate(estimator, X):
 
 def size_name(estimator):
     """Name of the parameter that says how many topics, or levels, a fit starts from."""
-    if is_tree(estimator):
-        return "max_depth"
     names = estimator.get_params()
-    return "n_components" if "n_components" in names else "max_components"
+    return next(
+        n for n in ("max_depth", "n_components", "max_components") if n in names
+    )
 
 
 def fresh(estimator, **changes):

@@ -22,6 +22,7 @@ from checks.estimators import (
     is_variational,
     still,
     takes_counts_only,
+    takes_warm_start,
 )
 from checks.failures import Failure, failing_visit, fit_updates
 from checks.states import assert_same, learned, snapshot
@@ -123,7 +124,7 @@ def test_every_refused_later_call_leaves_no_trace(fitted, method, counts):
     check_failure_leaves(fitted, method, bad_matrix(fitted, counts)[0])
 
 
-@every_estimator()
+@every_estimator(takes_warm_start)
 def test_refused_warm_start_leaves_no_trace(fitted, rows):
     fitted.set_params(warm_start=True)
     check_failure_leaves(fitted, "fit", rows[:, :5])

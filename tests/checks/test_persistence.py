@@ -20,6 +20,7 @@ from checks.estimators import (
     is_variational,
     size_name,
     still,
+    takes_warm_start,
 )
 from checks.states import assert_same, learned, snapshot
 from skbnp import HDP
@@ -168,7 +169,7 @@ def test_fit_starts_afresh_whatever_was_learned_before(estimator, rows):
 # -- going on --------------------------------------------------------------------------
 
 
-@every_estimator()
+@every_estimator(takes_warm_start)
 def test_warm_start_of_an_unfitted_estimator_is_an_ordinary_fit(
     estimator, fitted, rows
 ):
@@ -176,7 +177,7 @@ def test_warm_start_of_an_unfitted_estimator_is_an_ordinary_fit(
     assert_same(learned(fitted), learned(estimator.fit(rows)))
 
 
-@every_estimator()
+@every_estimator(takes_warm_start)
 def test_warm_start_continues_the_trace(estimator, rows):
     still(estimator).set_params(warm_start=True).fit(rows)
     n_updates = estimator.history_["step"][-1]
@@ -200,7 +201,7 @@ def weights(estimator):
     return estimator.topic_weights_ if has_topics else estimator.tree_.weight
 
 
-@every_estimator(is_variational)
+@every_estimator(lambda e: is_variational(e) and takes_warm_start(e))
 def test_warm_start_keeps_the_topics(estimator, rows):
     # One further pass moves a topic less than it differs from the others.
     estimator.set_params(warm_start=True, max_iter=10).fit(rows)
@@ -213,7 +214,7 @@ def test_warm_start_keeps_the_topics(estimator, rows):
     assert (distance.argmin(axis=1) == np.arange(len(before)))[used].all()
 
 
-@every_estimator()
+@every_estimator(takes_warm_start)
 def test_warm_start_counts_the_passes_of_the_last_fit(estimator, rows):
     estimator.set_params(warm_start=True).fit(rows).set_params(max_iter=2)
     assert estimator.fit(rows).n_iter_ == 2
@@ -237,7 +238,7 @@ def test_more_passes_of_batch_learning_never_give_a_worse_bound(estimator, rows,
     check_bound_never_falls(trace[np.isfinite(trace)])
 
 
-@every_estimator(is_batch)
+@every_estimator(lambda e: is_batch(e) and takes_warm_start(e))
 @pytest.mark.parametrize("start", [0, 4, 28])
 def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(
     estimator, start, rows
