@@ -51,6 +51,7 @@ PUBLIC = {
         "fold_in_score",
         "held_out_log_likelihood",
         "perplexity",
+        "plug_in_gain",
         "split_tokens",
     ],
 }

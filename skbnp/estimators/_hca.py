@@ -501,7 +501,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     def inverse_transform(self, X):
         """Put rows together from their coordinates.
 
-        ``inverse_transform(transform(X))`` is the reconstruction of [1]_.
+        ``inverse_transform(transform(X))`` is the reconstruction whose error the paper
+        reports.
 
         Parameters
         ----------
@@ -534,8 +535,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
-            log sum_k E[p(c = k)] N(t; mu, M_k M_k' + I / tau) in nats, M_k the known
-            directions on path k, all at their posterior means.
+            Values of log sum_k E[p(c = k)] N(t; mu, M_k M_k' + I / tau) in nats, M_k
+            the known directions on path k, all at their posterior means.
         """
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False, method="score_samples")

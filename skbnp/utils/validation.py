@@ -23,6 +23,9 @@ from sklearn.utils._param_validation import (
     validate_params,
 )
 from sklearn.utils.validation import (
+    _check_sample_weight as check_sample_weight,
+)
+from sklearn.utils.validation import (
     check_is_fitted,
     check_non_negative,
     validate_data,
@@ -47,6 +50,7 @@ __all__ = [
     "check_labels",
     "check_per_level",
     "check_rows",
+    "check_sample_weight",
     "fit_context",
     "validate_params",
     "whole_counts",
@@ -252,6 +256,9 @@ def check_labels(name: str, value: Any, n_rows: int) -> NDArray:
     """
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()
+    if isinstance(value, (list, tuple)):  # NumPy would make texts of numbers
+        are_texts = {isinstance(label, str) for label in value}
+        value = np.asarray(value, dtype=object if len(are_texts) > 1 else None)
     labels = np.asarray(value)
     if labels.ndim == 0:
         labels = np.full(n_rows, labels)

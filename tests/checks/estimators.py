@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 
 from skbnp import (
     HDP,
+    DependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
@@ -20,6 +21,7 @@ from skbnp.estimators import TreeMoves
 from skbnp.estimators._variational import VariationalEstimator
 
 __all__ = [
+    "ALL",
     "DOORS",
     "EVALUATIONS",
     "FIRST",
@@ -121,6 +123,14 @@ INSTANCES = {
 
 #: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
 LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
+
+#: Those that have checks of their own, and files in common with all others.
+OTHERS = {
+    "DependentTrees": DependentTrees(
+        batch_size=16, max_iter=3, tol=0.0, random_state=0
+    ),
+}
+ALL = INSTANCES | OTHERS
 
 
 def _kind(estimator):

@@ -94,7 +94,10 @@ BAD = {
 }
 
 #: Where None has a meaning.
-NONE_IS_FINE = {"GibbsHDP": ("n_components", "init"), "GibbsNestedCRP": ("init",)}
+NONE_IS_FINE = {
+    "GibbsHDP": ("n_components", "init"),
+    "GibbsNestedCRP": ("init",),
+}
 
 #: What `partial_fit` reads at every call.
 READ_LATER = (
