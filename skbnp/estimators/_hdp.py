@@ -38,6 +38,10 @@ DOC_SHARE = 0.2
 MOST_TOPICS = 1000
 #: Passes with mean weights after trials, at the most: some of the last are exact.
 FINAL_WARM_UP = FINAL_PASSES - 3
+#: Passes after trials in which topics that were learned from fewer documents are
+#: forgotten; what follows is averaged, in the collapsed family, whose documents all speak
+#: then as they will.
+FINAL_FORGETTING = FINAL_PASSES // 2
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
@@ -579,7 +583,10 @@ class HDP(VariationalTopicModel):
                     if isinstance(documents, Holdings):
                         documents = documents.spread(held.rows, counts.shape[0])
                     warm_up = min(self._warm_up, FINAL_WARM_UP)
-                    return self._learner(posterior, counts, visitor, warm_up, documents)
+                    forgetting = FINAL_FORGETTING if self._is_collapsed else np.inf
+                    return self._learner(
+                        posterior, counts, visitor, warm_up, documents, forgetting
+                    )
 
                 return HeldOutTrials(start, held, moves, self.max_iter, finish)
         warm_up = 0 if goes_on else self._warm_up
@@ -603,7 +610,9 @@ class HDP(VariationalTopicModel):
             return NO_MOVES
         return MinibatchMoves(moves) if moves.criterion == "bound" else EndUnused(moves)
 
-    def _learner(self, posterior, counts, visitor, warm_up, documents):
+    def _learner(
+        self, posterior, counts, visitor, warm_up, documents, n_forgetting=np.inf
+    ):
         """What learns from all documents, as the parameters say."""
         moves: Any = self._moves()
         memory: Any
@@ -618,7 +627,7 @@ class HDP(VariationalTopicModel):
         learner = Learner(
             posterior,
             Corpus(counts),
-            self._fit_schedule(posterior, counts),
+            self._fit_schedule(posterior, counts, n_forgetting),
             visitor,
             memory,
             exact or self._round_moves(),
@@ -638,11 +647,13 @@ class HDP(VariationalTopicModel):
             warm_up=self._warm_up * held.train.shape[0],
         )
 
-    def _fit_schedule(self, posterior, counts) -> Schedule:
+    def _fit_schedule(self, posterior, counts, n_forgetting) -> Schedule:
         if self.learning_method == "batch":
             return BatchSchedule(counts.shape[0])
         reshuffle = self.learning_method == "online"
-        return self._schedule(posterior, counts, reshuffle=reshuffle)
+        return self._schedule(
+            posterior, counts, reshuffle=reshuffle, n_forgetting=n_forgetting
+        )
 
     @staticmethod
     def _fewest_passes(moves: SplitMerge) -> int:
