@@ -16,7 +16,7 @@ from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out import hold_out
-from skbnp.models.hdp.held_out_trials import FINAL_PASSES, HeldOutTrials, try_on_sample
+from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
 from skbnp.models.hdp.model import DirectHDP, HDPState
@@ -36,12 +36,9 @@ __all__ = ["HDP", "SplitMerge"]
 DOC_SHARE = 0.2
 #: Topics that births reach at the most, unless asked for.
 MOST_TOPICS = 1000
-#: Passes with mean weights after trials, at the most: some of the last are exact.
-FINAL_WARM_UP = FINAL_PASSES - 3
-#: Passes after trials in which topics that were learned from fewer documents are
-#: forgotten; what follows is averaged, in the collapsed family, whose documents all speak
-#: then as they will.
-FINAL_FORGETTING = FINAL_PASSES // 2
+#: Passes over everything after trials. In the collapsed family the second half is
+#: averaged; in the mean-field family the first have mean weights, and some are exact.
+FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
@@ -519,7 +516,7 @@ class HDP(VariationalTopicModel):
         moves, n_left = self._held_out_moves(), self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
             too_few = self.max_iter < self._fewest_passes(moves)
-            if too_few or n_left < moves.trial_passes + FINAL_PASSES:
+            if too_few or n_left < moves.trial_passes + self._final_passes:
                 warn_caller(
                     f"max_iter={self.max_iter} leaves no time for further trials: the "
                     "number of topics may not be final. Increase max_iter.",
@@ -582,13 +579,16 @@ class HDP(VariationalTopicModel):
                     documents = last.memory.documents
                     if isinstance(documents, Holdings):
                         documents = documents.spread(held.rows, counts.shape[0])
-                    warm_up = min(self._warm_up, FINAL_WARM_UP)
-                    forgetting = FINAL_FORGETTING if self._is_collapsed else np.inf
+                    warm_up = min(self._warm_up, n_final - FINAL_EXACT_PASSES)
+                    n_forgetting = n_final // 2 if self._is_collapsed else np.inf
                     return self._learner(
-                        posterior, counts, visitor, warm_up, documents, forgetting
+                        posterior, counts, visitor, warm_up, documents, n_forgetting
                     )
 
-                return HeldOutTrials(start, held, moves, self.max_iter, finish)
+                n_final = self._final_passes
+                return HeldOutTrials(
+                    start, held, moves, self.max_iter, finish, n_final_passes=n_final
+                )
         warm_up = 0 if goes_on else self._warm_up
         documents = self._documents(counts, goes_on)
         return self._learner(posterior, counts, visitor, warm_up, documents)
@@ -655,10 +655,13 @@ class HDP(VariationalTopicModel):
             posterior, counts, reshuffle=reshuffle, n_forgetting=n_forgetting
         )
 
-    @staticmethod
-    def _fewest_passes(moves: SplitMerge) -> int:
+    @property
+    def _final_passes(self) -> int:
+        return FINAL_PASSES if self._is_collapsed else FINAL_PASSES_MEAN_FIELD
+
+    def _fewest_passes(self, moves: SplitMerge) -> int:
         """Passes of a fit with one trial."""
-        return 2 * moves.trial_passes + FINAL_PASSES
+        return 2 * moves.trial_passes + self._final_passes
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         posterior.trials_ended = True  # a stream keeps its topics in later fits

@@ -20,8 +20,8 @@ from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch
 
 __all__ = [
-    "Gain",
     "OTHERS",
+    "Gain",
     "HeldOut",
     "Prediction",
     "compare",

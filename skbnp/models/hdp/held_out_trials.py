@@ -30,15 +30,12 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials", "try_on_sample"]
+__all__ = ["HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentVisitor, RunningAverage]
 Kind = Literal["start", "births", "reduction", "merge of all"]
 
-#: Passes over everything in the end, the first half of them beside the model: then
-#: scores are level, or nearly so.
-FINAL_PASSES = 6
 #: Births for each present topic, and at the least.
 BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 #: Births are tried while so large a share of the topics that began are alive. In the
@@ -92,10 +89,11 @@ class HeldOutTrials:
     finish : callable or None
         Makes the learner of a posterior over everything, after this one. None: that
         which is left goes on.
+    n_final_passes : int
+        Passes over everything in the end, the first half of them beside the model: then
+        scores are level, or nearly so.
     length : int or None
         Passes of a run; None for those that `moves` ask for.
-    n_final_passes : int
-        Passes over everything in the end, the first half of them beside the model.
     """
 
     def __init__(
@@ -106,8 +104,8 @@ class HeldOutTrials:
         n_passes: int,
         finish: Callable[[HDPPosterior, OnlineLearner], PassLearner] | None,
         *,
+        n_final_passes: int,
         length: int | None = None,
-        n_final_passes: int = FINAL_PASSES,
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
         self.length = moves.trial_passes if length is None else length
@@ -317,8 +315,8 @@ class StreamTrials(HeldOutTrials):
             moves,
             n_passes=sys.maxsize,
             finish=None,
-            length=2 * moves.trial_passes,  # the model knows more documents
             n_final_passes=moves.trial_passes,  # the stream goes on
+            length=2 * moves.trial_passes,  # the model knows more documents
         )
 
     def run_all(self, found: Prediction, monitor: Monitor) -> None:
