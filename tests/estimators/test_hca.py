@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
+from checks.long import daily
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
 from skbnp.estimators import TreeMoves
