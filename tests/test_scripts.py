@@ -23,6 +23,7 @@ SCRIPTS = {
 LONG = {
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
+    "benchmarks/dependent_trees.py": ["planted"],
     "benchmarks/estimators.py": ["target", "--runs", "1"],
     "benchmarks/gibbs_topic_prior.py": ["--sweeps", "5"],
     "benchmarks/hdp_moves_cost.py": [],
