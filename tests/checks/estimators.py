@@ -21,7 +21,6 @@ from skbnp.estimators import TreeMoves
 from skbnp.estimators._variational import VariationalEstimator
 
 __all__ = [
-    "ALL",
     "DOORS",
     "EVALUATIONS",
     "FIRST",
@@ -42,7 +41,9 @@ __all__ = [
     "instance",
     "is_tree",
     "is_variational",
+    "learns_by_minibatch",
     "mean_field_hdp",
+    "needs_two_columns",
     "readers",
     "rows_of",
     "size_name",
@@ -119,18 +120,13 @@ INSTANCES = {
         structure_moves=TreeMoves(max_tries=1, max_rounds=1),
         **{name: value for name, value in _SMALL.items() if name != "warm_up"},
     ),
-}
-
-#: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
-LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
-
-#: Those that have checks of their own, and files in common with all others.
-OTHERS = {
     "DependentTrees": DependentTrees(
         batch_size=16, max_iter=3, tol=0.0, random_state=0
     ),
 }
-ALL = INSTANCES | OTHERS
+
+#: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
+LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
 
 
 def _kind(estimator):
@@ -211,6 +207,16 @@ def stacked(*parts):
 def takes_warm_start(estimator):
     """Whether `fit` may go on from what was learned before."""
     return "warm_start" in estimator.get_params()
+
+
+def learns_by_minibatch(estimator):
+    """Whether each minibatch of a chunk is an update of its own."""
+    return "learning_offset" in estimator.get_params()
+
+
+def needs_two_columns(estimator):
+    """Whether rows are directions, of which one column has none."""
+    return "vmf_concentration" in estimator.get_params()
 
 
 def gives_proportions(estimator):

@@ -6,6 +6,7 @@ from unittest import mock
 from skbnp.inference.chains import GibbsChain
 from skbnp.inference.engine import Learner
 from skbnp.inference.local import DocumentVisitor
+from skbnp.models.dependent_trees import memory as dependent_trees
 from skbnp.models.hca.memory import RowVisitor
 from skbnp.models.nested_crp.memory import PathVisitor
 
@@ -18,7 +19,11 @@ class Failure(Exception):
 
 #: Methods by which trees visit rows, in rounds and in trials of moves alike, and the
 #: place of what a visit starts from among their arguments.
-TREE_VISITS = [(PathVisitor, "visit_paths", 0), (RowVisitor, "visit_rows", 1)]
+TREE_VISITS = [
+    (PathVisitor, "visit_paths", 0),
+    (RowVisitor, "visit_rows", 1),
+    (dependent_trees.RowVisitor, "visit", 0),
+]
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from checks.estimators import (
     instance,
     is_tree,
     is_variational,
+    learns_by_minibatch,
     still,
     takes_counts_only,
     takes_warm_start,
@@ -165,7 +166,7 @@ def test_failure_in_the_first_minibatch_of_a_chunk_leaves_no_trace(fitted, rows)
         check_failure_leaves(fitted, "partial_fit", rows, error=Failure)
 
 
-@every_estimator(is_variational)
+@every_estimator(learns_by_minibatch)
 def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(fitted, rows):
     other = copy.deepcopy(still(fitted))
     with failing_visit(3), pytest.raises(Failure):
@@ -175,7 +176,7 @@ def test_failure_later_in_a_chunk_leaves_the_complete_minibatches(fitted, rows):
     assert_same(learned(other), learned(fitted))
 
 
-@every_estimator(is_variational)
+@every_estimator(learns_by_minibatch)
 def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
     estimator, rows
 ):
@@ -190,7 +191,7 @@ def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
     assert estimator.history_["step"] == [1, 2]
 
 
-@every_estimator(is_variational)
+@every_estimator(learns_by_minibatch)
 def test_stream_goes_on_after_a_failure_as_if_the_chunk_had_ended_there(fitted, rows):
     other = copy.deepcopy(still(fitted))
     with failing_visit(2), pytest.raises(Failure):

@@ -18,6 +18,7 @@ from checks.estimators import (
     fresh,
     is_tree,
     is_variational,
+    learns_by_minibatch,
     size_name,
     still,
     takes_warm_start,
@@ -259,7 +260,7 @@ def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(
     assert (np.diff(trace[::5]) > 1e-3).all()
 
 
-@every_estimator(is_variational)
+@every_estimator(learns_by_minibatch)
 def test_partial_fit_goes_on_from_fit(fitted, rows):
     n_updates, n_iter = fitted.history_["step"][-1], fitted.n_iter_
     fitted.partial_fit(rows[:16])
@@ -267,7 +268,7 @@ def test_partial_fit_goes_on_from_fit(fitted, rows):
     assert fitted.n_iter_ == n_iter + 1
 
 
-@every_estimator(is_variational)
+@every_estimator(learns_by_minibatch)
 def test_chunks_cut_where_minibatches_end_equal_one_chunk(estimator, rows):
     # The start is drawn from the first call alone, so that it is the same call here.
     # Trees move once for each chunk.

@@ -32,6 +32,7 @@ from checks.estimators import (
     instance,
     is_tree,
     is_variational,
+    needs_two_columns,
     still,
     takes_counts_only,
     takes_sparse,
@@ -157,6 +158,7 @@ def each_small(*methods):
             for name, X in (SMALL | SIGNED).items()
             if (is_variational(estimator) or name not in TOO_LONG)
             if (name not in SIGNED or not takes_counts_only(estimator))
+            if (X.shape[1] > 1 or not needs_two_columns(estimator))
         ],
         indirect=["estimator"],
     )

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from inspect import signature
 from operator import methodcaller
 from unittest import SkipTest
 
@@ -407,10 +408,12 @@ def test_unknown_metadata_is_refused(estimator, text):
 
 
 @each
-def test_no_request_for_metadata_is_offered(estimator):
-    assert not any(
+def test_requests_for_metadata_are_those_of_parameters(estimator):
+    """`epochs`, of what learns by epoch."""
+    offered = any(
         n.startswith("set_") and n.endswith("_request") for n in dir(estimator)
     )
+    assert offered == ("epochs" in signature(estimator.fit).parameters)
 
 
 @each
