@@ -9,6 +9,10 @@ names = [name.split("/", 1)[-1] for name in tarfile.open(sdist).getnames()]
 for needed in (
     "LICENSE",
     "README.md",
+    "doc/conf.py",
+    "doc/api/index.rst",
+    "doc/inventories/sklearn.txt",
+    "examples/GALLERY_HEADER.rst",
     "examples/quickstart.py",
     "skbnp/kernels/_hdp_local.pyi",
     "skbnp/kernels/_hdp_local.pyx",
@@ -18,7 +22,12 @@ for needed in (
     "tests/kernels/test_hdp_local.py",
 ):
     assert needed in names, f"the source distribution lacks {needed}"
-generated = [name for name in names if name.endswith((".so", ".pyd", ".pyc", ".c"))]
+built = ("doc/_build/", "doc/auto_examples/", "doc/api/generated/")
+generated = [
+    name
+    for name in names
+    if name.endswith((".so", ".pyd", ".pyc", ".c")) or name.startswith(built)
+]
 assert not generated, f"the source distribution holds generated files: {generated}"
 
 names = zipfile.ZipFile(wheel).namelist()

@@ -36,14 +36,17 @@ PUBLIC = {
     ],
     "skbnp.inspection": [
         "ComponentsPosteriorDisplay",
+        "EpochTreeDisplay",
         "HistoryDisplay",
         "LineageDisplay",
         "TopicTermsDisplay",
         "TopicTraceDisplay",
         "TopicTreeDisplay",
+        "emerging_topics",
         "summary",
         "top_documents",
         "top_terms",
+        "topics_over_time",
     ],
     "skbnp.metrics": [
         "document_completion_score",
@@ -51,6 +54,7 @@ PUBLIC = {
         "fold_in_score",
         "held_out_log_likelihood",
         "perplexity",
+        "plug_in_gain",
         "split_tokens",
     ],
 }

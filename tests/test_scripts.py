@@ -22,7 +22,10 @@ SCRIPTS = {
 }
 LONG = {
     "benchmarks/sphere.py": ["--runs", "1"],
+    "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
+    "benchmarks/dependent_trees.py": ["planted"],
     "benchmarks/estimators.py": ["target", "--runs", "1"],
+    "benchmarks/gibbs_topic_prior.py": ["--sweeps", "5"],
     "benchmarks/hdp_moves_cost.py": [],
     "benchmarks/hdp_starts.py": [],
     "benchmarks/hdp_stream.py": ["dates"],
@@ -42,6 +45,13 @@ LONG = {
     "benchmarks/papers/wang2011.py": ["stream", "--seconds", "0.2"],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
     "examples/components/plot_digit_tree.py": [],
+    "examples/hdp/plot_grid_search.py": [],
+    "examples/hdp/plot_lineage.py": [],
+    "examples/hdp/plot_mutation_counts.py": [],
+    "examples/hdp/plot_saving.py": [],
+    "examples/hdp/plot_stream.py": [],
+    "examples/hdp/plot_topic_traces.py": [],
+    "examples/plot_quickstart.py": [],
     "examples/quickstart.py": [],
     "examples/trees/plot_docstring_tree.py": [],
 }

@@ -9,10 +9,10 @@ synthetic corpus of five topics of equal weight.
 """
 
 # %%
-# A corpus and its posterior
-# --------------------------
-# Two hundred documents of some 50 words each, and four chains that start from 100
-# topics. Half of their 400 sweeps are burn-in. The summary tells the median number of
+# Two chains
+# ----------
+# Two hundred documents of some 50 words each, and two chains that start from 100
+# topics. Half of their 2,000 sweeps are burn-in. The summary tells the median number of
 # topics, and whether the chains agree: R-hat near 1, and an effective sample size (ESS)
 # that is not tiny.
 
@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 
 from skbnp import GibbsHDP
 from skbnp.datasets import make_hdp
-from skbnp.inspection import ComponentsPosteriorDisplay, TopicTraceDisplay, summary
+from skbnp.inspection import ComponentsPosteriorDisplay, HistoryDisplay, summary
 
 corpus = make_hdp(
     200,
@@ -31,29 +31,25 @@ corpus = make_hdp(
     topic_word_prior=0.1,
     random_state=0,
 )
-settings = {"topic_word_prior": 0.1, "max_iter": 400, "random_state": 0}
-hdp = GibbsHDP(n_chains=4, **settings).fit(corpus.data)
+hdp = GibbsHDP(n_chains=2, topic_word_prior=0.1, max_iter=2000, random_state=0)
+hdp.fit(corpus.data)
 print(summary(hdp, corpus.feature_names))
 
 # %%
-# From one topic to five
-# ----------------------
-# A second fit starts from a single topic and keeps every sweep from the first on. It
-# makes no split-merge proposals, so that topics come one at a time. The trace shows the
-# largest topic's share of the tokens, that of the two largest, and so on up to all.
-trace = GibbsHDP(1, split_merge=False, burn_in=0, thin=1, **settings).fit(corpus.data)
-
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-ComponentsPosteriorDisplay.from_estimator(hdp, ax=left)
-left.set_title("four chains, after burn-in")
-TopicTraceDisplay.from_estimator(trace, ax=right)
-right.set_title("one chain, from a single topic on")
+# The posterior
+# -------------
+# Five topics are the most probable number, and some probability is left for more:
+# topics of a few tokens, which the corpus neither needs nor rules out. Each bar is made
+# up of the shares of the two chains. If these disagreed, each chain would hold bars of
+# its own, and their sum would be no posterior.
+ComponentsPosteriorDisplay.from_estimator(hdp)
 plt.show()
 
 # %%
-# On the left, five topics are the most probable number, and some probability is left
-# for more. On the right, each new line is a topic that has come off a larger one, until
-# the lines stand near 0.2, 0.4, 0.6, 0.8 and 1. What the posterior has beyond five are
-# topics of a few tokens, which the corpus neither needs nor rules out: they thicken the
-# line at 1. With split-merge proposals, the default, the five are there after the first
-# sweeps.
+# The way there
+# -------------
+# The number of topics and the log joint probability in every sweep, burn-in included. A
+# burn-in is long enough if both have settled before it ends, here long before sweep
+# 1,000.
+HistoryDisplay.from_estimator(hdp)
+plt.show()

@@ -18,11 +18,12 @@ from skbnp.inference.posterior import per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.dependent_trees.epoch import (
-    ClosedEpoch,
     EpochModel,
     EpochPosterior,
     centroid_of,
     close_epoch,
+    plain_label,
+    rows_by_epoch,
 )
 from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, visit
 from skbnp.models.dependent_trees.memory import EpochMemory, RowVisitor
@@ -49,6 +50,7 @@ from skbnp.utils.validation import (
     check_directions,
     check_is_fitted,
     check_labels,
+    check_sample_weight,
     fit_context,
 )
 from skbnp.utils.warnings import warn_caller
@@ -356,12 +358,8 @@ class DependentTrees(VariationalEstimator):
             `epochs` has not one label for each row, or a parameter is outside its
             range.
         """
-        self._labels = epochs
-        try:
-            with one_blas_thread():
-                return self._fit(X, y)
-        finally:
-            del self._labels
+        with one_blas_thread():
+            return self._fit(X, y, epochs=epochs)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, epochs=None):
@@ -392,12 +390,8 @@ class DependentTrees(VariationalEstimator):
             If `X` has infinite or missing values, no rows or another number of columns
             than before, or a label is older than the open epoch.
         """
-        self._labels = epochs
-        try:
-            with one_blas_thread():
-                return self._partial_fit(X, y)
-        finally:
-            del self._labels
+        with one_blas_thread():
+            return self._partial_fit(X, y, epochs=epochs)
 
     def fit_transform(self, X, y=None, epochs=None):
         """Fit, and infer the proportions of nodes in the rows.
@@ -418,13 +412,11 @@ class DependentTrees(VariationalEstimator):
         """
         return self.fit(X, y, epochs=epochs).transform(X, epochs=epochs)
 
-    def _read(self, X, *, reset: bool, method: str) -> _Rows:
-        if not reset:
-            check_is_fitted(self)
+    def _read(self, X, *, reset: bool, method: str, epochs=None) -> _Rows:
         forget = reset and not hasattr(self, "n_features_in_")
         rows, _ = check_directions(self, X, reset=reset, method=method)
         try:
-            groups = self._grouped(rows, reset)
+            groups = self._grouped(rows, epochs, reset)
         except ValueError:
             if forget:
                 self._forget_features()
@@ -435,14 +427,16 @@ class DependentTrees(VariationalEstimator):
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
         return _Rows(rows, groups)
 
-    def _grouped(self, rows: sp.csr_array, reset: bool) -> list[tuple[Any, np.ndarray]]:
+    def _grouped(
+        self, rows: sp.csr_array, epochs: Any, reset: bool
+    ) -> list[tuple[Any, np.ndarray]]:
         """Rows that have a direction by epoch; refuses epochs that lie behind."""
         used = np.diff(rows.indptr) > 0
-        if self._labels is None:
+        if epochs is None:
             label = 0 if reset else self._posterior.label
             return [(label, np.flatnonzero(used))]
-        labels = check_labels("epochs", self._labels, rows.shape[0])
-        kinds = [_plain(label) for label in np.unique(labels)]
+        labels = check_labels("epochs", epochs, rows.shape[0])
+        kinds = [plain_label(label) for label in np.unique(labels)]
         if not reset:
             self._check_order(kinds[0])
         return [(kind, np.flatnonzero((labels == kind) & used)) for kind in kinds]
@@ -788,13 +782,13 @@ class DependentTrees(VariationalEstimator):
         gains = np.zeros(rows.shape[0])
         priors = self._posterior.model.priors
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            for epoch, number in self._by_epoch(rows, epochs):
+            for epoch, number in rows_by_epoch(self._posterior, epochs, rows.shape[0]):
                 own = rows[number]
                 gains[number] = log_gain(epoch.state, priors, own, run=executor.map)
         gains[np.diff(rows.indptr) == 0] = 0.0
         return gains
 
-    def score(self, X, y=None, epochs=None):
+    def score(self, X, y=None, epochs=None, sample_weight=None):
         """Mean log density of rows, less that of the uniform density.
 
         Parameters
@@ -805,6 +799,9 @@ class DependentTrees(VariationalEstimator):
             Ignored.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, or of all, as in `transform`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean. Pipelines ask for it where metadata are
+            routed.
 
         Returns
         -------
@@ -814,8 +811,16 @@ class DependentTrees(VariationalEstimator):
         """
         gains = self.score_samples(X, epochs=epochs)
         rows, _ = self._rows(X, "score")
-        n_used = int((np.diff(rows.indptr) > 0).sum())
-        return float(gains.sum() / n_used) if n_used else 0.0
+        used = np.diff(rows.indptr) > 0
+        if sample_weight is None:
+            weights = used.astype(np.float64)
+        else:
+            weights = check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
+            weights = np.where(used, weights, 0.0)
+        total = weights.sum()
+        return float(weights @ gains / total) if total > 0.0 else 0.0
 
     def elbo(self, X):
         """Evidence lower bound of rows under the newest tree.
@@ -864,40 +869,13 @@ class DependentTrees(VariationalEstimator):
         check_is_fitted(self)
         return check_directions(self, X, reset=False, method=method)
 
-    def _by_epoch(
-        self, rows: sp.csr_array, epochs: Any
-    ) -> Iterator[tuple[ClosedEpoch, np.ndarray]]:
-        """Epochs whose trees explain rows, and which."""
-        known = self._posterior.epochs
-        n_rows = rows.shape[0]
-        if epochs is None:
-            yield known[-1], np.arange(n_rows)
-            return
-        labels = check_labels("epochs", epochs, n_rows)
-        place = {epoch.label: number for number, epoch in enumerate(known)}
-        kinds, at = np.unique(labels, return_inverse=True)
-        of = np.empty(len(kinds), dtype=np.intp)
-        for number, kind in enumerate(map(_plain, kinds)):
-            try:
-                is_known = kind in place or kind > known[-1].label
-            except TypeError:
-                is_known = False
-            if not is_known:
-                raise ValueError(
-                    f"epochs must be labels of fitted epochs or later ones, got "
-                    f"{kind!r}; fitted: {list(place)}."
-                )
-            of[number] = place.get(kind, len(known) - 1)
-        for number in np.unique(of).tolist():
-            yield known[number], np.flatnonzero(of[at] == number)
-
     def _visited(
         self, rows: sp.csr_array, epochs: Any
     ) -> Iterator[tuple[np.ndarray, Memo, np.ndarray]]:
         """Rows by epoch, where they are, and their nodes as rows of `tree_`."""
         priors, newest = self._posterior.model.priors, self._posterior.state.tree
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            for epoch, number in self._by_epoch(rows, epochs):
+            for epoch, number in rows_by_epoch(self._posterior, epochs, rows.shape[0]):
                 table = NodeTable.of(epoch.state, priors)
                 memo, _ = visit(table, rows[number], run=executor.map)
                 tree = epoch.state.tree
@@ -910,11 +888,6 @@ class DependentTrees(VariationalEstimator):
                 yield number, memo, place[at]
 
 
-def _plain(label: Any) -> Any:
-    """Return a label as a number, a text or a date of NumPy."""
-    return label if isinstance(label, np.datetime64) else label.item()
-
-
 def _directions(state: EpochState) -> np.ndarray:
     lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
     return state.means / np.maximum(lengths, 1e-300)
@@ -924,7 +897,7 @@ def _view(state: EpochState) -> TreeView:
     """Show a tree, with the share of rows at each node or below."""
     tree, total = state.tree, float(state.masses.sum())
     through = tree.accumulate(state.masses)
-    weight = through / total if total > 0.0 else np.eye(1, len(tree))[0]
+    weight = through / through[0] if total > 0.0 else np.eye(1, len(tree))[0]
     return TreeView(tree.parent, weight, tree.ids, through >= max(1.0, 1e-4 * total))
 
 

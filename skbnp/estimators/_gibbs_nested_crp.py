@@ -75,7 +75,8 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     level_prior : float or array-like of shape (max_depth,), default=(50, 20, 10)
         Dirichlet parameter of a document's proportions of levels (alpha), each in
         [1e-100, 1e10], one for all levels or one for each, the root first. Larger
-        values at the root leave less to special topics.
+        values at the root leave less to special topics. They count like words of a
+        document: where these are short, smaller ones leave room for branches.
     topic_word_prior : float or array-like of shape (max_depth,), default=1.0
         Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10], one for
         all levels or one for each. Smaller values make more and more specific topics.

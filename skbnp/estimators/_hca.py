@@ -30,6 +30,7 @@ from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
+    check_coordinates,
     check_is_fitted,
     check_rows,
     fit_context,
@@ -500,7 +501,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     def inverse_transform(self, X):
         """Put rows together from their coordinates.
 
-        ``inverse_transform(transform(X))`` is the reconstruction of [1]_.
+        ``inverse_transform(transform(X))`` is the reconstruction whose error the paper
+        reports.
 
         Parameters
         ----------
@@ -510,15 +512,15 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         Returns
         -------
         rows : ndarray of shape (n_samples, n_features)
-            ``X @ components_ + mean_``.
+            ``X @ components_ + mean_``. float32 if `X` is, otherwise float64.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, or another number of columns.
         """
         check_is_fitted(self)
-        if not sp.issparse(X):
-            X = np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != self.n_components_:
-            raise ValueError(
-                f"X must have shape (n_samples, {self.n_components_}), got {X.shape}."
-            )
+        X = check_coordinates(self, X, n_columns=self.n_components_)
         rows = X @ self.components_ + self.mean_
         return rows.astype(np.float32) if X.dtype == np.float32 else rows
 
@@ -533,8 +535,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
-            log sum_k E[p(c = k)] N(t; mu, M_k M_k' + I / tau) in nats, M_k the known
-            directions on path k, all at their posterior means.
+            Values of log sum_k E[p(c = k)] N(t; mu, M_k M_k' + I / tau) in nats, M_k
+            the known directions on path k, all at their posterior means.
         """
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False, method="score_samples")

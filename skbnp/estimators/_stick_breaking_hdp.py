@@ -334,9 +334,9 @@ class StickBreakingHDP(VariationalTopicModel):
             most tokens come first, unless the last stick is in use and another order
             has the higher bound.
         topic_distr : ndarray of shape (n_samples, max_doc_components, n_components_)
-            Topics that each table serves (phi, varphi in [1]_); they sum to one. Tables
-            that a document does not use follow the corpus. float32 if `X` is, otherwise
-            float64, as the weights.
+            Topics that each table serves (the paper's phi, or varphi); they sum to one.
+            Tables that a document does not use follow the corpus. float32 if `X` is,
+            otherwise float64, as the weights.
         """
         counts, dtype = self._check_counts(X, "doc_components")
         posterior, n_tables = self._posterior, self._posterior.model.n_tables

@@ -85,7 +85,10 @@ class VariationalEstimator(
 
     @abstractmethod
     def _read(self, X, *, reset: bool, method: str) -> Any:
-        """Check rows and return those that teach; `reset` tells a first call."""
+        """Check rows and return those that teach; `reset` tells a first call.
+
+        Keywords are what `fit` and `partial_fit` are given besides.
+        """
 
     @abstractmethod
     def _describe(self, rows) -> str:
@@ -142,12 +145,12 @@ class VariationalEstimator(
 
     # -- learning ---------------------------------------------------------------------
 
-    def _fit(self, X, y):
-        """Learn from all rows."""
+    def _fit(self, X, y, **given):
+        """Learn from all rows; `given` is for `_read`."""
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
-        rows = self._read(X, reset=not goes_on, method="fit")
+        rows = self._read(X, reset=not goes_on, method="fit", **given)
         entropy = draw_entropy(self.random_state)
         if goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
@@ -184,13 +187,13 @@ class VariationalEstimator(
         tasks.end()
         return self
 
-    def _partial_fit(self, X, y):
-        """Learn from a chunk of a stream."""
+    def _partial_fit(self, X, y, **given):
+        """Learn from a chunk of a stream; `given` is for `_read`."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._limit()
         goes_on = self.__sklearn_is_fitted__()
-        rows = self._read(X, reset=not goes_on, method="partial_fit")
+        rows = self._read(X, reset=not goes_on, method="partial_fit", **given)
         if goes_on:
             posterior = self._resumed(model, in_fit=False)
             history, n_iter = self.history_, self.n_iter_

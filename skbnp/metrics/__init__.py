@@ -1,5 +1,6 @@
 """Scores of fitted models: held-out likelihood, perplexity, bound of the evidence."""
 
+from skbnp.metrics._directions import plug_in_gain
 from skbnp.metrics._evidence import evidence_bound
 from skbnp.metrics._held_out import (
     document_completion_score,
@@ -15,5 +16,6 @@ __all__ = [
     "fold_in_score",
     "held_out_log_likelihood",
     "perplexity",
+    "plug_in_gain",
     "split_tokens",
 ]

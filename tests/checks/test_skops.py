@@ -7,7 +7,7 @@ import pytest
 import skops.io as sio
 from sklearn.base import clone
 
-from checks.estimators import ALL, evaluate, takes_sparse
+from checks.estimators import ALL, evaluate, rows_of
 from checks.states import TIMES, assert_same, learned
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -18,6 +18,7 @@ README = Path(__file__).parents[2] / "README.md"
 #: What stands in the README, estimator by estimator.
 TRUSTED = {
     "HDP": ["skbnp.estimators._hdp.HDP"],
+    "DependentTrees": ["skbnp.estimators._dependent_trees.DependentTrees"],
     "StickBreakingHDP": ["skbnp.estimators._stick_breaking_hdp.StickBreakingHDP"],
     "NestedCRP": ["skbnp.estimators._nested_crp.NestedCRP"],
     "GibbsHDP": ["skbnp.estimators._gibbs_hdp.GibbsHDP"],
@@ -39,12 +40,13 @@ SAVED = (
     "GibbsHDP-chains",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",
+    "DependentTrees",
 )
 
 
 @pytest.mark.parametrize("name", SAVED)
 def test_file_of_skops_holds_the_whole_estimator_and_few_types(name, counts):
-    rows = counts if takes_sparse(ALL[name]) else counts.toarray()
+    rows = rows_of(ALL[name], counts)
     estimator = clone(ALL[name]).fit(rows)
     trusted = [*TRUSTED[type(estimator).__name__], SPARSE]
     saved = sio.dumps(estimator)

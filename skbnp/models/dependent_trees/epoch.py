@@ -5,6 +5,7 @@ are with respect to the uniform one on the sphere, so that a bound, as a score, 
 is gained over knowing nothing, and does not depend on how the sphere is measured.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ from skbnp.models.dependent_trees.model import (
     update_sticks,
     windowed,
 )
+from skbnp.utils.validation import check_labels
 
 __all__ = [
     "ClosedEpoch",
@@ -36,6 +38,8 @@ __all__ = [
     "EpochPosterior",
     "centroid_of",
     "close_epoch",
+    "plain_label",
+    "rows_by_epoch",
     "settle",
 ]
 
@@ -146,6 +150,46 @@ class EpochPosterior(Posterior):
     def epochs(self) -> list[ClosedEpoch]:
         """All epochs, the open one last."""
         return [*self.closed, self.as_closed()]
+
+
+def rows_by_epoch(
+    posterior: EpochPosterior, labels: Any, n_rows: int
+) -> Iterator[tuple[ClosedEpoch, NDArray[np.intp]]]:
+    """Yield epochs whose trees explain rows of some labels, and which rows.
+
+    Those of a label, of one for all, or of none, are explained by the tree of their
+    epoch, and those of later epochs by the newest.
+
+    Raises
+    ------
+    ValueError
+        If a label is neither that of an epoch nor later.
+    """
+    known = posterior.epochs
+    if labels is None:
+        yield known[-1], np.arange(n_rows)
+        return
+    place = {epoch.label: number for number, epoch in enumerate(known)}
+    kinds, at = np.unique(check_labels("epochs", labels, n_rows), return_inverse=True)
+    of = np.empty(len(kinds), dtype=np.intp)
+    for number, kind in enumerate(map(plain_label, kinds)):
+        try:
+            is_known = kind in place or kind > known[-1].label
+        except TypeError:
+            is_known = False
+        if not is_known:
+            raise ValueError(
+                f"epochs must be labels of fitted epochs or later ones, got {kind!r}; "
+                f"fitted: {list(place)}."
+            )
+        of[number] = place.get(kind, len(known) - 1)
+    for number in np.unique(of).tolist():
+        yield known[number], np.flatnonzero(of[at] == number)
+
+
+def plain_label(label: Any) -> Any:
+    """Return a label as a number, a text or a date of NumPy."""
+    return label if isinstance(label, np.datetime64) else label.item()
 
 
 def close_epoch(posterior: EpochPosterior, label: Any, X: sp.csr_array) -> None:

@@ -22,7 +22,15 @@ from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
 from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
 
-__all__ = ["Memo", "NodeTable", "log_gain", "log_predictive", "recall", "visit"]
+__all__ = [
+    "Memo",
+    "NodeTable",
+    "log_gain",
+    "log_predictive",
+    "plug_in_gain",
+    "recall",
+    "visit",
+]
 
 Array = NDArray[np.float64]
 
@@ -248,41 +256,66 @@ def log_gain(
     priors: TreePriors,
     X: sp.csr_array,
     *,
-    is_integrated: bool = True,
     run: Callable[..., Iterable[Any]] = map,
 ) -> Array:
-    """Log density of new rows less that of the uniform density, (n_rows,).
+    """Log density of new rows less that of the uniform density, see `log_predictive`.
 
-    See `log_predictive`; if not `is_integrated`, directions are at their mean mu, as in
-    Hu et al. (2015), and the density of node e is C_V(beta) exp(beta mu_e'x).
+    The densities have logarithms as large as V: their difference is formed once for all
+    rows, and that of nodes by row.
     """
     dimension, beta = state.dimension, state.concentration
     eta = state.concentrations
-    lengths = np.linalg.norm(state.means, axis=1)
-    directions = np.ascontiguousarray(
-        (state.means / np.maximum(lengths, 1e-300)[:, None]).T
+    own = log_normaliser(eta, dimension)
+
+    def log_node(products: Array) -> Array:
+        squares = beta**2 + eta**2 + 2.0 * beta * eta * products
+        joint = np.sqrt(np.maximum(squares, 0.0))
+        return own - log_normaliser(joint, dimension)
+
+    return _mixed(state, priors, X, log_node, run)
+
+
+def plug_in_gain(
+    state: EpochState,
+    priors: TreePriors,
+    X: sp.csr_array,
+    *,
+    run: Callable[..., Iterable[Any]] = map,
+) -> Array:
+    """Log density of new rows at mean directions, less that of the uniform density.
+
+    Of node e, C_V(beta) exp(beta mu_e'x), as in Hu et al. (2015).
+    """
+    return _mixed(
+        state, priors, X, lambda products: state.concentration * products, run
     )
-    uniform = float(log_normaliser(0.0, dimension))
+
+
+def _mixed(
+    state: EpochState,
+    priors: TreePriors,
+    X: sp.csr_array,
+    log_node: Callable[[Array], Array],
+    run: Callable[..., Iterable[Any]],
+) -> Array:
+    """Mix densities of nodes, C_V(beta) / C_V(0) aside functions of cosines to them."""
+    lengths = np.linalg.norm(state.means, axis=1)
+    directions = state.means / np.maximum(lengths, 1e-300)[:, None]
+    directions = np.ascontiguousarray(directions.T)
+    both = log_normaliser(np.array([state.concentration, 0.0]), state.dimension)
     weights = state.sticks(priors).mean_weights(state.tree)
     with np.errstate(divide="ignore"):
-        logs = np.log(weights) + float(log_normaliser(beta, dimension)) - uniform
-    if is_integrated:
-        logs = logs + log_normaliser(eta, dimension)
+        logs = np.log(weights) + (both[0] - both[1])
     rest = np.log(max(1.0 - float(weights.sum()), 1e-300))
+    size = max(SCORES // len(weights), 1)
 
     def task(begin: int) -> Array:
         rows = X[begin : begin + size]
         products = np.asarray(rows @ directions, dtype=np.float64)
-        if is_integrated:
-            squares = beta**2 + eta**2 + 2.0 * beta * eta * products
-            joint = np.sqrt(np.maximum(squares, 0.0))
-            found = logs - log_normaliser(joint, dimension)
-        else:
-            found = logs + beta * products
+        new = np.full((rows.shape[0], 1), rest)
         return np.asarray(
-            logsumexp(np.column_stack([found, np.full(len(found), rest)]), axis=1)
+            logsumexp(np.hstack([logs + log_node(products), new]), axis=1)
         )
 
-    size = max(SCORES // len(eta), 1)
     parts = list(run(task, range(0, X.shape[0], size)))
     return np.concatenate([np.empty(0), *parts])

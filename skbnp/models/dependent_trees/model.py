@@ -55,6 +55,7 @@ __all__ = [
     "learn_prior_concentration",
     "merge_gain",
     "merged",
+    "natural_of",
     "next_epoch",
     "no_past",
     "objective",
@@ -236,6 +237,19 @@ def _update_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> None:
     """Update q(theta) of some nodes in place, none of them below another."""
+    _take(state, rows, _naturals(state, stats, priors, rows))
+
+
+def natural_of(
+    state: EpochState, stats: EpochStats, priors: TreePriors, place: int
+) -> Array:
+    """Natural parameter of a node at its optimum, all else as it is, (V,)."""
+    return _naturals(state, stats, priors, np.array([place]))[0]
+
+
+def _naturals(
+    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
+) -> Array:
     natural = _pull_of_rows(state, stats, priors, rows)
     places = np.flatnonzero(np.isin(state.tree.parent, rows))
     for some in blocks(places, state.dimension):
@@ -246,7 +260,7 @@ def _update_rows(
             shape=(len(rows), len(some)),
         )
         natural += spread @ pull
-    _take(state, rows, natural)
+    return natural
 
 
 def _take(state: EpochState, rows: NDArray[np.intp], natural: Array) -> None:

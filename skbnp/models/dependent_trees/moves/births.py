@@ -3,15 +3,14 @@
 Of the rows of a target those with q(z = target) >= 1 / sqrt(n_nodes) are collected, a
 thousand at the most, by a hash of step, target and number of the row: which, does not
 depend on how rows are cut into parts. A new child of the target begins near some of
-them and takes what it can, all else held fixed. It is born if the bound rises, in which
-rows count once: what they said before leaves the statistics as they join it. Births as
-in section 3 of Hu et al. (2015) leave their rows counted twice until the next pass is
-over, and have no bound until then; theirs begin in a direction that may be far from all
-rows.
+them and takes what it can; the target follows, all else is held fixed. It is born if
+the bound rises, in which rows count once: what they said before leaves the statistics
+as they join it. Births as in section 3 of Hu et al. (2015) leave their rows counted
+twice until the next pass is over, and have no bound until then; theirs begin in a
+direction that may be far from all rows.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +23,7 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
+    natural_of,
     stick_evidence,
 )
 from skbnp.models.dependent_trees.moves.records import Birth
@@ -133,7 +133,10 @@ def propose_birth(
 
 
 class _Trial:
-    """A new node below a target, for collected rows."""
+    """A new node below a target, for collected rows.
+
+    Its direction and that of the target follow the rows in turn; all others stay.
+    """
 
     def __init__(
         self,
@@ -142,34 +145,35 @@ class _Trial:
         priors: TreePriors,
         collected: Collected,
     ):
-        self.state, self.stats, self.priors = state, stats, priors
+        self.state, self.priors = state, priors
         self.collected, self.target = collected, collected.target
         self.new = state.tree.next_id
         self.tree = state.tree.add(self.target, first_id=self.new)
         self.place = int(self.tree.positions(self.new))
         self.at = int(state.tree.positions(self.target))
         self.old = recall(state.tree, collected.memo, collected.X)
-        k0 = state.prior_concentration
-        self.prior = k0 * priors.parent_weight * state.means[self.at]
-        self.n_words = np.diff(collected.X.indptr)
-        self.scores = self._scores()
+        self.pull = state.prior_concentration * priors.parent_weight
+        self.natural = natural_of(state, stats, priors, self.at)
+        memo = collected.memo
+        self.shares = memo.shares()
+        self.rows, self.columns = np.nonzero(self.shares)
+        nodes = memo.nodes[self.rows, self.columns]
+        self.places = self.tree.positions(nodes)
+        self.is_target = nodes == self.target
+        self.products = self._products(state.tree.positions(nodes))
+        nobody = np.zeros(collected.X.shape[0])
+        self.refreshed = self._gain(self._change(self._refreshed_memo(nobody)), None)
 
-    def _scores(self) -> Array:
-        """Scores of the nodes of each row, (n_rows, N_BEST)."""
-        memo, state = self.collected.memo, self.state
-        there = (memo.nodes >= 0) & (memo.weights > 0.0)
-        scores = np.full(memo.nodes.shape, -np.inf)
-        log_weights = state.log_weights(self.priors)
-        rows, columns = np.nonzero(there)
-        places = state.tree.positions(memo.nodes[rows, columns])
+    def _products(self, places: Ints) -> Array:
+        """Products of rows with the means of their nodes, one for each share."""
+        products, X = np.empty(len(places)), self.collected.X
         for node in np.unique(places):
             of = places == node
-            found = self.collected.X[rows[of]] @ state.means[node]
-            found = log_weights[node] + state.concentration * found
-            scores[rows[of], columns[of]] = found
-        return scores
+            products[of] = X[self.rows[of]] @ self.state.means[node]
+        return products
 
     def cosines_to(self, direction: Array) -> Array:
+        """Products of all rows with a direction."""
         return np.asarray(self.collected.X @ direction, dtype=np.float64)
 
     def draw_seed(self, rng: np.random.Generator) -> Array:
@@ -178,7 +182,7 @@ class _Trial:
         children = np.flatnonzero(state.tree.parent == self.at)
         near = np.append(self.at, children)
         lengths = bessel_ratio(state.concentrations[near], state.dimension)
-        cosines = np.full(len(self.n_words), -1.0)
+        cosines = np.full(self.collected.X.shape[0], -1.0)
         for node, length in zip(near.tolist(), lengths.tolist(), strict=True):
             found = self.cosines_to(state.means[node]) / max(length, 1e-300)
             cosines = np.maximum(cosines, found)
@@ -189,54 +193,86 @@ class _Trial:
 
     def run(self, first: Ints, n_rounds: int) -> Proposed | None:
         """Begin with some rows, and let the new node take what it can."""
-        weights = np.zeros(len(self.n_words))
-        weights[first] = 1.0
+        taken = np.zeros(self.collected.X.shape[0])
+        taken[first] = 1.0
+        mean = self.state.means[self.at]
         for _ in range(n_rounds):
-            mass = float(weights.sum())
+            mass = float(taken.sum())
             if mass < 1.0:
                 return None
-            mean, log_weight = self._mean(weights), self._log_weight(weights)
-            scores = log_weight + self.state.concentration * self.cosines_to(mean)
-            weights = self._taken(scores)
-            if abs(float(weights.sum()) - mass) < TOL * mass:
+            own = self._mean(self.pull * mean + self._rows(taken))
+            moved = self.natural - self._rows(taken * self._share_of_target())
+            mean = self._mean(moved + self.pull * own)
+            scores, others = self._scores(taken, own, mean)
+            taken = _taken(scores, others)
+            if abs(float(taken.sum()) - mass) < TOL * mass:
                 break
-        return self._proposed(self._memo(scores))
+        memo = self._memo(scores, others)
+        change = self._change(memo)
+        if change.masses[self.place] < 1.0:
+            return None
+        gain = self._gain(change, mean) - self.refreshed
+        concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
+        birth = Birth(
+            self.target, self.new, self.tree.ids[concerned], change.taken(concerned)
+        )
+        return Proposed(birth, self.collected.rows, memo, gain)
 
-    def _mean(self, weights: Array) -> Array:
-        natural = self._natural(weights)
+    def _share_of_target(self) -> Array:
+        of = self.is_target
+        size = self.collected.X.shape[0]
+        shares = self.shares[self.rows[of], self.columns[of]]
+        return np.bincount(self.rows[of], shares, size).astype(np.float64, copy=False)
+
+    def _rows(self, weights: Array) -> Array:
+        """Natural parameter that weighted rows give."""
+        total = np.asarray(weights @ self.collected.X, dtype=np.float64).ravel()
+        return self.state.concentration * total
+
+    def _mean(self, natural: Array) -> Array:
         eta = float(np.linalg.norm(natural))
         ratio = float(bessel_ratio(eta, self.state.dimension))
         return natural * (ratio / max(eta, 1e-300))
 
-    def _natural(self, weights: Array) -> Array:
-        total = np.asarray(weights @ self.collected.X, dtype=np.float64).ravel()
-        return self.prior + self.state.concentration * total
+    def _scores(self, taken: Array, own: Array, mean: Array) -> tuple[Array, Array]:
+        """Scores of the new node, (n_rows,), and of the others, (n_rows, N_BEST)."""
+        beta, logs = self.state.concentration, self._log_weights(taken)
+        return (
+            logs[self.place] + beta * self.cosines_to(own),
+            self._others(logs, self.cosines_to(mean)[self.rows]),
+        )
 
-    def _log_weight(self, weights: Array) -> float:
-        """E log pi of the new node, had it these rows of the target's and others'."""
+    def _others(self, logs: Array, products_of_target: Array) -> Array:
+        products = np.where(self.is_target, products_of_target, self.products)
+        others = np.full(self.shares.shape, -np.inf)
+        found = logs[self.places] + self.state.concentration * products
+        others[self.rows, self.columns] = found
+        return others
+
+    def _log_weights(self, taken: Array) -> Array:
+        """E log pi of all nodes, had the new one these parts of the rows."""
         masses = np.insert(self.state.masses, self.place, 0.0)
-        shares = self.collected.memo.shares()
-        rows, columns = np.nonzero(shares)
-        places = self.tree.positions(self.collected.memo.nodes[rows, columns])
-        np.subtract.at(masses, places, weights[rows] * shares[rows, columns])
-        masses[self.place] = weights.sum()
+        lost = taken[self.rows] * self.shares[self.rows, self.columns]
+        np.subtract.at(masses, self.places, lost)
+        masses[self.place] = taken.sum()
         both = np.insert(self.state.history, self.place, 0.0) + np.maximum(masses, 0.0)
         sticks = replace(
             self.state, tree=self.tree, masses=both, history=np.zeros(len(both))
         ).sticks(self.priors)
-        return float(sticks.log_weights(self.tree)[self.place])
+        return sticks.log_weights(self.tree)
 
-    def _taken(self, scores: Array) -> Array:
-        """q(z = new) of each row."""
-        best = np.maximum(self.scores.max(axis=1), scores)
-        own = np.exp(scores - best)
-        others = np.exp(self.scores - best[:, None]).sum(axis=1)
-        return own / (own + others)
+    def _refreshed_memo(self, nobody: Array) -> Memo:
+        """What rows say if they choose among the old nodes once more."""
+        tree = self.state.tree
+        places = tree.positions(self.tree.ids[self.places])
+        logs = np.zeros(len(self.tree))
+        logs[self.places] = self.state.log_weights(self.priors)[places]
+        return self._memo(nobody - np.inf, self._others(logs, self.products))
 
-    def _memo(self, scores: Array) -> Memo:
-        """What rows say with the new node: as many nodes as before, the best."""
+    def _memo(self, scores: Array, others: Array) -> Memo:
+        """What rows say by scores: as many nodes as before, the best."""
         memo = self.collected.memo
-        both = np.column_stack([scores, self.scores])
+        both = np.column_stack([scores, others])
         nodes = np.column_stack([np.full(len(both), self.new), memo.nodes])
         order = np.argsort(-both, axis=1, kind="stable")[:, : memo.nodes.shape[1]]
         both = np.take_along_axis(both, order, axis=1)
@@ -246,24 +282,6 @@ class _Trial:
         nodes = np.take_along_axis(nodes, order, axis=1)
         nodes = np.where(weights > 0.0, nodes, -1)
         return Memo(nodes.astype(np.int32), weights.astype(np.float32), memo.rest)
-
-    def _proposed(self, memo: Memo) -> Proposed | None:
-        """Judge, against rows that choose among the old nodes alone."""
-        change = self._change(memo)
-        if change.masses[self.place] < 1.0:
-            return None
-        gain = self._gain(change) - self.refreshed
-        concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
-        birth = Birth(
-            self.target, self.new, self.tree.ids[concerned], change.taken(concerned)
-        )
-        return Proposed(birth, self.collected.rows, memo, gain)
-
-    @cached_property
-    def refreshed(self) -> float:
-        """What the bound gains if rows choose among the old nodes once more."""
-        nobody = np.full(len(self.n_words), -np.inf)
-        return self._gain(self._change(self._memo(nobody)), is_born=False)
 
     def _change(self, memo: Memo) -> EpochStats:
         """Statistics that rows add, by the tree with the new node."""
@@ -279,25 +297,51 @@ class _Trial:
             new.entropies - spread @ self.old.entropies,
         )
 
-    def _gain(self, change: EpochStats, *, is_born: bool = True) -> float:
-        """Rise of the bound: sticks at their optimum, old directions as they are."""
+    def _gain(self, change: EpochStats, mean: Array | None) -> float:
+        """Rise of the bound; the new node is there if the target has another mean.
+
+        Sticks are at their optimum, and so is the new node for the mean of the target,
+        and then the target for the new node.
+        """
         state, dimension, place = self.state, self.state.dimension, self.place
         masses, history = state.masses, state.history
         old = change.taken(np.delete(np.arange(len(self.tree)), place))
         gain = float(change.entropies.sum())
-        gain += state.concentration * _product(old.sums, state.means)
+        lost = old.sums[[self.at]].toarray()[0]
+        gain += state.concentration * (
+            _product(old.sums, state.means) - lost @ state.means[self.at]
+        )
         gain -= stick_evidence(state.tree, masses, history, self.priors)
-        if not is_born:
+        eta = state.concentrations[self.at]
+        gain -= self.natural @ state.means[self.at] - _entropy(eta, dimension)
+        natural = self.natural + state.concentration * lost
+        if mean is None:
             masses = np.maximum(masses + old.masses, 0.0)
-            return gain + stick_evidence(state.tree, masses, history, self.priors)
+            gain += stick_evidence(state.tree, masses, history, self.priors)
+            return gain - float(log_normaliser(np.linalg.norm(natural), dimension))
         masses = np.insert(masses, place, 0.0) + change.masses
         history = np.insert(history, place, 0.0)
         gain += stick_evidence(self.tree, np.maximum(masses, 0.0), history, self.priors)
-        own = change.sums[[place]].toarray()[0]
-        eta = np.linalg.norm(self.prior + state.concentration * own)
-        rho = state.prior_concentration * self.priors.parent_weight
-        logs = log_normaliser(rho, dimension) - log_normaliser(eta, dimension)
-        return gain + float(logs)
+        rows = state.concentration * change.sums[[place]].toarray()[0]
+        eta = float(np.linalg.norm(rows + self.pull * mean))
+        own = self._mean(rows + self.pull * mean)
+        gain += float(rows @ own - _entropy(eta, dimension))
+        gain += float(log_normaliser(self.pull, dimension))
+        natural = natural + self.pull * own
+        return gain - float(log_normaliser(np.linalg.norm(natural), dimension))
+
+
+def _entropy(eta: float, dimension: int) -> float:
+    """E log q of a direction: log C_V(eta) + eta A_V(eta)."""
+    ratio = bessel_ratio(eta, dimension)
+    return float(log_normaliser(eta, dimension) + eta * ratio)
+
+
+def _taken(scores: Array, others: Array) -> Array:
+    """q(z = new) of each row."""
+    best = np.maximum(others.max(axis=1), scores)
+    own = np.exp(scores - best)
+    return own / (own + np.exp(others - best[:, None]).sum(axis=1))
 
 
 def _product(sums: sp.csr_array, means: Array) -> float:

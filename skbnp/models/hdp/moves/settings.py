@@ -86,7 +86,18 @@ class SplitMerge:
     trial_warm_up: int = 5
 
     def light(self, mass: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Topics of so many tokens that end after a warm-up, (K,)."""
+        """Tell which topics end after a warm-up.
+
+        Parameters
+        ----------
+        mass : ndarray of shape (n_components,)
+            Expected tokens of each topic.
+
+        Returns
+        -------
+        light : ndarray of bool of shape (n_components,)
+            Whether it ends: those below `prune_mass` and a tenth of the mean.
+        """
         return sparing(mass < min(self.prune_mass, 0.1 * mass.mean()), mass)
 
     def __post_init__(self) -> None:

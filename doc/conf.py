@@ -1,0 +1,179 @@
+"""Configuration of the documentation; CONTRIBUTING.md has the commands."""
+
+import os
+import re
+import sys
+import zlib
+from pathlib import Path
+
+import matplotlib
+from numpydoc.docscrape_sphinx import SphinxDocString
+
+import skbnp
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # gallery_order
+
+project = "skbnp"
+author = "The skbnp developers"
+copyright = author
+version = "dev" if "dev" in skbnp.__version__ else skbnp.__version__
+release = skbnp.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas are drawn without a network
+    "numpydoc",
+    "matplotlib.sphinxext.plot_directive",
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "inventories", "**/GALLERY_HEADER.rst"]
+# What stands in single backquotes in docstrings is code, as in scikit-learn's.
+default_role = "literal"
+smartquotes = False  # quotes are part of values
+toc_object_entries_show_parents = "hide"
+nitpicky = True
+
+# -- API pages -------------------------------------------------------------------------
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc's sections have the types
+autodoc_default_options = {"member-order": "alphabetical"}
+# Methods stand on the page of their class; its template lists them.
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 120)]
+
+# -- links to other documentations -----------------------------------------------------
+# Without a network the names in inventories/ are known, and no others.
+SITES = {
+    "matplotlib": "https://matplotlib.org/stable/",
+    "numpy": "https://numpy.org/doc/stable/",
+    "pandas": "https://pandas.pydata.org/docs/",
+    "python": "https://docs.python.org/3/",
+    "scipy": "https://docs.scipy.org/doc/scipy/",
+    "sklearn": "https://scikit-learn.org/stable/",
+}
+intersphinx_timeout = 5
+
+
+def inventory(name):
+    """Pack the plain lines of an inventory as Sphinx reads them.
+
+    Each is ``name domain:role priority address title``, as `python -m
+    sphinx.ext.intersphinx` would print it: `$` in the address is the name, and `-` in
+    the place of the title too.
+    """
+    text = (HERE / "inventories" / f"{name}.txt").read_text(encoding="utf-8")
+    packed = HERE / "_build" / "inventories" / f"{name}.inv"
+    packed.parent.mkdir(parents=True, exist_ok=True)
+    head = (
+        f"# Sphinx inventory version 2\n# Project: {name}\n# Version: \n"
+        "# The remainder of this file is compressed using zlib.\n"
+    )
+    packed.write_bytes(head.encode() + zlib.compress(text.encode()))
+    return str(packed.relative_to(HERE))
+
+
+intersphinx_mapping = {
+    name: (address, (None, inventory(name))) for name, address in SITES.items()
+}
+
+# -- gallery ---------------------------------------------------------------------------
+matplotlib.use("Agg")
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"[\\/]plot_",
+    "ignore_pattern": r"(^|[\\/])quickstart\.py$",
+    "doc_module": ("skbnp",),
+    "reference_url": {"skbnp": None},
+    "backreferences_dir": "api/backreferences",
+    "within_subsection_order": "gallery_order.place_of",
+    "subsection_order": [
+        *(f"../examples/{folder}" for folder in ("hdp", "trees", "components")),
+        "*",
+    ],
+    "image_srcset": ["2x"],
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "min_reported_time": 1e6,
+    "write_computation_times": False,
+    "show_memory": False,
+    "abort_on_example_error": False,
+    "only_warn_on_example_error": False,
+}
+
+# -- HTML ------------------------------------------------------------------------------
+html_theme = "pydata_sphinx_theme"
+html_title = "skbnp"
+html_static_path = ["_static"]
+html_css_files = ["skbnp.css"]
+html_favicon = "_static/favicon.svg"
+# Where the pages are published: nowhere yet. The list of versions is read from there.
+site = os.environ.get("SKBNP_DOCS_URL", "").rstrip("/")
+html_baseurl = f"{site}/" if site else ""
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "skbnp"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "navbar_end": ["theme-switcher", *(["version-switcher"] if site else [])],
+    "navbar_persistent": ["search-button"],
+    "switcher": {
+        "json_url": f"{site}/_static/switcher.json",
+        "version_match": version,
+    },
+    "check_switcher": False,
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"changelog": [], "bibliography": []}
+
+
+def skip_attributes(app, what, name, value, skip, options):
+    """Leave out properties and fields: they stand in numpydoc's sections."""
+    if skip or what != "class":
+        return None
+    return True if not callable(value) else None
+
+
+def escape_types(app, what, name, value, options, lines):
+    """Let names that end in an underscore be none of links in types of sections."""
+    for number, line in enumerate(lines):
+        entry = re.match(r"(\*{0,2}\w[\w, *]* : )(.*)", line)
+        if entry:
+            lines[number] = entry[1] + re.sub(r"(?<=\w)_(?!\w)", r"\_", entry[2])
+
+
+process_param = SphinxDocString._process_param
+
+
+def keep_description(self, param, desc, fake_autosummary):
+    """Describe attributes that are properties by the docstring of the class, too."""
+    return process_param(self, param, desc, False)
+
+
+SphinxDocString._process_param = keep_description
+
+
+def setup(app):
+    """Connect what is ours."""
+    app.connect("autodoc-skip-member", skip_attributes)
+    app.connect("autodoc-process-docstring", escape_types, priority=400)

@@ -1,0 +1,508 @@
+"""Dependent trees: what they learn epoch by epoch, and what they say of rows."""
+
+import copy
+import pickle
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.utils.estimator_checks import check_estimator
+
+from checks.states import TIMES, assert_same, learned, snapshot
+from skbnp import DependentTrees
+from skbnp.datasets import make_dependent_trees
+from skbnp.estimators import EpochMoves
+from skbnp.inference.engine import Learner
+from skbnp.metrics import plug_in_gain
+
+#: Planted: root, 3, 6; the last node begins in epoch 2, another ends after epoch 1.
+LIFETIMES = np.tile([0, 3], (10, 1))
+LIFETIMES[9, 0], LIFETIMES[6, 1] = 2, 1
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return make_dependent_trees(
+        300,
+        n_epochs=4,
+        lifetimes=LIFETIMES,
+        random_state=3,
+    )
+
+
+@pytest.fixture(scope="module")
+def _fitted(drawn):
+    return DependentTrees(random_state=0).fit(drawn.data, epochs=drawn.epochs)
+
+
+@pytest.fixture
+def fitted(_fitted):
+    return copy.deepcopy(_fitted)
+
+
+def small(drawn, n=60):
+    """A few rows of each epoch, and their labels."""
+    rows = np.concatenate([np.flatnonzero(drawn.epochs == t)[:n] for t in range(4)])
+    return drawn.data[rows], drawn.epochs[rows]
+
+
+def test_scikit_learn_checks_pass():
+    results = check_estimator(DependentTrees(max_iter=3, random_state=0), on_fail=None)
+    assert len(results) > 40
+    assert {entry["status"] for entry in results} == {"passed"}
+
+
+# What is learned ----------------------------------------------------------------------
+
+
+def test_topics_keep_their_names_and_begin_and_end(fitted, drawn):
+    names = {}  # of planted nodes, by epoch
+    for epoch in range(4):
+        rows = drawn.epochs == epoch
+        record = fitted.epochs_[epoch]
+        assert record.n_samples == 300
+        # Nearest direction of the epoch: the names of its nodes.
+        cosines = drawn.data[rows] @ record.components.toarray().T
+        found = record.component_ids[cosines.argmax(axis=1)]
+        target = drawn.target[rows]
+        assert adjusted_rand_score(target, found) > 0.85
+        for node in np.unique(target):
+            most = np.bincount(found[target == node]).argmax()
+            names.setdefault(node, []).append(int(most))
+    for node in (0, 1, 2, 3, 4, 5, 7, 8):
+        assert len(set(names[node])) == 1, node
+    assert len(set(names[9])) == 1
+    born = names[9][0]
+    assert born not in fitted.epochs_[1].component_ids
+    birth = next(entry for entry in fitted.lineage_ if born in entry.children)
+    assert birth.kind == "birth"
+    assert fitted.epochs_[2].first_step <= birth.step < fitted.epochs_[3].first_step
+    ended = names[6][0]
+    masses = [
+        float(record.masses[record.component_ids == ended].sum())
+        for record in fitted.epochs_.values()
+    ]
+    assert min(masses[:2]) > 10.0
+    assert max(masses[2:]) < 1.0
+    assert ended not in fitted.component_ids_
+
+
+def test_tree_is_the_planted_one(fitted, drawn):
+    assert fitted.tree_.n_nodes == fitted.n_components_ == 9
+    assert fitted.tree_.max_depth == 2
+    assert fitted.tree_.weight[0] == 1.0
+    assert_allclose(np.linalg.norm(fitted.components_, axis=1), 1.0)
+    assert 100.0 < fitted.vmf_concentration_ < 140.0
+    assert list(fitted.epochs_) == [0, 1, 2, 3]
+    assert fitted.converged_
+
+
+def test_trace_tells_what_happened(fitted):
+    history = fitted.history_
+    assert len({len(values) for values in history.values()}) == 1
+    kinds = [entry.kind for entry in fitted.lineage_]
+    assert kinds[0] == "init"
+    assert history["n_merges"][-1] == kinds.count("merge")
+    assert history["n_births"][-1] == kinds.count("birth")
+    assert fitted.elbo_ == history["elbo"][-1]
+    bounds, steps = np.array(history["elbo"]), np.array(history["step"])
+    ends = [record.first_step for record in fitted.epochs_.values()]
+    for begin, end in zip(ends, [*ends[1:], np.inf], strict=True):
+        of = bounds[(steps > begin) & (steps <= end) & np.isfinite(bounds)]
+        assert len(of) > 2
+        assert np.diff(of).min() > -1e-9 * abs(of[-1])
+
+
+def test_partial_fit_epoch_by_epoch_is_fit(fitted, drawn):
+    trees = DependentTrees(random_state=0)
+    for epoch in range(4):
+        rows = drawn.epochs == epoch
+        trees.partial_fit(drawn.data[rows], epochs=epoch)
+    assert_array_equal(trees.components_, fitted.components_)
+    assert trees.lineage_ == fitted.lineage_
+    assert_array_equal(
+        trees.score_samples(drawn.data, epochs=drawn.epochs),
+        fitted.score_samples(drawn.data, epochs=drawn.epochs),
+    )
+
+
+def test_order_of_epochs_among_rows_does_not_matter(fitted, drawn):
+    turns = np.arange(1200).reshape(4, 300).T.ravel()  # epochs take turns
+    trees = clone(fitted).fit(drawn.data[turns], epochs=drawn.epochs[turns])
+    assert_array_equal(trees.components_, fitted.components_)
+
+
+def test_chunks_of_an_epoch_add_up(drawn):
+    rows = drawn.data[drawn.epochs == 0]
+    trees = DependentTrees(random_state=0)
+    for begin in (0, 100, 200):
+        trees.partial_fit(rows[begin : begin + 100], epochs=0)
+        assert trees.epochs_[0].n_samples == begin + 100
+    whole = DependentTrees(random_state=0).fit(rows)
+    target = drawn.target[drawn.epochs == 0]
+    assert adjusted_rand_score(target, trees.apply(rows)) > 0.85
+    assert trees.score(rows) > whole.score(rows) - 0.5
+    trees.partial_fit(rows[:100])  # of the open epoch
+    assert list(trees.epochs_) == [0]
+
+
+def test_limits_and_fixed_values_hold(drawn):
+    X, epochs = small(drawn)
+    for limit in (1, 2, 5):
+        trees = DependentTrees(limit, random_state=0).fit(X, epochs=epochs)
+        assert max(r.tree.n_nodes for r in trees.epochs_.values()) <= limit
+        assert np.isfinite(trees.score(X, epochs=epochs))
+    trees = DependentTrees(vmf_concentration=90.0, prior_concentration=30.0)
+    trees.fit(X, epochs=epochs)
+    assert trees.vmf_concentration_ == 90.0
+    assert trees.prior_concentration_ == 30.0
+
+
+def test_without_moves_the_clusters_stay(drawn):
+    X, epochs = small(drawn)
+    trees = DependentTrees(structure_moves=False, random_state=0).fit(X, epochs=epochs)
+    assert len(trees.lineage_) == 1
+    assert trees.tree_.max_depth == 1
+    lax = DependentTrees(structure_moves=EpochMoves(merge="lax"), random_state=0)
+    assert lax.fit(X, epochs=epochs).n_components_ < trees.n_components_
+
+
+def test_too_few_passes_are_told(drawn):
+    X, epochs = small(drawn)
+    with pytest.warns(ConvergenceWarning, match=r"2 epochs \(0, 1\).*max_iter"):
+        DependentTrees(max_iter=2).fit(X[epochs < 2], epochs=epochs[epochs < 2])
+
+
+def test_messages_speak_of_nodes_and_rows(drawn, capsys):
+    X, epochs = small(drawn)
+    DependentTrees(verbose=1, max_iter=2, tol=0.0).fit(X, epochs=epochs)
+    told = capsys.readouterr().out
+    assert "learns from 240 rows of 40 features in 4 epochs" in told
+    assert re.search(r"pass 2: \d+ nodes, -?\d+\.\d+ nats per row, ", told)
+    assert "topics" not in told
+
+
+def test_no_topic_emerges_in_quiet_epochs():
+    """Ten of the fifty epochs that the benchmark has."""
+    corpus = make_dependent_trees(
+        100, n_epochs=10, prior_concentration=1000.0, random_state=1
+    )
+    trees = DependentTrees(random_state=0).fit(corpus.data, epochs=corpus.epochs)
+    first = set(trees.epochs_[0].component_ids.tolist())
+    assert set(trees.component_ids_.tolist()) <= first
+
+
+# What is said of rows -----------------------------------------------------------------
+
+
+def test_rows_are_explained_by_the_tree_of_their_epoch(fitted, drawn):
+    X, epochs = drawn.data, drawn.epochs
+    own = fitted.score_samples(X, epochs=epochs)
+    for epoch in range(4):
+        rows = epochs == epoch
+        assert_array_equal(own[rows], fitted.score_samples(X[rows], epochs=epoch))
+    newest = fitted.score_samples(X)
+    assert own[epochs == 0].mean() > newest[epochs == 0].mean() + 1.0
+    assert_array_equal(own[epochs == 3], newest[epochs == 3])
+    assert_array_equal(newest, fitted.score_samples(X, epochs=7))
+    found = fitted.transform(X, epochs=epochs)
+    assert_allclose(found.sum(axis=1), 1.0)
+    assert found.shape == (1200, fitted.n_components_)
+    # Rows of the topic that has ended are above it.
+    ended = fitted.transform(X[drawn.target == 6], epochs=epochs[drawn.target == 6])
+    assert np.isin(ended.argmax(axis=1), fitted.tree_.parent).mean() > 0.9
+
+
+def test_score_is_a_log_density(fitted):
+    """Its exponential has mean one over the sphere."""
+    rng = np.random.default_rng(0)
+    trees = DependentTrees(vmf_concentration=2.0, random_state=0)
+    X = rng.standard_normal((50, 3))
+    X[:, 0] += 1.0
+    trees.fit(X)
+    gains = np.exp(trees.score_samples(rng.standard_normal((20000, 3))))
+    assert abs(gains.mean() - 1.0) < 6.0 * gains.std() / np.sqrt(len(gains))
+    assert gains.std() > 0.1
+    plug_in = plug_in_gain(trees, X)
+    assert plug_in != trees.score(X)
+
+
+def test_plug_in_gain_is_that_of_the_paper(fitted, drawn):
+    X = drawn.data[drawn.epochs == 3]
+    state, priors = fitted._posterior.state, fitted._posterior.model.priors
+    from skbnp.distributions.von_mises_fisher import log_normaliser
+
+    beta = state.concentration
+    weights = state.sticks(priors).mean_weights(state.tree)
+    constant = float(log_normaliser(beta, 40) - log_normaliser(0.0, 40))
+    inner = np.exp(constant + beta * X @ fitted.components_.T) @ weights
+    wanted = np.log(inner + 1.0 - weights.sum()).mean()
+    assert_allclose(plug_in_gain(fitted, X), wanted, rtol=1e-6)
+    pipeline = make_pipeline(Normalizer(), fitted)
+    assert_allclose(plug_in_gain(pipeline, X), wanted, rtol=1e-6)
+    with pytest.raises(TypeError, match="DependentTrees"):
+        plug_in_gain(Normalizer().fit(X), X)
+
+
+def test_bound_of_the_training_data_is_that_of_the_fit(fitted, drawn):
+    """The last update follows the last visit: it may only be higher."""
+    X = drawn.data[drawn.epochs == 3]
+    terms = fitted.elbo_terms(X)
+    assert_allclose(sum(terms.values()), fitted.elbo(X))
+    assert fitted.elbo_ - 1e-6 <= fitted.elbo(X) < fitted.elbo_ + 1e-2
+
+
+def test_nodes_paths_and_proportions_agree(fitted, drawn):
+    X = drawn.data[:50]
+    nodes, found = fitted.apply(X), fitted.transform(X)
+    assert_array_equal(nodes, found.argmax(axis=1))
+    paths = fitted.decision_path(X).toarray().astype(bool)
+    for node, path in zip(nodes, paths, strict=True):
+        assert_array_equal(np.flatnonzero(path), fitted.tree_.path(node))
+    names = fitted.get_feature_names_out()
+    assert names[0] == "dependenttrees0"
+    sparse = fitted.set_params(sparse_output=True).transform(X)
+    assert sp.issparse(sparse)
+    assert_array_equal(sparse.toarray(), found)
+
+
+def test_length_of_rows_does_not_matter(fitted, drawn):
+    X = drawn.data[:20]
+    scale = np.logspace(-200, 200, 20)[:, None]
+    assert_allclose(fitted.score_samples(X * scale), fitted.score_samples(X), rtol=1e-5)
+    assert_allclose(fitted.transform(sp.csr_array(X)), fitted.transform(X))
+    assert fitted.transform(X.astype(np.float32)).dtype == np.float32
+
+
+def test_evaluation_changes_nothing(fitted, drawn):
+    X, epochs = drawn.data[:50], drawn.epochs[:50]
+    before = snapshot(fitted)
+    for method in ("transform", "apply", "decision_path", "score", "score_samples"):
+        getattr(fitted, method)(X, epochs=epochs)
+    fitted.elbo(X)
+    plug_in_gain(fitted, X)
+    assert_same(before, vars(fitted), ignore=())
+
+
+# Awkward data -------------------------------------------------------------------------
+
+
+def test_rows_without_words(drawn):
+    X, epochs = small(drawn, 40)
+    empty = np.zeros((3, 40))
+    some = DependentTrees(random_state=0, max_iter=5, tol=0).fit(X, epochs=epochs)
+    with_empty = clone(some).fit(
+        np.vstack([empty[:1], X, empty[:2]]), epochs=[0, *epochs, 3, 3]
+    )
+    assert_array_equal(some.components_, with_empty.components_)
+    row = some.transform(empty[:1])
+    assert_allclose(row.sum(), 1.0)
+    assert (row > 0.0).all()
+    assert some.score_samples(empty[:1]) == 0.0
+    assert some.score(empty) == 0.0
+    assert some.apply(empty[:1]) == 0
+    assert some.score(np.vstack([X, empty])) == some.score(X)
+
+
+def test_rows_of_one_word_and_epochs_of_one_row():
+    X = np.eye(6)[[0, 1, 0, 2, 5, 5, 3]]
+    trees = DependentTrees(random_state=0).fit(X, epochs=[0, 0, 0, 1, 2, 2, 2])
+    assert trees.epochs_[1].n_samples == 1
+    assert np.isfinite(trees.score_samples(X)).all()
+    assert np.isfinite(trees.components_).all()
+
+
+def test_epochs_without_documents(drawn):
+    X, epochs = small(drawn, 40)
+    middle, first = X.copy(), X.copy()
+    middle[epochs == 1] = 0.0
+    first[epochs == 0] = 0.0
+    trees = DependentTrees(random_state=0).fit(middle, epochs=epochs)
+    assert [r.n_samples for r in trees.epochs_.values()] == [40, 0, 40, 40]
+    assert np.isfinite(trees.score(X, epochs=epochs))
+    late = DependentTrees(random_state=0).fit(first, epochs=epochs)
+    assert [r.n_samples for r in late.epochs_.values()] == [0, 40, 40, 40]
+    assert late.n_components_ > 1
+    assert np.isfinite(late.score_samples(X, epochs=epochs)).all()
+    with pytest.warns(UserWarning, match="no row"):
+        nothing = DependentTrees(random_state=0).fit(np.zeros((4, 5)))
+    assert nothing.n_components_ == 1
+    assert_allclose(nothing.score_samples(np.eye(5)), 0.0, atol=1e-2)
+    nothing.partial_fit(X[:, :5], epochs=1)
+    assert np.isfinite(nothing.score(X[:, :5]))
+
+
+def test_labels_of_any_kind(drawn):
+    X, epochs = small(drawn, 30)
+    numbers = DependentTrees(random_state=0, max_iter=3, tol=0).fit(X, epochs=epochs)
+    texts = clone(numbers).fit(X, epochs=[f"in {1990 + t}" for t in epochs])
+    dates = clone(numbers).fit(
+        X, epochs=np.datetime64("1990", "Y") + epochs.astype("m8[Y]")
+    )
+    assert list(texts.epochs_) == [f"in {1990 + t}" for t in range(4)]
+    assert next(iter(dates.epochs_)) == np.datetime64("1990")
+    for other in (texts, dates):
+        assert_array_equal(other.components_, numbers.components_)
+    assert_array_equal(
+        dates.score_samples(X[:3], epochs=np.datetime64("1990", "Y")),
+        numbers.score_samples(X[:3], epochs=0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("epochs", "message"),
+    [
+        ([0, 1], "one label, or have one for each of 240 rows"),
+        (np.full(240, np.nan), "missing"),
+        ([None] * 240, "numbers, texts or dates"),
+        ([0, "a"] * 120, "numbers, texts or dates"),
+        (np.zeros((240, 2)), "one label"),
+    ],
+)
+def test_bad_labels_are_refused(epochs, message, drawn):
+    X, _ = small(drawn)
+    trees = DependentTrees(max_iter=1)
+    with pytest.raises(ValueError, match=message):
+        trees.fit(X, epochs=epochs)
+    assert not hasattr(trees, "n_features_in_")
+
+
+def test_epochs_that_lie_behind_are_refused(fitted, drawn):
+    X = drawn.data[:20]
+    before = snapshot(fitted)
+    for labels in (2, np.repeat([4, 1], 10), "new"):
+        with pytest.raises(ValueError, match="epochs must"):
+            fitted.partial_fit(X, epochs=labels)
+    for labels in (-1, 1.5, "new"):
+        with pytest.raises(ValueError, match="epochs must be labels"):
+            fitted.transform(X, epochs=labels)
+    with pytest.raises(ValueError, match="features"):
+        fitted.partial_fit(X[:, :5], epochs=4)
+    assert_same(before, vars(fitted), ignore=())
+
+
+def test_what_is_no_direction_is_refused(drawn):
+    with pytest.raises(ValueError, match="1 feature"):
+        DependentTrees().fit(np.ones((5, 1)))
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        DependentTrees().fit(np.array([[1.0, np.inf], [1.0, 2.0]]))
+    with pytest.raises(NotFittedError):
+        DependentTrees().score(drawn.data)
+
+
+# The same bits, copies, failures ------------------------------------------------------
+
+
+def test_jobs_do_not_change_the_bits(drawn):
+    X, epochs = small(drawn)
+    one, three = (
+        DependentTrees(random_state=0, n_jobs=n, batch_size=25).fit(X, epochs=epochs)
+        for n in (1, 3)
+    )
+    assert_array_equal(one.components_, three.components_)
+    assert one.lineage_ == three.lineage_
+    scores = [trees.score_samples(X, epochs=epochs) for trees in (one, three)]
+    assert_array_equal(*scores)
+    other = clone(one).set_params(random_state=1).fit(X, epochs=epochs)
+    assert other.history_["elbo"] != one.history_["elbo"]
+
+
+def test_copies_say_and_learn_the_same(fitted, drawn):
+    X, epochs = small(drawn)
+    for other in (copy.copy(fitted), pickle.loads(pickle.dumps(fitted))):
+        assert_array_equal(
+            other.score_samples(X, epochs=epochs),
+            fitted.score_samples(X, epochs=epochs),
+        )
+        one, two = copy.deepcopy(fitted), copy.deepcopy(other)
+        for trees in (one, two):
+            trees.set_params(max_iter=2)
+        one.partial_fit(X, epochs=4)
+        two.partial_fit(X, epochs=4)
+        assert_same(learned(one), learned(two), ignore=TIMES)
+        assert 4 not in fitted.epochs_
+        assert 4 not in other.epochs_
+
+
+def test_damaged_states_are_refused(fitted):
+    state = fitted.__getstate__()
+    assert "_posterior" in state
+    damaged = copy.deepcopy(state)
+    held = damaged["_posterior"]["__holds__"]["state"]["__holds__"]
+    held["means"] = held["means"][:, :3]
+    with pytest.raises(ValueError, match="means"):
+        DependentTrees().__setstate__(damaged)
+
+
+class Stop(Exception):
+    """Raised on purpose."""
+
+
+@pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
+@pytest.mark.parametrize("number", [1, 2, 7, 20])
+def test_failures_leave_the_last_complete_update(number, error, drawn, monkeypatch):
+    X, epochs = small(drawn)
+    visit, calls = Learner.learn_round, []
+
+    def failing(self, round, monitor):
+        calls.append(None)
+        if len(calls) == number:
+            raise error
+        visit(self, round, monitor)
+
+    monkeypatch.setattr(Learner, "learn_round", failing)
+    trees = DependentTrees(random_state=0, batch_size=25)
+    with pytest.raises(error):
+        trees.fit(X, epochs=epochs)
+    monkeypatch.setattr(Learner, "learn_round", visit)
+    assert len(trees.history_["step"]) == number - 1
+    assert np.isfinite(trees.score(X))
+    newest = list(trees.epochs_)[-1]
+    trees.partial_fit(X[epochs > newest], epochs=epochs[epochs > newest])
+    assert list(trees.epochs_)[-1] == 3
+    calls.clear()
+    before = snapshot(trees)
+    monkeypatch.setattr(Learner, "learn_round", failing)
+    with pytest.raises(error):
+        trees.partial_fit(X, epochs=[4 + number] * len(X))
+    if number == 1:
+        assert_same(before, vars(trees), ignore=())
+    else:
+        assert list(trees.epochs_)[-1] == 4 + number
+
+
+# Routing ------------------------------------------------------------------------------
+
+
+def test_epochs_are_routed(drawn):
+    X, epochs = small(drawn)
+    with sklearn.config_context(enable_metadata_routing=True):
+        trees = DependentTrees(random_state=0, max_iter=5, tol=0.0)
+        trees.set_fit_request(epochs=True)
+        trees.set_score_request(epochs=True)
+        trees.set_transform_request(epochs=True)
+        pipeline = make_pipeline(Normalizer(), trees).fit(X, epochs=epochs)
+        assert list(pipeline[-1].epochs_) == [0, 1, 2, 3]
+        direct = clone(trees).fit(X, epochs=epochs)
+        assert_allclose(
+            pipeline.score(X, epochs=epochs), direct.score(X, epochs=epochs), rtol=1e-6
+        )
+        weights = (epochs == 1) * 2.0
+        assert_allclose(
+            direct.score(X, epochs=epochs, sample_weight=weights),
+            direct.score_samples(X, epochs=epochs)[epochs == 1].mean(),
+        )
+        search = GridSearchCV(trees, {"prior_concentration": [10.0, 300.0]}, cv=3)
+        search.fit(X, epochs=epochs)
+        assert set(search.best_estimator_.epochs_) == {0, 1, 2, 3}
+        found = clone(trees).fit_transform(X, epochs=epochs)
+        assert_array_equal(found, direct.transform(X, epochs=epochs))

@@ -1,0 +1,148 @@
+"""The documentation names all that is public, its examples run, and links lead home."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOC = ROOT / "doc"
+PUBLIC_MODULES = [
+    "skbnp",
+    "skbnp.callbacks",
+    "skbnp.datasets",
+    "skbnp.inspection",
+    "skbnp.metrics",
+]
+#: What is built, and kept out of version control.
+BUILT = {"_build", "auto_examples", "generated", "backreferences"}
+
+
+def sources(*suffixes):
+    return sorted(
+        path
+        for path in DOC.rglob("*")
+        if path.suffix in suffixes and not BUILT & set(path.relative_to(DOC).parts)
+    )
+
+
+# -- the reference is complete ---------------------------------------------------------
+
+
+def listed(text):
+    """Full names in the tables of a page, and those it describes itself."""
+    names, module, in_table = set(), "", False
+    for line in text.splitlines():
+        directive = re.match(r"\.\. (?:py:)?([\w-]+):: *(\S*)", line)
+        if directive:
+            in_table = directive[1] == "autosummary"
+            if directive[1] == "currentmodule":
+                module = directive[2]
+            elif directive[1] == "data":
+                names.add(f"{module}.{directive[2]}")
+        elif in_table and re.fullmatch(r"   \w[\w.]*", line):
+            names.add(f"{module}.{line.strip()}")
+        elif line and not line.startswith(" "):
+            in_table = False
+    return names
+
+
+def missing(text):
+    """Public names that a page does not list."""
+    public = {
+        f"{module}.{name}"
+        for module in PUBLIC_MODULES
+        for name in importlib.import_module(module).__all__
+    }
+    return public - listed(text)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return (DOC / "api" / "index.rst").read_text(encoding="utf-8")
+
+
+def test_reference_lists_every_public_name(reference):
+    assert not missing(reference)
+
+
+def test_what_the_reference_lists_exists(reference):
+    for name in listed(reference):
+        module, _, last = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), last), name
+
+
+@pytest.mark.parametrize("name", ["HDP", "perplexity", "top_terms"])
+def test_a_name_that_is_not_listed_is_found(reference, name):
+    without = re.sub(rf"^   {name}\n", "", reference, flags=re.MULTILINE)
+    assert [lost.rpartition(".")[2] for lost in missing(without)] == [name]
+
+
+# -- pages -----------------------------------------------------------------------------
+
+
+def failures(page):
+    """How many examples of a page print something else."""
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    return doctest.testfile(str(page), False, report=False, optionflags=options).failed
+
+
+@pytest.mark.parametrize("page", sources(".rst"), ids=lambda p: str(p.relative_to(DOC)))
+def test_examples_of_a_page_run(page):
+    assert not failures(page)
+
+
+def test_an_example_that_prints_something_else_is_found(tmp_path):
+    page = tmp_path / "page.rst"
+    page.write_text("Text.\n\n>>> 1 + 1\n3\n")
+    assert failures(page) == 1
+
+
+TREE = re.compile(r"^\.\. toctree::\n((?:[ \t]*\n|   .*\n?)+)", re.MULTILINE)
+ENTRY = re.compile(r"^   (?:.*<)?([\w/]+)>?$", re.MULTILINE)
+
+
+def unreachable(folder, pages):
+    """Pages below a folder that no table of contents names."""
+    named = {
+        (page.parent / entry).resolve()
+        for page in pages
+        if page.suffix == ".rst"
+        for tree in TREE.findall(page.read_text(encoding="utf-8"))
+        for entry in ENTRY.findall(tree)
+    }
+    start = (folder / "index").resolve()
+    return {page.resolve().with_suffix("") for page in pages} - named - {start}
+
+
+def test_every_page_is_in_a_table_of_contents():
+    pages = [page for page in sources(".rst", ".md") if "_templates" not in page.parts]
+    assert not unreachable(DOC, pages)
+
+
+def test_a_page_in_no_table_of_contents_is_found(tmp_path):
+    texts = {"index": ".. toctree::\n\n   first\n", "first": "", "second": ""}
+    pages = [tmp_path / f"{name}.rst" for name in texts]
+    for page in pages:
+        page.write_text(texts[page.stem])
+    assert unreachable(tmp_path, pages) == {(tmp_path / "second").resolve()}
+
+
+def test_start_page_and_readme_show_the_same_lines():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    shown = re.sub(r"^(?=.)", "   ", lines, flags=re.MULTILINE)
+    assert shown in (DOC / "index.rst").read_text(encoding="utf-8")
+
+
+# -- examples --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").rglob("plot_*.py")))
+def test_gallery_example_has_title_and_stands_in_a_folder_with_a_header(script):
+    first = script.read_text(encoding="utf-8").split('"""')[1].strip().splitlines()
+    assert re.fullmatch("=+", first[1])
+    assert len(first[0]) == len(first[1])
+    assert (script.parent / "GALLERY_HEADER.rst").is_file()
