@@ -192,10 +192,11 @@ held-out token of unseen documents, the standard split;
 5x5, 300": 10 bars, 300 documents; "hdp 15, 800": 15 topics, 800 documents. "permuted":
 tokens dealt out at random to documents of the same lengths. Settings were chosen on
 ap, sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles and on seeds 0 and 1
-of corpora that are made; the rest decided nothing. Online rows, and memoized ones of
-kos, reuters395, docstrings, jacm and arxiv_titles, are of the present trials (bars 10x10,
-2000: of seed 2); the others of trials before, in which the held-out documents that judged
-reductions had chosen them.
+of corpora that are made; the rest decided nothing.
+
+Online rows, and memoized ones of kos, reuters395, docstrings, jacm and arxiv_titles, are of
+the present trials (bars 10x10, 2000: of seed 2); the others of trials before, in which
+held-out documents that judged reductions had chosen them, too.
 """
 
 
