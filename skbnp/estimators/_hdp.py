@@ -308,7 +308,7 @@ class HDP(VariationalTopicModel):
     the last ones, or four times as many where none was accepted: over a random sample
     of its different documents, of about 1.5 million tokens
     (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a document),
-    part of the model wherever it is saved. A fifth of the first documents, and fewer
+    part of the model wherever it is saved. A tenth of the first documents, and fewer
     later, are held out: they are not learned from while they judge. Candidates learn
     twice as long, for the model knows more documents; after a trial that was accepted,
     four passes over the sample follow, and step sizes go on from there. A call of

@@ -79,8 +79,8 @@ def test_what_is_held_out_is_not_learned(X):
     assert set(as_tuples(learned)) == train
     judges = set(as_tuples(kept.counts)) - train
     assert len(judges) == len(kept.keys) - len(parts.rows)
-    expected = 0.2 * N_DOCS
-    assert abs(len(judges) - expected) < 4 * np.sqrt(0.8 * expected)
+    expected = 0.1 * N_DOCS
+    assert abs(len(judges) - expected) < 4 * np.sqrt(0.9 * expected)
 
 
 @pytest.mark.parametrize("size", [7, 400])
