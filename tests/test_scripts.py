@@ -21,9 +21,12 @@ SCRIPTS = {
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {
+    "benchmarks/dependent_trees.py": [
+        *("planted", "drift", "text", "large"),
+        *("--corpora", "sotu", "--seeds", "0", "--minutes", "0.01"),
+    ],
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
-    "benchmarks/dependent_trees.py": ["planted"],
     "benchmarks/estimators.py": ["target", "--runs", "1"],
     "benchmarks/gibbs_topic_prior.py": ["--sweeps", "5"],
     "benchmarks/hdp_moves_cost.py": [],
