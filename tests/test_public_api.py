@@ -36,14 +36,17 @@ PUBLIC = {
     ],
     "skbnp.inspection": [
         "ComponentsPosteriorDisplay",
+        "EpochTreeDisplay",
         "HistoryDisplay",
         "LineageDisplay",
         "TopicTermsDisplay",
         "TopicTraceDisplay",
         "TopicTreeDisplay",
+        "emerging_topics",
         "summary",
         "top_documents",
         "top_terms",
+        "topics_over_time",
     ],
     "skbnp.metrics": [
         "document_completion_score",

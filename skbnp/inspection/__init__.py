@@ -1,6 +1,11 @@
 """Looking at fitted topic models: terms, documents, a printed account, figures."""
 
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
+from skbnp.inspection._epochs import (
+    EpochTreeDisplay,
+    emerging_topics,
+    topics_over_time,
+)
 from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
 from skbnp.inspection._summary import summary
@@ -9,12 +14,15 @@ from skbnp.inspection._trees import TopicTreeDisplay
 
 __all__ = [
     "ComponentsPosteriorDisplay",
+    "EpochTreeDisplay",
     "HistoryDisplay",
     "LineageDisplay",
     "TopicTermsDisplay",
     "TopicTraceDisplay",
     "TopicTreeDisplay",
+    "emerging_topics",
     "summary",
     "top_documents",
     "top_terms",
+    "topics_over_time",
 ]

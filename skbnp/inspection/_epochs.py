@@ -1,0 +1,463 @@
+"""Topics over epochs: as frames, and as a figure."""
+
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, _pyplot
+from skbnp.inspection._terms import POSITIVE, column_names, fitted
+from skbnp.trees import Tree
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import Interval, check_labels, validate_params
+
+__all__ = ["EpochTreeDisplay", "emerging_topics", "topics_over_time"]
+
+#: Inches of a line, of an epoch, and of the widest disc; least area of a disc.
+LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
+SHARES = {"min_share": [Interval(Real, 0, 1, closed="both")]}
+
+
+def _pandas():
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "This frame needs pandas; install it with `pip install pandas`."
+        ) from error
+    return pd
+
+
+def _parents(record):
+    """Name the parent of each node; that of the root is -1."""
+    ids = record.component_ids
+    return np.where(record.tree.parent >= 0, ids[record.tree.parent], -1)
+
+
+def _terms_of(directions, names, n_terms):
+    """Terms of the largest entries of each direction; none of entries that are zero."""
+    found = []
+    for row in range(directions.shape[0]):
+        part = directions[[row]]
+        best = largest(part.data, n_terms).tolist() if part.nnz else []
+        chosen = [place for place in best if part.data[place] > 0.0]
+        found.append([str(names[part.indices[place]]) for place in chosen])
+    return found
+
+
+def topics_over_time(estimator, feature_names=None, *, n_terms=5):
+    """Tell the share of each topic in each epoch, and where it comes from.
+
+    Parameters
+    ----------
+    estimator : fitted DependentTrees or Pipeline that ends in one
+        Anything with `epochs_`.
+    feature_names : array-like of str of shape (n_features,), default=None
+        As in :func:`top_terms`.
+    n_terms : int, default=5
+        Terms of each topic.
+
+    Returns
+    -------
+    frame : pandas DataFrame
+        One row for each topic that is in the tree of an epoch:
+
+        - "epoch": label;
+        - "topic": the id, which a topic keeps over epochs;
+        - "parent": id of the node above, -1 at the root; "depth": edges to the root;
+        - "n_samples": expected rows at the node itself; "share": of those of the epoch;
+        - "share_below": with the rows at all nodes below it;
+        - "is_new": whether it was in no epoch before;
+        - "cosine": to its direction in the epoch before; nan if it is new;
+        - "terms": the largest entries of its direction.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    TypeError
+        If the estimator has no `epochs_`.
+
+    Examples
+    --------
+    >>> from skbnp import DependentTrees
+    >>> from skbnp.datasets import make_dependent_trees
+    >>> from skbnp.inspection import topics_over_time
+    >>> corpus = make_dependent_trees(200, n_epochs=2, random_state=0)
+    >>> trees = DependentTrees(random_state=0).fit(corpus.data, epochs=corpus.epochs)
+    >>> frame = topics_over_time(trees)
+    >>> frame.groupby("epoch")["share"].sum().round(6).tolist()
+    [1.0, 1.0]
+    """
+    epochs = fitted(estimator, "epochs_")
+    pd = _pandas()
+    first = next(iter(epochs.values()))
+    names = column_names(estimator, first.components.shape[1], feature_names)
+    parts, before = [], None
+    known: set[int] = set()
+    for label, record in epochs.items():
+        ids = record.component_ids
+        total = max(float(record.masses.sum()), 1e-300)
+        cosines = np.full(len(ids), np.nan)
+        if before is not None:
+            _, now, then = np.intersect1d(
+                ids, before.component_ids, return_indices=True
+            )
+            products = record.components[now].multiply(before.components[then])
+            cosines[now] = np.asarray(products.sum(axis=1)).ravel()
+        part = pd.DataFrame(
+            {
+                "topic": ids,
+                "parent": _parents(record),
+                "depth": record.tree.depth,
+                "n_samples": record.masses,
+                "share": record.masses / total,
+                "share_below": record.tree.weight,
+                "is_new": [node not in known for node in ids.tolist()],
+                "cosine": cosines,
+                "terms": _terms_of(record.components, names, n_terms),
+            }
+        )
+        part.insert(0, "epoch", [label] * len(part))
+        parts.append(part)
+        known |= set(ids.tolist())
+        before = record
+    return pd.concat(parts, ignore_index=True)
+
+
+def emerging_topics(
+    estimator,
+    X=None,
+    epochs=None,
+    feature_names=None,
+    *,
+    n_terms=5,
+    n_documents=5,
+    min_samples=1.0,
+):
+    """Report the topics that were born in later epochs, with their first documents.
+
+    Parameters
+    ----------
+    estimator : fitted DependentTrees or Pipeline that ends in one
+        Anything with `epochs_`.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+        Rows as the model itself takes them, to choose documents from. None lists no
+        documents.
+    epochs : array-like of shape (n_samples,), default=None
+        Label of the epoch of each row of `X`.
+    feature_names : array-like of str of shape (n_features,), default=None
+        As in :func:`top_terms`.
+    n_terms, n_documents : int, default=5
+        Terms and documents of each topic.
+    min_samples : float, default=1.0
+        Least expected rows that a topic has in the epoch of its birth.
+
+    Returns
+    -------
+    frame : pandas DataFrame
+        One row for each topic, in the order of epochs and then of shares: "epoch",
+        "topic", "parent", "share", "terms", and "documents", the rows of `X` of this
+        epoch that are nearer to it than to any other topic, the nearest first.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    TypeError
+        If the estimator has no `epochs_`.
+    ValueError
+        If `X` is given without `epochs`, or has another number of features.
+    """
+    frame = topics_over_time(estimator, feature_names, n_terms=n_terms)
+    records = fitted(estimator, "epochs_")
+    first = next(iter(records))
+    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
+    found = frame[is_new & (frame["epoch"] != first)]
+    columns = ["epoch", "topic", "parent", "share", "terms"]
+    found = found.loc[:, columns].reset_index(drop=True)
+    if len(found):
+        order = {label: place for place, label in enumerate(records)}
+        places = found["epoch"].map(order)
+        ranked = np.lexsort((found["topic"], -found["share"], places))
+        found = found.iloc[ranked].reset_index(drop=True)
+    documents: list[list[int]] = [[] for _ in range(len(found))]
+    if X is not None:
+        if epochs is None:
+            raise ValueError("epochs must tell the epoch of each row of X, got None.")
+        rows = sp.csr_array(X)
+        labels = check_labels("epochs", epochs, rows.shape[0])
+        for label in found["epoch"].unique():
+            of = np.flatnonzero(labels == label)
+            near = _nearest(rows[of], records[label])
+            for at in np.flatnonzero(found["epoch"] == label):
+                chosen = near[int(found["topic"].iloc[at])][:n_documents]
+                documents[at] = of[chosen].tolist()
+    found["documents"] = documents
+    return found
+
+
+def _nearest(rows, record):
+    """Rows that are nearest to each topic, the nearest first."""
+    if rows.shape[1] != record.components.shape[1]:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but the topics have "
+            f"{record.components.shape[1]}."
+        )
+    lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    products = (rows @ record.components.T).toarray()
+    cosines = products / np.maximum(lengths, 1e-300)[:, None]
+    best = cosines.argmax(axis=1)
+    found = {}
+    for place, node in enumerate(record.component_ids.tolist()):
+        own = np.flatnonzero((best == place) & (lengths > 0.0))
+        found[node] = own[np.argsort(-cosines[own, place], kind="stable")]
+    return found
+
+
+class EpochTreeDisplay:
+    """Trees over epochs: which topics there are, and how much they weigh.
+
+    Best made with :meth:`from_estimator`. Each line is a topic, indented below its
+    parent, where it stood last; each column is an epoch. The area of a disc is the
+    share of rows at the topic itself; a ring is a topic that is in the tree without
+    rows, and the first disc of a topic that was born has another colour.
+
+    Parameters
+    ----------
+    epochs : dict of label to record
+        As `epochs_` of `DependentTrees`.
+    terms : dict of int to list of list of str
+        Terms of each topic, by id, in each epoch in which it is.
+
+    Attributes
+    ----------
+    topics_ : list of int
+        Ids drawn, line by line.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    topics_over_time : The same as a frame.
+    TopicTreeDisplay : The tree of one epoch.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import DependentTrees
+    >>> from skbnp.datasets import make_dependent_trees
+    >>> from skbnp.inspection import EpochTreeDisplay
+    >>> corpus = make_dependent_trees(200, n_epochs=3, random_state=0)
+    >>> trees = DependentTrees(random_state=0).fit(corpus.data, epochs=corpus.epochs)
+    >>> display = EpochTreeDisplay.from_estimator(trees)
+    >>> len(display.topics_) == trees.n_components_
+    True
+    >>> plt.show()
+    """
+
+    def __init__(self, *, epochs, terms):
+        self.epochs = epochs
+        self.terms = terms
+
+    @classmethod
+    @validate_params(
+        {"n_terms": [POSITIVE]} | SHARES, prefer_skip_nested_validation=False
+    )
+    def from_estimator(
+        cls, estimator, feature_names=None, *, n_terms=4, min_share=0.0, ax=None
+    ):
+        """Draw the epochs of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted DependentTrees or Pipeline that ends in one
+            Anything with `epochs_`.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
+        n_terms : int, default=4
+            Terms of each topic.
+        min_share : float, default=0.0
+            Least share that a topic has in some epoch; topics above one that is drawn
+            are drawn too.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None makes a figure of fitting size.
+
+        Returns
+        -------
+        display : EpochTreeDisplay
+            The drawn display.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError
+            If the estimator has no `epochs_`.
+        """
+        epochs = fitted(estimator, "epochs_")
+        first = next(iter(epochs.values()))
+        names = column_names(estimator, first.components.shape[1], feature_names)
+        terms: dict[int, list] = {}
+        for record in epochs.values():
+            found = _terms_of(record.components, names, n_terms)
+            for node, words in zip(record.component_ids.tolist(), found, strict=True):
+                terms.setdefault(node, []).append(words)
+        return cls(epochs=epochs, terms=terms).plot(ax, min_share=min_share)
+
+    @validate_params(SHARES, prefer_skip_nested_validation=False)
+    def plot(self, ax=None, *, min_share=0.0):
+        """Draw the epochs.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None makes a figure of fitting size.
+        min_share : float, default=0.0
+            As in :meth:`from_estimator`.
+
+        Returns
+        -------
+        display : EpochTreeDisplay
+            The display itself.
+        """
+        plt = _pyplot()
+        tree, shares = self._lines(), self._shares()
+        tree = _above(
+            tree, [n for n, row in shares.items() if np.nanmax(row) >= min_share]
+        )
+        self.topics_ = tree.ids.tolist()
+        n_lines, n_epochs = len(tree), len(self.epochs)
+        texts = [
+            "    " * int(depth) + f"{node}: {', '.join(self.terms[node][-1])}"
+            for node, depth in zip(self.topics_, tree.depth, strict=True)
+        ]
+        if ax is None:
+            wide = max(map(len, texts)) * 0.55 * FONT / 72
+            size = (
+                wide + n_epochs * COLUMN + 2 * MARGIN,
+                (n_lines + 1) * LINE + 0.3 + 2 * MARGIN,
+            )
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        largest_share = max(np.nanmax(row) for row in shares.values())
+        unit = (72 * WIDEST) ** 2 / max(largest_share, 1e-300)
+        for line, node in enumerate(self.topics_):
+            self._draw_line(ax, line, shares[node], unit)
+        ax.set_yticks(range(n_lines), texts, fontsize=FONT)
+        ax.set_xticks(range(n_epochs), [str(label) for label in self.epochs])
+        ax.tick_params(axis="x", labelsize=FONT, rotation=90 if n_epochs > 8 else 0)
+        ax.tick_params(length=0)
+        for text in ax.get_yticklabels():
+            text.set_horizontalalignment("left")
+        ax.set_xlim(-0.6, n_epochs - 0.4)
+        ax.set_ylim(n_lines - 0.4, -0.6)
+        for side in ("top", "right", "left", "bottom"):
+            ax.spines[side].set_visible(False)
+        ax.figure.canvas.draw()
+        width = max(text.get_window_extent().width for text in ax.get_yticklabels())
+        ax.tick_params(axis="y", pad=width * 72 / ax.figure.dpi + 4)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @validate_params({"topic": [Integral]}, prefer_skip_nested_validation=False)
+    def plot_topic(self, topic, ax=None):
+        """Draw the share of a topic over epochs, with its terms in each.
+
+        Parameters
+        ----------
+        topic : int
+            Its id.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None makes a figure of fitting size.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            The axes.
+
+        Raises
+        ------
+        ValueError
+            If there is no such topic.
+        """
+        shares = self._shares()
+        if topic not in shares:
+            raise ValueError(f"topic must be one of {sorted(shares)}, got {topic}.")
+        plt = _pyplot()
+        if ax is None:
+            size = (1.2 * max(len(self.epochs), 3), 3.0)
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        row, words = shares[topic], iter(self.terms[topic])
+        ax.plot(range(len(row)), row, marker="o", color=BLUE)
+        labels = [
+            "\n".join([str(label), *(next(words) if np.isfinite(share) else [])])
+            for label, share in zip(self.epochs, row, strict=True)
+        ]
+        ax.set_xticks(range(len(row)), labels, fontsize=FONT)
+        ax.set_xlim(-0.5, len(row) - 0.5)
+        ax.set_ylim(bottom=0.0)
+        ax.set_ylabel("share of rows", fontsize=FONT)
+        ax.set_title(f"topic {topic}", fontsize=FONT, color=GREY)
+        return ax
+
+    def _shares(self):
+        """Share of rows at each topic by epoch; nan where it is not in the tree."""
+        ids = sorted(self.terms)
+        found = {node: [np.nan] * len(self.epochs) for node in ids}
+        for place, record in enumerate(self.epochs.values()):
+            total = max(float(record.masses.sum()), 1e-300)
+            names = record.component_ids.tolist()
+            for node, mass in zip(names, record.masses.tolist(), strict=True):
+                found[node][place] = mass / total
+        return {node: np.array(row) for node, row in found.items()}
+
+    def _lines(self):
+        """Return one tree of all topics, each where it stood last."""
+        parent: dict[int, int] = {}
+        order: dict[int, None] = {}
+        for record in reversed(self.epochs.values()):
+            names, above = record.component_ids.tolist(), _parents(record).tolist()
+            for node, up in zip(names, above, strict=True):
+                parent.setdefault(node, up)
+                order.setdefault(node)
+        ids = list(order)
+        place = {node: at for at, node in enumerate(ids)}
+        parents = [place[parent[node]] if parent[node] >= 0 else -1 for node in ids]
+        return Tree.from_parents(parents, ids)
+
+    def _draw_line(self, ax, line, row, unit):
+        """Draw the discs of a topic."""
+        there = np.flatnonzero(np.isfinite(row))
+        ax.plot(there, np.full(len(there), line), color=GREY, linewidth=0.6, zorder=1)
+        is_born = np.arange(len(row)) == there[0]
+        colors = np.where(is_born & (there[0] > 0), VERMILION, BLUE)
+        has_rows = row[there] > 0.0
+        full, empty = there[has_rows], there[~has_rows]
+        area = np.maximum(row[full] * unit, LEAST)
+        ax.scatter(
+            full,
+            np.full(len(full), line),
+            s=area,
+            c=colors[full],
+            linewidths=0,
+            zorder=2,
+        )
+        ax.scatter(
+            empty,
+            np.full(len(empty), line),
+            s=LEAST * 4,
+            facecolors="white",
+            edgecolors=GREY,
+            linewidths=0.6,
+            zorder=2,
+        )
+
+
+def _above(tree, nodes):
+    """Leave out nodes that are neither listed nor above one that is."""
+    kept = np.isin(tree.ids, nodes)
+    kept[0] = True
+    through = tree.accumulate(kept) > 0
+    return Tree(tree.ids[through], tree.depth[through])

@@ -1,0 +1,138 @@
+"""Topics over epochs: frames and the figure."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skbnp import HDP, DependentTrees
+from skbnp.datasets import make_dependent_trees
+from skbnp.inspection import EpochTreeDisplay, emerging_topics, topics_over_time
+
+LIFETIMES = np.tile([0, 2], (10, 1))
+LIFETIMES[9, 0], LIFETIMES[6, 1] = 1, 1
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return make_dependent_trees(
+        200, n_epochs=3, lifetimes=LIFETIMES, past_weight=3.0, random_state=2
+    )
+
+
+@pytest.fixture(scope="module")
+def trees(drawn):
+    return DependentTrees(random_state=0).fit(drawn.data, epochs=drawn.epochs + 1990)
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def test_frame_has_each_topic_of_each_epoch(trees):
+    frame = topics_over_time(trees, [f"w{j}" for j in range(40)], n_terms=3)
+    assert frame["epoch"].unique().tolist() == [1990, 1991, 1992]
+    assert_allclose(frame.groupby("epoch")["share"].sum(), 1.0)
+    for label, record in trees.epochs_.items():
+        part = frame[frame["epoch"] == label]
+        assert_array_equal(part["topic"], record.component_ids)
+        assert_allclose(part["n_samples"].sum(), 200.0)
+        ids = part.set_index("topic")
+        for topic, parent in ids["parent"].items():
+            assert parent == -1 or ids["depth"][parent] == ids["depth"][topic] - 1
+    first = frame["epoch"] == 1990
+    assert frame[first]["is_new"].all()
+    assert frame[first]["cosine"].isna().all()
+    old = frame[~frame["is_new"]]
+    assert (old["cosine"] > 0.7).all()
+    record = trees.epochs_[1992]
+    row = frame[frame["epoch"] == 1992].iloc[1]
+    direction = record.components[[1]].toarray()[0]
+    assert row["terms"] == [f"w{j}" for j in np.argsort(-direction)[:3]]
+
+
+def test_report_finds_the_topic_that_was_born(trees, drawn):
+    report = emerging_topics(trees, drawn.data, drawn.epochs + 1990, min_samples=5)
+    assert report["epoch"].tolist() == [1991]
+    documents = report["documents"].iloc[0]
+    assert len(documents) == 5
+    assert_array_equal(drawn.epochs[documents], 1)
+    assert_array_equal(drawn.target[documents], 9)
+    sparse = emerging_topics(
+        trees, sp.csr_array(2 * drawn.data), drawn.epochs + 1990, min_samples=5
+    )
+    assert sparse.equals(report)
+    alone = emerging_topics(trees, min_samples=5)
+    assert alone["documents"].tolist() == [[]]
+    with pytest.raises(ValueError, match="epochs must"):
+        emerging_topics(trees, drawn.data)
+    with pytest.raises(ValueError, match="features"):
+        emerging_topics(trees, drawn.data[:, :5], drawn.epochs + 1990)
+
+
+def test_report_of_one_epoch_is_empty(drawn):
+    trees = DependentTrees(random_state=0).fit(drawn.data[:100])
+    assert len(emerging_topics(trees, drawn.data[:100], np.zeros(100))) == 0
+
+
+def test_figure_has_a_line_for_each_topic(trees):
+    display = EpochTreeDisplay.from_estimator(trees)
+    ids = set().union(*(set(r.component_ids.tolist()) for r in trees.epochs_.values()))
+    assert set(display.topics_) == ids
+    texts = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert [int(text.split(":")[0]) for text in texts] == display.topics_
+    assert texts[0].startswith("0: x")
+    depth = {
+        node: d
+        for record in trees.epochs_.values()
+        for node, d in zip(
+            record.component_ids.tolist(), record.tree.depth, strict=True
+        )
+    }
+    indents = [(len(text) - len(text.lstrip())) // 4 for text in texts]
+    newest = set(trees.component_ids_.tolist())
+    for node, indent in zip(display.topics_, indents, strict=True):
+        if node in newest:
+            assert indent == depth[node]
+    labels = [text.get_text() for text in display.ax_.get_xticklabels()]
+    assert labels == ["1990", "1991", "1992"]
+    # Texts end before the first disc.
+    ends = [text.get_window_extent().x1 for text in display.ax_.get_yticklabels()]
+    assert max(ends) <= display.ax_.transData.transform((-0.5, 0))[0]
+
+
+def test_figure_leaves_small_topics_out(trees):
+    all_of, few = (
+        EpochTreeDisplay.from_estimator(trees, min_share=share).topics_
+        for share in (0.0, 0.15)
+    )
+    assert 1 <= len(few) < len(all_of)
+    _, ax = plt.subplots()
+    assert EpochTreeDisplay.from_estimator(trees, ax=ax).ax_ is ax
+
+
+def test_figure_of_a_topic(trees):
+    display = EpochTreeDisplay.from_estimator(trees)
+    born = int(emerging_topics(trees, min_samples=5)["topic"].iloc[0])
+    ax = display.plot_topic(born)
+    shares = ax.lines[0].get_ydata()
+    assert np.isnan(shares[0])
+    record = trees.epochs_[1991]
+    mass = record.masses[record.component_ids == born][0]
+    assert_allclose(shares[1], mass / record.masses.sum())
+    with pytest.raises(ValueError, match="topic must be one of"):
+        display.plot_topic(1000)
+
+
+def test_models_without_epochs_are_refused(counts):
+    hdp = HDP(4, max_iter=1).fit(counts)
+    for function in (
+        topics_over_time,
+        emerging_topics,
+        EpochTreeDisplay.from_estimator,
+    ):
+        with pytest.raises(TypeError, match="epochs_"):
+            function(hdp)
