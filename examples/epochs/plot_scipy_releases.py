@@ -97,17 +97,16 @@ for topic in report.itertuples():
 # %%
 # A topic that stays
 # ------------------
-# A topic that stays may drift. The one below is where the lasso is; in each epoch it has
-# the words of what was new then: target regressors and splits at first, stochastic
-# gradients, dictionaries of sparse codes, the lasso, scores of regressions.
-lasso = X[names == "sklearn.linear_model.Lasso"]
-node = trees.apply(lasso, epochs=2019)[0]
-display.plot_topic(int(trees.component_ids_[node]))
-plt.show()
-
-# %%
-# :func:`skbnp.inspection.topics_over_time` has these figures as a data frame. ``cosine``
-# says how much of its direction a topic keeps from one epoch to the next.
+# A topic that stays may drift. Below is the one that most texts are at, the root aside:
+# models, from first to last, with the words of what was new in each epoch: regressions,
+# their stochastic gradients, dictionaries of sparse codes, the lasso, scores.
+#
+# :func:`skbnp.inspection.topics_over_time` has these numbers as a data frame. Its
+# ``cosine`` says how much of its direction a topic keeps from one epoch to the next.
 frame = topics_over_time(trees, terms)
-own = frame.loc[frame["topic"] == trees.component_ids_[node]]
-print(own[["epoch", "share", "cosine", "terms"]].round(2).to_string(index=False))
+n_texts = frame.loc[frame["depth"] > 0].groupby("topic")["n_samples"].sum()
+most = int(n_texts.idxmax())
+display.plot_topic(most)
+plt.show()
+own = frame.loc[frame["topic"] == most, ["epoch", "share", "cosine", "terms"]]
+print(own.round(2).to_string(index=False))
