@@ -45,6 +45,8 @@ def reason(x, y, text):
 box(4.4, 9.4, "What are the rows of your matrix?", QUESTION)
 arrow((5.6, 9.05), (8.2, 8.15), "dense numbers\nof either sign")
 box(8.5, 7.8, "HierarchicalComponentAnalysis", ANSWER)
+arrow((3.2, 9.05), (0.5, 8.6), "rows with dates;\ntopics over time")
+box(0.2, 8.3, "DependentTrees", ANSWER)
 arrow((4.2, 9.05), (3.3, 8.15), "counts (words, mutations, ...)")
 box(3.3, 7.8, "Do you know how many topics you want?", QUESTION)
 arrow((4.1, 7.45), (7.2, 6.5), "yes")
