@@ -148,7 +148,9 @@ def quiet(seeds):
     """Fifty epochs in which topics drift, and none begins."""
     rows = []
     for seed in seeds:
-        corpus = make_dependent_trees(200, n_epochs=50, random_state=seed)
+        corpus = make_dependent_trees(
+            200, n_epochs=50, past_weight=3.0, random_state=seed
+        )
         trees, seconds = cpu_seconds(
             lambda corpus=corpus, seed=seed: DependentTrees(random_state=seed).fit(
                 corpus.data, epochs=corpus.epochs
@@ -321,11 +323,12 @@ def main():
         ),
         "drift": (
             "Planted drift, 300 rows in each of 6 epochs: a leaf begins in epoch 2, "
-            "another has rows in epochs 0 to 2 alone.",
+            "another has rows in epochs 0 to 2 alone. Directions drift with "
+            "past_weight=3: with 1, a third of them are nearer to another's past.",
             lambda: drift(given.seeds or range(5)),
         ),
         "quiet": (
-            "50 epochs of 200 rows in which no topic begins or ends.",
+            "50 epochs of 200 rows in which no topic begins or ends, past_weight=3.",
             lambda: quiet(given.seeds or range(2)),
         ),
         "text": (

@@ -18,6 +18,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 from checks.corpora import topic_counts
 from skbnp import (
     HDP,
+    DependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
@@ -58,13 +59,13 @@ def shorten(kind):
     """Let every fit of an estimator be a short one from few topics."""
     fit = kind.fit
 
-    def short_fit(self, X, y=None):
+    def short_fit(self, X, y=None, **given):
         self.max_iter = min(self.max_iter, MOST_PASSES)
         if getattr(self, "n_components", None) is not None:
             self.n_components = min(self.n_components, MOST_TOPICS)
         if getattr(self, "burn_in", None) is not None:
             self.burn_in = min(self.burn_in, self.max_iter - 1)
-        return fit(self, X, y)
+        return fit(self, X, y, **given)
 
     kind.fit = short_fit
 
@@ -97,6 +98,7 @@ def main(folder, script, *arguments):
         NestedCRP,
         GibbsNestedCRP,
         HierarchicalComponentAnalysis,
+        DependentTrees,
     ):
         shorten(kind)
     datasets.load_docstrings = load_few_docstrings

@@ -21,6 +21,10 @@ SCRIPTS = {
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {
+    "benchmarks/dependent_trees.py": [
+        *("planted", "drift", "text", "large"),
+        *("--corpora", "sotu", "--seeds", "0", "--minutes", "0.01"),
+    ],
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
     "benchmarks/estimators.py": ["target", "--runs", "1"],
