@@ -103,7 +103,10 @@ sphinx_gallery_conf = {
     "backreferences_dir": "api/backreferences",
     "within_subsection_order": "gallery_order.place_of",
     "subsection_order": [
-        *(f"../examples/{folder}" for folder in ("hdp", "trees", "components")),
+        *(
+            f"../examples/{folder}"
+            for folder in ("hdp", "trees", "epochs", "components")
+        ),
         "*",
     ],
     "image_srcset": ["2x"],

@@ -48,6 +48,7 @@ LONG = {
     "benchmarks/papers/wang2011.py": ["stream", "--seconds", "0.2"],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
     "examples/components/plot_digit_tree.py": [],
+    "examples/epochs/plot_scipy_releases.py": [],
     "examples/hdp/plot_grid_search.py": [],
     "examples/hdp/plot_lineage.py": [],
     "examples/hdp/plot_mutation_counts.py": [],
