@@ -6,6 +6,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 
 from skbnp.metrics import document_completion_score
 from skbnp.utils.ordering import largest
@@ -97,20 +98,21 @@ class _PassMonitor:
 
 
 class HeldOutMonitor(_PassMonitor):
-    """Record the held-out score of a topic model while it is fitted.
+    """Record the held-out score of a model while it is fitted.
 
     Attach it with ``estimator.set_callbacks(HeldOutMonitor(X_valid))``. After each
     pass, or every few passes, the validation documents are scored by
-    :func:`skbnp.metrics.document_completion_score`. The time this takes is not counted
-    in `seconds`. Clones share the callback: in a search with threads, set it on the
-    final model alone. Of a sampler the score is that of the samples kept so far, before
-    the first that of the present states, and takes time in proportion to their number.
+    :func:`skbnp.metrics.document_completion_score`, and rows that are no counts by the
+    `score` of the model. The time this takes is not counted in `seconds`. Clones share
+    the callback: in a search with threads, set it on the final model alone. Of a
+    sampler the score is that of the samples kept so far, before the first that of the
+    present states, and takes time in proportion to their number.
 
     Parameters
     ----------
     X_valid : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Validation documents, as the estimator itself sees them (inside a pipeline:
-        counts, not text).
+        Validation documents or rows, as the estimator itself sees them (inside a
+        pipeline: counts, not text).
     every : int, default=1
         Passes between scores.
 
@@ -118,7 +120,8 @@ class HeldOutMonitor(_PassMonitor):
     ----------
     history_ : dict of lists
         One entry per score of the latest fit: `step` (updates made), `seconds`
-        (elapsed wall time of the fit), `score` (nats per token) and `n_components`.
+        (elapsed wall time of the fit), `score` (nats per token, or per row) and
+        `n_components`.
 
     See Also
     --------
@@ -161,10 +164,17 @@ class HeldOutMonitor(_PassMonitor):
         self._add(
             step=fitted_estimator.history_["step"][-1],
             seconds=begin - self._start,
-            score=document_completion_score(fitted_estimator, self.X_valid),
+            score=_score(fitted_estimator, self.X_valid),
             n_components=fitted_estimator.n_components_,
         )
         self._start += time.perf_counter() - begin
+
+
+def _score(model: Any, X: Any) -> float:
+    """Score held-out documents, or rows that are no counts."""
+    if get_tags(model).input_tags.positive_only:
+        return document_completion_score(model, X)
+    return model.score(X)
 
 
 class TopicTermsMonitor(_PassMonitor):

@@ -39,7 +39,7 @@ CORPORA = (
 )
 #: Documents and words of each; passes and sweeps of a fit, and topics of its start.
 N_DOCS, N_WORDS, MOST_PASSES, MOST_TOPICS = 60, 40, 5, 20
-N_DOCSTRINGS = 300
+N_DOCSTRINGS = MOST_ROWS = 300
 LOAD_DOCSTRINGS, MAKE_HDP = datasets.load_docstrings, datasets.make_hdp
 
 
@@ -51,12 +51,12 @@ def write_corpora(folder):
         sp.save_npz(folder / f"{name}.npz", counts)
         (folder / f"{name}.vocab.txt").write_text(words)
         np.save(folder / f"{name}.years.npy", 2000 + np.arange(N_DOCS) // 10)
-    pixels = np.random.default_rng(0).integers(17, size=(2, N_DOCS, 64), dtype=np.uint8)
+    pixels = np.random.default_rng(0).integers(17, size=(2, 20, 64), dtype=np.uint8)
     np.savez(folder / "optdigits.npz", X_train=pixels[0], X_test=pixels[1])
 
 
 def shorten(kind):
-    """Let every fit of an estimator be a short one from few topics."""
+    """Let every fit of an estimator be a short one of few rows, from few topics."""
     fit = kind.fit
 
     def short_fit(self, X, y=None, **given):
@@ -65,7 +65,11 @@ def shorten(kind):
             self.n_components = min(self.n_components, MOST_TOPICS)
         if getattr(self, "burn_in", None) is not None:
             self.burn_in = min(self.burn_in, self.max_iter - 1)
-        return fit(self, X, y, **given)
+        given = {
+            name: value if np.ndim(value) == 0 else value[:MOST_ROWS]
+            for name, value in given.items()
+        }
+        return fit(self, X[:MOST_ROWS], y, **given)
 
     kind.fit = short_fit
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import skbnp
-from checks.estimators import EVALUATIONS, FIRST
+from checks.estimators import EVALUATIONS, FIRST, rows_of
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.metrics import document_completion_score, split_tokens
@@ -168,7 +168,7 @@ def test_estimators_ask_metrics_for_scores_alone(path):
 
 @pytest.mark.parametrize("name", FIRST)
 def test_evaluation_goes_one_way(name):
-    X = make_bars(30, random_state=0).data
+    X = rows_of(FIRST[name], make_bars(30, random_state=0).data)
     estimator = clone(FIRST[name]).fit(X)
     for method in (name for name in EVALUATIONS if hasattr(estimator, name)):
         check_evaluation_goes_one_way(estimator, method, X)

@@ -123,7 +123,7 @@ def test_own_time_is_not_counted(monkeypatch, every):
         return -1.0
 
     monkeypatch.setattr(callbacks, "time", clock)
-    monkeypatch.setattr(callbacks, "document_completion_score", slow_score)
+    monkeypatch.setattr(callbacks, "_score", slow_score)
     monitor = HeldOutMonitor(None, every=every)
     fitted = SimpleNamespace(history_={"step": [1]}, n_components_=3)
     context = SimpleNamespace(parent=object(), task_name="pass")

@@ -575,8 +575,10 @@ class DependentTrees(VariationalEstimator):
             monitor.forget()
             if len(rows.epochs) > 1:
                 monitor.report(f"epoch {label}: {X.shape[0]} rows")
-            if not learn(learner, monitor, n_passes=self.max_iter, **passes):
-                posterior.unsettled = (*posterior.unsettled, label)
+            settled = posterior.unsettled
+            posterior.unsettled = (*settled, label)
+            if learn(learner, monitor, n_passes=self.max_iter, **passes):
+                posterior.unsettled = settled
 
     def _start_late(self, posterior, X) -> None:
         """Begin with clusters where no epoch has had rows so far."""
@@ -752,7 +754,8 @@ class DependentTrees(VariationalEstimator):
         indicator : csr_array of shape (n_samples, n_components_)
             One at the nodes of the path, both ends included.
         """
-        paths = self._posterior.state.tree.paths(self.apply(X, epochs=epochs))
+        nodes = self.apply(X, epochs=epochs)
+        paths = self._posterior.state.tree.paths(nodes)
         known = paths >= 0
         limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
         ones = np.ones(limits[-1], dtype=np.intp)

@@ -30,6 +30,7 @@ from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
+    check_coordinates,
     check_is_fitted,
     check_rows,
     fit_context,
@@ -511,15 +512,15 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         Returns
         -------
         rows : ndarray of shape (n_samples, n_features)
-            ``X @ components_ + mean_``.
+            ``X @ components_ + mean_``. float32 if `X` is, otherwise float64.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, or another number of columns.
         """
         check_is_fitted(self)
-        if not sp.issparse(X):
-            X = np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != self.n_components_:
-            raise ValueError(
-                f"X must have shape (n_samples, {self.n_components_}), got {X.shape}."
-            )
+        X = check_coordinates(self, X, n_columns=self.n_components_)
         rows = X @ self.components_ + self.mean_
         return rows.astype(np.float32) if X.dtype == np.float32 else rows
 

@@ -16,7 +16,7 @@ from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out import hold_out
-from skbnp.models.hdp.held_out_trials import FINAL_PASSES, HeldOutTrials, try_on_sample
+from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
 from skbnp.models.hdp.model import DirectHDP, HDPState
@@ -36,8 +36,9 @@ __all__ = ["HDP", "SplitMerge"]
 DOC_SHARE = 0.2
 #: Topics that births reach at the most, unless asked for.
 MOST_TOPICS = 1000
-#: Passes with mean weights after trials, at the most: some of the last are exact.
-FINAL_WARM_UP = FINAL_PASSES - 3
+#: Passes over everything after trials. In the collapsed family the second half is
+#: averaged; in the mean-field family the first have mean weights, and some are exact.
+FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
@@ -124,13 +125,13 @@ class HDP(VariationalTopicModel):
         `topic_word_prior`). `fit` uses the number of documents of `X`.
     max_iter : int, default=60
         Passes over the data in `fit`, warm-up and trials included. On text, trials take
-        10 to 50. With fewer than 16 (2 `trial_passes` and eight) there are none that
-        held-out documents judge.
+        10 to 50. With fewer than 14 (2 `trial_passes` and six; mean-field: 16) there
+        are none that held-out documents judge.
     tol : float, default=1e-4
         `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
         relatively, between two passes after the warm-up and after trials. A fit that
-        has made trials ends at the latest after eight passes over everything, unless
-        the bound is exact. 0 always makes `max_iter` passes.
+        has made trials ends at the latest after six passes over everything (mean-field:
+        eight), unless the bound is exact. 0 always makes `max_iter` passes.
     max_doc_update_iter : int, default=100
         Iterations for one document at the most; collapsed learning makes no more than
         10.
@@ -191,7 +192,7 @@ class HDP(VariationalTopicModel):
         likewise. It tells whether a fit has settled. It is no held-out score: the
         others have shaped the topics, so it is higher. Edits do not change it.
     converged_ : bool
-        Whether `tol` (or eight passes over everything, see there) ended the last `fit`,
+        Whether `tol` (or the passes over everything, see there) ended the last `fit`,
         and no trial of another number of topics that held-out documents judge was left.
     history_ : dict of lists
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
@@ -269,9 +270,9 @@ class HDP(VariationalTopicModel):
     - Documents without tokens are left out of learning.
 
     **The number of topics** is judged by prediction in either family, for no bound
-    ranks numbers of topics as prediction does. `fit` holds out a tenth of the documents
-    (no more than hold 20,000 tokens, or than 200; of fewer than 1,000 documents 100, or
-    a quarter), and predicts each fifth of their tokens from the others, as `score`
+    ranks numbers of topics as prediction does. `fit` holds out a fifth of the documents
+    (no more than hold 40,000 tokens, or than 200; of fewer than 500 documents 100, or a
+    quarter), and predicts each fifth of their tokens from the others, as `score`
     does. Tokens held out of documents that are learned from are no such judges: topics
     that no two documents share predict them well.
 
@@ -280,17 +281,23 @@ class HDP(VariationalTopicModel):
       model, as long, or half as long if it is behind then. The old topics start
       afresh, as mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a
       document): settled topics take the documents back from newcomers. It replaces
-      the model if held-out documents gain more than a standard error, and .01 nats per
-      token for each doubling; and so on until a fifth of the topics find no documents
-      (half of them in the mean-field family).
-    - Where words alone, without topics, predict better, all topics are merged.
-    - Reductions: from held-out documents follows what each merge of similar topics and
-      each end of a topic would cost with proportions as they are. The cheapest, of .001
-      nats together, are made in a candidate that learns as long, with steps as from a
-      start. It is kept if it predicts alike, within .002 nats or a quarter of a
-      standard error of the best; and so on until hardly any are left.
-    - In the end everything is learned from, in eight passes with steps as from a start;
-      the first four beside the model, which they replace.
+      the model if held-out documents gain more than a quarter of a standard error, and
+      .005 nats per token for each doubling; and so on until a fifth of the topics find
+      no documents (half of them in the mean-field family). Topics that are not needed
+      may still leave; growth that ends too early ends for good.
+    - Where words alone, without topics, predict better, all topics are merged, and
+      births begin anew.
+    - Reductions: from every other held-out document follows what each merge of similar
+      topics and each end of a topic would cost with proportions as they are. The
+      cheapest, of .001 nats together, are made in a candidate that learns as long, with
+      steps as from a start. It is kept if it predicts the other held-out documents
+      alike, within .002 nats or a quarter of a standard error of the best; and so on
+      until hardly any are left. Documents that choose what ends must not judge it: of
+      many topics some are cheap because these documents happen to have none of them.
+    - In the end everything is learned from, in six passes with steps as from a start
+      (mean-field: eight); the first half beside the model, which they replace. In
+      collapsed learning the second half is averaged: the step sizes of the start would
+      weigh less than a pass, and scores go up and down.
 
     Trials of all learning methods are made in minibatches, in the mean-field family
     with mean weights for `warm_up` passes, as those that follow. A warm start makes the
@@ -515,7 +522,7 @@ class HDP(VariationalTopicModel):
         moves, n_left = self._held_out_moves(), self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
             too_few = self.max_iter < self._fewest_passes(moves)
-            if too_few or n_left < moves.trial_passes + FINAL_PASSES:
+            if too_few or n_left < moves.trial_passes + self._final_passes:
                 warn_caller(
                     f"max_iter={self.max_iter} leaves no time for further trials: the "
                     "number of topics may not be final. Increase max_iter.",
@@ -578,10 +585,16 @@ class HDP(VariationalTopicModel):
                     documents = last.memory.documents
                     if isinstance(documents, Holdings):
                         documents = documents.spread(held.rows, counts.shape[0])
-                    warm_up = min(self._warm_up, FINAL_WARM_UP)
-                    return self._learner(posterior, counts, visitor, warm_up, documents)
+                    warm_up = min(self._warm_up, n_final - FINAL_EXACT_PASSES)
+                    n_forgetting = n_final // 2 if self._is_collapsed else np.inf
+                    return self._learner(
+                        posterior, counts, visitor, warm_up, documents, n_forgetting
+                    )
 
-                return HeldOutTrials(start, held, moves, self.max_iter, finish)
+                n_final = self._final_passes
+                return HeldOutTrials(
+                    start, held, moves, self.max_iter, finish, n_final_passes=n_final
+                )
         warm_up = 0 if goes_on else self._warm_up
         documents = self._documents(counts, goes_on)
         return self._learner(posterior, counts, visitor, warm_up, documents)
@@ -603,7 +616,9 @@ class HDP(VariationalTopicModel):
             return NO_MOVES
         return MinibatchMoves(moves) if moves.criterion == "bound" else EndUnused(moves)
 
-    def _learner(self, posterior, counts, visitor, warm_up, documents):
+    def _learner(
+        self, posterior, counts, visitor, warm_up, documents, n_forgetting=np.inf
+    ):
         """What learns from all documents, as the parameters say."""
         moves: Any = self._moves()
         memory: Any
@@ -618,7 +633,7 @@ class HDP(VariationalTopicModel):
         learner = Learner(
             posterior,
             Corpus(counts),
-            self._fit_schedule(posterior, counts),
+            self._fit_schedule(posterior, counts, n_forgetting),
             visitor,
             memory,
             exact or self._round_moves(),
@@ -638,16 +653,21 @@ class HDP(VariationalTopicModel):
             warm_up=self._warm_up * held.train.shape[0],
         )
 
-    def _fit_schedule(self, posterior, counts) -> Schedule:
+    def _fit_schedule(self, posterior, counts, n_forgetting) -> Schedule:
         if self.learning_method == "batch":
             return BatchSchedule(counts.shape[0])
         reshuffle = self.learning_method == "online"
-        return self._schedule(posterior, counts, reshuffle=reshuffle)
+        return self._schedule(
+            posterior, counts, reshuffle=reshuffle, n_forgetting=n_forgetting
+        )
 
-    @staticmethod
-    def _fewest_passes(moves: SplitMerge) -> int:
+    @property
+    def _final_passes(self) -> int:
+        return FINAL_PASSES if self._is_collapsed else FINAL_PASSES_MEAN_FIELD
+
+    def _fewest_passes(self, moves: SplitMerge) -> int:
         """Passes of a fit with one trial."""
-        return 2 * moves.trial_passes + FINAL_PASSES
+        return 2 * moves.trial_passes + self._final_passes
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         posterior.trials_ended = True  # a stream keeps its topics in later fits

@@ -127,6 +127,9 @@ class OnlineSchedule:
         Documents seen before.
     reshuffle : bool
         Whether the random order is new in every pass.
+    n_forgetting : float
+        Passes after which nothing is forgotten any more: steps are then those of a mean
+        over all minibatches from there on, which began with as many as the step said.
     """
 
     n_rows: int
@@ -139,6 +142,7 @@ class OnlineSchedule:
     least_samples: float = 0.0
     n_seen: int = 0
     reshuffle: bool = True
+    n_forgetting: float = np.inf
 
     @property
     def n_batches(self) -> int:
@@ -160,9 +164,15 @@ class OnlineSchedule:
             total = self.total_samples or seen
             yield Round(
                 (Part(position, order[begin:end]),),
-                step=(self.offset + t) ** -self.decay,
+                step=self._step(t),
                 scale=total / (end - begin),
             )
+
+    def _step(self, t: int) -> float:
+        """Size of the step of update t."""
+        last = self.first_step + self.n_forgetting * self.n_batches
+        step = (self.offset + min(t, last)) ** -self.decay
+        return step / (1.0 + step * max(t - last, 0.0))
 
     def n_updates(self, n_passes: int) -> int:
         """Updates by which steps have decreased after so many passes."""

@@ -102,16 +102,16 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     <BLANKLINE>
     vocabulary            3 terms
     topics                2
-    fit                   28 passes, converged, ... seconds
-    moves                 10 births, 0 splits, 2 merges accepted
-    log probability       -0.82... nats per training token, each given all others
+    fit                   30 passes, converged, ... seconds
+    moves                 10 births, 0 splits, 1 merge accepted
+    log probability       -0.83... nats per training token, each given all others
     corpus_concentration  0.39...
-    doc_concentration     0.30...
+    doc_concentration     0.31...
     topic_word_prior      0.05
     <BLANKLINE>
     topic   weight  terms
-        9   54.4 %  rain, snow, sun
-        4   44.9 %  sun, rain, snow
+        9   54.5 %  rain, snow, sun
+        2   44.7 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)

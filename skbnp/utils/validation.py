@@ -41,6 +41,7 @@ __all__ = [
     "RealNotInt",
     "StrOptions",
     "as_counts",
+    "check_coordinates",
     "check_counts",
     "check_directions",
     "check_documents",
@@ -145,6 +146,7 @@ def check_rows(
     Returns
     -------
     rows : ndarray of shape (n_samples, n_features)
+        In C order, since BLAS adds products in an order that depends on the layout.
         float32 if `X` was float32, otherwise float64. May share memory with `X`.
     """
     whom = f"{type(estimator).__name__}.{method}"
@@ -154,12 +156,12 @@ def check_rows(
             "mean they would not be sparse. X.toarray() makes it dense."
         )
     _check_dtypes(X, "X", "numbers")
-    dtypes = [np.float64, np.float32]
+    how: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     if reset:
         # As in check_documents.
-        rows = check_array(X, estimator=estimator, input_name="X", dtype=dtypes)
+        rows = check_array(X, estimator=estimator, input_name="X", **how)
     else:
-        rows = validate_data(estimator, X, reset=False, dtype=dtypes)
+        rows = validate_data(estimator, X, reset=False, **how)
     largest = max(float(rows.max()), -float(rows.min()))
     if not largest < LARGEST_VALUE:
         raise ValueError(
@@ -168,6 +170,33 @@ def check_rows(
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
     return rows
+
+
+def check_coordinates(estimator: Any, X: Any, *, n_columns: int) -> Any:
+    """Check what `transform` gives, dense or sparse, to be turned into rows again.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that asks, for messages.
+    X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_columns)
+        Finite numbers. Never written to.
+    n_columns : int
+        Columns that `X` must have.
+
+    Returns
+    -------
+    coordinates : ndarray or sparse CSR of shape (n_samples, n_columns)
+        float32 if `X` was float32, otherwise float64. May share memory with `X`.
+    """
+    _check_structure(X, "X")
+    _check_dtypes(X, "X", "numbers")
+    checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
+    if checked.shape[1] != n_columns:
+        raise ValueError(
+            f"X must have shape (n_samples, {n_columns}), got {checked.shape}."
+        )
+    return checked
 
 
 def check_directions(

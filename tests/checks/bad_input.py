@@ -11,9 +11,19 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
+from checks.estimators import takes_counts_only, takes_sparse
 from skbnp.utils.validation import check_before_conversion
 
-__all__ = ["CORRUPT", "KINDS", "VALUES", "Bad", "check_refuses"]
+__all__ = [
+    "CORRUPT",
+    "KINDS",
+    "VALUES",
+    "Bad",
+    "bad_matrix",
+    "check_refuses",
+    "check_refuses_structure",
+    "message",
+]
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,18 @@ def check_refuses_structure(call, X, says):
     """
     check_refuses(check_before_conversion, X, says)
     check_refuses(call, X, says)
+
+
+def message(bad, X, estimator):
+    """What an estimator must say of a bad matrix, or of one that is sparse."""
+    is_strange = sp.issparse(X) and not takes_sparse(estimator)
+    return "takes dense rows, got a sparse X" if is_strange else bad.says
+
+
+def bad_matrix(estimator, X):
+    """Return a matrix that the estimator must refuse, and what it must say."""
+    bad = VALUES["negative-csr" if takes_counts_only(estimator) else "nan"]
+    return bad.spoil(X), bad.says
 
 
 # -- values ----------------------------------------------------------------------------
@@ -93,7 +115,7 @@ VALUES = {
 
 _DAY = np.datetime64("2020-01-01")
 _SECOND = np.timedelta64(5, "s")
-_TIMES = r"X must hold counts, got dates or times"
+_TIMES = r"X must hold (counts|numbers), got dates or times"
 _NO_NUMBER = (
     "CountVectorizer|could not convert string to float|"
     "must be a string or a real number"

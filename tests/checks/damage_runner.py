@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from checks.corpora import topic_counts
-from checks.estimators import EVALUATIONS, INSTANCES
+from checks.estimators import EVALUATIONS, INSTANCES, rows_of
 
 try:
     import resource
@@ -114,7 +114,7 @@ def _with(state, path, new):
     )
 
 
-def use(state, kind, counts):
+def use(state, kind, rows):
     """Load a state and ask for all that it says; return what came of it."""
     estimator = kind.__new__(kind)
     try:
@@ -123,12 +123,12 @@ def use(state, kind, counts):
         return "refused"
     worst = "answered"
     calls = [
-        *(lambda name=name: getattr(estimator, name)(counts) for name in EVALUATIONS
+        *(lambda name=name: getattr(estimator, name)(rows) for name in EVALUATIONS
           if hasattr(kind, name)),
         lambda: estimator.components_,
         lambda: estimator.n_active_components_,
-        lambda: copy.deepcopy(estimator).partial_fit(counts[:20]),
-        lambda: copy.deepcopy(estimator).set_params(warm_start=True).fit(counts),
+        lambda: copy.deepcopy(estimator).partial_fit(rows[:20]),
+        lambda: copy.deepcopy(estimator).set_params(warm_start=True).fit(rows),
     ]  # fmt: skip
     for call in calls:
         try:
@@ -140,8 +140,8 @@ def use(state, kind, counts):
 
 def main(name, first, last):
     """Damage the state of an estimator of the list, once for each seed."""
-    counts = topic_counts(60, 24)
-    fitted = clone(INSTANCES[name]).fit(counts).partial_fit(counts[:30])
+    rows = rows_of(INSTANCES[name], topic_counts(60, 24))
+    fitted = clone(INSTANCES[name]).fit(rows).partial_fit(rows[:30])
     parameters = fitted.get_params(deep=False)
     state, found = fitted.__getstate__(), Counter()
     learned = {name: value for name, value in state.items() if name not in parameters}
@@ -150,7 +150,7 @@ def main(name, first, last):
         mutant, what = damaged(learned, np.random.default_rng(seed))
         print(name, seed, *what, flush=True, file=sys.stderr)
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
-        found[use({**fixed, **mutant}, type(fitted), counts)] += 1
+        found[use({**fixed, **mutant}, type(fitted), rows)] += 1
         faulthandler.cancel_dump_traceback_later()
     print(*(found[kind] for kind in ("refused", "failed", "answered")))
 

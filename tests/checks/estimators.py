@@ -2,7 +2,9 @@
 
 from inspect import isfunction, signature
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
@@ -16,32 +18,40 @@ from skbnp import (
     StickBreakingHDP,
 )
 from skbnp.estimators import TreeMoves
+from skbnp.estimators._variational import VariationalEstimator
 
 __all__ = [
-    "ALL",
-    "DENSE",
+    "DOORS",
     "EVALUATIONS",
     "FIRST",
     "INSTANCES",
     "LEARNING",
     "LONG",
     "criterion",
+    "dense",
     "each_family",
     "evaluate",
     "every_count_model",
     "every_estimator",
     "every_kind",
     "every_method",
+    "finds_start",
     "fresh",
+    "gives_proportions",
     "instance",
     "is_tree",
     "is_variational",
+    "learns_by_minibatch",
     "mean_field_hdp",
+    "needs_two_columns",
     "readers",
+    "rows_of",
     "size_name",
+    "stacked",
     "still",
     "takes_counts_only",
     "takes_sparse",
+    "takes_warm_start",
 ]
 
 
@@ -106,25 +116,17 @@ INSTANCES = {
     "NestedCRP-online-moves": NestedCRP(
         learning_method="online", local_family="factorised", **_TREE
     ),
-}
-
-#: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
-LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
-
-#: Those of rows of numbers, for what does not ask for counts; see the fixture `rows`.
-DENSE = {
     "HierarchicalComponentAnalysis": HierarchicalComponentAnalysis(
-        batch_size=16,
-        max_iter=3,
-        tol=0.0,
-        random_state=0,
         structure_moves=TreeMoves(max_tries=1, max_rounds=1),
+        **{name: value for name, value in _SMALL.items() if name != "warm_up"},
     ),
     "DependentTrees": DependentTrees(
         batch_size=16, max_iter=3, tol=0.0, random_state=0
     ),
 }
-ALL = INSTANCES | DENSE
+
+#: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
+LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
 
 
 def _kind(estimator):
@@ -139,6 +141,16 @@ for _name, _estimator in INSTANCES.items():
     if _kind(_estimator) not in map(_kind, FIRST.values()):
         FIRST[_name] = _estimator
 
+#: The first of those that take rows of a sort: counts or signed, sparse or dense alone.
+DOORS = {}
+for _name, _estimator in FIRST.items():
+    _tags = get_tags(_estimator).input_tags
+    if (_tags.positive_only, _tags.sparse) not in [
+        (tags.positive_only, tags.sparse)
+        for tags in (get_tags(other).input_tags for other in DOORS.values())
+    ]:
+        DOORS[_name] = _estimator
+
 #: What learns from data.
 LEARNING = ("fit", "partial_fit")
 
@@ -146,6 +158,7 @@ LEARNING = ("fit", "partial_fit")
 EVALUATIONS = (
     "transform",
     "score",
+    "score_samples",
     "perplexity",
     "elbo",
     "elbo_terms",
@@ -157,12 +170,13 @@ EVALUATIONS = (
 
 
 def readers(estimator):
-    """Names of all public methods that are given documents."""
+    """Names of all public methods that are given rows of data."""
     kind = type(estimator)
     return [
         name
         for name in dir(kind)
         if not name.startswith("_")
+        and name != "inverse_transform"  # is given coordinates
         and isfunction(method := getattr(kind, name))
         and "X" in signature(method).parameters
     ]
@@ -176,6 +190,56 @@ def takes_counts_only(estimator):
 def takes_sparse(estimator):
     """Whether rows may be sparse."""
     return get_tags(estimator).input_tags.sparse
+
+
+def dense(rows):
+    """Rows as an ndarray."""
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+def stacked(*parts):
+    """Rows below each other, in the container of the first."""
+    if sp.issparse(parts[0]):
+        return sp.vstack(parts, format="csr")
+    return np.vstack([dense(part) for part in parts])
+
+
+def takes_warm_start(estimator):
+    """Whether `fit` may go on from what was learned before."""
+    return "warm_start" in estimator.get_params()
+
+
+def learns_by_minibatch(estimator):
+    """Whether each minibatch of a chunk is an update of its own."""
+    return "learning_offset" in estimator.get_params()
+
+
+def needs_two_columns(estimator):
+    """Whether rows are directions, of which one column has none."""
+    return "vmf_concentration" in estimator.get_params()
+
+
+def gives_proportions(estimator):
+    """Whether rows of `transform` sum to one; coordinates can be inverted."""
+    return not hasattr(estimator, "inverse_transform")
+
+
+def rows_of(estimator, counts):
+    """Return counts as the estimator takes rows: dense, and signed, where it says so.
+
+    Signs differ by column, so that rows stay as close to each other as they were.
+    """
+    if not takes_counts_only(estimator):
+        counts = counts @ sp.diags_array((-1.0) ** np.arange(counts.shape[1]))
+        counts = sp.csr_array(counts)
+    return counts if takes_sparse(estimator) else counts.toarray()
+
+
+def finds_start(estimator):
+    """Whether a fit begins with a task of its own, in which a start is found."""
+    if not is_variational(estimator):
+        return True
+    return type(estimator)._find_start is not VariationalEstimator._find_start
 
 
 def is_tree(estimator):
@@ -204,10 +268,10 @@ def evaluate(estimator, X):
 
 def size_name(estimator):
     """Name of the parameter that says how many topics, or levels, a fit starts from."""
-    if is_tree(estimator):
-        return "max_depth"
     names = estimator.get_params()
-    return "n_components" if "n_components" in names else "max_components"
+    return next(
+        n for n in ("max_depth", "n_components", "max_components") if n in names
+    )
 
 
 def fresh(estimator, **changes):

@@ -1,11 +1,13 @@
 """Make the engine fail, or stop, at a chosen update."""
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 from skbnp.inference.chains import GibbsChain
 from skbnp.inference.engine import Learner
 from skbnp.inference.local import DocumentVisitor
+from skbnp.models.dependent_trees import memory as dependent_trees
+from skbnp.models.hca.memory import RowVisitor
 from skbnp.models.nested_crp.memory import PathVisitor
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]
@@ -15,16 +17,25 @@ class Failure(Exception):
     """Raised on purpose."""
 
 
+#: Methods by which trees visit rows, in rounds and in trials of moves alike, and the
+#: place of what a visit starts from among their arguments.
+TREE_VISITS = [
+    (PathVisitor, "visit_paths", 0),
+    (RowVisitor, "visit_rows", 1),
+    (dependent_trees.RowVisitor, "visit", 0),
+]
+
+
 @contextmanager
 def failing_visit(number, error=Failure, visited=None):
-    """Let visit `number` (1 is the first) of a batch of documents raise `error`.
+    """Let visit `number` (1 is the first) of a batch of rows raise `error`.
 
     Of samplers it is the sweep of that number; the parts of a round are one visit,
-    since they are one update. What visits start from, posteriors or topics of trees, is
-    handed to `visited`.
+    since they are one update. What visits start from, posteriors or globals of trees,
+    is handed to `visited`.
     """
     visit_batch, run_piece, calls = DocumentVisitor.visit, GibbsChain.run, []
-    visit_paths, learn_round, quiet = PathVisitor.visit_paths, Learner.learn_round, []
+    learn_round, quiet = Learner.learn_round, []
 
     def tick(start):
         calls.append(None)
@@ -37,12 +48,15 @@ def failing_visit(number, error=Failure, visited=None):
         tick(posterior)
         return visit_batch(self, posterior, *args, **kwargs)
 
-    def visit_tree(self, topics, *args, **kwargs):
-        if quiet:
-            quiet.pop()
-        else:
-            tick(topics)
-        return visit_paths(self, topics, *args, **kwargs)
+    def visit_tree(method, place):
+        def visit(self, *args, **kwargs):
+            if quiet:
+                quiet.pop()
+            else:
+                tick(args[place])
+            return method(self, *args, **kwargs)
+
+        return visit
 
     def begin_round(self, round, monitor):
         quiet[:] = round.parts[1:]
@@ -56,12 +70,17 @@ def failing_visit(number, error=Failure, visited=None):
         if calls.count(self) == number:
             raise error
 
-    with (
-        mock.patch.object(DocumentVisitor, "visit", visit),
-        mock.patch.object(GibbsChain, "run", run),
-        mock.patch.object(PathVisitor, "visit_paths", visit_tree),
-        mock.patch.object(Learner, "learn_round", begin_round),
-    ):
+    with ExitStack() as patches:
+        for kind, name, new in [
+            (DocumentVisitor, "visit", visit),
+            (GibbsChain, "run", run),
+            (Learner, "learn_round", begin_round),
+            *(
+                (kind, name, visit_tree(getattr(kind, name), place))
+                for kind, name, place in TREE_VISITS
+            ),
+        ]:
+            patches.enter_context(mock.patch.object(kind, name, new))
         yield
 
 

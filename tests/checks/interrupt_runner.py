@@ -20,8 +20,10 @@ from checks.estimators import (
     INSTANCES,
     criterion,
     fresh,
+    gives_proportions,
     is_tree,
     is_variational,
+    rows_of,
     still,
 )
 from checks.failures import fit_updates
@@ -71,8 +73,19 @@ class Begun:
             self.interrupter.begun.set()
 
 
-def report(estimator, X, reference):
-    """Say whether the estimator is usable and equals its uninterrupted twin."""
+def report(estimator, X, reference, sound=None):
+    """Say whether the estimator is usable and equals its uninterrupted twin.
+
+    Twins that are in `sound` have been found usable: what is equal to one is so, too.
+    """
+    found = list(differences(comparable(estimator), comparable(reference)))
+    known = not found and sound is not None
+    if known and id(reference) in sound:
+        usable = True
+    else:
+        usable = is_usable(estimator, X[:9])
+        if known and usable:
+            sound.add(id(reference))
     history = estimator.history_
     n_chains = estimator.get_params().get("n_chains", 1)  # an entry for each
     return {
@@ -80,14 +93,17 @@ def report(estimator, X, reference):
         "history_steps": list(history["step"])[::n_chains],
         "history_lengths": sorted({len(t) / n_chains for t in history.values()}),
         "n_components": estimator.n_components_,
-        "usable": bool(
-            np.allclose(estimator.transform(X[:9]).sum(axis=1), 1.0)
-            and np.isfinite(estimator.score(X[:9]))
-        ),
-        "differences": list(differences(comparable(estimator), comparable(reference)))[
-            :3
-        ],
+        "usable": usable,
+        "differences": found[:3],
     }
+
+
+def is_usable(estimator, X):
+    """Whether `transform` gives proportions, or numbers, and `score` a number."""
+    found = estimator.transform(X)
+    if gives_proportions(estimator) and not np.allclose(found.sum(axis=1), 1.0):
+        return False
+    return bool(np.isfinite(found).all() and np.isfinite(estimator.score(X)))
 
 
 def n_complete(estimator):
@@ -111,7 +127,8 @@ def interrupt_long_fit(estimator, n_jobs, *, early):
     # One visit of all documents takes a fraction of a second, or several seconds.
     n_docs = 6000 if early else 600
     # A start that asks document by document takes its time.
-    X = topic_counts(200 if is_tree(estimator) else n_docs, 400, length=150.0)
+    n_docs = 200 if is_tree(estimator) else n_docs
+    X = rows_of(estimator, topic_counts(n_docs, 400, length=150.0))
     estimator = fresh(
         still(estimator),
         n_components=60,
@@ -138,11 +155,11 @@ def interrupt_long_fit(estimator, n_jobs, *, early):
 
 def interrupt_every_line(estimator, n_jobs, *, method):
     """Ctrl-C at each line of the engine, once at its first visits and once later."""
-    X = topic_counts(40, 12)
+    X = rows_of(estimator, topic_counts(40, 12))
     estimator = fresh(still(estimator), n_jobs=n_jobs, max_iter=3)
     if method == "partial_fit":
         estimator.partial_fit(X)
-    twins, places, found = {}, list_lines(estimator, method, X), []
+    twins, places, found, sound = {}, list_lines(estimator, method, X), [], set()
     for place in places:
         victim = again(estimator, method, X)
         raised = run_until(place, lambda: getattr(victim, method)(X))  # noqa: B023
@@ -152,7 +169,7 @@ def interrupt_every_line(estimator, n_jobs, *, method):
         n_updates = victim._posterior.n_steps
         if n_updates not in twins:
             twins[n_updates] = twin(estimator, method, X, n_updates)
-        seen = report(victim, X, twins[n_updates])
+        seen = report(victim, X, twins[n_updates], sound)
         lengths = [len(seen["history_steps"])]
         if seen["history_steps"] != list(range(1, n_updates + 1)):
             found.append([*place[:2], f"{n_updates} updates, {lengths} in the history"])
@@ -170,7 +187,7 @@ def interrupt_moves(estimator, n_jobs):
 
     Each is a complete step by itself, so there is no twin to compare with.
     """
-    X, found = topic_counts(24, 12), []
+    X, found = rows_of(estimator, topic_counts(24, 12)), []
     hdp_moves.STALE = 0.9
     moves = SplitMerge(
         criterion="bound", trial_warm_up=1, trial_passes=1, prune_mass=5.0
@@ -258,6 +275,8 @@ MOVING = {
     ("edits.py", "apply"),
     ("memory.py", "absorb"),
     ("memory.py", "_updated"),
+    ("structure.py", "_grow"),
+    ("structure.py", "_visit_touched"),
     ("structure.py", "attempt"),
     ("trials.py", "accept"),
 }

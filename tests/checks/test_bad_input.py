@@ -1,11 +1,13 @@
 """Bad input is refused by every method, with a message that says what is wrong.
 
-Every method hands its documents to one function, `check_documents`. So each bad matrix
-is tried on one estimator, one on each method, and each method is seen to ask.
+Every method hands its rows to one function, `check_documents` if they are counts. So
+each bad matrix is tried on one estimator of each such door, one on each method, and
+each method is seen to ask.
 """
 
 import sys
 from contextlib import ExitStack
+from inspect import isfunction, signature
 from unittest import mock
 
 import numpy as np
@@ -17,27 +19,37 @@ from checks.bad_input import (
     CORRUPT,
     KINDS,
     VALUES,
+    bad_matrix,
     check_refuses,
     check_refuses_structure,
+    message,
 )
 from checks.estimators import (
+    DOORS,
     EVALUATIONS,
     FIRST,
     INSTANCES,
     LEARNING,
+    dense,
     every_estimator,
     every_kind,
     every_method,
     instance,
     readers,
     takes_counts_only,
+    takes_sparse,
 )
 from skbnp import HDP
+from skbnp.utils import validation
 from skbnp.utils.validation import check_before_conversion
 
-#: Who is shown every bad matrix: it defines a vocabulary, or has one.
-ONE = {"HDP-online": INSTANCES["HDP-online"]}
-each_door = every_method("fit", "transform", among=ONE)
+#: Functions that check the rows of an estimator.
+CHECKS = [
+    name
+    for name, check in vars(validation).items()
+    if isfunction(check)
+    and {"estimator", "X", "reset"} <= {*signature(check).parameters}
+]
 
 
 def each(bad):
@@ -52,7 +64,7 @@ class Asked(Exception):
 
 
 def check_asks_first(estimator, method):
-    """Raise unless the method does nothing with X before `check_documents` has it.
+    """Raise unless the method does nothing with X before a function of `CHECKS` has it.
 
     Under whatever name of whatever module: estimators import it one by one.
     """
@@ -65,12 +77,9 @@ def check_asks_first(estimator, method):
 
     with ExitStack() as patches:
         for name, module in sys.modules.items():
-            if name.startswith("skbnp.estimators.") and "check_documents" in dir(
-                module
-            ):
-                patches.enter_context(
-                    mock.patch.object(module, "check_documents", door)
-                )
+            if name.startswith("skbnp.estimators."):
+                for check in vars(module).keys() & {*CHECKS}:
+                    patches.enter_context(mock.patch.object(module, check, door))
         with pytest.raises(Asked):
             getattr(estimator, method)(X)
     assert seen == [(True, True, defines)]
@@ -98,10 +107,21 @@ def test_the_first_call_asks_at_the_door(estimator, method):
 # -- bad matrices ----------------------------------------------------------------------
 
 
-@each_door
-@each(VALUES | KINDS)
+@pytest.mark.parametrize(
+    ("estimator", "method", "bad"),
+    [
+        instance(name, e, method, bad)
+        for name, e in DOORS.items()
+        for method in ("fit", "transform")
+        for bad in VALUES | KINDS
+        if takes_counts_only(e) or not (VALUES | KINDS)[bad].signed_only
+    ],
+    indirect=["estimator"],
+)
 def test_bad_matrix_is_refused(fitted, method, bad, counts):
-    check_refuses(getattr(fitted, method), bad.spoil(counts), bad.says)
+    bad = (VALUES | KINDS)[bad]
+    X = bad.spoil(counts)
+    check_refuses(getattr(fitted, method), X, message(bad, X, fitted))
 
 
 @each(CORRUPT)
@@ -109,16 +129,15 @@ def test_corrupt_index_arrays_are_found_before_any_conversion(bad, counts):
     check_refuses(check_before_conversion, bad.spoil(counts), bad.says)
 
 
-@every_estimator(among=ONE)
+@every_estimator(takes_sparse, among=DOORS)
 @each(CORRUPT)
 def test_corrupt_index_arrays_are_refused(estimator, bad, counts):
     check_refuses_structure(estimator.fit, bad.spoil(counts), bad.says)
 
 
-@every_method(*LEARNING, *EVALUATIONS, wanted=takes_counts_only, among=FIRST)
-def test_every_method_refuses_negative_counts(fitted, method, counts):
-    bad = VALUES["negative-csr"]
-    check_refuses(getattr(fitted, method), bad.spoil(counts), bad.says)
+@every_method(*LEARNING, *EVALUATIONS, among=FIRST)
+def test_every_method_refuses_a_bad_value(fitted, method, counts):
+    check_refuses(getattr(fitted, method), *bad_matrix(fitted, counts))
 
 
 def check_refuses_width(call, X, width):
@@ -128,21 +147,20 @@ def check_refuses_width(call, X, width):
 
 
 @every_method("partial_fit", *EVALUATIONS, among=FIRST)
-def test_another_vocabulary_is_refused(fitted, method, counts):
-    check_refuses_width(getattr(fitted, method), counts, 25)
+def test_another_vocabulary_is_refused(fitted, method, rows):
+    check_refuses_width(getattr(fitted, method), rows, 25)
 
 
-@every_method("partial_fit", "transform", among=ONE)
+@every_method("partial_fit", "transform", among=DOORS)
 @pytest.mark.parametrize("width", [1, 23, 25])
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_any_other_number_of_words_is_refused(fitted, method, width, kind, counts):
-    X = counts.toarray() if kind == "dense" else counts
-    check_refuses_width(getattr(fitted, method), X, width)
+def test_any_other_number_of_words_is_refused(fitted, method, width, rows):
+    for X in [dense(rows), *[rows] * takes_sparse(fitted)]:
+        check_refuses_width(getattr(fitted, method), X, width)
 
 
 @every_kind()
-def test_other_feature_names_are_refused(estimator, counts):
-    frame = pd.DataFrame(counts.toarray()).rename(columns="w{}".format)
+def test_other_feature_names_are_refused(estimator, rows):
+    frame = pd.DataFrame(dense(rows)).rename(columns="w{}".format)
     estimator.fit(frame)
     for method in ("partial_fit", *EVALUATIONS):
         if hasattr(estimator, method):
@@ -151,9 +169,9 @@ def test_other_feature_names_are_refused(estimator, counts):
 
 
 @every_method(*EVALUATIONS, among=FIRST)
-def test_estimator_must_be_fitted_first(estimator, method, counts):
+def test_estimator_must_be_fitted_first(estimator, method, rows):
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        getattr(estimator, method)(counts)
+        getattr(estimator, method)(rows)
 
 
 @every_kind()
@@ -244,4 +262,5 @@ def test_check_of_structure_accepts_a_sound_matrix(counts):
 
 
 def test_the_list_of_estimators_is_not_empty():
-    assert len(INSTANCES) > len(FIRST) >= 2
+    assert len(INSTANCES) > len(FIRST) > len(DOORS) >= 2
+    assert {"check_documents", "check_rows"} <= {*CHECKS}

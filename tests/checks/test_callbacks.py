@@ -2,20 +2,20 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+from checks.bad_input import bad_matrix, check_refuses
 from checks.callbacks import Keep, Recorder, StopAfter, Trouble
 from checks.estimators import (
     INSTANCES,
     every_estimator,
     every_kind,
+    finds_start,
     fresh,
-    is_tree,
     is_variational,
     takes_counts_only,
 )
@@ -51,32 +51,31 @@ def search(estimator, n_jobs=None, **parameters):
 
 
 @every_kind()
-def test_hooks_run_around_the_fit_and_around_each_pass(estimator, counts):
+def test_hooks_run_around_the_fit_and_around_each_pass(estimator, rows):
     recorder = Recorder()
-    estimator.set_callbacks(recorder).fit(counts)
-    has_start = is_tree(estimator) or not is_variational(estimator)
-    tasks = [*["start"] * has_start, *["pass"] * 3]
+    estimator.set_callbacks(recorder).fit(rows)
+    tasks = [*["start"] * finds_start(estimator), *["pass"] * 3]
     events = [f"{hook} {task}" for task in tasks for hook in ("begin", "end")]
     assert recorder.events == ["setup", "begin fit", *events, "end fit", "teardown"]
 
 
 @every_kind()
-def test_hooks_get_the_callers_x_and_y(estimator, counts):
+def test_hooks_get_the_callers_x_and_y(estimator, rows):
     recorder, y = Recorder(), np.arange(60)
-    estimator.set_callbacks(recorder).fit(counts, y)
-    assert all(seen[0] is counts and seen[1] is y for seen in recorder.seen)
+    estimator.set_callbacks(recorder).fit(rows, y)
+    assert all(seen[0] is rows and seen[1] is y for seen in recorder.seen)
 
 
 @every_kind()
-def test_callbacks_do_not_change_the_result(estimator, fitted, counts):
-    estimator.set_callbacks(Keep(), Recorder(), HeldOutMonitor(counts)).fit(counts)
+def test_callbacks_do_not_change_the_result(estimator, fitted, rows):
+    estimator.set_callbacks(Keep(), Recorder(), HeldOutMonitor(rows)).fit(rows)
     assert_same(learned(fitted), learned(estimator))
 
 
 @every_kind()
-def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, fitted, counts):
+def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, fitted, rows):
     before = set(vars(fitted))
-    estimator.set_callbacks(Recorder()).fit(counts)
+    estimator.set_callbacks(Recorder()).fit(rows)
     assert set(vars(estimator)) - before == {"_skl_callbacks"}
 
 
@@ -102,30 +101,30 @@ def check_fitted_estimators(estimator, X):
 
 
 @every_estimator()
-def test_callbacks_get_the_estimator_fitted_with_so_many_passes(estimator, counts):
-    check_fitted_estimators(estimator, counts)
+def test_callbacks_get_the_estimator_fitted_with_so_many_passes(estimator, rows):
+    check_fitted_estimators(estimator, rows)
 
 
 @every_kind()
-def test_end_of_the_fit_hands_out_the_fitted_estimator(estimator, counts):
+def test_end_of_the_fit_hands_out_the_fitted_estimator(estimator, rows):
     keep = Keep()
-    estimator.set_callbacks(keep).fit(counts)
+    estimator.set_callbacks(keep).fit(rows)
     assert_same(learned(estimator), learned(keep.final[0]))
 
 
 @every_kind(is_variational)
-def test_end_of_the_fit_tells_whether_it_has_converged(estimator, counts):
+def test_end_of_the_fit_tells_whether_it_has_converged(estimator, rows):
     keep = Keep()
-    estimator.set_params(tol=0.5, max_iter=60).set_callbacks(keep).fit(counts)
+    estimator.set_params(tol=0.5, max_iter=60).set_callbacks(keep).fit(rows)
     assert estimator.converged_
     assert keep.final[0].converged_
 
 
 @every_kind()
-def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, fitted, counts):
+def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, fitted, rows):
     keep = Keep()
-    estimator.set_callbacks(keep).fit(counts)
-    estimator.partial_fit(counts)
+    estimator.set_callbacks(keep).fit(rows)
+    estimator.partial_fit(rows)
     assert_same(learned(fitted), learned(keep.final[0]))
     assert_same(fitted.components_, keep.final[0].components_)
 
@@ -134,67 +133,66 @@ def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, fitted, cou
 
 
 @every_estimator()
-def test_callback_ends_the_fit_after_the_pass(estimator, counts):
-    two_passes = fresh(estimator, max_iter=2).fit(counts)
-    estimator.set_params(max_iter=9).set_callbacks(StopAfter(2)).fit(counts)
+def test_callback_ends_the_fit_after_the_pass(estimator, rows):
+    two_passes = fresh(estimator, max_iter=2).fit(rows)
+    estimator.set_params(max_iter=9).set_callbacks(StopAfter(2)).fit(rows)
     assert estimator.n_iter_ == 2
     assert_same(learned(two_passes), learned(estimator))
 
 
 @every_kind()
-def test_stopped_fit_is_closed_properly(estimator, counts):
+def test_stopped_fit_is_closed_properly(estimator, rows):
     recorder = Recorder()
-    estimator.set_callbacks(StopAfter(1), recorder).fit(counts)
+    estimator.set_callbacks(StopAfter(1), recorder).fit(rows)
     assert recorder.events[-3:] == ["end pass", "end fit", "teardown"]
 
 
 @every_kind()
-def test_callback_that_raises_leaves_the_last_complete_pass(estimator, counts):
-    two_passes = fresh(estimator, max_iter=2).fit(counts)
+def test_callback_that_raises_leaves_the_last_complete_pass(estimator, rows):
+    two_passes = fresh(estimator, max_iter=2).fit(rows)
     trouble = Trouble(2)
     estimator.set_callbacks(trouble)
     with pytest.raises(OSError, match="no space left"):
-        estimator.fit(counts)
+        estimator.fit(rows)
     assert_same(learned(two_passes), learned(estimator))
     assert trouble.closed
 
 
 @every_kind()
-def test_callback_that_raises_before_a_pass_leaves_the_pass_before(estimator, counts):
-    two_passes = fresh(estimator, max_iter=2).fit(counts)
+def test_callback_that_raises_before_a_pass_leaves_the_pass_before(estimator, rows):
+    two_passes = fresh(estimator, max_iter=2).fit(rows)
     estimator.set_callbacks(Trouble(3, "begin"))
     with pytest.raises(OSError, match="no space left"):
-        estimator.fit(counts)
+        estimator.fit(rows)
     assert_same(learned(two_passes), learned(estimator))
 
 
 @every_kind()
-def test_estimator_fits_again_after_a_callback_raised(estimator, fitted, counts):
+def test_estimator_fits_again_after_a_callback_raised(estimator, fitted, rows):
     estimator.set_callbacks(Trouble(1))
     with pytest.raises(OSError, match="no space left"):
-        estimator.fit(counts)
-    assert_same(learned(fitted), learned(estimator.set_callbacks().fit(counts)))
+        estimator.fit(rows)
+    assert_same(learned(fitted), learned(estimator.set_callbacks().fit(rows)))
 
 
 # -- scikit-learn's own ----------------------------------------------------------------
 
 
 @every_kind()
-def test_progress_bar_counts_passes(estimator, fitted, counts, capsys):
-    estimator.set_callbacks(ProgressBar()).fit(counts)
+def test_progress_bar_counts_passes(estimator, fitted, rows, capsys):
+    estimator.set_callbacks(ProgressBar()).fit(rows)
     assert "100%" in capsys.readouterr().out
     assert_same(learned(fitted), learned(estimator))
 
 
-@every_kind(takes_counts_only)
-def test_scoring_monitor_logs_each_pass(estimator, counts):
+@every_kind()
+def test_scoring_monitor_logs_each_pass(estimator, rows):
     monitor = ScoringMonitor(scoring=scores)
-    estimator.set_callbacks(monitor).fit(counts, np.zeros(60))
+    estimator.set_callbacks(monitor).fit(rows, np.zeros(60))
     log = monitor.get_logs().data
     passes = [row["held_out"] for row in log if row["task_name"] == "pass"]
     expected = [
-        fresh(estimator, max_iter=number).fit(counts).score(counts)
-        for number in (1, 2, 3)
+        fresh(estimator, max_iter=number).fit(rows).score(rows) for number in (1, 2, 3)
     ]
     assert passes == expected
 
@@ -202,13 +200,13 @@ def test_scoring_monitor_logs_each_pass(estimator, counts):
 @every_estimator(among=TWO)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_bar_and_scoring_monitor_work_in_a_search(
-    estimator, n_jobs, counts, capsys
+    estimator, n_jobs, rows, capsys
 ):
     # scikit-learn hands progress bars down, monitors stay with whom they are set on.
     monitor = ScoringMonitor(scoring=scores)
     grid = search(estimator.set_callbacks(monitor), n_jobs)
     grid.set_callbacks(ProgressBar(max_propagation_depth=None))
-    grid.fit(counts, np.zeros(60))
+    grid.fit(rows, np.zeros(60))
     assert "100%" in capsys.readouterr().out
     logs = [row for log in monitor.get_logs(select="all") for row in log.data]
     passes = [row for row in logs if row["task_name"] == "pass"]
@@ -220,14 +218,14 @@ def test_progress_bar_and_scoring_monitor_work_in_a_search(
 # -- HeldOutMonitor --------------------------------------------------------------------
 
 
-@every_kind(takes_counts_only)
-def test_held_out_monitor_records_the_score_of_each_pass(estimator, counts):
-    monitor = HeldOutMonitor(counts[40:])
-    estimator.set_callbacks(monitor).fit(counts[:40])
+@every_kind()
+def test_held_out_monitor_records_the_score_of_each_pass(estimator, rows):
+    monitor = HeldOutMonitor(rows[40:])
+    estimator.set_callbacks(monitor).fit(rows[:40])
     expected = [
-        fresh(estimator, max_iter=number).fit(counts[:40]) for number in (1, 2, 3)
+        fresh(estimator, max_iter=number).fit(rows[:40]) for number in (1, 2, 3)
     ]
-    scores = [fitted.score(counts[40:]) for fitted in expected]
+    scores = [fitted.score(rows[40:]) for fitted in expected]
     assert monitor.history_["score"] == scores
     assert monitor.history_["step"][-1] == estimator.history_["step"][-1]
     sizes = [fitted.n_components_ for fitted in expected]
@@ -235,17 +233,17 @@ def test_held_out_monitor_records_the_score_of_each_pass(estimator, counts):
     assert (np.diff(monitor.history_["seconds"]) > 0).all()
 
 
-@every_kind(takes_counts_only)
-def test_held_out_monitor_may_skip_passes(estimator, counts):
-    monitor = HeldOutMonitor(counts[40:], every=2)
-    estimator.set_params(max_iter=5).set_callbacks(monitor).fit(counts[:40])
+@every_kind()
+def test_held_out_monitor_may_skip_passes(estimator, rows):
+    monitor = HeldOutMonitor(rows[40:], every=2)
+    estimator.set_params(max_iter=5).set_callbacks(monitor).fit(rows[:40])
     assert len(monitor.history_["score"]) == 2
 
 
-@every_kind(takes_counts_only)
-def test_held_out_monitor_forgets_the_fit_before(estimator, counts):
-    monitor = HeldOutMonitor(counts[40:])
-    estimator.set_callbacks(monitor).fit(counts[:40]).fit(counts[:40])
+@every_kind()
+def test_held_out_monitor_forgets_the_fit_before(estimator, rows):
+    monitor = HeldOutMonitor(rows[40:])
+    estimator.set_callbacks(monitor).fit(rows[:40]).fit(rows[:40])
     assert len(monitor.history_["score"]) == 3
 
 
@@ -273,10 +271,10 @@ def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text
 
 @every_estimator(among=TWO)
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_early_stop_acts_on_every_fit_of_a_search(estimator, n_jobs, counts):
+def test_early_stop_acts_on_every_fit_of_a_search(estimator, n_jobs, rows):
     estimator.set_params(max_iter=9).set_callbacks(StopAfter(2))
-    grid = search(estimator, n_jobs).fit(counts)
-    plain = search(fresh(estimator, max_iter=2)).fit(counts)
+    grid = search(estimator, n_jobs).fit(rows)
+    plain = search(fresh(estimator, max_iter=2)).fit(rows)
     assert grid.best_estimator_.n_iter_ == 2
     np.testing.assert_array_equal(
         grid.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"]
@@ -289,18 +287,17 @@ def test_held_out_monitor_refuses_a_bad_interval(every, counts):
         HeldOutMonitor(counts, every)
 
 
-@every_kind(takes_counts_only)
-def test_held_out_monitor_refuses_bad_documents_by_name(estimator, counts):
-    estimator.set_callbacks(HeldOutMonitor(-counts))
-    with pytest.raises(ValueError, match="Negative values in data"):
-        estimator.fit(counts)
+@every_kind()
+def test_held_out_monitor_refuses_bad_documents_by_name(estimator, rows, counts):
+    bad, says = bad_matrix(estimator, counts)
+    check_refuses(estimator.set_callbacks(HeldOutMonitor(bad)).fit, rows, says)
 
 
-@every_kind(takes_counts_only)
-def test_held_out_monitor_refuses_another_vocabulary(estimator, counts):
-    estimator.set_callbacks(HeldOutMonitor(sp.csr_array((3, 7))))
+@every_kind()
+def test_held_out_monitor_refuses_another_vocabulary(estimator, rows):
+    estimator.set_callbacks(HeldOutMonitor(rows[:3, :7]))
     with pytest.raises(ValueError, match="7"):
-        estimator.fit(counts)
+        estimator.fit(rows)
 
 
 # -- negative controls -----------------------------------------------------------------

@@ -25,6 +25,7 @@ DAMAGED = (
     "NestedCRP-batch",
     "GibbsHDP",
     "GibbsNestedCRP-chains",
+    "HierarchicalComponentAnalysis",
 )
 
 

@@ -66,12 +66,20 @@ BAD = {
     "topic_word_prior": _POSITIVE,
     "max_depth": [*_COUNT, 256],
     "child_concentration": _POSITIVE,
+    "stop_concentration": _POSITIVE,
+    "vmf_concentration": [*_POSITIVE, "Auto", ""],
+    "prior_concentration": [*_POSITIVE, "Auto", ""],
+    "parent_weight": _NOT_NEGATIVE,
+    "past_weight": _NOT_NEGATIVE,
+    "window": _COUNT,
     "level_prior": [*_POSITIVE, [1.0, 1.0, 1.0, 1.0]],
     "child_concentration_prior": _NO_PAIR,
     "learn_priors": ["yes", "topics", None, 2, 0.5],
     "split_merge": ["yes", 1.5, {}],
     "structure_moves": ["yes", None, 1.5, {}, SplitMerge()],
     "local_family": ["mean-field", "", None, 1, True],
+    "loading_variance": [*_POSITIVE, "Auto", ""],
+    "sparse_output": ["yes", 2, None, 0.5],
     "init_n_leaves": [c for c in _COUNT if c is not None],
     "corpus_concentration_prior": _NO_PAIR,
     "doc_concentration_prior": _NO_PAIR,
@@ -184,33 +192,31 @@ ONE_VALUE = [
 
 
 @every_method(*LEARNING)
-def test_every_learning_method_asks(estimator, method, counts):
-    check_asks(estimator, method, counts)
+def test_every_learning_method_asks(estimator, method, rows):
+    check_asks(estimator, method, rows)
     assert not estimator.__sklearn_is_fitted__()
 
 
 @every_method(*LEARNING)
-def test_every_learning_method_asks_again(fitted, method, counts):
-    check_asks(fitted, method, counts)
+def test_every_learning_method_asks_again(fitted, method, rows):
+    check_asks(fitted, method, rows)
 
 
 @each_value(EVERY_VALUE)
-def test_bad_parameter_is_refused_by_name(estimator, name, value, counts):
-    check_refuses_parameter(estimator, "fit", name, value, counts)
+def test_bad_parameter_is_refused_by_name(estimator, name, value, rows):
+    check_refuses_parameter(estimator, "fit", name, value, rows)
 
 
 @each_value(ONE_VALUE)
-def test_every_kind_refuses_a_bad_parameter(estimator, name, value, counts):
+def test_every_kind_refuses_a_bad_parameter(estimator, name, value, rows):
     before = set(vars(estimator))
-    check_refuses_parameter(estimator, "fit", name, value, counts)
+    check_refuses_parameter(estimator, "fit", name, value, rows)
     assert set(vars(estimator)) == before
 
 
 @each_value([case for case in ONE_VALUE if case[2] in READ_LATER])
-def test_bad_parameter_set_between_chunks_is_refused_by_name(
-    fitted, name, value, counts
-):
-    check_refuses_parameter(fitted, "partial_fit", name, value, counts)
+def test_bad_parameter_set_between_chunks_is_refused_by_name(fitted, name, value, rows):
+    check_refuses_parameter(fitted, "partial_fit", name, value, rows)
 
 
 @every_kind()
@@ -265,6 +271,9 @@ FINE = [
     ("level_prior", 10**10),
     ("topic_word_prior", 1e-100),
     ("topic_word_prior", 1e10),
+    ("loading_variance", np.float32(1.0)),
+    ("loading_variance", "auto"),
+    ("sparse_output", np.False_),
 ]
 
 
@@ -282,21 +291,19 @@ ALIKE = ("learning_decay", "learning_offset", "total_samples", "n_jobs", "random
         if label == "HDP-online" or name not in ALIKE
     ]
 )
-def test_parameter_on_the_border_of_its_range_is_accepted(
-    estimator, name, value, counts
-):
+def test_parameter_on_the_border_of_its_range_is_accepted(estimator, name, value, rows):
     estimator = still(estimator) if is_tree(estimator) else estimator
-    distr = estimator.set_params(**{name: value}).fit(counts).transform(counts)
+    distr = estimator.set_params(**{name: value}).fit(rows).transform(rows)
     assert np.isfinite(distr).all()
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 @every_estimator(lambda e: is_variational(e) and size_name(e) == "n_components")
-def test_a_limit_below_the_start_is_refused(estimator, method, counts):
+def test_a_limit_below_the_start_is_refused(estimator, method, rows):
     estimator.set_params(max_components=3)
     before = set(vars(estimator))
     with pytest.raises(ValueError, match="max_components=3 must be at least n_comp"):
-        getattr(estimator, method)(counts)
+        getattr(estimator, method)(rows)
     assert set(vars(estimator)) == before
 
 

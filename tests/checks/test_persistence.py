@@ -18,8 +18,10 @@ from checks.estimators import (
     fresh,
     is_tree,
     is_variational,
+    learns_by_minibatch,
     size_name,
     still,
+    takes_warm_start,
 )
 from checks.states import assert_same, learned, snapshot
 from skbnp import HDP
@@ -53,17 +55,17 @@ def check_stream_survives(estimator, through, chunks):
 
 
 @every_estimator()
-def test_pickle_in_the_middle_of_a_stream_goes_on_with_the_same_bits(estimator, counts):
-    chunks = [counts[:20], counts[20:45], counts[45:]]
+def test_pickle_in_the_middle_of_a_stream_goes_on_with_the_same_bits(estimator, rows):
+    chunks = [rows[:20], rows[20:45], rows[45:]]
     check_stream_survives(estimator, COPIES["pickle"], chunks)
 
 
 @every_estimator(among=ONE)
 @each_copy
 def test_copy_in_the_middle_of_a_stream_goes_on_with_the_same_bits(
-    estimator, through, counts
+    estimator, through, rows
 ):
-    check_stream_survives(estimator, through, [counts[:20], counts[20:45], counts[45:]])
+    check_stream_survives(estimator, through, [rows[:20], rows[20:45], rows[45:]])
 
 
 @every_estimator()
@@ -74,8 +76,8 @@ def test_copy_holds_the_same_state(fitted, through):
 
 @every_kind()
 @each_copy
-def test_copy_gives_the_same_results(fitted, through, counts):
-    assert_same(evaluate(fitted, counts), evaluate(through(fitted), counts))
+def test_copy_gives_the_same_results(fitted, through, rows):
+    assert_same(evaluate(fitted, rows), evaluate(through(fitted), rows))
 
 
 @every_kind()
@@ -85,10 +87,10 @@ def test_copy_of_an_unfitted_estimator_is_unfitted(estimator, through):
 
 
 @every_estimator()
-def test_copy_is_independent_of_the_original(fitted, counts):
+def test_copy_is_independent_of_the_original(fitted, rows):
     copied = copy.deepcopy(fitted)
     before = snapshot(fitted)
-    copied.partial_fit(counts)
+    copied.partial_fit(rows)
     assert_same(before, vars(fitted), ignore=())
 
 
@@ -115,18 +117,18 @@ def test_version_is_saved_but_is_no_attribute(fitted):
 
 
 @every_estimator()
-def test_memory_mapped_estimator_evaluates_with_the_same_bits(fitted, counts, tmp_path):
+def test_memory_mapped_estimator_evaluates_with_the_same_bits(fitted, rows, tmp_path):
     joblib.dump(fitted, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
-    assert_same(evaluate(fitted, counts), evaluate(mapped, counts))
+    assert_same(evaluate(fitted, rows), evaluate(mapped, rows))
 
 
 @every_estimator()
-def test_memory_mapped_estimator_learns_with_the_same_bits(fitted, counts, tmp_path):
+def test_memory_mapped_estimator_learns_with_the_same_bits(fitted, rows, tmp_path):
     joblib.dump(fitted, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
-    fitted.partial_fit(counts)
-    mapped.partial_fit(counts)
+    fitted.partial_fit(rows)
+    mapped.partial_fit(rows)
     assert_same(fitted.components_, mapped.components_)
 
 
@@ -137,79 +139,90 @@ def test_clone_has_the_parameters_and_nothing_learned(fitted):
 
 
 @every_estimator()
-def test_clone_learns_the_same_bits(fitted, counts):
-    assert_same(learned(fitted), learned(clone(fitted).fit(counts)))
+def test_clone_learns_the_same_bits(fitted, rows):
+    assert_same(learned(fitted), learned(clone(fitted).fit(rows)))
 
 
 @every_kind()
-def test_parameters_set_before_fit_equal_those_of_the_constructor(estimator, counts):
+def test_parameters_set_before_fit_equal_those_of_the_constructor(estimator, rows):
     changes = {size_name(estimator): 3, "topic_word_prior": 0.2, "max_iter": 2}
-    one = fresh(estimator, **changes).fit(counts)
+    one = fresh(estimator, **changes).fit(rows)
     two = type(estimator)().set_params(**estimator.get_params())
     two.set_params(**{n: v for n, v in changes.items() if n in two.get_params()})
-    assert_same(learned(one), learned(two.fit(counts)))
+    assert_same(learned(one), learned(two.fit(rows)))
 
 
 @every_kind()
-def test_fit_does_not_change_parameters(estimator, counts):
+def test_fit_does_not_change_parameters(estimator, rows):
     before = estimator.get_params()
-    estimator.fit(counts).partial_fit(counts)
+    estimator.fit(rows).partial_fit(rows)
     after = estimator.get_params()
     assert all(after[name] is value for name, value in before.items())
 
 
 @every_estimator()
-def test_fit_starts_afresh_whatever_was_learned_before(estimator, counts):
-    other = clone(estimator).fit(counts[:, :9])
-    estimator.fit(counts).partial_fit(counts)
-    assert_same(learned(other), learned(estimator.fit(counts[:, :9])))
+def test_fit_starts_afresh_whatever_was_learned_before(estimator, rows):
+    other = clone(estimator).fit(rows[:, :9])
+    estimator.fit(rows).partial_fit(rows)
+    assert_same(learned(other), learned(estimator.fit(rows[:, :9])))
 
 
 # -- going on --------------------------------------------------------------------------
 
 
-@every_estimator()
+@every_estimator(takes_warm_start)
 def test_warm_start_of_an_unfitted_estimator_is_an_ordinary_fit(
-    estimator, fitted, counts
+    estimator, fitted, rows
 ):
     estimator.set_params(warm_start=True)
-    assert_same(learned(fitted), learned(estimator.fit(counts)))
+    assert_same(learned(fitted), learned(estimator.fit(rows)))
 
 
-@every_estimator()
-def test_warm_start_continues_the_trace(estimator, counts):
-    still(estimator).set_params(warm_start=True).fit(counts)
+@every_estimator(takes_warm_start)
+def test_warm_start_continues_the_trace(estimator, rows):
+    still(estimator).set_params(warm_start=True).fit(rows)
     n_updates = estimator.history_["step"][-1]
     n_chains = estimator.get_params().get("n_chains", 1)
     seconds = estimator.history_["seconds"][-1]
-    estimator.fit(counts)
+    estimator.fit(rows)
     steps = np.repeat(range(1, 2 * n_updates + 1), n_chains)
     assert estimator.history_["step"] == steps.tolist()
     assert estimator.history_["seconds"][n_updates * n_chains] >= seconds
     assert len({len(trace) for trace in estimator.history_.values()}) == 1
 
 
-@every_estimator(is_variational)
-def test_warm_start_keeps_the_topics(estimator, counts):
+def topics(estimator):
+    """Topics as distributions of words, or directions."""
+    return getattr(estimator, "topic_word_distr_", estimator.components_)
+
+
+def weights(estimator):
+    """What share of the data each topic, or each node of a tree, has."""
+    has_topics = hasattr(estimator, "topic_weights_")
+    return estimator.topic_weights_ if has_topics else estimator.tree_.weight
+
+
+@every_estimator(lambda e: is_variational(e) and takes_warm_start(e))
+def test_warm_start_keeps_the_topics(estimator, rows):
     # One further pass moves a topic less than it differs from the others.
-    estimator.set_params(warm_start=True, max_iter=10).fit(counts)
-    before = estimator.topic_word_distr_
+    estimator.set_params(warm_start=True, max_iter=10).fit(rows)
+    before = topics(estimator)
     if is_tree(estimator):
         still(estimator)  # moves would change the rows
-    after = estimator.set_params(max_iter=1).fit(counts).topic_word_distr_
+    after = topics(estimator.set_params(max_iter=1).fit(rows))
     distance = np.abs(before[:, None] - after[None]).sum(axis=2)
-    used = estimator.topic_weights_ > 0.1
+    used = weights(estimator) > 0.1
     assert (distance.argmin(axis=1) == np.arange(len(before)))[used].all()
 
 
-@every_estimator()
-def test_warm_start_counts_the_passes_of_the_last_fit(estimator, counts):
-    estimator.set_params(warm_start=True).fit(counts).set_params(max_iter=2)
-    assert estimator.fit(counts).n_iter_ == 2
+@every_estimator(takes_warm_start)
+def test_warm_start_counts_the_passes_of_the_last_fit(estimator, rows):
+    estimator.set_params(warm_start=True).fit(rows).set_params(max_iter=2)
+    assert estimator.fit(rows).n_iter_ == 2
 
 
 def is_batch(estimator):
-    return estimator.get_params().get("learning_method") == "batch"
+    return getattr(estimator, "learning_method", None) == "batch"
 
 
 def check_bound_never_falls(elbo, below=1e-9):
@@ -219,19 +232,17 @@ def check_bound_never_falls(elbo, below=1e-9):
 
 
 @every_estimator(is_batch)
-def test_more_passes_of_batch_learning_never_give_a_worse_bound(
-    estimator, counts, seed
-):
+def test_more_passes_of_batch_learning_never_give_a_worse_bound(estimator, rows, seed):
     estimator = fresh(estimator, max_iter=15, warm_up=0, random_state=seed)
-    trace = np.array(estimator.fit(counts).history_["elbo"])
+    trace = np.array(estimator.fit(rows).history_["elbo"])
     assert np.isfinite(trace).sum() == 15  # moves have entries of their own
     check_bound_never_falls(trace[np.isfinite(trace)])
 
 
-@every_estimator(is_batch)
+@every_estimator(lambda e: is_batch(e) and takes_warm_start(e))
 @pytest.mark.parametrize("start", [0, 4, 28])
 def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(
-    estimator, start, counts
+    estimator, start, rows
 ):
     """Topics go on; documents start afresh, and may end in another optimum.
 
@@ -242,28 +253,28 @@ def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(
         still(estimator), max_iter=5, warm_up=0, warm_start=True, random_state=start
     )
     for _ in range(4):
-        estimator.fit(counts)
+        estimator.fit(rows)
     trace = np.array(estimator.history_["elbo"])
     for begin in range(0, 20, 5):
         check_bound_never_falls(trace[begin : begin + 5])
     assert (np.diff(trace[::5]) > 1e-3).all()
 
 
-@every_estimator(is_variational)
-def test_partial_fit_goes_on_from_fit(fitted, counts):
+@every_estimator(learns_by_minibatch)
+def test_partial_fit_goes_on_from_fit(fitted, rows):
     n_updates, n_iter = fitted.history_["step"][-1], fitted.n_iter_
-    fitted.partial_fit(counts[:16])
+    fitted.partial_fit(rows[:16])
     assert fitted.history_["step"][-1] == n_updates + 1
     assert fitted.n_iter_ == n_iter + 1
 
 
-@every_estimator(is_variational)
-def test_chunks_cut_where_minibatches_end_equal_one_chunk(estimator, counts):
+@every_estimator(learns_by_minibatch)
+def test_chunks_cut_where_minibatches_end_equal_one_chunk(estimator, rows):
     # The start is drawn from the first call alone, so that it is the same call here.
     # Trees move once for each chunk.
     estimator = still(estimator) if is_tree(estimator) else estimator
-    one = clone(estimator).partial_fit(counts).partial_fit(counts)
-    estimator.partial_fit(counts).partial_fit(counts[:30]).partial_fit(counts[30:])
+    one = clone(estimator).partial_fit(rows).partial_fit(rows)
+    estimator.partial_fit(rows).partial_fit(rows[:30]).partial_fit(rows[30:])
     assert one.n_iter_ == estimator.n_iter_ - 1
     one.n_iter_ += 1
     assert_same(learned(one), learned(estimator))

@@ -7,7 +7,7 @@ import pytest
 import skops.io as sio
 from sklearn.base import clone
 
-from checks.estimators import ALL, evaluate, takes_sparse
+from checks.estimators import INSTANCES, evaluate, rows_of
 from checks.states import TIMES, assert_same, learned
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -46,8 +46,8 @@ SAVED = (
 
 @pytest.mark.parametrize("name", SAVED)
 def test_file_of_skops_holds_the_whole_estimator_and_few_types(name, counts):
-    rows = counts if takes_sparse(ALL[name]) else counts.toarray()
-    estimator = clone(ALL[name]).fit(rows)
+    rows = rows_of(INSTANCES[name], counts)
+    estimator = clone(INSTANCES[name]).fit(rows)
     trusted = [*TRUSTED[type(estimator).__name__], SPARSE]
     saved = sio.dumps(estimator)
     assert set(sio.get_untrusted_types(data=saved)) <= set(trusted)

@@ -1,7 +1,6 @@
 """Hierarchical component analysis: what it learns, and what it says of rows."""
 
 import copy
-import pickle
 import re
 
 import numpy as np
@@ -12,8 +11,8 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import check_estimator
 
+from checks.long import daily
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
 from skbnp.estimators import TreeMoves
@@ -28,14 +27,6 @@ def drawn():
 @pytest.fixture(scope="module")
 def fitted(drawn):
     return HierarchicalComponentAnalysis(random_state=0).fit(drawn.data)
-
-
-def test_scikit_learn_checks_pass():
-    results = check_estimator(
-        HierarchicalComponentAnalysis(max_iter=10, random_state=0), on_fail=None
-    )
-    assert len(results) > 40
-    assert {entry["status"] for entry in results} == {"passed"}
 
 
 # What is learned ----------------------------------------------------------------------
@@ -150,32 +141,7 @@ def test_offsets_change_nothing(drawn):
     assert_allclose(other.score(X + 1e7), one.score(X), rtol=1e-5)
 
 
-# Same seeds, same bits ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_threads_do_not_change_a_bit(n_jobs, monkeypatch):
-    monkeypatch.setattr("skbnp.models.hca.local.BLOCK", 64)
-    X = make_subspace_tree(300, random_state=0).data
-    one = HierarchicalComponentAnalysis(random_state=0, max_iter=8)
-    other = clone(one).set_params(n_jobs=n_jobs)
-    with pytest.warns(ConvergenceWarning):
-        one.fit(X), other.fit(X)
-    assert_array_equal(one.components_, other.components_)
-    assert_array_equal(one.transform(X), other.transform(X))
-    assert_array_equal(one.score_samples(X), other.score_samples(X))
-    assert one.elbo_ == other.elbo_
-    assert one.lineage_ == other.lineage_
-
-
-def test_copies_and_pickles_say_the_same(fitted, drawn):
-    other = pickle.loads(pickle.dumps(fitted))
-    assert_array_equal(other.transform(drawn.data), fitted.transform(drawn.data))
-    assert other.elbo_ == fitted.elbo_
-    before = pickle.dumps(fitted.__getstate__())
-    for name in ("transform", "score", "apply", "decision_path", "doc_paths", "elbo"):
-        getattr(fitted, name)(drawn.data)
-    assert pickle.dumps(fitted.__getstate__()) == before
+# What goes on -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("moves", [True, False])
@@ -254,7 +220,7 @@ def test_coordinates_are_on_one_path(fitted, drawn):
 
 
 def test_output_is_sparse_on_request(fitted, drawn):
-    other = clone(fitted).set_params(sparse_output=True).fit(drawn.data)
+    other = copy.deepcopy(fitted).set_params(sparse_output=True)
     sparse = other.transform(drawn.data)
     assert sp.issparse(sparse)
     assert sparse.nnz <= 3 * len(drawn.data)
@@ -322,6 +288,20 @@ def test_values_that_are_no_numbers_are_refused(value, method, drawn, fitted):
     assert hasattr(hca, "n_features_in_") == (hca is fitted)
 
 
+@pytest.mark.parametrize("bad", ["nan", "inf", "corrupt-csr", "timedelta"])
+def test_bad_coordinates_are_refused(bad, fitted):
+    X = np.zeros((5, 13))
+    if bad == "corrupt-csr":
+        X = sp.csr_array(X + 1.0)
+        X.indices[3] = 10**6
+    elif bad == "timedelta":
+        X = X.astype("m8[s]")
+    else:
+        X[3, 4] = float(bad)
+    with pytest.raises((ValueError, TypeError), match=r"NaN|infinity|index 10|dates"):
+        fitted.inverse_transform(X)
+
+
 def test_dates_are_refused():
     with pytest.raises(TypeError, match="must hold numbers, got dates"):
         HierarchicalComponentAnalysis().fit(np.zeros((3, 2), dtype="M8[D]"))
@@ -344,12 +324,13 @@ def test_streams_find_the_tree():
     assert hca.score(drawn.data) > batch.score(drawn.data) - 1.0
 
 
-def test_a_failed_chunk_leaves_the_estimator_as_it_was(drawn, fitted):
-    hca = HierarchicalComponentAnalysis(random_state=0).partial_fit(drawn.data[:50])
-    before = pickle.dumps(hca.__getstate__())
-    with pytest.raises(ValueError, match="features"):
-        hca.partial_fit(drawn.data[:, :5])
-    assert pickle.dumps(hca.__getstate__()) == before
+@pytest.mark.parametrize("total", daily(1, [100_000, 3_000]))
+def test_first_rows_of_a_long_stream_do_not_ask_for_a_tree_of_their_noise(total, drawn):
+    """They stand for many, but are no more than they are."""
+    hca = HierarchicalComponentAnalysis(total_samples=total, random_state=0)
+    hca.set_params(max_components=40).partial_fit(drawn.data[:300])
+    assert 13 <= hca.n_components_ <= 16
+    assert adjusted_rand_score(drawn.target, hca.apply(drawn.data)) > 0.9
 
 
 # The paper's digits -------------------------------------------------------------------
@@ -365,22 +346,17 @@ TABLE_2 = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("max_depth", TABLE_2)
-def test_digits_of_the_paper_are_reconstructed(max_depth, data_folder):
-    """Table 2 of Wang and Blei (2009), at their numbers of nodes: median of 5 seeds."""
+def test_digits_of_the_paper_are_reconstructed(max_depth, seed, data_folder):
+    """Table 2 of Wang and Blei (2009), at their numbers of nodes.
+
+    `benchmarks/papers/wang2009.py` has five seeds: each is below these errors.
+    """
     digits = np.load(data_folder / "optdigits.npz")
     limit, *most = TABLE_2[max_depth]
-    errors = []
-    for seed in range(5):
-        hca = HierarchicalComponentAnalysis(
-            max_depth, max_components=limit, random_state=seed
-        ).fit(digits["X_train"])
-        assert hca.n_components_ <= limit
-        errors.append(
-            [
-                np.sum(
-                    (X - hca.inverse_transform(hca.transform(X))) ** 2, axis=1
-                ).mean()
-                for X in (digits["X_train"], digits["X_test"])
-            ]
-        )
-    assert (np.median(errors, axis=0) <= most).all()
+    hca = HierarchicalComponentAnalysis(
+        max_depth, max_components=limit, random_state=seed
+    ).fit(digits["X_train"])
+    assert hca.n_components_ <= limit
+    for X, largest in zip((digits["X_train"], digits["X_test"]), most, strict=True):
+        rest = X - hca.inverse_transform(hca.transform(X))
+        assert np.sum(rest**2, axis=1).mean() <= largest

@@ -93,7 +93,7 @@ def test_one_topic_is_found_in_noise(n_components, family):
 @pytest.mark.parametrize(
     "case",
     daily(
-        2,
+        1,
         [
             (2, "batch"),
             (60, "online"),
@@ -108,6 +108,7 @@ def test_the_bound_finds_all_bars(case, bars, X):
     check_bars(bars_model(*case).fit(X), bars)
 
 
+@pytest.mark.long
 def test_splits_of_the_paper_find_all_bars(bars, X):
     moves = SplitMerge(criterion="bound", start="paper", judge="same")
     check_bars(bars_model(2, "online", split_merge=moves).fit(X), bars)

@@ -68,13 +68,16 @@ def test_one_topic_is_found_where_there_is_one():
 
 
 def test_topics_of_late_documents_are_born():
-    """A fifth of the topics is in no document of the first half."""
-    made = make_hdp(1500, n_components=15, random_state=1)
+    """A fifth of the topics is in none of the first documents.
+
+    These may end with trials in vain at 600; the next are at 2,400.
+    """
+    made = make_hdp(4000, n_components=15, random_state=1)
     late = np.argsort(-made.topic_weights)[:3]
     has_late = made.doc_topic_distr[:, late].sum(axis=1) > 0.05
     early, rest = np.flatnonzero(~has_late)[:700], np.flatnonzero(has_late)
     assert len(early) >= 300
-    assert len(rest) >= 500
+    assert len(early) + len(rest) >= 2400
     hdp = learn(HDP(5, random_state=0), made.data[early], 100)
     before = n_found(hdp, made.topic_word_distr[late])
     learn(hdp, made.data[rest], 100)

@@ -1,5 +1,7 @@
 """Held-out documents, and reductions that they predict."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,7 +15,7 @@ from skbnp.inference.executor import Executor
 from skbnp.metrics import held_out_log_likelihood
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
-from skbnp.models.hdp.held_out import HeldOut, Prediction, compare, hold_out
+from skbnp.models.hdp.held_out import OTHERS, HeldOut, Prediction, compare, hold_out
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import held_out as moves
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -83,12 +85,12 @@ def test_documents_of_one_token_leave_nothing_to_judge_by():
         (20, 10, 5),
         (200, 10, 50),
         (400, 10, 100),
-        (2000, 10, 200),
+        (2000, 10, 400),
         (5000, 500, 200),
     ],
 )
 def test_so_many_documents_are_held_out(n_docs, length, expected):
-    """A tenth; more of few, and fewer of many documents."""
+    """A fifth; more of few, and fewer of many documents."""
     words = np.random.default_rng(0).integers(0, N_WORDS, (n_docs, 2))
     counts = sp.csr_array(np.eye(N_WORDS)[words].sum(axis=1) * length / 2)
     parts = hold_out(counts, np.random.default_rng(0))
@@ -166,6 +168,55 @@ def test_the_error_of_a_gain_is_that_of_repeated_draws():
 
 
 # Reductions ---------------------------------------------------------------------------
+
+
+def tokens_by_document(held):
+    counts = sp.csr_array(held.observed + held.held)
+    rows = [np.flatnonzero(held.docs == n)[0] for n in range(len(held.n_tokens))]
+    return as_tuples(counts[rows])
+
+
+def as_tuples(counts):
+    return list(map(tuple, counts.toarray()))
+
+
+def test_those_that_choose_reductions_and_the_others_are_all_documents(X, held):
+    found = predict(held, make_posterior(X))
+    choosers, said = held.choosers(found)
+    every = tokens_by_document(held)
+    others = every[OTHERS]
+    assert abs(len(choosers.n_tokens) - len(others)) <= 1
+    assert sorted(tokens_by_document(choosers) + others) == sorted(every)
+    assert_allclose(choosers.n_tokens, held.n_tokens[::2])
+    logs = held.log_probability(found)
+    assert_allclose(choosers.log_probability(said), logs[::2])
+    assert not np.allclose(choosers.log_probability(said), logs[: len(logs[::2])])
+
+
+def test_documents_that_choose_reductions_flatter_them(X, held):
+    """So others judge; those that nobody has chosen cost both halves alike."""
+    chosen, all_of_them = [], []
+    for seed in range(20):
+        posterior = make_posterior(X, seed=seed, n_topics=12)
+        found = predict(held, posterior)
+        choosers, said = held.choosers(found)
+        rest = held.docs % 2 == 1
+        judges = replace(
+            held,
+            docs=held.docs[rest] // 2,
+            observed=held.observed[rest],
+            held=held.held[rest],
+        )
+        seen = found._replace(theta=found.theta[rest], rest=found.rest[rest])
+        losses = {r[1:]: r.loss for r in moves.reductions(posterior, judges, seen)}
+        ranked = moves.reductions(posterior, choosers, said)
+        gaps = [losses[r[1:]] - r.loss for r in ranked if r[1:] in losses]
+        chosen.append(np.mean(gaps[:3]))
+        all_of_them.append(np.mean(gaps))
+    chosen, all_of_them = np.array(chosen), np.array(all_of_them)
+    # What the halves differ in anyway is the same in both.
+    gap = chosen - all_of_them
+    assert gap.mean() > 3 * gap.std(ddof=1) / np.sqrt(len(gap))
 
 
 def all_reductions(X, held, posterior):

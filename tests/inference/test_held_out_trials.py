@@ -14,7 +14,7 @@ from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.models.hdp import held_out_trials
-from skbnp.models.hdp.held_out import HeldOut
+from skbnp.models.hdp.held_out import OTHERS, HeldOut
 
 METHODS = ["online", "memoized", "batch"]
 
@@ -51,6 +51,38 @@ def test_one_topic_is_found_where_there_is_one(start):
 def test_planted_topics_are_found(start):
     X = make_hdp(900, n_components=15, random_state=1).data
     assert abs(HDP(start, random_state=0).fit(X).n_components_ - 15) <= 2
+
+
+def test_births_begin_anew_where_words_alone_predict_better():
+    """Of short documents: 200 topics are worse than none, and these than three."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(200, 0.3), size=3)
+    proportions = rng.dirichlet(np.full(3, 0.3), size=2000)
+    X = sp.csr_array(rng.multinomial(15, proportions @ topics))
+    assert HDP(200, random_state=0).fit(X).n_components_ == 3
+    merged = HDP(200, split_merge=SplitMerge(births=False), random_state=0).fit(X)
+    assert merged.n_components_ == 1
+
+
+@pytest.mark.parametrize("part", [slice(0, None, 2), OTHERS])
+def test_documents_that_choose_reductions_do_not_judge_them(part, bars, monkeypatch):
+    """Of planted topics none may end, whatever those that choose say of it."""
+    log_probability = HeldOut.log_probability
+    flattering = []
+
+    def flattered(self, found):
+        """Praise each later state more: reductions, where there are no births."""
+        logs = log_probability(self, found)
+        flattering.append(len(flattering) * 10.0)
+        logs[part] += flattering[-1] * self.n_tokens[part]
+        return logs
+
+    monkeypatch.setattr(HeldOut, "log_probability", flattered)
+    monkeypatch.setattr(held_out_trials, "BUDGET", 10.0)
+    moves = SplitMerge(births=False)
+    hdp = HDP(20, split_merge=moves, random_state=0).fit(bars.data)
+    unchanged = part == slice(0, None, 2)
+    assert (hdp.n_components_ >= 15) == unchanged
 
 
 def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):

@@ -45,6 +45,25 @@ def test_step_sizes_run_on_from_earlier_steps():
     check_step_sizes(replace(ONLINE, first_step=7), n_passes=2, first_step=7)
 
 
+def final_weights(schedule, n_passes):
+    """What each minibatch counts for in the end."""
+    steps = np.array([round.step for round in rounds(schedule, *range(n_passes))])
+    kept = np.append(np.cumprod(1.0 - steps[:0:-1])[::-1], 1.0)
+    return steps * kept
+
+
+@pytest.mark.parametrize("first_step", [0, 7])
+def test_minibatches_count_alike_when_nothing_is_forgotten(first_step):
+    schedule = replace(ONLINE, first_step=first_step, n_forgetting=2)
+    n_before = 2 * schedule.n_batches
+    before = rounds(replace(schedule, n_forgetting=np.inf), 0, 1)
+    assert [r.step for r in rounds(schedule, 0, 1)] == [r.step for r in before]
+    weights = final_weights(schedule, 5)[n_before:]
+    np.testing.assert_allclose(weights, weights[0], rtol=1e-12)
+    forgetting = final_weights(replace(schedule, n_forgetting=np.inf), 5)[n_before:]
+    assert forgetting[0] < 0.7 * forgetting[-1]
+
+
 def test_step_check_rejects_a_count_from_zero():
     with pytest.raises(AssertionError):
         check_step_sizes(ONLINE, n_passes=1, first_step=-1)

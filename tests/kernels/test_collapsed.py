@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from reference import hdp_collapsed as reference
-from skbnp.components.statistics import WordTopics
+from skbnp.components.statistics import Weighting, WordTopics
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 
 #: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the
@@ -30,7 +30,7 @@ def inputs(counts, topic_words, eta, prior, held):
     norm = len(topic_words) * eta + topic_words.sum(axis=0)
     tops = np.empty(len(topic_words))
     table = WordTopics(topic_words).weights(
-        np.arange(len(topic_words)), norm, eta, mean=True, tops=tops
+        np.arange(len(topic_words)), norm, eta, Weighting.MEAN, tops=tops
     )
     return {
         "indptr": indptr,

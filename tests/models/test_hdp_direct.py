@@ -17,7 +17,6 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
 from skbnp.inference.monitor import discarding
-from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp import model as hdp_direct
@@ -30,6 +29,7 @@ from skbnp.models.hdp.model import (
     update_doc_concentration,
     update_weights,
 )
+from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.rows.batch import Batch
 
 EXACT = LocalStop(max_iter=50, tol=1e-9)
@@ -58,7 +58,9 @@ def random_posterior(rng, n_topics, n_words, *, learn=True):
     model = DirectHDP(learn_concentrations=learn, learn_topic_prior=learn)
     state = random_state(rng, n_topics)
     topics = WordTopics(rng.gamma(0.5, 4.0, size=(n_words, n_topics)))
-    return Posterior(model, state, model.start(state, topics), np.arange(n_topics), [])
+    return HDPPosterior(
+        model, state, model.start(state, topics), np.arange(n_topics), []
+    )
 
 
 def responsibilities(views, counts, n_topics):

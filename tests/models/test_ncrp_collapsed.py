@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,7 +24,6 @@ CORPORA = {
     "three-levels": ([[0, 0], [0, 1], [2]], 3, 2916),
 }
 GAMMA, ALPHA, ETA = 0.8, (2.0, 1.0, 0.5), (1.0, 0.5, 0.2)
-#: Draws in which wrong moves are found, and many more.
 #: Draws in which wrong moves are found.
 N_DRAWS = 8_000
 each_n_draws = few_and_many(N_DRAWS, 100_000)
@@ -38,6 +38,12 @@ def walks_of(docs, n_levels, gamma=GAMMA, seed=0):
 
 
 def posterior(docs, n_levels):
+    """All states of some documents, and their probabilities; found once."""
+    return _posterior(tuple(map(tuple, docs)), n_levels)
+
+
+@cache
+def _posterior(docs, n_levels):
     states = list(reference.states([len(doc) for doc in docs], n_levels))
     log_p = np.array(
         [

@@ -6,7 +6,7 @@ shares predict these well. So trials are judged by documents that nobody learns 
 until the trials have ended. They are folded in as `score` does it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch
 
 __all__ = [
+    "OTHERS",
     "Gain",
     "HeldOut",
     "Prediction",
@@ -40,14 +41,16 @@ FOLD_IN_TOL, FOLD_IN_MAX_ITER = 1e-3, 100
 #: of small prior weight a is next to nothing, so that no word would ever find it.
 FOLD_IN_MEAN = 5
 #: Share of the documents that are held out...
-SHARE = 0.1
+SHARE = 0.2
 #: ...but no more than hold so many tokens, or than so many. Standard errors are then
 #: some thousandths of a nat.
-N_TOKENS, ENOUGH_DOCS = 20_000, 200
+N_TOKENS, ENOUGH_DOCS = 40_000, 200
 #: Documents that are held out at the least, but no more than a quarter.
 FEWEST_DOCS = 100
 #: So few judge nothing.
 FEWEST_JUDGES = 5
+#: Held-out documents that judge reductions: those that choose them would flatter them.
+OTHERS = slice(1, None, 2)
 #: Parts of a held-out document; each is predicted from all others.
 N_FOLDS = 5
 #: Units that a count is split into, at the most.
@@ -132,6 +135,18 @@ class HeldOut:
         n_tokens = np.asarray(self.held.sum(axis=1)).ravel()
         return np.bincount(self.docs, n_tokens).astype(np.float64)
 
+    def choosers(self, found: "Prediction") -> tuple["HeldOut", "Prediction"]:
+        """Every other document, from which reductions are chosen, and its prediction.
+
+        Topics that few documents speak of are chosen to end where these happen to speak
+        of none of them; what the same documents say afterwards is too good.
+        """
+        rows = self.docs % 2 == 0
+        observed, held = self.observed[rows], self.held[rows]
+        some = replace(self, docs=self.docs[rows] // 2, observed=observed, held=held)
+        theta, rest = found.theta[rows], found.rest[rows]
+        return some, found._replace(theta=theta, rest=rest)
+
     def predict(self, posterior: Any, executor: Executor) -> Prediction:
         """Fold in the observed counts."""
         state = posterior.state
@@ -171,7 +186,7 @@ def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
 
 
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
-    """Hold out a tenth of the documents; None if that leaves nothing to judge by.
+    """Hold out a fifth of the documents; None if that leaves nothing to judge by.
 
     More where documents are few, and fewer where they are many.
     """

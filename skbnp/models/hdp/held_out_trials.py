@@ -24,28 +24,25 @@ from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.candidate import adopt
-from skbnp.models.hdp.held_out import Gain, HeldOut, Prediction, compare
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.moves import held_out as held_out_moves
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["FINAL_PASSES", "HeldOutTrials", "StreamTrials", "try_on_sample"]
+__all__ = ["HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentVisitor, RunningAverage]
-Kind = Literal["start", "births", "reduction"]
+Kind = Literal["start", "births", "reduction", "merge of all"]
 
-#: Passes over everything in the end, the first half of them beside the model: then
-#: scores are level, or nearly so.
-FINAL_PASSES = 8
 #: Births for each present topic, and at the least.
 BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 #: Births are tried while so large a share of the topics that began are alive. In the
 #: mean-field family many die while others still stand for two topics each.
 ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
-#: Nats per token that twice as many topics must gain (and a standard error).
-GAIN_OF_TWICE = 0.01
+#: Nats per token that twice as many topics must gain, more than two alike may differ.
+GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
 ALIKE, ALIKE_ERRORS = 0.002, 0.25
 #: Nats per token that the reductions of a trial may cost, as predicted.
@@ -92,10 +89,11 @@ class HeldOutTrials:
     finish : callable or None
         Makes the learner of a posterior over everything, after this one. None: that
         which is left goes on.
+    n_final_passes : int
+        Passes over everything in the end, the first half of them beside the model: then
+        scores are level, or nearly so.
     length : int or None
         Passes of a run; None for those that `moves` ask for.
-    n_final_passes : int
-        Passes over everything in the end, the first half of them beside the model.
     """
 
     def __init__(
@@ -106,8 +104,8 @@ class HeldOutTrials:
         n_passes: int,
         finish: Callable[[HDPPosterior, OnlineLearner], PassLearner] | None,
         *,
+        n_final_passes: int,
         length: int | None = None,
-        n_final_passes: int = FINAL_PASSES,
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
         self.length = moves.trial_passes if length is None else length
@@ -166,8 +164,9 @@ class HeldOutTrials:
 
     def _gain(self, run: _Run, other: _Run) -> Gain:
         """Gain over another run after as many passes."""
-        passes = run.n_passes
-        return compare(run.logs[passes], other.logs[passes], self.n_tokens)
+        new, old = run.logs[run.n_passes], other.logs[run.n_passes]
+        judges = OTHERS if run.kind == "reduction" else slice(None)
+        return compare(new[judges], old[judges], self.n_tokens[judges])
 
     def _is_behind(self, run: _Run) -> bool:
         gain = self._gain(run, self.model)
@@ -182,9 +181,14 @@ class HeldOutTrials:
             self._report(run, self.model, accepted, monitor)
             births = self._births(self._adopted(run, monitor)) if accepted else None
             self._begin(births or self._first_reduction())
+        elif run.kind == "merge of all":
+            accepted = self._is_alike(run)
+            self._report(run, self.best, accepted, monitor)
+            # As from a start with one topic: these were worse than none.
+            self._begin(self._births(self._adopted(run, monitor)) if accepted else None)
         elif run.kind == "reduction":
             gain, few = self._gain(run, self.best), run.n_changes < FEW * run.n_before
-            accepted = gain.mean >= -max(ALIKE_ERRORS * gain.error, ALIKE)
+            accepted = self._is_alike(run)
             self._report(run, self.best, accepted, monitor)
             if accepted:
                 self._adopted(run, monitor)
@@ -198,7 +202,12 @@ class HeldOutTrials:
         if run.n_passes < self.length:
             return False
         gain, ratio = self._gain(run, self.model), run.n_topics / self.model.n_topics
-        return gain.mean > max(gain.error, GAIN_OF_TWICE * np.log2(max(ratio, 1.0)))
+        least = GAIN_OF_TWICE * np.log2(max(ratio, 1.0))
+        return gain.mean > max(ALIKE_ERRORS * gain.error, least)
+
+    def _is_alike(self, run: _Run) -> bool:
+        gain = self._gain(run, self.best)
+        return gain.mean >= -max(ALIKE_ERRORS * gain.error, ALIKE)
 
     def _first_reduction(self) -> _Run | None:
         self.best = self.model
@@ -270,14 +279,16 @@ class HeldOutTrials:
         posterior = self.posterior.copy()
         words = self.held.log_probability_of_words(posterior.state.topic_word_prior)
         if compare(words, run.logs[run.n_passes], self.n_tokens).mean > 0.0:
+            kind: Kind = "merge of all"
             n_changes = held_out_moves.merge_all(posterior)
         else:
-            candidates = held_out_moves.reductions(posterior, self.held, found)
+            kind, choosers = "reduction", self.held.choosers(found)
+            candidates = held_out_moves.reductions(posterior, *choosers)
             n_changes = held_out_moves.reduce(posterior, candidates, BUDGET)
         if n_changes == 0:
             return None
         learner = run.learner.restart(posterior, run.learner.memory.copy())
-        return self._new_run("reduction", learner, n_changes)
+        return self._new_run(kind, learner, n_changes)
 
     def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> _Run:
         self.n_trials += 1
@@ -304,8 +315,8 @@ class StreamTrials(HeldOutTrials):
             moves,
             n_passes=sys.maxsize,
             finish=None,
-            length=2 * moves.trial_passes,  # the model knows more documents
             n_final_passes=moves.trial_passes,  # the stream goes on
+            length=2 * moves.trial_passes,  # the model knows more documents
         )
 
     def run_all(self, found: Prediction, monitor: Monitor) -> None:

@@ -6,10 +6,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.models.hdp.held_out import SHARE, HeldOut, n_judges, split
+from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 
 __all__ = ["LAST_KEY", "Reservoir", "document_keys"]
 
+#: Share of the documents that are held out, as long as these are few: what is held out
+#: of a stream is never learned from.
+SHARE = 0.1
 #: Documents of a stream by which other numbers of topics are tried first...
 FIRST_TRIALS = 250
 #: ...and times as many before each next time; more after trials without success.

@@ -642,7 +642,7 @@ def overlapping_fit(rng):
     return state, stats, q
 
 
-@pytest.mark.parametrize("n_pairs", [150, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_pairs", [100, pytest.param(400, marks=pytest.mark.long)])
 def test_safe_merges_raise_the_bound_and_printed_ones_may_not(n_pairs, seed):
     """Of 1000 pairs the supplement accepts some 70 that lower it."""
     rng = np.random.default_rng(seed)

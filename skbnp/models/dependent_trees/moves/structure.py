@@ -333,7 +333,8 @@ def _entry(record: Record, step: int) -> Lineage | None:
     if isinstance(record, Merge):
         return Lineage(step, "merge", (record.target, record.source), (record.target,))
     if isinstance(record, Attach):
-        return Lineage(step, "reattach", (record.old, record.parent), (record.node,))
+        both = (record.node, record.parent)
+        return Lineage(step, "reattach", both, both)
     if isinstance(record, Remove):
         return Lineage(step, "prune", (record.node,), ())
     return None

@@ -14,6 +14,7 @@ from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import ROUNDING
 from skbnp.models.hca.memory import RowMemory, RowVisitor
+from skbnp.models.hca.model import settle
 from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import some_rows
 from skbnp.utils.random import Purpose, stream
@@ -28,6 +29,9 @@ LEAST_ROWS, MOST_PASSES = 20, 100
 
 class StreamEdits(CountingMoves):
     """Moves after a chunk of a stream, judged by its rows and by what others said.
+
+    A row counts once at the most, for however many it stands in the totals: else the
+    first rows of a long stream would ask for a tree of their noise.
 
     Parameters
     ----------
@@ -49,18 +53,22 @@ class StreamEdits(CountingMoves):
         rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
         X = X[some_rows(np.arange(len(X)), rng)]
         held, others = self._held / len(X), None
+        share = min(1.0, 1.0 / held)  # by which all count where moves are judged
         if self._held < (1.0 - ROUNDING) * mass:
-            others = posterior.totals.times(1.0 - self._held / mass)
+            others = posterior.totals.times(share * (1.0 - self._held / mass))
         chunk, edits = replace(posterior), ComponentEdits(self.moves, self.tol)
         rows, schedule = Corpus(X), BatchSchedule(len(X))
-        memory = RowMemory(held, others)
+        memory = RowMemory(share * held, others)
         inner = Learner(chunk, rows, schedule, learner.visitor, memory, edits)
         quiet = discarding()
         for _ in range(MOST_PASSES):
             if inner.one_pass(quiet):
                 break
+        state, totals = chunk.state, chunk.totals
+        if share < 1.0:
+            state, totals = settle(chunk.model, state, totals.times(1.0 / share))
         with commit():
-            posterior.replace_globals(chunk.state, chunk.totals)
+            posterior.replace_globals(state, totals)
             log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
             posterior.lineage = posterior.lineage + log[before:]
         return len(posterior.lineage) == before
