@@ -92,7 +92,7 @@ plt.show()
 report = emerging_topics(trees, X, epochs, terms, n_documents=3, min_samples=4)
 for topic in report.itertuples():
     print(f"{topic.epoch}, topic {topic.topic}:", ", ".join(topic.terms))
-    print("    " + ", ".join(names[topic.documents]))
+    print("    " + ", ".join(n.rpartition(".")[2] for n in names[topic.documents]))
 
 # %%
 # A topic that stays
