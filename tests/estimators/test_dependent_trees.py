@@ -313,6 +313,17 @@ def test_rows_without_words(drawn):
     assert some.score(np.vstack([X, empty])) == some.score(X)
 
 
+def test_rows_around_one_direction_are_one_node(seed):
+    """Its prior follows the rows as it does: nothing is learned of its concentration."""
+    X = 1.0 + 0.3 * np.random.default_rng(seed).normal(size=(300, 20))
+    trees = DependentTrees(random_state=seed).fit(X)
+    assert trees.n_components_ == 1
+    assert trees.converged_
+    assert trees.prior_concentration_ < 1e5
+    before = trees.prior_concentration_
+    assert trees.partial_fit(X).prior_concentration_ == before
+
+
 def test_rows_of_one_word_and_epochs_of_one_row():
     X = np.eye(6)[[0, 1, 0, 2, 5, 5, 3]]
     trees = DependentTrees(random_state=0).fit(X, epochs=[0, 0, 0, 1, 2, 2, 2])

@@ -374,7 +374,12 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
 
     The bound is concave in kappa0. Of a first epoch this is
     A_V(kappa0 k1) = mean of E_parent'E_e.
+
+    A root alone follows the mean direction of the rows, which is what it is drawn to:
+    it has nothing to say about kappa0, which stays.
     """
+    if len(state.tree) == 1:
+        return state
     lengths, products = _lengths_and_products(state, priors, _all(state))
 
     def slope(log_kappa: float) -> float:
