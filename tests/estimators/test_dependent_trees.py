@@ -314,7 +314,7 @@ def test_rows_without_words(drawn):
 
 
 def test_rows_around_one_direction_are_one_node(seed):
-    """Its prior follows the rows as it does: nothing is learned of its concentration."""
+    """Its prior follows the rows, as it does: its concentration is not learned."""
     X = 1.0 + 0.3 * np.random.default_rng(seed).normal(size=(300, 20))
     trees = DependentTrees(random_state=seed).fit(X)
     assert trees.n_components_ == 1
