@@ -65,11 +65,12 @@ def shorten(kind):
             self.n_components = min(self.n_components, MOST_TOPICS)
         if getattr(self, "burn_in", None) is not None:
             self.burn_in = min(self.burn_in, self.max_iter - 1)
+        some = slice(None, None, -(-np.shape(X)[0] // MOST_ROWS))
         given = {
-            name: value if np.ndim(value) == 0 else value[:MOST_ROWS]
+            name: value if np.ndim(value) == 0 else value[some]
             for name, value in given.items()
         }
-        return fit(self, X[:MOST_ROWS], y, **given)
+        return fit(self, X[some], y, **given)
 
     kind.fit = short_fit
 
