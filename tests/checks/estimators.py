@@ -17,7 +17,7 @@ from skbnp import (
     NestedCRP,
     StickBreakingHDP,
 )
-from skbnp.estimators import TreeMoves
+from skbnp.estimators import EpochMoves, TreeMoves
 from skbnp.estimators._variational import VariationalEstimator
 
 __all__ = [
@@ -121,7 +121,11 @@ INSTANCES = {
         **{name: value for name, value in _SMALL.items() if name != "warm_up"},
     ),
     "DependentTrees": DependentTrees(
-        batch_size=16, max_iter=3, tol=0.0, random_state=0
+        structure_moves=EpochMoves(max_births=1, birth_rounds=2),
+        batch_size=16,
+        max_iter=3,
+        tol=0.0,
+        random_state=0,
     ),
 }
 
