@@ -42,6 +42,7 @@ from skbnp.utils.validation import (
     check_gamma_prior,
     check_is_fitted,
 )
+from skbnp.utils.warnings import warn_caller
 
 __all__ = ["NestedCRP", "TreeMoves"]
 
@@ -420,6 +421,21 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             keep_best=keep_best,
             reporter=monitor,
         )
+
+    def _warn_if_not_converged(self, monitor) -> None:
+        super()._warn_if_not_converged(monitor)
+        posterior = self._posterior
+        n_docs = max(posterior.totals.stub_masses.sum(), 1e-300)
+        n_tokens = posterior.totals.n_tokens / n_docs  # of a document
+        prior = float(posterior.model.priors.level_prior.sum())
+        is_path = self.max_depth > 1 and len(self.tree_.leaves) == 1
+        if is_path and self.structure_moves and 0.0 < n_tokens < prior:
+            warn_caller(
+                "The tree is a single path. level_prior counts like "
+                f"{prior:.3g} words of a document, and documents have {n_tokens:.3g}: "
+                "smaller values, and a smaller topic_word_prior, leave room for "
+                "branches."
+            )
 
     def _needs_start(self, posterior) -> bool:
         return posterior.n_steps == 0

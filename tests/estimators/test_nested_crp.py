@@ -525,6 +525,25 @@ def test_not_converged_says_what_to_raise(few):
         assert crp.set_params(tol=0.1, max_iter=9).fit(few).converged_
 
 
+def test_single_path_of_short_documents_names_the_cure():
+    """A prior of 80 words at the levels leaves nothing for five."""
+    drawn = make_tree(150, n_words=5, branching=(3,), random_state=0)
+    crp = NestedCRP(2, init="sequential", level_prior=40.0, random_state=0)
+    with pytest.warns(UserWarning, match="single path.*80 words.*have 5: smaller"):
+        crp.fit(drawn.data)
+    assert len(crp.tree_.leaves) == 1
+    crp.set_params(level_prior=1.0, topic_word_prior=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crp.fit(drawn.data)
+    assert len(crp.tree_.leaves) > 1
+    # Nobody asked for branches.
+    crp.set_params(level_prior=40.0, structure_moves=False, init="sequential")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        crp.set_params(max_depth=1).fit(drawn.data)
+
+
 def test_callback_sees_the_model_of_each_pass(few, X_test):
     monitor = HeldOutMonitor(X_test)
     crp = NestedCRP(**QUICK).set_callbacks(monitor).fit(few)
