@@ -28,6 +28,7 @@ KERNELS = [
     "_sphere",
     "_split_merge",
     "_tables",
+    "_tree_rows",
     "_word_topics",
 ]
 

@@ -3,7 +3,7 @@
 The corpus is on every machine that runs this: the docstrings of NumPy, SciPy and
 scikit-learn. A hierarchical Dirichlet process (HDP) finds how many topics predict them
 best and how much weight each deserves, and is compared with scikit-learn's latent
-Dirichlet allocation (LDA) of as many topics on documents that neither has seen. Run it
+Dirichlet allocation (LDA) of 200 topics on documents that neither has seen. Run it
 with
 
     python examples/quickstart.py [figure.png]
@@ -48,7 +48,7 @@ def main(figure_path="quickstart.png"):
 
     started = time.perf_counter()
     lda = LatentDirichletAllocation(
-        hdp.n_components_,
+        200,
         topic_word_prior=hdp.topic_word_prior_,
         learning_method="online",
         batch_size=128,

@@ -6,6 +6,7 @@ from types import ModuleType
 from skbnp.estimators import (
     HDP,
     DependentTrees,
+    GibbsDependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
@@ -17,6 +18,7 @@ from skbnp.utils.versions import show_versions
 __all__ = [
     "HDP",
     "DependentTrees",
+    "GibbsDependentTrees",
     "GibbsHDP",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",

@@ -19,6 +19,7 @@ from checks.corpora import topic_counts
 from skbnp import (
     HDP,
     DependentTrees,
+    GibbsDependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
@@ -65,6 +66,8 @@ def shorten(kind):
             self.n_components = min(self.n_components, MOST_TOPICS)
         if getattr(self, "burn_in", None) is not None:
             self.burn_in = min(self.burn_in, self.max_iter - 1)
+        if isinstance(X, (str, list)):  # files
+            return fit(self, X, y, **given)
         some = slice(None, None, -(-np.shape(X)[0] // MOST_ROWS))
         given = {
             name: value if np.ndim(value) == 0 else value[some]
@@ -104,6 +107,7 @@ def main(folder, script, *arguments):
         GibbsNestedCRP,
         HierarchicalComponentAnalysis,
         DependentTrees,
+        GibbsDependentTrees,
     ):
         shorten(kind)
     datasets.load_docstrings = load_few_docstrings

@@ -12,6 +12,7 @@ DOC = ROOT / "doc"
 PUBLIC_MODULES = [
     "skbnp",
     "skbnp.callbacks",
+    "skbnp.dask",
     "skbnp.datasets",
     "skbnp.inspection",
     "skbnp.metrics",
@@ -74,7 +75,7 @@ def test_what_the_reference_lists_exists(reference):
         assert hasattr(importlib.import_module(module), last), name
 
 
-@pytest.mark.parametrize("name", ["HDP", "perplexity", "top_terms"])
+@pytest.mark.parametrize("name", ["GibbsHDP", "perplexity", "top_terms"])
 def test_a_name_that_is_not_listed_is_found(reference, name):
     without = re.sub(rf"^   {name}\n", "", reference, flags=re.MULTILINE)
     assert [lost.rpartition(".")[2] for lost in missing(without)] == [name]
@@ -89,6 +90,7 @@ def failures(page):
     return doctest.testfile(str(page), False, report=False, optionflags=options).failed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", sources(".rst"), ids=lambda p: str(p.relative_to(DOC)))
 def test_examples_of_a_page_run(page):
     assert not failures(page)

@@ -15,6 +15,7 @@ PUBLIC = {
     "skbnp": [
         "HDP",
         "DependentTrees",
+        "GibbsDependentTrees",
         "GibbsHDP",
         "GibbsNestedCRP",
         "HierarchicalComponentAnalysis",
@@ -24,6 +25,7 @@ PUBLIC = {
         "show_versions",
     ],
     "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
+    "skbnp.dask": ["HDP", "DependentTrees", "WorkersLostError"],
     "skbnp.datasets": [
         "load_docstrings",
         "load_ldac",
@@ -93,13 +95,18 @@ def test_importing_needs_no_optional_library():
         "pandas",
         "polars",
         "rich",
+        "dask",
         "distributed",
         "Cython",
     ]
+    modules = [module for module in PUBLIC if module != "skbnp.dask"]
     code = (
         "import sys\n"
         f"for name in {blocked}: sys.modules[name] = None\n"
-        f"for name in {list(PUBLIC)}: __import__(name)\n"
+        f"for name in {modules}: __import__(name)\n"
+        "try: import skbnp.dask\n"
+        "except ImportError as error: assert 'skbnp[dask]' in str(error)\n"
+        "else: raise AssertionError\n"
     )
     subprocess.run([sys.executable, "-P", "-c", code], check=True)
 
@@ -115,7 +122,8 @@ def test_submodules_are_there_and_import_no_library_before_its_use(tmp_path):
     code = (
         "import skbnp; skbnp.inspection.summary; skbnp.metrics.perplexity;"
         "skbnp.datasets.make_bars; skbnp.callbacks.HeldOutMonitor;"
-        "import sys; sys.exit(bool({'matplotlib', 'arviz_stats'} & set(sys.modules)))"
+        "import sys; late = {'matplotlib', 'arviz_stats', 'dask'};"
+        "sys.exit(bool(late & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path)
     assert done.returncode == 0

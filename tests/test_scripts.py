@@ -21,10 +21,16 @@ SCRIPTS = {
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {
+    "benchmarks/dask_hdp.py": [
+        *("quality", "traffic", "--corpora", "nips_abstracts"),
+        *("--rounds", "8", "--seeds", "0"),
+    ],
     "benchmarks/dependent_trees.py": [
         *("planted", "drift", "text", "large"),
         *("--corpora", "sotu", "--seeds", "0", "--minutes", "0.01"),
     ],
+    "benchmarks/dask_scaling.py": ["model"],
+    "benchmarks/dependent_trees_cost.py": [],
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
     "benchmarks/estimators.py": ["target", "--runs", "1"],
@@ -44,10 +50,15 @@ LONG = {
     ],
     "benchmarks/papers/bryant2012_bars.py": [],
     "benchmarks/papers/bryant2012_nips.py": ["0.2"],
+    "benchmarks/papers/hu2015.py": [
+        *("table", "curves", "threads", "growth", "tree", "planted"),
+        *("--corpora", "sotu", "--seeds", "0", "--sweeps", "4", "--rows", "20"),
+    ],
     "benchmarks/papers/wang2009.py": ["tree", "digits"],
     "benchmarks/papers/wang2011.py": ["stream", "--seconds", "0.2"],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
     "examples/components/plot_digit_tree.py": [],
+    "examples/epochs/plot_cluster.py": [],
     "examples/epochs/plot_scipy_releases.py": [],
     "examples/hdp/plot_grid_search.py": [],
     "examples/hdp/plot_lineage.py": [],
@@ -68,6 +79,8 @@ PEERS = {
     "benchmarks/sticks.py": ["loop", "--runs", "1"],
 }
 HAS_PEERS = all(find_spec(name) for name in ("gensim", "tomotopy"))
+#: Run by `clusters/test_processes.py`.
+ELSEWHERE = {"benchmarks/dask_faults.py"}
 #: No scripts.
 SHARED = {"benchmarks/common.py", "benchmarks/corpora.py", "benchmarks/hlda.py"}
 
@@ -78,7 +91,7 @@ def test_every_script_is_known():
         for folder in ("benchmarks", "examples")
         for path in (ROOT / folder).rglob("*.py")
     }
-    assert found == {*SCRIPTS, *LONG, *PEERS, *SHARED}
+    assert found == {*SCRIPTS, *LONG, *PEERS, *ELSEWHERE, *SHARED}
 
 
 def run(script, arguments, folder):
@@ -101,6 +114,7 @@ def test_long_script_runs(script, tmp_path):
     run(script, (LONG | PEERS)[script], tmp_path)
 
 
+@pytest.mark.long
 def test_a_script_that_fails_is_found(tmp_path):
     with pytest.raises(AssertionError, match="unrecognized arguments"):
         run("benchmarks/kernels.py", ["--unknown"], tmp_path)

@@ -5,6 +5,7 @@ Choose settings by prediction
 ``score`` is the log probability of held-out tokens, larger is better, so that
 scikit-learn's searches choose the settings that predict unseen documents best. Here it
 is the topic prior: small values make topics of few words each, and more of them.
+(`HDP` learns it, unless `learn_priors="concentrations"` keeps the one that is given.)
 """
 
 # %%
@@ -33,7 +34,8 @@ counter = CountVectorizer(
     stop_words="english", min_df=3, max_df=0.3, token_pattern=r"\b[a-z]{3,}\b"
 ).fit(texts)
 pipeline = make_pipeline(
-    CountVectorizer(vocabulary=counter.vocabulary_), HDP(random_state=0)
+    CountVectorizer(vocabulary=counter.vocabulary_),
+    HDP(learn_priors="concentrations", random_state=0),
 )
 search = GridSearchCV(
     pipeline,
@@ -54,9 +56,12 @@ print(search.best_estimator_["hdp"].n_components_, "topics")
 results = search.cv_results_
 priors = results["param_hdp__topic_word_prior"].astype(float)
 X = counter.transform(texts)
+hdp = HDP(learn_priors="concentrations", random_state=0)
 n_topics = [
-    HDP(topic_word_prior=prior, random_state=0).fit(X).n_components_ for prior in priors
+    hdp.set_params(topic_word_prior=prior).fit(X).n_components_ for prior in priors
 ]
+learned = HDP(random_state=0).fit(X)
+print(f"learned: {learned.topic_word_prior_:.4f}, {learned.n_components_} topics")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 for fold in range(3):

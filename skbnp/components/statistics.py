@@ -28,6 +28,7 @@ __all__ = [
     "absorb",
     "exchange",
     "multiply",
+    "plus",
     "remaining",
     "weight_table",
 ]
@@ -53,6 +54,20 @@ class WordRows:
     def total(self) -> Array:
         """Counts by topic, (n_topics,)."""
         return _column_sums(self.values)
+
+    def plus(self, other: "WordRows") -> "WordRows":
+        """Return the counts of both, of the words of either."""
+        words = np.union1d(self.words, other.words)
+        values = _spread(self, words) + _spread(other, words)
+        return WordRows(words, sp.csr_array(values))
+
+
+def _spread(rows: WordRows, words: NDArray[np.intp]) -> sp.csr_array:
+    """Counts of more words, which hold nothing."""
+    n_stored, held = np.zeros(len(words) + 1, np.int64), rows.values
+    n_stored[1 + np.searchsorted(words, rows.words)] = np.diff(held.indptr)
+    shape = (len(words), held.shape[1])
+    return sp.csr_array((held.data, held.indices, np.cumsum(n_stored)), shape)
 
 
 def remaining(n_topics: int, gone: Sequence[int]) -> NDArray[np.intp]:
@@ -94,6 +109,11 @@ class WordTopics:
         self._values = np.ascontiguousarray(values)
         self._scale = 1.0
         self.total = self._values.sum(axis=0)
+
+    @property
+    def scale(self) -> float:
+        """What the array is multiplied by; with `total` it tells states apart."""
+        return self._scale
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -308,6 +328,16 @@ def absorb(totals: Any, fresh: Any, *, keep: float, gain: float) -> None:
             old.add(new, gain)
         else:
             setattr(totals, item.name, keep * old + gain * new)
+
+
+def plus(one: Any, other: Any) -> Any:
+    """Return the sum of two visits, field by field."""
+    sums = {}
+    for item in fields(one):
+        first, second = getattr(one, item.name), getattr(other, item.name)
+        is_rows = isinstance(first, WordRows)
+        sums[item.name] = first.plus(second) if is_rows else first + second
+    return type(one)(**sums)
 
 
 def multiply(totals: Any, factor: float) -> None:

@@ -15,15 +15,23 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["bessel_ratio", "draw", "inverse_bessel_ratio", "log_normaliser"]
+__all__ = [
+    "bessel_ratio",
+    "draw",
+    "draw_natural",
+    "expansion",
+    "inverse_bessel_ratio",
+    "log_normaliser",
+]
 
 Array = NDArray[np.float64]
 
 #: Smallest order of the expansion, and how many terms of it there are.
 LEAST_ORDER, N_TERMS = 24.0, 12
+#: Elements at a time, all terms of which fit into a cache.
+BLOCK = 8192
 
 
 def log_normaliser(concentration: ArrayLike, dimension: int) -> Array:
@@ -90,6 +98,19 @@ def draw(
     return along[:, None] * mean + rest[:, None] * across
 
 
+def draw_natural(natural: Array, rng: np.random.Generator) -> Array:
+    """Draw a unit vector given the mean direction times the concentration, (V,)."""
+    length = float(np.linalg.norm(natural))
+    mean = natural / length if length > 0.0 else np.eye(1, len(natural))[0]
+    (along,) = _draw_cosines(len(mean), length, 1, rng)
+    across = rng.standard_normal(len(mean))
+    across -= (across @ mean) * mean
+    across *= np.sqrt((1.0 - along) * (1.0 + along)) / np.linalg.norm(across)
+    mean *= along
+    across += mean
+    return across
+
+
 def _draw_cosines(
     dimension: int, concentration: float, size: int, rng: np.random.Generator
 ) -> Array:
@@ -121,32 +142,55 @@ def _expanded_order(dimension: int) -> tuple[float, int]:
 
 
 @cache
-def _polynomials() -> tuple[list[Array], list[Array]]:
+def _polynomials() -> Array:
     """Coefficients of u_j(p) / p^j in powers of p^2, and of p^(1-j) u_j'(p).
 
-    By their recurrence, DLMF 10.41.9, in whole numbers:
+    (2, N_TERMS, N_TERMS + 1, 1), from j = 1. By their recurrence, DLMF 10.41.9, in
+    whole numbers:
     u_(j+1)(p) = p^2 (1 - p^2) u_j'(p) / 2 + (1/8) integral_0^p (1 - 5 t^2) u_j(t) dt.
     """
-    u = [{0: Fraction(1)}]
-    for _ in range(N_TERMS):
+    u, found = {0: Fraction(1)}, np.zeros((2, N_TERMS, N_TERMS + 1, 1))
+    for j in range(1, N_TERMS + 1):
         new: dict[int, Fraction] = {}
-        for power, c in u[-1].items():
+        for power, c in u.items():
             for at, value in (
                 (power + 1, c * power / 2 + c / (8 * (power + 1))),
                 (power + 3, -c * power / 2 - 5 * c / (8 * (power + 3))),
             ):
                 new[at] = new.get(at, Fraction(0)) + value
-        u.append(new)
-    # u_j has the powers j, j + 2, .., 3j.
-    values = [
-        np.array([float(row[j + 2 * i]) for i in range(j + 1)])
-        for j, row in enumerate(u)
-    ]
-    slopes = [
-        np.array([float((j + 2 * i) * row[j + 2 * i]) for i in range(j + 1)])
-        for j, row in enumerate(u)
-    ]
-    return values, slopes
+        u = new
+        for power, c in u.items():  # j, j + 2, .., 3j
+            found[:, j - 1, (power - j) // 2, 0] = float(c), float(power * c)
+    return found
+
+
+def _series(scaled: Array, p2: Array) -> tuple[Array, Array]:
+    """Sum over j of u_j(p) / v^j, and of p u_j'(p) / v^j, element by element."""
+    coefficients = _polynomials()
+    sums = np.zeros((2, scaled.size))
+    for begin in range(0, scaled.size, BLOCK):
+        some = slice(begin, begin + BLOCK)
+        at, powers = p2.ravel()[some], scaled.ravel()[some]
+        terms = coefficients[:, :, -1] + np.zeros_like(at)
+        for i in range(N_TERMS - 1, -1, -1):
+            terms *= at
+            terms += coefficients[:, :, i]
+        power = powers
+        for j in range(N_TERMS):
+            sums[:, some] += power * terms[:, j]
+            power = power * powers
+    return sums[0].reshape(p2.shape), sums[1].reshape(p2.shape)
+
+
+@cache
+def expansion(dimension: int) -> tuple[float, int, Array]:
+    """What compiled code needs of the expansion.
+
+    Its order, the orders from there down to that of the dimension, and the coefficients
+    of terms 1 to 12 in powers of p^2, padded, (2, 12, 13): values and slopes.
+    """
+    order, n_steps = _expanded_order(dimension)
+    return order, n_steps, np.ascontiguousarray(_polynomials()[..., 0])
 
 
 class _Expansion:
@@ -156,13 +200,7 @@ class _Expansion:
         self.k, self.v, self.z = k, v, k / v
         self.s = np.hypot(1.0, self.z)
         p2 = self.s**-2.0
-        values, slopes = _polynomials()
-        scaled = 1.0 / (v * self.s)  # p / v
-        tail, slope, power = np.zeros_like(k), np.zeros_like(k), scaled
-        for j in range(1, N_TERMS + 1):
-            tail = tail + power * polyval(p2, values[j])
-            slope = slope + power * polyval(p2, slopes[j])
-            power = power * scaled
+        tail, slope = _series(1.0 / (v * self.s), p2)
         self.log_tail = np.log1p(tail)
         # -(d log of the sum / dk) / k = p^2 (p du/dp / u) / v^2.
         self.bend = p2 / v**2 * slope / (1.0 + tail)

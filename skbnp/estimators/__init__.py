@@ -1,6 +1,7 @@
 """Estimators in scikit-learn's manner: parameters, validation, fitted attributes."""
 
 from skbnp.estimators._dependent_trees import DependentTrees, EpochMoves
+from skbnp.estimators._gibbs_dependent_trees import GibbsDependentTrees
 from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
 from skbnp.estimators._hca import HierarchicalComponentAnalysis
@@ -12,6 +13,7 @@ __all__ = [
     "HDP",
     "DependentTrees",
     "EpochMoves",
+    "GibbsDependentTrees",
     "GibbsHDP",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",

@@ -175,9 +175,8 @@ class TopicModelMixin(ComponentModelMixin):
         """
         counts, _ = check_documents(self, X, reset=reset, method=method, accept=accept)
         counts = drop_empty(counts)
-        if method == "fit" and counts.shape[0] < 2:
-            what = "no token" if counts.shape[0] == 0 else "one document with tokens"
-            warn_caller(f"X has {what}: the topics of this fit say nothing.")
+        if method == "fit":
+            warn_if_few_documents(counts.shape[0])
         return counts
 
     def _check_counts(self, X: Any, method: str) -> tuple[sp.csr_array, np.dtype]:
@@ -387,11 +386,18 @@ def are_in_use(tokens: np.ndarray) -> np.ndarray:
     return tokens >= max(1.0, 1e-4 * tokens.sum())
 
 
-def warn_if_no_counts(counts: sp.csr_array) -> None:
+def warn_if_few_documents(n_docs: int) -> None:
+    """Warn of a fit to documents that tell nothing about topics."""
+    if n_docs < 2:
+        what = "no token" if n_docs == 0 else "one document with tokens"
+        warn_caller(f"X has {what}: the topics of this fit say nothing.")
+
+
+def warn_if_no_counts(n_tokens: float, n_stored: int) -> None:
     """Warn of weights that are below one on average: each says less than a token."""
-    if counts.nnz and counts.data.mean() < 1.0:
+    if n_stored and n_tokens / n_stored < 1.0:
         warn_caller(
-            f"The weights in X are {counts.data.mean():.2g} on average, as of tf-idf, "
+            f"The weights in X are {n_tokens / n_stored:.2g} on average, as of tf-idf, "
             "but stand for tokens: a document of small weights tells little of its "
             "topics. Use counts (CountVectorizer), or multiply weights by a number.",
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,24 +10,37 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.estimators._saved import HUGE, check_array, check_number, check_sparse
+from skbnp.estimators._epoch_trees import (
+    EpochRecord,
+    EpochTreeMixin,
+    check_order,
+    check_state,
+    rows_of_epochs,
+    view_of,
+)
+from skbnp.estimators._saved import HUGE, check_array, check_sparse
 from skbnp.estimators._variational import VariationalEstimator
 from skbnp.inference.edits import Lineage
-from skbnp.inference.engine import Learner, learn
+from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import per_token
-from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.inference.schedules import BatchSchedule
+from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.schedules import ShardSchedule, even_limits
+from skbnp.inference.shards import LocalShards, Shards
 from skbnp.models.dependent_trees.epoch import (
+    ClosedEpoch,
     EpochModel,
     EpochPosterior,
     centroid_of,
     close_epoch,
-    plain_label,
-    rows_by_epoch,
 )
-from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, visit
-from skbnp.models.dependent_trees.memory import EpochMemory, RowVisitor
+from skbnp.models.dependent_trees.local import NodeTable, visit
+from skbnp.models.dependent_trees.memory import (
+    EpochLearner,
+    EpochMemory,
+    RowVisitor,
+    ShardCorpus,
+)
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
@@ -41,55 +55,17 @@ from skbnp.models.dependent_trees.start import (
     spherical_kmeans,
     start_tree,
 )
-from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
     check_directions,
-    check_is_fitted,
-    check_labels,
-    check_sample_weight,
     fit_context,
 )
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]
-
-#: Share of the length of a direction below which entries are not shown.
-SHOWN = 1e-4
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EpochRecord:
-    """What was learned of an epoch, to be read.
-
-    Attributes
-    ----------
-    tree : TreeView
-        The tree at the end of the epoch.
-    components : csr_array of shape (n_nodes, n_features)
-        Mean directions, rows of `tree`; entries below 1e-4 are left out.
-    component_ids : ndarray of int of shape (n_nodes,)
-        Names of the nodes: a topic keeps its name over the epochs.
-    masses : ndarray of shape (n_nodes,)
-        Expected rows at each node itself.
-    n_samples : int
-        Rows of the epoch that have a direction.
-    first_step : int
-        Updates before the epoch: the `step` of its records in `lineage_` is not lower.
-    """
-
-    tree: TreeView
-    components: sp.csr_array
-    component_ids: np.ndarray
-    masses: np.ndarray
-    n_samples: int
-    first_step: int
-
-    def __repr__(self) -> str:
-        return f"EpochRecord(n_samples={self.n_samples}, tree={self.tree!r})"
 
 
 @dataclass(frozen=True)
@@ -108,7 +84,7 @@ class _Rows:
             yield label, self.X[rows]
 
 
-class DependentTrees(VariationalEstimator):
+class DependentTrees(EpochTreeMixin, VariationalEstimator):
     """Dependent nonparametric trees: topics that branch, drift, begin and end.
 
     Rows are directions, such as documents whose counts are put on the unit sphere. In
@@ -187,7 +163,9 @@ class DependentTrees(VariationalEstimator):
         else calls a node by its row, as trees of scikit-learn do.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then every accepted "birth" (a child of the
-        parent named), "merge", "reattach" and "prune". Ended ids never return.
+        parent named), "merge", "reattach", "prune" and "exchange", after which the
+        nodes named first have the names, pasts and shares of past rows of the second
+        ones. Ended ids never return.
     n_active_components_ : int
         Nodes of the newest tree that have at least max(1, 1e-4 of all) expected rows of
         the newest epoch at them or below.
@@ -236,7 +214,8 @@ class DependentTrees(VariationalEstimator):
       [1]_ may be far from all rows. It is kept if the bound rises, for which its rows
       leave other nodes at once: [1]_ counts them twice until the next pass is over.
     - Nodes go to other parents if the bound rises, without which they stay where they
-      were born.
+      were born. In later epochs they exchange their names and pasts if it rises: rows
+      of a topic that has drifted may be nearer to the past of another one.
     - The start is a flat tree of spherical k-means clusters.
 
     References
@@ -412,7 +391,7 @@ class DependentTrees(VariationalEstimator):
         """
         return self.fit(X, y, epochs=epochs).transform(X, epochs=epochs)
 
-    def _read(self, X, *, reset: bool, method: str, epochs=None) -> _Rows:
+    def _read(self, X, *, reset: bool, method: str, epochs=None) -> Any:
         forget = reset and not hasattr(self, "n_features_in_")
         rows, _ = check_directions(self, X, reset=reset, method=method)
         try:
@@ -431,29 +410,10 @@ class DependentTrees(VariationalEstimator):
         self, rows: sp.csr_array, epochs: Any, reset: bool
     ) -> list[tuple[Any, np.ndarray]]:
         """Rows that have a direction by epoch; refuses epochs that lie behind."""
-        used = np.diff(rows.indptr) > 0
-        if epochs is None:
-            label = 0 if reset else self._posterior.label
-            return [(label, np.flatnonzero(used))]
-        labels = check_labels("epochs", epochs, rows.shape[0])
-        kinds = [plain_label(label) for label in np.unique(labels)]
-        if not reset:
-            self._check_order(kinds[0])
-        return [(kind, np.flatnonzero((labels == kind) & used)) for kind in kinds]
-
-    def _check_order(self, label: Any) -> None:
-        newest = self._posterior.label
-        try:
-            is_older = label < newest
-        except TypeError:
-            raise ValueError(
-                f"epochs must be labels like {newest!r}, got {label!r}."
-            ) from None
-        if is_older:
-            raise ValueError(
-                f"epochs must not be older than the open epoch, {newest!r}, got "
-                f"{label!r}: epochs that are closed learn nothing more."
-            )
+        groups = rows_of_epochs(rows, epochs, 0 if reset else self._posterior.label)
+        if not reset and epochs is not None:
+            check_order(groups[0][0], self._posterior.label)
+        return groups
 
     def _describe(self, rows) -> str:
         n_epochs = len(rows.epochs)
@@ -496,22 +456,17 @@ class DependentTrees(VariationalEstimator):
     def _first_tree(self, model, X, entropy) -> tuple[EpochState, EpochStats]:
         n_clusters = min(n_clusters_for(X.shape[0]), max(self._limit() - 1, 1))
         rng = stream(entropy, Purpose.START)
-        labels = spherical_kmeans(X, int(n_clusters), rng)
-        state, stats = start_tree(X, labels, model.priors)
+        state, stats = self._cluster(model, X, int(n_clusters), rng)
         if self._limit() == 1 and len(state.tree) == 2:
             state, stats = merged(state, stats, model.priors, 1, 0)
         if not (model.learns_concentration and model.learns_prior_concentration):
             state = update_means(self._given(state), stats, model.priors)
         return state, stats
 
-    def _given(self, state: EpochState) -> EpochState:
-        """Set the concentrations that are not learned."""
-        if self.vmf_concentration != "auto":
-            state = replace(state, concentration=float(self.vmf_concentration))
-        if self.prior_concentration != "auto":
-            value = float(self.prior_concentration)
-            state = replace(state, prior_concentration=value)
-        return state
+    def _cluster(self, model, X, n_clusters, rng) -> tuple[EpochState, EpochStats]:
+        """Return clusters of rows below a root."""
+        labels = spherical_kmeans(X, n_clusters, rng)
+        return start_tree(X, labels, model.priors)
 
     def _resumed(self, model, *, in_fit: bool) -> EpochPosterior:
         posterior = self._posterior
@@ -524,26 +479,36 @@ class DependentTrees(VariationalEstimator):
             unsettled=(),
         )
 
-    def _make_learner(self, posterior, rows, executor, goes_on):
+    def _make_learner(self, posterior, shards, executor, goes_on):
         """Learn rows of the open epoch, which `goes_on` with those that it has."""
         moves = self.structure_moves
         if not isinstance(moves, EpochMoves):
             moves = EpochMoves() if moves else None
-        n_rows, n_features = rows.shape
-        size = n_features if self.batch_size is None else self.batch_size
-        n_parts = max(-(-n_rows // size) if self.batch_size else n_rows // size, 1)
-        others = EpochStats.zero(len(posterior.ids), n_features)
+        others = EpochStats.zero(len(posterior.ids), shards.n_features)
         if goes_on:
             others = posterior.totals
-        corpus = Corpus(rows)
-        return Learner(
+        schedule = self._rounds(shards)
+        return EpochLearner(
             posterior,
-            corpus,
-            BatchSchedule(n_rows, n_parts, n_joint=1),
-            RowVisitor(executor),
-            EpochMemory(corpus, n_parts, others, executor),
+            ShardCorpus(shards),
+            schedule,
+            RowVisitor(shards, schedule.n_rounds),
+            EpochMemory(shards, others, executor.map),
             NO_MOVES if moves is None else TreeEdits(moves),
         )
+
+    def _shards(self, X, executor) -> Shards:
+        """Cut the rows of an epoch into parts, each followed by an update."""
+        n_rows, n_features = X.shape
+        size = n_features if self.batch_size is None else self.batch_size
+        n_parts = max(-(-n_rows // size) if self.batch_size else n_rows // size, 1)
+        limits = even_limits(n_rows, n_parts)
+        blocks = [X[begin:end] for begin, end in pairwise(limits)]
+        return LocalShards(blocks, n_features, executor.map)
+
+    def _rounds(self, shards) -> ShardSchedule:
+        """All parts, then one update after each."""
+        return ShardSchedule(len(shards.n_rows), 1)
 
     def _n_further_passes(self, rows) -> int:
         return self.max_iter * (len(rows.epochs) - 1)
@@ -560,25 +525,36 @@ class DependentTrees(VariationalEstimator):
     def _learn_epochs(self, posterior, rows, executor, monitor, **passes) -> None:
         """Learn epoch by epoch; one without rows is passed over."""
         for label, X in rows:
-            if label != posterior.label:
-                close_epoch(posterior, label, X)
-            if X.shape[0] == 0:
+            learner = self._open_epoch(posterior, label, X, executor)
+            if learner is None:
                 continue
-            if posterior.n_steps == 0 and posterior.closed:
-                self._start_late(posterior, X)
-            goes_on = posterior.n_open > 0
-            if goes_on:
-                centroid = centroid_of(X, posterior.state, posterior.totals)
-                posterior.state = replace(posterior.state, centroid=centroid)
-            learner = self._make_learner(posterior, X, executor, goes_on)
-            posterior.n_open += X.shape[0]
             monitor.forget()
             if len(rows.epochs) > 1:
                 monitor.report(f"epoch {label}: {X.shape[0]} rows")
-            settled = posterior.unsettled
-            posterior.unsettled = (*settled, label)
-            if learn(learner, monitor, n_passes=self.max_iter, **passes):
-                posterior.unsettled = settled
+            self._learn_epoch(learner, monitor, self.max_iter, **passes)
+
+    def _open_epoch(self, posterior, label, X, executor) -> EpochLearner | None:
+        """Close the epoch before, if it is another; None if there are no rows."""
+        shards = self._shards(X, executor)
+        if label != posterior.label:
+            close_epoch(posterior, label, shards)
+        if X.shape[0] == 0:
+            return None
+        if posterior.n_steps == 0 and posterior.closed:
+            self._start_late(posterior, X)
+        goes_on = posterior.n_open > 0
+        if goes_on:
+            centroid = centroid_of(shards, posterior.state, posterior.totals)
+            posterior.state = replace(posterior.state, centroid=centroid)
+        learner = self._make_learner(posterior, shards, executor, goes_on)
+        posterior.n_open += X.shape[0]
+        posterior.unsettled = (*posterior.unsettled, label)
+        return learner
+
+    def _learn_epoch(self, learner, monitor, n_passes, **passes) -> None:
+        if learn(learner, monitor, n_passes=n_passes, **passes):
+            posterior = learner.posterior
+            posterior.unsettled = posterior.unsettled[:-1]
 
     def _start_late(self, posterior, X) -> None:
         """Begin with clusters where no epoch has had rows so far."""
@@ -602,7 +578,7 @@ class DependentTrees(VariationalEstimator):
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         state = posterior.state
-        view = _view(state)
+        view = view_of(state)
         return {
             "_posterior": posterior,
             "tree_": view,
@@ -622,9 +598,9 @@ class DependentTrees(VariationalEstimator):
     def _check_saved(self) -> None:
         posterior, n_features = self._posterior, self.n_features_in_
         for epoch in posterior.closed:
-            _check_state(epoch.state, n_features)
+            check_state(epoch.state, n_features)
         state, totals = posterior.state, posterior.totals
-        _check_state(state, n_features)
+        check_state(state, n_features)
         n = len(state.tree)
         check_array("masses", totals.masses, (n,))
         check_array("entropies", totals.entropies, (n,), least=-HUGE)
@@ -637,193 +613,16 @@ class DependentTrees(VariationalEstimator):
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 
-    @property
-    def _topic_numbers(self) -> np.ndarray:
-        return np.arange(self.n_components_)
+    def _known_epochs(self) -> list[ClosedEpoch]:
+        return self._posterior.epochs
 
-    @property
-    def components_(self) -> np.ndarray:
-        """Mean directions of the nodes in the newest epoch."""
-        check_is_fitted(self)
-        return _directions(self._posterior.state)
-
-    @property
-    def epochs_(self) -> dict[Any, EpochRecord]:
-        """What was learned of each epoch, in order."""
-        check_is_fitted(self)
-        found = {}
-        for epoch in self._posterior.epochs:
-            directions = _directions(epoch.state)
-            directions[np.abs(directions) < SHOWN] = 0.0
-            tree = epoch.state.tree
-            found[epoch.label] = EpochRecord(
-                _view(epoch.state),
-                sp.csr_array(directions),
-                tree.ids.copy(),
-                epoch.state.masses.copy(),
-                epoch.n_rows,
-                epoch.first_step,
-            )
-        return found
+    def _tree_priors(self) -> TreePriors:
+        return self._posterior.model.priors
 
     @property
     def elbo_(self) -> float:
         """Bound of the newest epoch, nats per row."""
         return self._last("elbo")
-
-    def transform(self, X, epochs=None):
-        """Infer the proportions of nodes in rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all: a row is explained by the tree of
-            its epoch, one of a later epoch by the newest, as is None.
-
-        Returns
-        -------
-        node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
-            Probability that a row is at each node of `tree_`, q(z); rows sum to one.
-            What is at nodes that have ended since is at the nearest above that lives.
-            A row of zeros gets the expected shares. float32 if `X` is, otherwise
-            float64.
-
-        Raises
-        ------
-        ValueError
-            If a label is neither that of an epoch nor later.
-        """
-        rows, dtype = self._rows(X, "transform")
-        n, k = rows.shape[0], self.n_components_
-        parts = []
-        for number, memo, places in self._visited(rows, epochs):
-            shares = memo.shares()
-            at, column = np.nonzero(shares)
-            parts.append((number[at], places[at, column], shares[at, column]))
-        empty = np.flatnonzero(np.diff(rows.indptr) == 0)
-        state, priors = self._posterior.state, self._posterior.model.priors
-        weights = state.sticks(priors).mean_weights(state.tree)
-        weights /= weights.sum()
-        parts.append(
-            (
-                np.repeat(empty, k),
-                np.tile(np.arange(k), len(empty)),
-                np.tile(weights, len(empty)),
-            )
-        )
-        at, nodes, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        found = sp.csr_array((values, (at, nodes)), shape=(n, k)).astype(dtype)
-        return found if self.sparse_output else found.toarray()
-
-    def apply(self, X, epochs=None):
-        """Find the most probable node of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all, as in `transform`.
-
-        Returns
-        -------
-        nodes : ndarray of int of shape (n_samples,)
-            Rows of `tree_` and `components_`; a row of zeros is at the root.
-        """
-        rows, _ = self._rows(X, "apply")
-        nodes = np.zeros(rows.shape[0], dtype=np.intp)
-        for number, _, places in self._visited(rows, epochs):
-            nodes[number] = places[:, 0]
-        nodes[np.diff(rows.indptr) == 0] = 0
-        return nodes
-
-    def decision_path(self, X, epochs=None):
-        """Mark the nodes between the root and the most probable node of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all, as in `transform`.
-
-        Returns
-        -------
-        indicator : csr_array of shape (n_samples, n_components_)
-            One at the nodes of the path, both ends included.
-        """
-        nodes = self.apply(X, epochs=epochs)
-        paths = self._posterior.state.tree.paths(nodes)
-        known = paths >= 0
-        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
-        ones = np.ones(limits[-1], dtype=np.intp)
-        shape = (len(paths), self.n_components_)
-        return sp.csr_array((ones, paths[known], limits), shape=shape)
-
-    def score_samples(self, X, epochs=None):
-        """Log density of each row, less that of the uniform density.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all, as in `transform`.
-
-        Returns
-        -------
-        gain : ndarray of shape (n_samples,)
-            Nats, with directions and sticks integrated out; zero for a row of zeros.
-
-        See Also
-        --------
-        skbnp.metrics.plug_in_gain : The same at the mean directions, as in the paper.
-        """
-        rows, _ = self._rows(X, "score_samples")
-        gains = np.zeros(rows.shape[0])
-        priors = self._posterior.model.priors
-        with Executor(self.n_jobs) as executor, one_blas_thread():
-            for epoch, number in rows_by_epoch(self._posterior, epochs, rows.shape[0]):
-                own = rows[number]
-                gains[number] = log_gain(epoch.state, priors, own, run=executor.map)
-        gains[np.diff(rows.indptr) == 0] = 0.0
-        return gains
-
-    def score(self, X, y=None, epochs=None, sample_weight=None):
-        """Mean log density of rows, less that of the uniform density.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        y : None
-            Ignored.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all, as in `transform`.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows in the mean. Pipelines ask for it where metadata are
-            routed.
-
-        Returns
-        -------
-        score : float
-            Nats per row that is not zero, see `score_samples`; larger is better. 0.0 if
-            there is none.
-        """
-        gains = self.score_samples(X, epochs=epochs)
-        rows, _ = self._rows(X, "score")
-        used = np.diff(rows.indptr) > 0
-        if sample_weight is None:
-            weights = used.astype(np.float64)
-        else:
-            weights = check_sample_weight(
-                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-            )
-            weights = np.where(used, weights, 0.0)
-        total = weights.sum()
-        return float(weights @ gains / total) if total > 0.0 else 0.0
 
     def elbo(self, X):
         """Evidence lower bound of rows under the newest tree.
@@ -867,56 +666,3 @@ class DependentTrees(VariationalEstimator):
             table = NodeTable.of(state, model.priors)
             _, fresh = visit(table, rows, run=executor.map)
         return per_token(model.objective(state, fresh), fresh.n_tokens)
-
-    def _rows(self, X, method: str) -> tuple[sp.csr_array, np.dtype]:
-        check_is_fitted(self)
-        return check_directions(self, X, reset=False, method=method)
-
-    def _visited(
-        self, rows: sp.csr_array, epochs: Any
-    ) -> Iterator[tuple[np.ndarray, Memo, np.ndarray]]:
-        """Rows by epoch, where they are, and their nodes as rows of `tree_`."""
-        priors, newest = self._posterior.model.priors, self._posterior.state.tree
-        with Executor(self.n_jobs) as executor, one_blas_thread():
-            for epoch, number in rows_by_epoch(self._posterior, epochs, rows.shape[0]):
-                table = NodeTable.of(epoch.state, priors)
-                memo, _ = visit(table, rows[number], run=executor.map)
-                tree = epoch.state.tree
-                living = np.isin(tree.ids, newest.ids)
-                above = np.arange(len(tree))
-                for place in np.flatnonzero(~living).tolist():  # parents come first
-                    above[place] = above[tree.parent[place]]
-                place = newest.positions(tree.ids[above])
-                at = tree.positions(np.where(memo.nodes >= 0, memo.nodes, 0))
-                yield number, memo, place[at]
-
-
-def _directions(state: EpochState) -> np.ndarray:
-    lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
-    return state.means / np.maximum(lengths, 1e-300)
-
-
-def _view(state: EpochState) -> TreeView:
-    """Show a tree, with the share of rows at each node or below."""
-    tree, total = state.tree, float(state.masses.sum())
-    through = tree.accumulate(state.masses)
-    weight = through / through[0] if total > 0.0 else np.eye(1, len(tree))[0]
-    return TreeView(tree.parent, weight, tree.ids, through >= max(1.0, 1e-4 * total))
-
-
-def _check_state(state: EpochState, n_features: int) -> None:
-    state.tree.check()
-    n = len(state.tree)
-    for name in ("masses", "history", "concentrations"):
-        check_array(name, getattr(state, name), (n,))
-    for name, shape in (
-        ("means", (n, n_features)),
-        ("previous", (n, n_features)),
-        ("centroid", (n_features,)),
-    ):
-        value = getattr(state, name)
-        if name == "previous" and isinstance(value, np.ndarray) and n:
-            value = np.ascontiguousarray(value)
-        check_array(name, value, shape, least=-HUGE)
-    for name in ("concentration", "prior_concentration"):
-        check_number(name, getattr(state, name), least=1e-300, most=HUGE)

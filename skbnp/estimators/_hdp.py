@@ -1,5 +1,6 @@
 """The direct-assignment HDP topic model."""
 
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -10,7 +11,7 @@ from skbnp.estimators._saved import HUGE, check_number, check_sparse
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
 from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
-from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
+from skbnp.inference.protocols import NO_MOVES, Moves
 from skbnp.inference.schedules import BatchSchedule, Schedule
 from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
@@ -96,9 +97,12 @@ class HDP(VariationalTopicModel):
     topic_word_prior : float, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
         values make more specific topics. A starting value, likewise.
-    learn_priors : bool or "concentrations", default="concentrations"
-        Whether to learn both concentrations and the topic prior (True), the
-        concentrations alone, or nothing (False).
+    learn_priors : bool, "auto" or "concentrations", default="auto"
+        What is learned of the priors: "concentrations" for both concentrations, True
+        for these and, after each pass, the topic prior, False for nothing. "auto":
+        both concentrations; in the collapsed family also the topic prior, where
+        held-out documents judge trials (`split_merge`, Notes), no larger than
+        `topic_word_prior` until births end.
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors under which concentrations are learned,
         both > 0.
@@ -292,12 +296,26 @@ class HDP(VariationalTopicModel):
       cheapest, of .001 nats together, are made in a candidate that learns as long, with
       steps as from a start. It is kept if it predicts the other held-out documents
       alike, within .002 nats or a quarter of a standard error of the best; and so on
-      until hardly any are left. Documents that choose what ends must not judge it: of
-      many topics some are cheap because these documents happen to have none of them.
+      until hardly any are left; those that do not gain a standard error wait beside the
+      model for the end. Documents that choose what ends must
+      not judge it: of many topics some are cheap because these documents happen to have
+      none of them.
     - In the end everything is learned from, in six passes with steps as from a start
       (mean-field: eight); the first half beside the model, which they replace. In
       collapsed learning the second half is averaged: the step sizes of the start would
       weigh less than a pass, and scores go up and down.
+
+    - The topic prior (collapsed family, ``learn_priors="auto"``): after the first four
+      passes, and twice in each candidate's passes, eta moves by a step of Newton's
+      method (a factor of 3 at the most) to where (eta + S_kw) / (V eta + S_k) predicts
+      the held-out tokens best, S and proportions as they are; states are compared under
+      the prior that each has then. What documents that are learned from say of eta is
+      biased: expected counts of many words in many topics are small, but hardly one is
+      zero. Until births end, eta is no larger than `topic_word_prior`: few topics ask
+      for a large one, under which many would not live. Births also go on where many
+      topics ended while eta fell by a third. Words that a document repeats count as
+      others do, so that eta is smaller, and topics are more, than unseen kinds of words
+      ask for.
 
     Trials of all learning methods are made in minibatches, in the mean-field family
     with mean weights for `warm_up` passes, as those that follow. A warm start makes the
@@ -366,6 +384,7 @@ class HDP(VariationalTopicModel):
     _posterior_class = HDPPosterior
     _parameter_constraints: dict = {
         **VariationalTopicModel._parameter_constraints,
+        "learn_priors": ["boolean", StrOptions({"auto", "concentrations"})],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "max_components": [Interval(Integral, 1, None, closed="left"), None],
         "variational_family": [StrOptions({"collapsed", "mean_field"})],
@@ -387,7 +406,7 @@ class HDP(VariationalTopicModel):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
-        learn_priors="concentrations",
+        learn_priors="auto",
         corpus_concentration_prior=(1.0, 1.0),
         doc_concentration_prior=(1.0, 1.0),
         split_merge=True,
@@ -451,15 +470,15 @@ class HDP(VariationalTopicModel):
     def _learning_step(self):
         return CollapsedStep if self._is_collapsed else DocumentStep
 
-    def _start_topics(self, counts, n_components, rng):
+    def _start_topics(self, corpus, n_components, rng):
         """Mixtures of a document each, and of the corpus with noise, (V, K).
 
         Collapsed learning needs no noise in words that neither holds.
         """
-        whole = np.asarray(counts.sum(axis=0)).ravel()
+        whole = corpus.word_counts()
         if not (self._is_collapsed and self.init == "docs" and whole.sum() > 0.0):
-            return super()._start_topics(counts, n_components, rng)
-        drawn = drawn_documents(counts, n_components, rng)
+            return super()._start_topics(corpus, n_components, rng)
+        drawn = drawn_documents(corpus, n_components, rng)
         return blur(drawn, DOC_SHARE, whole, rng)
 
     def _resumed(self, model, *, in_fit):
@@ -567,47 +586,64 @@ class HDP(VariationalTopicModel):
     def _batch_size(self, counts) -> int:
         if self.batch_size != "auto":
             return self.batch_size
-        n_tokens = max(counts.sum() / max(counts.shape[0], 1), 1.0)  # of a document
+        return self._batch_size_of(counts.sum(), counts.shape[0])
+
+    @staticmethod
+    def _batch_size_of(n_tokens: float, n_docs: int) -> int:
+        """Return that of minibatches that are large enough to say something."""
+        n_tokens = max(n_tokens / max(n_docs, 1), 1.0)  # of a document
         return max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
 
     def _make_learner(self, posterior, counts, executor, goes_on):
+        corpus = self._corpus(counts, posterior.entropy)
+        return self._learner_of(posterior, corpus, self._visitor(executor), goes_on)
+
+    def _learner_of(self, posterior, corpus, visitor, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
-        visitor, moves = self._visitor(executor), self._held_out_moves()
+        moves = self._held_out_moves()
         if moves is not None and not posterior.trials_ended:
-            rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
-            held = hold_out(counts, rng)
+            held = self._hold_out(posterior, corpus)
             if held is None:
                 posterior.trials_ended = True  # there is nothing to judge by
             elif self.max_iter >= self._fewest_passes(moves):
-                start = self._trial_learner(posterior, held, visitor, goes_on)
-
-                def finish(posterior, last):
-                    documents = last.memory.documents
-                    if isinstance(documents, Holdings):
-                        documents = documents.spread(held.rows, counts.shape[0])
-                    warm_up = min(self._warm_up, n_final - FINAL_EXACT_PASSES)
-                    n_forgetting = n_final // 2 if self._is_collapsed else np.inf
-                    return self._learner(
-                        posterior, counts, visitor, warm_up, documents, n_forgetting
-                    )
-
-                n_final = self._final_passes
                 return HeldOutTrials(
-                    start, held, moves, self.max_iter, finish, n_final_passes=n_final
+                    self._trial_learner(posterior, held, visitor, goes_on),
+                    held,
+                    moves,
+                    self.max_iter,
+                    partial(self._final_learner, corpus, visitor),
+                    n_final_passes=self._final_passes,
+                    prior_limit=self._prior_limit,
                 )
         warm_up = 0 if goes_on else self._warm_up
-        documents = self._documents(counts, goes_on)
-        return self._learner(posterior, counts, visitor, warm_up, documents)
+        documents = self._documents(corpus, goes_on)
+        return self._learner(posterior, corpus, visitor, warm_up, documents)
+
+    def _hold_out(self, posterior, corpus):
+        """Hold documents out that judge trials; None if there are too few."""
+        rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
+        return hold_out(corpus.X, rng)
+
+    def _final_learner(self, corpus, visitor, held, posterior, last):
+        """Return what learns from everything after trials; `last` learned before."""
+        documents = last.memory.documents
+        if hasattr(documents, "spread"):
+            documents = documents.spread(held.rows, corpus.n_docs)
+        warm_up = min(self._warm_up, self._final_passes - FINAL_EXACT_PASSES)
+        n_forgetting = self._final_passes // 2 if self._is_collapsed else np.inf
+        return self._learner(
+            posterior, corpus, visitor, warm_up, documents, n_forgetting
+        )
 
     @property
     def _warm_up(self) -> int:
         """First passes with mean weights."""
         return 0 if self._is_collapsed else self.warm_up
 
-    def _documents(self, counts, goes_on) -> DocumentMemory:
+    def _documents(self, corpus, goes_on) -> DocumentMemory:
         """What documents are remembered by in running averages."""
         if self._is_collapsed:  # the document step takes out what totals hold of them
-            return Holdings(counts.shape[0], float(goes_on))
+            return Holdings(corpus.n_docs, float(goes_on))
         return NOTHING
 
     def _round_moves(self) -> Moves:
@@ -617,53 +653,65 @@ class HDP(VariationalTopicModel):
         return MinibatchMoves(moves) if moves.criterion == "bound" else EndUnused(moves)
 
     def _learner(
-        self, posterior, counts, visitor, warm_up, documents, n_forgetting=np.inf
+        self, posterior, corpus, visitor, warm_up, documents, n_forgetting=np.inf
     ):
         """What learns from all documents, as the parameters say."""
         moves: Any = self._moves()
-        memory: Any
-        if self.learning_method == "online":
-            memory = RunningAverage(documents)
-        elif self._is_collapsed:
-            memory = CollapsedMemory(documents)
-        else:
-            memory = MeanFieldMemory(max(warm_up, 1))
+        memory: Any = self._memory(warm_up, documents)
         by_bound = moves is not None and moves.criterion == "bound"
         exact = ExactMoves(moves) if by_bound and memory.holds_corpus else None
         learner = Learner(
             posterior,
-            Corpus(counts),
-            self._fit_schedule(posterior, counts, n_forgetting),
+            corpus,
+            self._fit_schedule(posterior, corpus, n_forgetting),
             visitor,
             memory,
             exact or self._round_moves(),
-            warm_up=warm_up * counts.shape[0],
+            warm_up=warm_up * corpus.n_docs,
         )
         return learner if exact is None else BoundTrials(learner, moves, self.max_iter)
+
+    def _memory(self, warm_up, documents):
+        """Return what a fit remembers of parts."""
+        if self.learning_method == "online":
+            return RunningAverage(documents)
+        if self._is_collapsed:
+            return CollapsedMemory(documents)
+        return MeanFieldMemory(max(warm_up, 1))
 
     def _trial_learner(self, posterior, held, visitor, goes_on) -> Learner:
         """Learn from the documents that are not held out."""
         return Learner(
             posterior,
-            Corpus(held.train),
-            self._schedule(posterior, held.train, first_step=0),
+            held.train,
+            self._rounds(posterior, held.train, first_step=0),
             visitor,
             RunningAverage(self._documents(held.train, goes_on)),
             self._round_moves(),
-            warm_up=self._warm_up * held.train.shape[0],
+            warm_up=self._warm_up * held.train.n_docs,
         )
 
-    def _fit_schedule(self, posterior, counts, n_forgetting) -> Schedule:
+    def _rounds(self, posterior, corpus, **changes) -> Schedule:
+        """Return when the documents of a fit are visited online."""
+        return self._schedule(posterior, corpus.X, **changes)
+
+    def _fit_schedule(self, posterior, corpus, n_forgetting) -> Schedule:
         if self.learning_method == "batch":
-            return BatchSchedule(counts.shape[0])
+            return BatchSchedule(corpus.n_docs)
         reshuffle = self.learning_method == "online"
-        return self._schedule(
-            posterior, counts, reshuffle=reshuffle, n_forgetting=n_forgetting
+        return self._rounds(
+            posterior, corpus, reshuffle=reshuffle, n_forgetting=n_forgetting
         )
 
     @property
     def _final_passes(self) -> int:
         return FINAL_PASSES if self._is_collapsed else FINAL_PASSES_MEAN_FIELD
+
+    @property
+    def _prior_limit(self) -> float | None:
+        """Largest topic prior while topics grow in number; None if none is learned."""
+        learns = self._is_collapsed and self.learn_priors == "auto"
+        return float(self.topic_word_prior) if learns else None
 
     def _fewest_passes(self, moves: SplitMerge) -> int:
         """Passes of a fit with one trial."""
@@ -709,9 +757,11 @@ class HDP(VariationalTopicModel):
         def learner(posterior):
             return self._trial_learner(posterior, held, visitor, goes_on=True)
 
-        least = self._least_samples(posterior, held.train)
+        least = self._least_samples(posterior, held.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)
-        n_accepted = try_on_sample(posterior, learner, held, moves, n_docs, monitor)
+        n_accepted = try_on_sample(
+            posterior, learner, held, moves, self._prior_limit, n_docs, monitor
+        )
         posterior.reservoir = reservoir.tried(n_accepted)
 
     @property

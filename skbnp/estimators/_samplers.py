@@ -108,8 +108,8 @@ class Sampler(
         """Refuse parameters that `_parameter_constraints` cannot."""
 
     @abstractmethod
-    def _start(self, goes_on: bool) -> ChainStart:
-        """Where a chain starts on data of which nothing is known."""
+    def _start(self, goes_on: bool) -> ChainStart | ChainState | None:
+        """Where a chain starts on data of which nothing is known; None asks these."""
 
     @abstractmethod
     def _starts(self, data, entropy: int, goes_on: bool) -> Iterable[ChainStart]:
@@ -120,7 +120,7 @@ class Sampler(
         self,
         data,
         entropy: int,
-        start: ChainStart | ChainState,
+        start: ChainStart | ChainState | None,
         number: int,
         *,
         burn_in: int | None = None,
@@ -142,12 +142,12 @@ class Sampler(
 
     # -- learning ---------------------------------------------------------------------
 
-    def _fit(self, X, y):
-        """Sample given all data."""
+    def _fit(self, X, y, **more):
+        """Sample given all data; `more` is what `_read` is given besides."""
         executor, burn_in = Executor(self.n_jobs), self._burn_in()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
-        data = self._read(X, reset=not goes_on, method="fit")
+        data = self._read(X, reset=not goes_on, method="fit", **more)
         digest, kept = data.digest, []
         resumed: tuple[ChainState, ...] = ()
         if goes_on:
@@ -156,7 +156,7 @@ class Sampler(
             if self._chains is not None and digest == self._data:
                 resumed = self._chains
                 burn_in = self._burnt if self.burn_in is None else burn_in
-                kept = [s for s in self._kept if s.step > resumed[0].begin + burn_in]
+                kept = self._still_kept(resumed[0].begin + burn_in)
         else:
             self.__dict__.pop("samples_", None)  # its vocabulary is gone
             history = {name: [] for name in self._columns}
@@ -166,7 +166,9 @@ class Sampler(
 
         def attributes() -> dict[str, Any]:
             return {
-                **self._fitted_attributes(chains, kept, history, before, entropy),
+                **self._fitted_attributes(
+                    chains, kept, history, chains[0].state.begin + burn_in, entropy
+                ),
                 "_chains": tuple(chain.state for chain in chains),
                 "_data": digest,
                 "_burnt": burn_in,
@@ -181,11 +183,13 @@ class Sampler(
 
         def keep() -> None:
             for chain in chains:
-                n_after = chain.state.step - before
+                n_after = chain.state.step - chain.state.begin - burn_in
                 if n_after > 0 and n_after % self.thin == 0:
                     kept.append(chain.sample())
 
-        tasks = FitTasks(self, X, y, attributes, n_starts=int(not resumed))
+        n_sweeps = self._n_sweeps(data, goes_on=bool(resumed))
+        n_others = n_sweeps - self.max_iter + int(not resumed)
+        tasks = FitTasks(self, X, y, attributes, n_starts=n_others)
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
             if resumed:
@@ -193,11 +197,10 @@ class Sampler(
             else:
                 with tasks.start():
                     begin(self._starts(data, entropy, goes_on))
-            before = chains[0].state.begin + burn_in  # the first sample comes after
             try:
                 run_chains(
                     chains,
-                    self.max_iter,
+                    n_sweeps,
                     executor,
                     monitor,
                     begin_sweep=tasks.begin_pass,
@@ -210,14 +213,14 @@ class Sampler(
         tasks.end()
         return self
 
-    def _partial_fit(self, X):
+    def _partial_fit(self, X, **more):
         """Sample a chunk, given what is kept of those before."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         executor, _ = Executor(self.n_jobs), self._burn_in()
         goes_on = self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         before = self._best() if goes_on else None
-        data = self._read(X, reset=not goes_on, method="partial_fit")
+        data = self._read(X, reset=not goes_on, method="partial_fit", **more)
         if before is not None:
             number, history, entropy = before.chain, self.history_, self._entropy
         else:
@@ -230,7 +233,7 @@ class Sampler(
             chain = self._make_chain(data, entropy, start, number, before=before)
             run_chains(
                 [chain],
-                self.max_iter if len(data) else 0,
+                self._n_sweeps(data, goes_on=False) if len(data) else 0,
                 executor,
                 monitor,
                 begin_sweep=lambda: None,
@@ -275,6 +278,14 @@ class Sampler(
             ConvergenceWarning,
         )
 
+    def _n_sweeps(self, data, *, goes_on: bool) -> int:
+        """Sweeps of a fit; chains that go on are where others end."""
+        return self.max_iter
+
+    def _still_kept(self, before: int) -> list[Any]:
+        """Samples that a continued fit keeps, after some sweep."""
+        return [sample for sample in self._kept if sample.step > before]
+
     def _burn_in(self) -> int:
         if self.burn_in is None:
             return self.max_iter // 2
@@ -292,7 +303,8 @@ class Sampler(
             )
 
     def _fitted_attributes(self, chains, kept, history, before, entropy):
-        samples = list(kept) or [chain.sample() for chain in chains]
+        samples = self._shown(list(kept), chains)
+        samples = samples or [chain.sample() for chain in chains]
         best = _best_of(samples)
         state = next(c.state for c in chains if c.state.number == best.chain)
         return {
@@ -305,6 +317,10 @@ class Sampler(
             "n_components_posterior_": _shares(history, before, len(chains)),
             **self._attributes_of(best),
         }
+
+    def _shown(self, kept: list[Any], chains: list[Any]) -> list[Any]:
+        """Kept samples that speak of the present."""
+        return kept
 
     def _check_saved(self) -> None:
         if not isinstance(self.samples_, list) or not self.samples_:

@@ -324,7 +324,7 @@ class VariationalModel(TopicModelMixin, VariationalEstimator):
         accept = self._accepter(goes_on=not reset)
         counts = self._read_counts(X, reset=reset, method=method, accept=accept)
         if reset or method == "fit":
-            warn_if_no_counts(counts)
+            warn_if_no_counts(counts.sum(), counts.nnz)
         return counts
 
     def _describe(self, rows) -> str:
@@ -459,9 +459,10 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Globals before the first update: topics of equal size, for `n_docs`."""
         n_components = getattr(self, self._size_name)
         rng = stream(entropy, Purpose.START)
-        topics = self._start_topics(counts, n_components, rng)
+        corpus = self._corpus(counts, entropy)
+        topics = self._start_topics(corpus, n_components, rng)
         # Without a token the topics keep the noise that tells them apart.
-        n_tokens = counts.sum() / max(counts.shape[0], 1) * n_docs
+        n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
         topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
         state, ids = self._start_state(n_docs), np.arange(n_components)
         return self._posterior_class(
@@ -474,12 +475,16 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             max_components=self._limit(),
         )
 
-    def _start_topics(self, counts, n_components: int, rng) -> np.ndarray:
+    def _corpus(self, rows, entropy: int) -> Any:
+        """Return the rows that teach as what learns reads them, see `Corpus`."""
+        return Corpus(rows)
+
+    def _start_topics(self, corpus, n_components: int, rng) -> np.ndarray:
         """Topics of noise, or of a document each with noise, (V, K)."""
-        topics = gamma_noise((counts.shape[1], n_components), rng)
-        if self.init == "docs" and counts.shape[0] > 0:
+        topics = gamma_noise((corpus.n_features, n_components), rng)
+        if self.init == "docs" and corpus.n_docs > 0:
             topics *= 0.1
-            topics += drawn_documents(counts, n_components, rng)
+            topics += drawn_documents(corpus, n_components, rng)
         return topics
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
@@ -655,12 +660,11 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return per_token(terms, fresh.n_tokens)
 
 
-def drawn_documents(counts, n_drawn: int, rng) -> np.ndarray:
+def drawn_documents(corpus: Corpus, n_drawn: int, rng) -> np.ndarray:
     """Counts of random documents, different ones if there are enough, (V, n_drawn)."""
-    n_docs = counts.shape[0]
-    chosen = rng.choice(n_docs, n_drawn, replace=n_docs < n_drawn)
+    chosen = rng.choice(corpus.n_docs, n_drawn, replace=corpus.n_docs < n_drawn)
     rows, places = np.unique(chosen, return_inverse=True)
-    stored, drawn = counts[rows].tocsc(), np.empty((counts.shape[1], n_drawn))
+    stored, drawn = corpus.fetch(rows).tocsc(), np.empty((corpus.n_features, n_drawn))
     for words in row_parts(drawn.shape):
         drawn[words] = stored[:, words].T.toarray()[:, places]
     return drawn

@@ -5,7 +5,7 @@ how the totals take in what the documents say is the memory's affair, when parts
 visited the schedule's, and what may change the components that of the moves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from skbnp.components.statistics import Weighting
@@ -118,27 +118,28 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
             weighting, blurred = Weighting.MEAN, round.step
         else:
             look = self.moves.look(posterior)
-        documents = [self.corpus.documents(part) for part in round.parts]
-        found = [
-            self.visitor.visit(
-                posterior,
-                X,
-                weighting=weighting,
-                remembered=self.memory.recall(part),
-                look=look,
-            )
-            for part, X in zip(round.parts, documents, strict=True)
-        ]
+        found = self.visit(round, weighting, look)
         change = self.memory.prepare(posterior, round, found)
         with commit():
             self.memory.absorb(posterior, round, change)
             posterior.stale = (1.0 - round.step) * posterior.stale + blurred
             posterior.n_steps += 1
-            self._count(sum(X.shape[0] for X in documents))
+            self._count(round.n_docs)
             posterior.record(monitor)
         n_logged = len(posterior.lineage)
-        self.moves.end_round(self, round, documents, found)
+        self.moves.end_round(self, round, found)
         self._recount(n_logged, monitor)
+
+    def visit(self, round: Round, weighting: Weighting, look: Any) -> Sequence[Any]:
+        """Return what the documents of a round say."""
+        return self.corpus.visit(
+            self.visitor,
+            self.posterior,
+            round,
+            weighting=weighting,
+            remembered=[self.memory.recall(part) for part in round.parts],
+            look=look,
+        )
 
     def _count(self, n_docs: int) -> None:
         """Note visits of documents, which are known."""
@@ -191,11 +192,13 @@ def learn(
     n_passes: int,
     begin_pass: Callable[[], None] = lambda: None,
     end_pass: Callable[[], bool] = lambda: False,
+    save: Callable[[bool, bool], None] = lambda has_ended, has_converged: None,
 ) -> bool:
     """Visit the documents `n_passes` times, or until the bound has settled.
 
     `begin_pass` and `end_pass` are called around each pass; the latter may ask to stop.
-    Whether the bound has converged is returned.
+    `save` is called last, with whether learning ends before its time, and whether
+    because the bound has converged, which is returned.
     """
     for _ in range(n_passes):
         begin_pass()
@@ -206,6 +209,8 @@ def learn(
         converged = monitor.end_pass(
             value, settling=settling, has_ended=learner.has_ended
         )
-        if end_pass() or converged:
+        has_ended = end_pass() or converged
+        save(has_ended, converged)
+        if has_ended:
             return converged
     return False

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite, nan
+from typing import Any
 
 __all__ = ["SILENT", "Monitor", "Reporter", "discarding", "new_history", "shown"]
 
@@ -103,6 +104,24 @@ class Monitor(Reporter):
         """Correct the last entry after moves."""
         for name, value in {"n_components": n_components, **n_moves}.items():
             self.history[name][-1] = value
+
+    def account(self) -> dict[str, Any]:
+        """Return what another monitor needs to go on alike."""
+        return {
+            "history": {name: list(values) for name, values in self.history.items()},
+            "n_passes": self.n_passes,
+            "change": self.change,
+            "last": self._last,
+        }
+
+    def resume(self, account: Mapping[str, Any]) -> None:
+        """Go on where another monitor was."""
+        for name, values in account["history"].items():
+            self.history[name][:] = values
+        self.n_passes, self.change = account["n_passes"], account["change"]
+        self._last = account["last"]
+        seconds = self.history["seconds"]
+        self._start = time.perf_counter() - (seconds[-1] if seconds else 0.0)
 
     def forget(self) -> None:
         """Compare the next value with none: what is learned is something else."""

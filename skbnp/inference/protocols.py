@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.monitor import Monitor
@@ -89,6 +90,24 @@ class Corpus:
         """Number of documents."""
         return self.X.shape[0]
 
+    @property
+    def n_features(self) -> int:
+        """Size of the vocabulary."""
+        return self.X.shape[1]
+
+    @property
+    def n_tokens(self) -> float:
+        """Counts of all documents together."""
+        return self.X.sum()
+
+    def word_counts(self) -> NDArray[np.float64]:
+        """Return the counts of all documents by word, (n_words,)."""
+        return np.asarray(self.X.sum(axis=0)).ravel()
+
+    def fetch(self, numbers: NDArray[np.intp]) -> sp.csr_array:
+        """Return some documents, by their numbers from 0."""
+        return self.X[numbers]
+
     def documents(self, part: Part) -> sp.csr_array:
         """Rows of a part; dense ones that stand together, and all, are not copied."""
         rows = part.rows
@@ -97,6 +116,31 @@ class Corpus:
         if len(rows) == self.n_docs:
             return self.X
         return self.X[rows[0] : rows[-1] + 1]
+
+    def visit(
+        self,
+        visitor: Visitor,
+        posterior: Posterior,
+        round: Round,
+        *,
+        weighting: Weighting,
+        remembered: Sequence[Any],
+        look: Any,
+    ) -> list[Any]:
+        """Let a visitor visit the parts of a round, in their order.
+
+        The learner asks for nothing else of documents, wherever they are.
+        """
+        return [
+            visitor.visit(
+                posterior,
+                self.documents(part),
+                weighting=weighting,
+                remembered=memory,
+                look=look,
+            )
+            for part, memory in zip(round.parts, remembered, strict=True)
+        ]
 
 
 class Memory(ABC):
@@ -136,9 +180,7 @@ class Moves:
         """Return what to look at while blocks are visited, if anything."""
         return None
 
-    def end_round(
-        self, learner: Any, round: Round, documents: Sequence[Any], found: Sequence[Any]
-    ) -> None:
+    def end_round(self, learner: Any, round: Round, found: Sequence[Any]) -> None:
         """Change components after a round."""
 
     def end_pass(self, learner: Any, monitor: Monitor) -> bool:
@@ -159,10 +201,7 @@ class CountingMoves(Moves):
         """Count documents afresh."""
         self._held = 0.0
 
-    def end_round(
-        self, learner: Any, round: Round, documents: Sequence[Any], found: Sequence[Any]
-    ) -> None:
+    def end_round(self, learner: Any, round: Round, found: Sequence[Any]) -> None:
         """Count as the totals take documents in."""
-        n_docs = sum(X.shape[0] for X in documents)
         keep, gain = 1.0 - round.step, round.step * round.scale
-        self._held = keep * self._held + gain * n_docs
+        self._held = keep * self._held + gain * round.n_docs

@@ -9,7 +9,7 @@ where parts are remembered, with new statistics in the place of their old ones.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -24,8 +24,13 @@ __all__ = [
     "Part",
     "Round",
     "Schedule",
+    "ShardSchedule",
     "even_limits",
 ]
+
+
+def _no_rows() -> NDArray[np.intp]:
+    return np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,12 @@ class Part:
     """Documents that are visited, and remembered, together."""
 
     number: int  # in a pass
-    rows: NDArray[np.intp]
+    rows: NDArray[np.intp] = field(default_factory=_no_rows)  # none: known by number
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,11 @@ class Round:
     parts: tuple[Part, ...]
     step: float  # rho
     scale: float  # documents of the corpus over documents of the round
+
+    @property
+    def n_docs(self) -> int:
+        """Documents of all parts."""
+        return sum(part.n_docs for part in self.parts)
 
     @property
     def rows(self) -> NDArray[np.intp]:
@@ -106,6 +121,40 @@ class BatchSchedule:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardSchedule:
+    """Shards by number, some for each update; the first pass is one update.
+
+    Parameters
+    ----------
+    n_shards, shards_per_round : int
+        Shards, and how many are visited under the same globals at the most.
+    """
+
+    n_shards: int
+    shards_per_round: int
+
+    @property
+    def n_rounds(self) -> int:
+        """Updates of a pass but the first."""
+        return -(-self.n_shards // self.shards_per_round)
+
+    def one_pass(self, number: int) -> Iterator[Round]:
+        """Yield the rounds of one pass over the data."""
+        parts = tuple(map(Part, range(self.n_shards)))
+        size = self.shards_per_round if number else max(self.n_shards, 1)
+        for begin in range(0, self.n_shards, size):
+            yield Round(parts[begin : begin + size], step=1.0, scale=1.0)
+
+    def n_updates(self, n_passes: int) -> int:
+        """Updates that passes stand for: each for one."""
+        return n_passes
+
+    def afresh(self) -> "ShardSchedule":
+        """Return the same for a posterior that has made no updates."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class OnlineSchedule:
     """Minibatches and step sizes rho_t = (offset + t)^-decay (Eqs. (6), (7), ibid.).
 
@@ -164,11 +213,11 @@ class OnlineSchedule:
             total = self.total_samples or seen
             yield Round(
                 (Part(position, order[begin:end]),),
-                step=self._step(t),
+                step=self.step_size(t),
                 scale=total / (end - begin),
             )
 
-    def _step(self, t: int) -> float:
+    def step_size(self, t: int) -> float:
         """Size of the step of update t."""
         last = self.first_step + self.n_forgetting * self.n_batches
         step = (self.offset + min(t, last)) ** -self.decay

@@ -6,7 +6,7 @@ rejected one is known again, and makes proposals of them.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -97,6 +97,17 @@ class Rejections:
     def forget(self, key: tuple) -> None:
         """Let a proposal be tried again."""
         self._waits.pop(key, None)
+
+    def account(self) -> list[tuple[tuple, int, int]]:
+        """Return what others need to wait alike."""
+        return [(key, *waits) for key, waits in sorted(self._waits.items())]
+
+    @classmethod
+    def resumed(cls, account: Iterable[tuple[tuple, int, int]]) -> "Rejections":
+        """Make those that wait like others."""
+        found = cls()
+        found._waits = {tuple(key): (until, wait) for key, until, wait in account}
+        return found
 
 
 def follow(

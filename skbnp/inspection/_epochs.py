@@ -15,7 +15,12 @@ __all__ = ["EpochTreeDisplay", "emerging_topics", "topics_over_time"]
 
 #: Inches of a line, of an epoch, and of the widest disc; least area of a disc.
 LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
-SHARES = {"min_share": [Interval(Real, 0, 1, closed="both")]}
+#: Inches of a line and of an epoch where terms stand at the discs; points of letters.
+LINE_OF_TERMS, COLUMN_OF_TERMS, SMALL = 0.36, 0.95, 6.0
+DRAWN = {
+    "min_share": [Interval(Real, 0, 1, closed="both")],
+    "n_leading_terms": [Interval(Integral, 0, None, closed="left")],
+}
 
 
 def _pandas():
@@ -221,7 +226,9 @@ class EpochTreeDisplay:
     Best made with :meth:`from_estimator`. Each line is a topic, indented below its
     parent, where it stood last; each column is an epoch. The area of a disc is the
     share of rows at the topic itself; a ring is a topic that is in the tree without
-    rows, and the first disc of a topic that was born has another colour.
+    rows, and the first disc of a topic that was born has another colour. Beside the
+    lines are the terms of the last epoch of each topic; above the discs may be those
+    that led when it was born, and when others lead.
 
     Parameters
     ----------
@@ -264,10 +271,17 @@ class EpochTreeDisplay:
 
     @classmethod
     @validate_params(
-        {"n_terms": [POSITIVE]} | SHARES, prefer_skip_nested_validation=False
+        {"n_terms": [POSITIVE]} | DRAWN, prefer_skip_nested_validation=False
     )
     def from_estimator(
-        cls, estimator, feature_names=None, *, n_terms=4, min_share=0.0, ax=None
+        cls,
+        estimator,
+        feature_names=None,
+        *,
+        n_terms=4,
+        n_leading_terms=0,
+        min_share=0.0,
+        ax=None,
     ):
         """Draw the epochs of a fitted model.
 
@@ -279,6 +293,9 @@ class EpochTreeDisplay:
             As in :func:`top_terms`.
         n_terms : int, default=4
             Terms of each topic.
+        n_leading_terms : int, default=0
+            Terms above the disc of a birth, and of epochs in which others lead than in
+            the epoch before, `n_terms` at the most.
         min_share : float, default=0.0
             Least share that a topic has in some epoch; topics above one that is drawn
             are drawn too.
@@ -297,6 +314,52 @@ class EpochTreeDisplay:
         TypeError
             If the estimator has no `epochs_`.
         """
+        display = cls._read(estimator, feature_names, n_terms)
+        return display.plot(ax, n_leading_terms=n_leading_terms, min_share=min_share)
+
+    @classmethod
+    @validate_params(
+        {"n_terms": [POSITIVE], "topic": [Integral]},
+        prefer_skip_nested_validation=False,
+    )
+    def from_topic(cls, estimator, topic, feature_names=None, *, n_terms=4, ax=None):
+        """Draw one topic of a fitted model over epochs, and no trees.
+
+        Parameters
+        ----------
+        estimator : fitted DependentTrees or Pipeline that ends in one
+            Anything with `epochs_`.
+        topic : int
+            Its id.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
+        n_terms : int, default=4
+            Terms in each epoch.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None makes a figure of fitting size.
+
+        Returns
+        -------
+        display : EpochTreeDisplay
+            The display, with `ax_` and `figure_` of :meth:`plot_topic`.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError
+            If the estimator has no `epochs_`.
+        ValueError
+            If there is no such topic.
+        """
+        display = cls._read(estimator, feature_names, n_terms)
+        display.ax_ = display.plot_topic(topic, ax)
+        display.figure_ = display.ax_.figure
+        return display
+
+    @classmethod
+    def _read(cls, estimator, feature_names, n_terms):
+        """Read epochs and terms, and draw nothing."""
         epochs = fitted(estimator, "epochs_")
         first = next(iter(epochs.values()))
         names = column_names(estimator, first.components.shape[1], feature_names)
@@ -305,16 +368,18 @@ class EpochTreeDisplay:
             found = _terms_of(record.components, names, n_terms)
             for node, words in zip(record.component_ids.tolist(), found, strict=True):
                 terms.setdefault(node, []).append(words)
-        return cls(epochs=epochs, terms=terms).plot(ax, min_share=min_share)
+        return cls(epochs=epochs, terms=terms)
 
-    @validate_params(SHARES, prefer_skip_nested_validation=False)
-    def plot(self, ax=None, *, min_share=0.0):
+    @validate_params(DRAWN, prefer_skip_nested_validation=False)
+    def plot(self, ax=None, *, n_leading_terms=0, min_share=0.0):
         """Draw the epochs.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw in. None makes a figure of fitting size.
+        n_leading_terms : int, default=0
+            As in :meth:`from_estimator`.
         min_share : float, default=0.0
             As in :meth:`from_estimator`.
 
@@ -336,15 +401,20 @@ class EpochTreeDisplay:
         ]
         if ax is None:
             wide = max(map(len, texts)) * 0.55 * FONT / 72
+            column, line = COLUMN, LINE
+            if n_leading_terms:
+                column, line = COLUMN_OF_TERMS, LINE_OF_TERMS
             size = (
-                wide + n_epochs * COLUMN + 2 * MARGIN,
-                (n_lines + 1) * LINE + 0.3 + 2 * MARGIN,
+                wide + n_epochs * column + 2 * MARGIN,
+                (n_lines + 1) * line + 0.3 + 2 * MARGIN,
             )
             _, ax = plt.subplots(figsize=size, layout="constrained")
         largest_share = max(np.nanmax(row) for row in shares.values())
         unit = (72 * WIDEST) ** 2 / max(largest_share, 1e-300)
         for line, node in enumerate(self.topics_):
             self._draw_line(ax, line, shares[node], unit)
+            if n_leading_terms:
+                self._write_terms(ax, line, node, shares[node] * unit, n_leading_terms)
         ax.set_yticks(range(n_lines), texts, fontsize=FONT)
         ax.set_xticks(range(n_epochs), [str(label) for label in self.epochs])
         ax.tick_params(axis="x", labelsize=FONT, rotation=90 if n_epochs > 8 else 0)
@@ -397,7 +467,7 @@ class EpochTreeDisplay:
         ]
         ax.set_xticks(range(len(row)), labels, fontsize=FONT)
         ax.set_xlim(-0.5, len(row) - 0.5)
-        ax.set_ylim(bottom=0.0)
+        ax.set_ylim(0.0, 1.1 * max(np.nanmax(row), 1e-300))
         ax.set_ylabel("share of rows", fontsize=FONT)
         ax.set_title(f"topic {topic}", fontsize=FONT, color=GREY)
         return ax
@@ -423,9 +493,29 @@ class EpochTreeDisplay:
                 parent.setdefault(node, up)
                 order.setdefault(node)
         ids = list(order)
+        for node in ids[1:]:  # a node that was the root once stands below the last one
+            parent[node] = ids[0] if parent[node] < 0 else parent[node]
         place = {node: at for at, node in enumerate(ids)}
         parents = [place[parent[node]] if parent[node] >= 0 else -1 for node in ids]
         return Tree.from_parents(parents, ids)
+
+    def _write_terms(self, ax, line, node, areas, n_terms):
+        """Write the terms that lead where they are others than before."""
+        before = None
+        there = np.flatnonzero(np.isfinite(areas)).tolist()
+        for epoch, words in zip(there, self.terms[node], strict=True):
+            if words[:n_terms] != before:
+                ax.annotate(
+                    ", ".join(words[:n_terms]),
+                    (epoch, line),
+                    xytext=(0, 0.5 * areas[epoch] ** 0.5 + 2.0),
+                    textcoords="offset points",
+                    ha="center",
+                    va="bottom",
+                    fontsize=SMALL,
+                    color=GREY,
+                )
+            before = words[:n_terms]
 
     def _draw_line(self, ax, line, row, unit):
         """Draw the discs of a topic."""

@@ -107,10 +107,10 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     log probability       -0.83... nats per training token, each given all others
     corpus_concentration  0.39...
     doc_concentration     0.31...
-    topic_word_prior      0.05
+    topic_word_prior      0.001
     <BLANKLINE>
     topic   weight  terms
-        9   54.5 %  rain, snow, sun
+        9   54.6 %  rain, snow, sun
         2   44.7 %  sun, rain, snow
     """
     model = fitted_model(estimator)

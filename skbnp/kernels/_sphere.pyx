@@ -55,7 +55,7 @@ cdef struct ScoreRows "skbnp_score_rows":
     const double* prior         # (n_tiles * TILE,)
     double strength
     const double* drift         # (n_tiles,)
-    unsigned char* scored       # (n_tiles,) work
+    double* most                # (n_tiles,) work
     int32_t* nodes              # (n_rows, n_best)
     double* scores              # (n_rows, n_best)
     double* rest                # (n_rows,)
@@ -133,27 +133,28 @@ cdef Py_ssize_t _score_all "skbnp_score_all"(
 cdef Py_ssize_t _score_some "skbnp_score_some"(
     const ScoreRows* s, Py_ssize_t row
 ) except -1 nogil:
-    """Score a row under the tiles of its best nodes, and others that may count."""
-    cdef Py_ssize_t t, i, n_scored = 0
-    cdef double held = s.rest[row], bound
+    """Score a row under the tile of its best node, and others that may count."""
+    cdef Py_ssize_t t, i, first = row * s.n_best, likely = -1, n_scored = 0
+    cdef double bound
     cdef double margin = NATS + ROUNDING * s.strength * (
         s.indptr[row + 1] - s.indptr[row] + 8
     )
     for t in range(s.n_tiles):
-        s.scored[t] = False
-    for i in range(row * s.n_best, (row + 1) * s.n_best):
+        s.most[t] = s.rest[row]
+    for i in range(first, first + s.n_best):
         if s.nodes[i] >= 0:
-            s.scored[s.nodes[i] // WIDE] = True
+            t = s.nodes[i] // WIDE
+            likely = t if likely < 0 else likely
+            s.most[t] = s.scores[i] if s.scores[i] > s.most[t] else s.most[t]
     forget(s, row)
+    if likely >= 0:
+        score_one(s, row, likely, 0)
+        n_scored += 1
     for t in range(s.n_tiles):
-        if s.scored[t]:
-            score_one(s, row, t, 0)
-            n_scored += 1
-    for t in range(s.n_tiles):
-        if s.scored[t]:
+        if t == likely:
             continue
-        bound = held + s.drift[t]
-        if bound + margin < s.scores[row * s.n_best]:
+        bound = s.most[t] + s.drift[t]
+        if bound + margin < s.scores[first]:
             s.rest[row] = bound if bound > s.rest[row] else s.rest[row]
         else:
             score_one(s, row, t, 0)
@@ -169,7 +170,7 @@ def score_rows(
     const double[::1] prior,            # IN    (n_tiles * TILE,) -inf: not there
     double strength,                    # IN    beta > 0
     int32_t[:, ::1] nodes,              # INOUT (n_rows, n_best) -1: none
-    double[:, ::1] scores,              # OUT   (n_rows, n_best) -inf: none
+    double[:, ::1] scores,              # INOUT (n_rows, n_best) -inf: none
     double[::1] rest,                   # INOUT (n_rows,)
     const double[::1] drift=None,       # IN    (n_tiles,), see below
 ):
@@ -178,15 +179,16 @@ def score_rows(
     They come best first, of equal scores the lower number first. `rest` becomes what no
     other node has more of.
 
-    Without `drift` every node is scored. With it, `nodes` and `rest` are those of an
-    earlier call, since when no score of tile t has risen by more than drift_t: only
-    tiles of these nodes are scored, and those that may hold one within 40 nats of the
-    best. Nodes within 40 nats of the best and their scores have the same bits either
-    way; `rest` is larger where tiles were left out. A margin covers the rounding of
-    products of rows and directions of length one.
+    Without `drift` every node is scored, and what `nodes`, `scores` and `rest` hold is
+    not read. With it, they are those of an earlier call, or more, since when no score
+    of tile t has risen by more than drift_t: only the tile of the best node is scored,
+    and those that may hold one within 40 nats of the best. Nodes within 40 nats of the
+    best and their scores have the same bits either way; `rest` is larger where tiles
+    were left out. A margin covers the rounding of products of rows and directions of
+    length one.
 
     Time O(nnz n_nodes), in single precision; scores are formed in double precision.
-    Allocates a byte per tile. Results of a row do not depend on other rows.
+    Allocates a number per tile. Results of a row do not depend on other rows.
 
     Returns
     -------
@@ -212,7 +214,7 @@ def score_rows(
         raise ValueError("drift must have an entry per tile")
     if n_rows == 0:
         return 0
-    cdef unsigned char[::1] scored = np.zeros(max(s.n_tiles, 1), dtype=np.uint8)
+    cdef double[::1] most = np.zeros(max(s.n_tiles, 1))
     s.indptr, s.strength, s.done = &indptr[0], strength, &done
     s.words, s.values, s.table = &no_word, &nothing, &nothing  # what is not read
     s.prior, s.drift = NULL, NULL
@@ -225,7 +227,7 @@ def score_rows(
     if drift is not None and s.n_tiles:
         s.drift = &drift[0]
     s.nodes, s.scores, s.rest = &nodes[0, 0], &scores[0, 0], &rest[0]
-    s.scored = &scored[0]
+    s.most = &most[0]
     with nogil:
         if s.drift == NULL:
             _score_all(&s, n_rows)

@@ -9,7 +9,7 @@ import numpy as np
 from skbnp.inference.executor import Executor
 from skbnp.metrics._held_out import unwrap
 from skbnp.models.dependent_trees import local
-from skbnp.models.dependent_trees.epoch import EpochPosterior, rows_by_epoch
+from skbnp.models.dependent_trees.epoch import rows_by_epoch
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.validation import check_directions, check_is_fitted
 
@@ -72,14 +72,14 @@ def plug_in_gain(estimator: Any, X: Any, *, epochs: Any = None) -> float:
     """
     estimator, X = unwrap(estimator, X)
     check_is_fitted(estimator)
-    posterior = getattr(estimator, "_posterior", None)
-    if not isinstance(posterior, EpochPosterior):
+    if not hasattr(estimator, "_known_epochs"):
         name = type(estimator).__name__
         raise TypeError(f"estimator must be a DependentTrees, got {name}.")
     rows, _ = check_directions(estimator, X, reset=False, method="plug_in_gain")
-    gains, priors = np.zeros(rows.shape[0]), posterior.model.priors
+    gains, priors = np.zeros(rows.shape[0]), estimator._tree_priors()
+    known = estimator._known_epochs()
     with Executor(estimator.n_jobs) as executor, one_blas_thread():
-        for epoch, of in rows_by_epoch(posterior, epochs, len(gains)):
+        for epoch, of in rows_by_epoch(known, epochs, len(gains)):
             found = local.plug_in_gain(epoch.state, priors, rows[of], run=executor.map)
             gains[of] = found
     used = np.diff(rows.indptr) > 0

@@ -4,7 +4,7 @@ A saved estimator speaks of no class but its own and, by name, of those of `HOME
 that whoever loads it has one class to trust.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any
@@ -19,14 +19,17 @@ IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
 ATOMS = (str, bytes, int, float, type(None))
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Any, outside: Sequence[Any] = ()) -> Any:
     """Take objects of the package apart; the same object becomes the same dict.
 
     What is not of the package, such as an array or an estimator, stays as it is. An
-    object that holds itself, by others, is named by a number there.
+    object that holds itself, by others, is named by a number there; objects `outside`,
+    such as threads and connections, are named by their place, and left out.
     """
     seen: dict[int, Any] = {}
     whole: dict[int, dict] = {}  # objects that are being taken apart
+    for place, item in enumerate(outside):
+        seen[id(item)] = item, {IS: "outside", HOLDS: place}
 
     def walk(value: Any) -> Any:
         if isinstance(value, ATOMS):
@@ -48,8 +51,8 @@ def to_plain(value: Any) -> Any:
     return walk(value)
 
 
-def from_plain(value: Any) -> Any:
-    """Put together what `to_plain` has taken apart.
+def from_plain(value: Any, outside: Sequence[Any] = ()) -> Any:
+    """Put together what `to_plain` has taken apart, around other objects `outside`.
 
     Raises
     ------
@@ -63,7 +66,7 @@ def from_plain(value: Any) -> Any:
         if isinstance(value, ATOMS):
             return value
         if id(value) not in seen:
-            seen[id(value)] = value, _put_together(value, walk, numbered)
+            seen[id(value)] = value, _put_together(value, walk, numbered, outside)
         return seen[id(value)][1]
 
     return walk(value)
@@ -99,7 +102,10 @@ def _taken_apart(value: Any, walk: Callable[[Any], Any]) -> Any:
 
 
 def _put_together(
-    value: Any, walk: Callable[[Any], Any], numbered: dict[int, Any]
+    value: Any,
+    walk: Callable[[Any], Any],
+    numbered: dict[int, Any],
+    outside: Sequence[Any],
 ) -> Any:
     if type(value) in (list, tuple):
         return type(value)(walk(item) for item in value)
@@ -112,6 +118,8 @@ def _put_together(
     try:
         if name == "again":
             return numbered[holds]
+        if name == "outside":
+            return outside[holds]
         if name == "dict":
             return dict(walk(holds))
         if name == "type":
@@ -129,7 +137,7 @@ def _put_together(
         numbered[value.get(NUMBER, -1)] = made
         for item, part in holds.items():
             object.__setattr__(made, item, walk(part))
-    except (AttributeError, ImportError, KeyError, TypeError) as error:
+    except (AttributeError, ImportError, LookupError, TypeError) as error:
         raise ValueError(f"The saved {name} is damaged: {error}") from error
     return made
 

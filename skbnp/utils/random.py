@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     MOVE = 3
     SWEEP = 4
     SOME_DOCS = 5
+    BLOCKS = 6
 
 
 def draw_entropy(random_state: Any) -> int:

@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from skbnp import (
     HDP,
     DependentTrees,
+    GibbsDependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
@@ -77,6 +78,8 @@ _TREE_SAMPLER = {
     **{name: value for name, value in _SAMPLER.items() if "split" not in name},
 }
 
+_ROW_SAMPLER = {"max_iter": 3, "burn_in": 0, "random_state": 0}
+
 _TREE = {
     "level_prior": 5.0,
     "topic_word_prior": 0.2,
@@ -122,10 +125,14 @@ INSTANCES = {
     ),
     "DependentTrees": DependentTrees(
         structure_moves=EpochMoves(max_births=1, birth_rounds=2),
-        batch_size=16,
+        batch_size=30,
         max_iter=3,
         tol=0.0,
         random_state=0,
+    ),
+    "GibbsDependentTrees": GibbsDependentTrees(n_split_merge=2, thin=1, **_ROW_SAMPLER),
+    "GibbsDependentTrees-chains": GibbsDependentTrees(
+        n_split_merge=2, thin=2, n_chains=3, **_ROW_SAMPLER
     ),
 }
 

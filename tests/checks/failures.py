@@ -6,6 +6,7 @@ from unittest import mock
 from skbnp.inference.chains import GibbsChain
 from skbnp.inference.engine import Learner
 from skbnp.inference.local import DocumentVisitor
+from skbnp.models.dependent_slices.chain import SliceChain
 from skbnp.models.dependent_trees import memory as dependent_trees
 from skbnp.models.hca.memory import RowVisitor
 from skbnp.models.nested_crp.memory import PathVisitor
@@ -36,6 +37,7 @@ def failing_visit(number, error=Failure, visited=None):
     """
     visit_batch, run_piece, calls = DocumentVisitor.visit, GibbsChain.run, []
     learn_round, quiet = Learner.learn_round, []
+    end_sweep = SliceChain._end
 
     def tick(start):
         calls.append(None)
@@ -59,7 +61,8 @@ def failing_visit(number, error=Failure, visited=None):
         return visit
 
     def begin_round(self, round, monitor):
-        quiet[:] = round.parts[1:]
+        visits_each = not isinstance(self, dependent_trees.EpochLearner)
+        quiet[:] = round.parts[1:] if visits_each else ()
         learn_round(self, round, monitor)
 
     def run(self, piece):
@@ -70,10 +73,17 @@ def failing_visit(number, error=Failure, visited=None):
         if calls.count(self) == number:
             raise error
 
+    def end(self):
+        end_sweep(self)
+        calls.append(self)
+        if calls.count(self) == number:
+            raise error
+
     with ExitStack() as patches:
         for kind, name, new in [
             (DocumentVisitor, "visit", visit),
             (GibbsChain, "run", run),
+            (SliceChain, "_end", end),
             (Learner, "learn_round", begin_round),
             *(
                 (kind, name, visit_tree(getattr(kind, name), place))

@@ -35,7 +35,7 @@ ONE = {"HDP-online": INSTANCES["HDP-online"]}
 
 @pytest.fixture
 def many(estimator):
-    return rows_of(estimator, topic_counts(240, 30))
+    return rows_of(estimator, topic_counts(120, 30))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_any_number_of_jobs_gives_the_same_bits(estimator, n_jobs, many, small_b
 
 @every_method(*EVALUATIONS)
 def test_evaluation_does_not_depend_on_the_number_of_jobs(fitted, method, small_blocks):
-    X = rows_of(fitted, topic_counts(240, 24))
+    X = rows_of(fitted, topic_counts(120, 24))
     one = getattr(fitted, method)(X)
     assert_same(one, getattr(fitted.set_params(n_jobs=3), method)(X))
 
@@ -109,7 +109,7 @@ def test_evaluation_does_not_depend_on_the_number_of_jobs(fitted, method, small_
 @every_kind()
 def test_number_of_jobs_may_change_in_a_stream(estimator, many, small_blocks):
     one, two = parallel(estimator, n_jobs=1), parallel(estimator, n_jobs=2)
-    for part, n_jobs in [(many[:100], 3), (many[100:200], 1), (many[200:], 2)]:
+    for part, n_jobs in [(many[:50], 3), (many[50:90], 1), (many[90:], 2)]:
         one.partial_fit(part)
         two.set_params(n_jobs=n_jobs).partial_fit(part)
     assert_same(learned(one), learned(two))
@@ -240,7 +240,7 @@ def _fit(X):
 
 
 def test_check_fails_where_sums_depend_on_the_number_of_jobs():
-    many = topic_counts(240, 30)
+    many = topic_counts(120, 30)
     with pytest.raises(AssertionError):
         check_jobs_do_not_matter(SumsByJob(4, random_state=0), _fit(many), 3)
 

@@ -67,27 +67,26 @@ def test_interrupt_leaves_the_last_complete_update(names):
         assert seen["n_updates"] >= 1, case
 
 
-@pytest.mark.parametrize("name", daily(1, [*ONLINE, "HierarchicalComponentAnalysis"]))
-@pytest.mark.parametrize("method", daily(1, ["fit", "partial_fit"]))
+@pytest.mark.long
+@pytest.mark.parametrize("name", [*ONLINE, "HierarchicalComponentAnalysis"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
     seen = run(case := f"lines-{method}:{name}:1")[case]
     assert seen["n_places"] > 50
     assert not seen["found"], seen["found"][:10]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    daily(
-        1,
-        [
-            "HDP-online",
-            "HDP-collapsed-memoized",
-            "HDP-mean-field-online",
-            "HDP-memoized",
-            "NestedCRP-memoized-moves",
-            "HierarchicalComponentAnalysis",
-        ],
-    ),
+    [
+        "HDP-online",
+        "HDP-collapsed-memoized",
+        "HDP-mean-field-online",
+        "HDP-memoized",
+        "NestedCRP-memoized-moves",
+        "HierarchicalComponentAnalysis",
+    ],
 )
 def test_interrupt_in_a_move_leaves_a_consistent_estimator(name):
     seen = run(case := f"moves:{name}:1")[case]

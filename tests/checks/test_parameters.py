@@ -101,6 +101,7 @@ BAD = {
 
 #: Where None has a meaning.
 NONE_IS_FINE = {
+    "GibbsDependentTrees": ("n_components",),
     "GibbsHDP": ("n_components", "init"),
     "GibbsNestedCRP": ("init",),
 }

@@ -164,7 +164,11 @@ def each_small(*methods):
     )
 
 
-@every_method(*LEARNING, wanted=lambda e: not is_variational(e), among=FIRST)
+@every_method(
+    *LEARNING,
+    wanted=lambda e: takes_counts_only(e) and not is_variational(e),
+    among=FIRST,
+)
 @pytest.mark.parametrize("name", sorted(TOO_LONG))
 def test_samplers_refuse_documents_that_are_too_long_by_row(estimator, method, name):
     long = int(SMALL[name].sum(axis=1).argmax())

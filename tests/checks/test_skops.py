@@ -1,6 +1,7 @@
 """Files of skops: whoever loads one has a class to trust, or two."""
 
 import pickle
+import threading
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,15 @@ def test_plain_state_keeps_what_holds_itself():
     assert again.idle[0].move_memory is again
     assert again.credit == 3.0
     assert sio.get_untrusted_types(data=sio.dumps(to_plain(moving))) == []
+
+
+def test_what_is_outside_is_named_by_its_place():
+    lock, memory = threading.Lock(), MoveMemory()
+    memory.idle = {0: lock, 1: memory}
+    plain = to_plain([memory, lock], (None, lock))
+    other = threading.Lock()
+    again, beside = from_plain(pickle.loads(pickle.dumps(plain)), (None, other))
+    assert again.idle[0] is beside is other
+    assert again.idle[1] is again
+    with pytest.raises(ValueError, match="damaged"):
+        from_plain(plain)

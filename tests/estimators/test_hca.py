@@ -12,7 +12,6 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
-from checks.long import daily
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
 from skbnp.estimators import TreeMoves
@@ -324,7 +323,8 @@ def test_streams_find_the_tree():
     assert hca.score(drawn.data) > batch.score(drawn.data) - 1.0
 
 
-@pytest.mark.parametrize("total", daily(1, [100_000, 3_000]))
+@pytest.mark.long
+@pytest.mark.parametrize("total", [100_000, 3_000])
 def test_first_rows_of_a_long_stream_do_not_ask_for_a_tree_of_their_noise(total, drawn):
     """They stand for many, but are no more than they are."""
     hca = HierarchicalComponentAnalysis(total_samples=total, random_state=0)

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from checks.failures import Failure
-from checks.long import each_pair
+from checks.long import daily, each_pair
 from checks.states import assert_same, learned
 from reference.ncrp_topics import conditional_step, log_predictive
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
@@ -498,7 +498,7 @@ def test_interrupted_start_goes_on_from_its_best_tree(few, monkeypatch):
     assert crp.lineage_ == lineage
 
 
-@pytest.mark.parametrize("most", [20, 1000])
+@pytest.mark.parametrize("most", daily(1, [20, 1000]))
 def test_online_fit_grows_a_tree_that_misses_branches(most, docs, monkeypatch):
     """By all documents, or by some of them."""
     monkeypatch.setattr(tree_online, "MOST_DOCS", most)
@@ -622,7 +622,7 @@ def test_stream_in_small_chunks_keeps_what_was_learned(size, corpus, sampler):
     assert found[0] > found[1] - 0.03
 
 
-@pytest.mark.parametrize("offset", [pytest.param(64.0, marks=pytest.mark.long), 500.0])
+@pytest.mark.parametrize("offset", daily(1, [500.0, 64.0]))
 def test_moves_of_a_stream_keep_its_mass_and_what_is_old(offset, corpus):
     """A chunk of a new leaf weighs as much as its step says, whatever moves."""
     X, leaf = sp.csr_array(corpus.data.astype(float)), corpus.target
@@ -795,7 +795,7 @@ def test_fold_in_score_equals_its_transcription(settled, X_test):
     assert fold_in_score(settled, X_test) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("observed", [0.5, 0.8])
+@pytest.mark.parametrize("observed", daily(1, [0.5, 0.8]))
 def test_document_completion_equals_its_transcription(observed, settled, X_test):
     expected = transcribed_score(settled, *split_tokens(X_test, observed=observed))
     score = document_completion_score(settled, X_test, observed=observed)

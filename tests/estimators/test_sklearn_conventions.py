@@ -36,13 +36,14 @@ from checks.long import daily
 from checks.states import assert_same, learned
 from skbnp import (
     HDP,
+    DependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
     NestedCRP,
     StickBreakingHDP,
 )
-from skbnp.estimators import TreeMoves
+from skbnp.estimators import EpochMoves, TreeMoves
 
 #: Trees that are soon there.
 _TREE = {
@@ -61,6 +62,9 @@ KINDS = {
     "NestedCRP": NestedCRP(**(_TREE | {"structure_moves": False})),
     "HierarchicalComponentAnalysis": HierarchicalComponentAnalysis(
         max_iter=2, structure_moves=TreeMoves(max_tries=1, max_rounds=1)
+    ),
+    "DependentTrees": DependentTrees(
+        max_iter=2, structure_moves=EpochMoves(max_births=1, birth_rounds=2)
     ),
 }
 #: All others learn in another way.
@@ -180,22 +184,11 @@ def checks_of(estimator):
     ]
 
 
-@pytest.mark.parametrize(
-    ("estimator", "check"),
-    [
-        pytest.param(
-            estimator,
-            check,
-            id=f"{label}-{name}",
-            marks=[] if label in KINDS else [pytest.mark.long],
-        )
-        for label, estimator in (KINDS | OTHERS).items()
-        for name, check in checks_of(estimator)
-        if label in KINDS or name in OF_LEARNING
-    ],
-)
-def test_scikit_learn_check(estimator, check):
-    run_check(check, estimator)
+@pytest.mark.parametrize("label", daily(len(KINDS), KINDS | OTHERS))
+def test_scikit_learn_checks(label):
+    for name, check in checks_of((KINDS | OTHERS)[label]):
+        if label in KINDS or name in OF_LEARNING:
+            run_check(check, (KINDS | OTHERS)[label])
 
 
 @pytest.mark.parametrize("name", FURTHER)

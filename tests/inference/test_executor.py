@@ -232,29 +232,19 @@ def test_none_is_what_joblib_was_told():
 
 
 @pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
-def test_backend_of_joblib_keeps_the_order(backend):
+def test_backends_of_joblib(backend):
+    """Results in order, exceptions, and the bits of a score; loky starts slowly."""
     items = list(range(40))
-    with parallel_config(backend=backend, n_jobs=2), Executor(None) as executor:
-        assert list(executor.map(math.sqrt, items)) == [math.sqrt(i) for i in items]
-
-
-@pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
-def test_backend_of_joblib_hands_exceptions_on(backend):
-    with (
-        parallel_config(backend=backend, n_jobs=2),
-        Executor(None) as executor,
-        pytest.raises(ValueError, match=r"math domain|nonnegative"),
-    ):
-        list(executor.map(math.sqrt, [1.0, 4.0, -1.0, 9.0]))
-
-
-@pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
-def test_backend_of_joblib_does_not_change_the_bits_of_a_score(backend):
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(30, 0.3), size=5)
     X_observed, X_held = (sp.csr_array(rng.poisson(0.5, (60, 30))) for _ in range(2))
     expected = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
     with parallel_config(backend=backend, n_jobs=2):
+        with Executor(None) as executor:
+            found = list(executor.map(math.sqrt, items))
+            assert found == [math.sqrt(i) for i in items]
+            with pytest.raises(ValueError, match=r"math domain|nonnegative"):
+                list(executor.map(math.sqrt, [1.0, 4.0, -1.0, 9.0]))
         score = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
     assert score == expected
 
@@ -262,6 +252,7 @@ def test_backend_of_joblib_does_not_change_the_bits_of_a_score(backend):
 # Interrupts ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_interrupt_at_any_line_is_what_comes_out():
     runner = Path(__file__).with_name("interrupted_maps.py")
     done = subprocess.run(

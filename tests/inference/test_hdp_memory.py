@@ -239,7 +239,7 @@ def test_bound_after_any_passes_is_that_of_all_documents(case, learn, seed):
         check_totals(one)
 
 
-@pytest.mark.parametrize("case", daily(4, range(8)))
+@pytest.mark.parametrize("case", daily(2, range(8)))
 def test_bound_through_trials_is_that_of_all_documents(case, seed):
     """Births, deaths, their merges; those kept and those rejected."""
     rng = np.random.default_rng([seed, case, 1])
@@ -482,7 +482,7 @@ def test_the_comparison_of_bits_tells_a_learning_rival(seed):
     assert list(differences(before, trials.posterior))
 
 
-@pytest.mark.parametrize("case", daily(2, range(6)))
+@pytest.mark.parametrize("case", daily(1, range(6)))
 def test_an_accepted_trial_is_recorded_and_better(case, seed):
     trials = BoundTrials(learner(np.random.default_rng([seed, case]), 1), MOVES, 60)
     monitor, n_accepted, ever = Monitor(new_history()), 0, {0}

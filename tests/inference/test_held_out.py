@@ -12,6 +12,7 @@ from reference import held_out as reference
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
+from skbnp.inference.protocols import Corpus
 from skbnp.metrics import held_out_log_likelihood
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
@@ -54,7 +55,7 @@ def predict(held, posterior):
 
 def test_parts_sum_to_the_counts(X, held):
     judges = np.setdiff1d(np.arange(N_DOCS), held.rows)
-    assert_array_equal(held.train.toarray(), X[held.rows].toarray())
+    assert_array_equal(held.train.X.toarray(), X[held.rows].toarray())
     for doc, judge in enumerate(judges):
         counts = X[[judge]].toarray().ravel()
         rows = held.docs == doc
@@ -98,7 +99,7 @@ def test_so_many_documents_are_held_out(n_docs, length, expected):
         assert parts is None
         return
     assert len(np.unique(parts.docs)) == expected
-    assert parts.train.shape[0] == n_docs - expected
+    assert parts.train.n_docs == n_docs - expected
 
 
 def test_of_long_documents_no_more_than_hold_enough_tokens(X, monkeypatch):
@@ -145,7 +146,7 @@ def test_log_probability_is_that_of_the_reference(X, held):
 @pytest.mark.parametrize("eta", [ETA, 3.0])
 def test_words_alone_predict_as_one_topic_does(eta, held):
     """Another topic prior gives another answer."""
-    words = held.train.sum(axis=0).reshape(-1, 1)
+    words = held.train.word_counts().reshape(-1, 1)
     one = held_out_log_likelihood(
         reference.mean_topics(words, eta).T, [1e-9], held.observed, held.held
     )
@@ -165,6 +166,72 @@ def test_the_error_of_a_gain_is_that_of_repeated_draws():
     # 2000 draws tell a standard deviation to 1.6 %.
     assert_allclose(errors.mean(), means.std(), rtol=0.06)
     assert abs(means.mean() - 0.02) < 4 * means.std() / np.sqrt(2000)
+
+
+# The topic prior ----------------------------------------------------------------------
+
+
+def suited(held, posterior, highest=1e4, n_steps=1):
+    """Prior after some steps, from the prediction before each."""
+    for _ in range(n_steps):
+        found = held_out.suit_prior(held, predict(held, posterior), posterior, highest)
+    return posterior.state.topic_word_prior, found
+
+
+def log_likelihood(held, posterior, found, eta):
+    """Under another topic prior, proportions as they are, from topics in full."""
+    topics = posterior.totals.topic_words.dense() + eta
+    changed = found._replace(word_topic=topics / topics.sum(axis=0))
+    return held.log_probability(changed).sum()
+
+
+def test_what_is_said_is_said_under_the_new_prior(X, held):
+    posterior = make_posterior(X)
+    eta, found = suited(held, posterior)
+    assert eta != ETA
+    topics = posterior.totals.topic_words.dense() + eta
+    assert_allclose(found.word_topic, topics / topics.sum(axis=0), rtol=1e-12)
+
+
+def test_a_step_is_one_of_newtons_method(X, held):
+    """Its derivatives are those of sums over topics that are made anew."""
+    posterior = make_posterior(X)
+    at = 1.5 * suited(held, posterior, n_steps=12)[0]  # near the maximum
+    posterior.state = replace(posterior.state, topic_word_prior=at)
+    before = predict(held, posterior)
+    grid = at * np.exp(np.array([-1, 0, 1]) * held_out.PRIOR_DIFFERENCE)
+    low, mid, high = (log_likelihood(held, posterior, before, eta) for eta in grid)
+    step = held_out.PRIOR_DIFFERENCE * (high - low) / 2.0 / (2.0 * mid - low - high)
+    assert 0.1 < abs(step) < held_out.PRIOR_STEP
+    assert_allclose(suited(held, posterior)[0], at * np.exp(step), rtol=1e-9)
+
+
+@pytest.mark.parametrize("start", [1e-3, 0.05, 5.0])
+def test_steps_lead_to_the_prior_that_predicts_best(start, X, held):
+    posterior = make_posterior(X)
+    posterior.state = replace(posterior.state, topic_word_prior=start)
+    eta, found = suited(held, posterior, n_steps=12)
+    others = eta * np.geomspace(0.3, 3.0, 21)
+    logs = [log_likelihood(held, posterior, found, other) for other in others]
+    assert 0.8 < others[np.argmax(logs)] / eta < 1.25
+
+
+def test_a_step_is_limited(X, held):
+    posterior = make_posterior(X)
+    posterior.state = replace(posterior.state, topic_word_prior=1e-3)
+    assert_allclose(suited(held, posterior)[0], 3e-3, rtol=1e-12)
+    assert suited(held, posterior, highest=2e-3)[0] == 2e-3
+
+
+def test_a_prior_is_learned_from_topics_alone(X, held):
+    """Nothing else of the posterior changes."""
+    posterior, untouched = make_posterior(X), make_posterior(X)
+    suited(held, posterior)
+    words = posterior.totals.topic_words.dense()
+    assert_array_equal(words, untouched.totals.topic_words.dense())
+    state = replace(posterior.state, topic_word_prior=ETA)
+    assert_array_equal(state.weights, untouched.state.weights)
+    assert state.doc_prior.sum() == untouched.state.doc_prior.sum()
 
 
 # Reductions ---------------------------------------------------------------------------
@@ -336,7 +403,7 @@ def test_all_topics_are_merged_into_the_heaviest(X):
 
 def test_births_start_afresh_beside_the_old(X):
     posterior = make_posterior(X)
-    candidate = moves.propose_births(posterior, X, 7, np.random.default_rng(0))
+    candidate = moves.propose_births(posterior, Corpus(X), 7, np.random.default_rng(0))
     words = candidate.totals.topic_words.dense()
     assert words.shape == (N_WORDS, N_TOPICS + 7)
     assert_allclose(words.sum(axis=0), X.sum() / 12, rtol=1e-9)

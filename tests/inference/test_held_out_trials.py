@@ -8,13 +8,15 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from checks.callbacks import StopAfter
-from checks.long import each_pair
+from checks.long import daily, each_pair
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
+from skbnp.inference.edits import Merge, apply
 from skbnp.models.hdp import held_out_trials
-from skbnp.models.hdp.held_out import OTHERS, HeldOut
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut
+from skbnp.models.hdp.moves import held_out as held_out_moves
 
 METHODS = ["online", "memoized", "batch"]
 
@@ -129,6 +131,44 @@ def test_without_births_topics_only_end(bars):
     assert abs(many.n_components_ - 20) <= 1
 
 
+def merge_two(posterior, found, budget):
+    """Reduce by one topic."""
+    apply(Merge([tuple(posterior.ids[:2].tolist())]), posterior)
+    return 1
+
+
+@pytest.mark.parametrize("gain", [0.0, 2.0])
+def test_reductions_that_gain_nothing_wait(gain, bars, monkeypatch):
+    """Until everything is learned from, the model keeps the topics that are as good."""
+    monkeypatch.setattr(
+        held_out_trials.HeldOutTrials, "_gain", lambda *runs: Gain(gain, 1.0)
+    )
+    monkeypatch.setattr(held_out_moves, "reduce", merge_two)
+    monkeypatch.setattr(held_out_trials, "FEW", 0.0)
+    moves = SplitMerge(births=False)
+    hdp = HDP(25, split_merge=moves, max_iter=30, random_state=0).fit(bars.data)
+    steps = [entry.step for entry in hdp.lineage_ if entry.kind == "merge"]
+    assert len(steps) >= 3
+    assert len(set(steps)) == (1 if gain == 0.0 else len(steps))
+
+
+@pytest.mark.parametrize(("start", "concentration"), [(2, 0.1), (30, 1.0), (30, 0.1)])
+def test_the_topic_prior_of_the_documents_is_found(start, concentration):
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(100, concentration), size=5)
+    X = sp.csr_array(rng.multinomial(60, rng.dirichlet(np.full(5, 0.1), 400) @ topics))
+    hdp = HDP(start, random_state=0).fit(X)
+    assert abs(hdp.n_components_ - 5) <= 1
+    assert 0.4 < hdp.topic_word_prior_ / concentration < 2.5
+
+
+def test_the_topic_prior_stays_on_request(bars):
+    hdp = HDP(20, learn_priors="concentrations", random_state=0)
+    assert hdp.fit(bars.data[:300]).topic_word_prior_ == 0.05
+    hdp.set_params(learn_priors="auto").fit(bars.data[:300])
+    assert hdp.topic_word_prior_ != 0.05
+
+
 def test_without_moves_topics_stay(bars):
     hdp = HDP(8, split_merge=False, random_state=0).fit(bars.data)
     assert hdp.n_components_ == 8
@@ -188,7 +228,7 @@ def test_zero_tolerance_makes_all_passes(bars):
     assert not hdp.converged_
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", daily(1, METHODS))
 def test_bits_do_not_depend_on_threads(method, bars):
     one, other = (
         HDP(3, learning_method=method, random_state=0, n_jobs=n_jobs).fit(
@@ -203,7 +243,7 @@ def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
     X = bars.data[:200]
     whole = HDP(3, random_state=0).fit(X)
     original = held_out_trials.Learner.one_pass
-    for failing in range(1, whole.n_iter_, 3):
+    for failing in range(1, whole.n_iter_, 7):
         calls = []
 
         def one_pass(self, monitor, *, calls=calls, failing=failing):

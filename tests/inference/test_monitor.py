@@ -7,6 +7,7 @@ import math
 import pytest
 
 from checks.estimators import criterion, each_family
+from checks.long import daily
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP
 from skbnp.datasets import make_bars
 from skbnp.inference import monitor as module
@@ -283,7 +284,7 @@ LONG_WORK = {
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("work", LONG_WORK)
+@pytest.mark.parametrize("work", daily(5, sorted(LONG_WORK, reverse=True)))
 def test_long_work_says_how_far_it_is(work, caplog, monkeypatch):
     monkeypatch.setattr(module, "SILENCE", -1.0)  # all that would be said in time
     model, text = LONG_WORK[work]

@@ -75,7 +75,7 @@ def test_without_limit_all_documents_are_kept_once(X):
 def test_what_is_held_out_is_not_learned(X):
     kept, learned = add_all(X, 70)
     parts = hold_out(kept)
-    train = set(as_tuples(parts.train))
+    train = set(as_tuples(parts.train.X))
     assert set(as_tuples(learned)) == train
     judges = set(as_tuples(kept.counts)) - train
     assert len(judges) == len(kept.keys) - len(parts.rows)
@@ -102,7 +102,7 @@ def test_sizes_are_bounded_and_the_stream_is_counted(X, few):
     parts = hold_out(kept)
     assert parts.held.sum() <= 100
     assert not set(as_tuples(learned)) & (
-        set(as_tuples(kept.counts)) - set(as_tuples(parts.train))
+        set(as_tuples(kept.counts)) - set(as_tuples(parts.train.X))
     )
 
 

@@ -1,5 +1,7 @@
 """Topics over epochs: frames and the figure."""
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -136,3 +138,50 @@ def test_models_without_epochs_are_refused(counts):
     ):
         with pytest.raises(TypeError, match="epochs_"):
             function(hdp)
+
+
+def test_terms_stand_where_others_lead(trees):
+    display = EpochTreeDisplay.from_estimator(trees, n_leading_terms=1)
+    written = {}
+    for text in display.ax_.texts:
+        epoch, line = text.xy
+        written.setdefault(display.topics_[line], []).append((epoch, text.get_text()))
+    epochs = list(trees.epochs_.values())
+    for node, found in written.items():
+        leading = [
+            (place, f"x{int(record.components[[at]].toarray().argmax())}")
+            for place, record in enumerate(epochs)
+            for at in np.flatnonzero(record.component_ids == node)
+        ]
+        changes = [
+            one
+            for one, last in zip(leading, [(0, None), *leading], strict=False)
+            if one[1] != last[1]
+        ]
+        assert found == changes
+    assert set(written) == set(display.topics_)
+    assert not EpochTreeDisplay.from_estimator(trees).ax_.texts
+
+
+def test_a_topic_is_drawn_without_the_trees(trees):
+    plt.close("all")
+    display = EpochTreeDisplay.from_topic(trees, int(trees.component_ids_[1]))
+    assert len(plt.get_fignums()) == 1
+    assert display.ax_.get_ylabel() == "share of rows"
+    with pytest.raises(ValueError, match="topic must be one of"):
+        EpochTreeDisplay.from_topic(trees, 10**6)
+
+
+def test_a_root_that_gave_its_name_away_stands_below_the_last(trees):
+    epochs = dict(trees.epochs_)
+    ids = epochs[1990].component_ids.copy()
+    ids[0] = 900
+    epochs[1990] = replace(epochs[1990], component_ids=ids)
+    terms = {
+        int(node): [["a"]] * 3
+        for record in epochs.values()
+        for node in record.component_ids
+    }
+    display = EpochTreeDisplay(epochs=epochs, terms=terms).plot()
+    assert 900 in display.topics_
+    assert display.topics_[0] == epochs[1992].component_ids[0]

@@ -209,7 +209,7 @@ def test_dollar_signs_are_terms_too(model):
 
 
 @pytest.mark.parametrize("length", daily(1, [40, 1]))
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", daily(4, SHAPES))
 def test_nothing_written_overlaps_or_is_cut_off(shape, length):
     model = FakeTreeModel(SHAPES[shape], length).fit()
     check_legible(TopicTreeDisplay.from_estimator(model))
@@ -222,7 +222,7 @@ def test_nothing_written_overlaps_with_few_or_many_terms(model, n_terms):
 
 # A chain of 50 levels has no room in six inches.
 @pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
-@pytest.mark.parametrize("shape", ["three levels", "bushy", "deep", "root"])
+@pytest.mark.parametrize("shape", daily(2, ["bushy", "root", "three levels", "deep"]))
 def test_nothing_written_overlaps_in_given_axes(shape, layout):
     model = FakeTreeModel(SHAPES[shape]).fit()
     _, axes = plt.subplots(1, 2, figsize=(14, 6), layout=layout)

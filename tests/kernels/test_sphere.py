@@ -49,7 +49,7 @@ def score(X, directions, prior, strength, n_best, known=None, drift=None):
     nodes = np.full((n_rows, n_best), 7, dtype=np.int32)
     scores, rest = np.full((n_rows, n_best), 7.0), np.full(n_rows, 7.0)
     if known is not None:
-        nodes[:], rest[:] = known[0], known[2]
+        nodes[:], scores[:], rest[:] = known[:3]
     n_scored = score_rows(
         X.indptr.astype(np.int32),
         X.indices.astype(np.int32),
@@ -179,7 +179,7 @@ def check_screening(rng, step, strength, lie=1.0):
 
 def test_screening_has_the_same_bits_and_leaves_tiles_out(seed):
     rng = np.random.default_rng(seed)
-    assert check_screening(rng, 1e-3, 1000.0) < 0.8
+    assert check_screening(rng, 1e-3, 1000.0) < 0.3
 
 
 @pytest.mark.parametrize("step", [1e-2, 0.1, 1.0])

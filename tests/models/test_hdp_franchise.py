@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from checks.geweke import check_joint_distribution
-from checks.long import daily, few_and_many
+from checks.long import daily
 from reference import hdp_franchise as reference
 from skbnp.components.hyperparameters import log_rising
 from skbnp.kernels._franchise import sweep
@@ -204,13 +204,12 @@ LEARN = Priors(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
 FIXED = {c: (c, c, 0.4) for c in (0.3, 1.3, 5.0)}
 #: Draws in which bugs are found.
 N_FEW = 2_000
-each_n_draws = few_and_many(N_FEW, 4_000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
-@each_n_draws
-def test_geweke_with_hyperparameters(n_draws, split_merge, seed):
-    check_geweke(make_move(LEARN, split_merge=split_merge), n_draws, seed)
+def test_geweke_with_hyperparameters(split_merge, seed):
+    check_geweke(make_move(LEARN, split_merge=split_merge), 4_000, seed)
 
 
 @pytest.mark.parametrize("concentration", daily(1, [1.3, 0.3, 5.0]))
@@ -220,6 +219,7 @@ def test_geweke_without_hyperparameters(split_merge, concentration, seed):
     check_geweke(move, N_FEW, seed, FIXED[concentration])
 
 
+@pytest.mark.long
 def test_geweke_where_part_of_a_table_proposes_its_dish(seed):
     check_geweke(make_move(LEARN, split_merge=False, meal_part=2), N_FEW, seed)
 
@@ -262,9 +262,9 @@ class ForgetsJacobian(Priors):
         Priors._resample_topic(wrong, seating, rng)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "bug",
-    daily(2, [ForgetsJacobian, IgnoresLengths, CountsDishesTwice, TakesScaleForRate]),
+    "bug", [ForgetsJacobian, IgnoresLengths, CountsDishesTwice, TakesScaleForRate]
 )
 def test_geweke_finds_each_planted_bug_of_hyperparameters(bug):
     wrong = bug(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)

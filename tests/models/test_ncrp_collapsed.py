@@ -528,10 +528,10 @@ def moved_in_part(world, rng, priors=LEARN):
 N_FEW = 2_000
 
 
-@pytest.mark.parametrize("move", daily(1, [moved_in_part, moved]))
-@few_and_many(N_FEW, 4_000)
-def test_geweke(n_draws, move, seed):
-    check_joint_distribution(World.draw, statistics, move, n_draws, seed)
+@pytest.mark.long
+@pytest.mark.parametrize("move", [moved_in_part, moved])
+def test_geweke(move, seed):
+    check_joint_distribution(World.draw, statistics, move, 4_000, seed)
 
 
 class CountsLeavesAsRestaurants(NestedPriors):
@@ -557,6 +557,7 @@ class SharesTopicPrior(NestedPriors):
         walks.set_priors(replace(walks.priors, topic_prior=same))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", [CountsLeavesAsRestaurants, SharesTopicPrior])
 def test_geweke_finds_planted_bugs(bug):
     wrong = bug(True, True, (4.0, 3.0), (6.0, 8.0))

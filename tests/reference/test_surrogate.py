@@ -11,6 +11,7 @@ import pytest
 from scipy.special import gammaln, psi
 from scipy.stats import beta as beta_law
 
+from checks.long import daily
 from reference import hdp_surrogate
 
 SETTINGS = [(1.3, 0.7, 0.4), (0.2, 3.0, 1.5), (6.0, 1.0, 0.1)]  # alpha, gamma, eta
@@ -79,7 +80,7 @@ def test_sum_check_rejects_one_table_for_each_topic():
         check_probabilities_sum_to_one(evidence_of_one_table_each, SETTINGS[0])
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", daily(1, SETTINGS))
 def test_evidence_is_expectation_over_prior(settings):
     check_evidence_by_prior_sampling(hdp_surrogate.evidence, settings)
 

@@ -5,17 +5,17 @@ are with respect to the uniform one on the sphere, so that a bound, as a score, 
 is gained over knowing nothing, and does not depend on how the sphere is measured.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.shards import Shard, Shards
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
@@ -153,7 +153,7 @@ class EpochPosterior(Posterior):
 
 
 def rows_by_epoch(
-    posterior: EpochPosterior, labels: Any, n_rows: int
+    known: Sequence[ClosedEpoch], labels: Any, n_rows: int
 ) -> Iterator[tuple[ClosedEpoch, NDArray[np.intp]]]:
     """Yield epochs whose trees explain rows of some labels, and which rows.
 
@@ -165,7 +165,6 @@ def rows_by_epoch(
     ValueError
         If a label is neither that of an epoch nor later.
     """
-    known = posterior.epochs
     if labels is None:
         yield known[-1], np.arange(n_rows)
         return
@@ -192,12 +191,12 @@ def plain_label(label: Any) -> Any:
     return label if isinstance(label, np.datetime64) else label.item()
 
 
-def close_epoch(posterior: EpochPosterior, label: Any, X: sp.csr_array) -> None:
-    """Begin an epoch with rows X; the one that was open is its past."""
+def close_epoch(posterior: EpochPosterior, label: Any, shards: Shards) -> None:
+    """Begin an epoch with rows of shards; the one that was open is its past."""
     closed = [*posterior.closed, posterior.as_closed()]
     past = [(one.state.tree.ids, one.state.masses) for one in closed]
     history = windowed(posterior.state.tree, past[-posterior.window :])
-    state = next_epoch(posterior.state, history, centroid_of(X, posterior.state))
+    state = next_epoch(posterior.state, history, centroid_of(shards, posterior.state))
     totals = EpochStats.zero(len(state.tree), state.dimension)
     with commit():
         posterior.closed = closed
@@ -208,11 +207,30 @@ def close_epoch(posterior: EpochPosterior, label: Any, X: sp.csr_array) -> None:
 
 
 def centroid_of(
-    X: sp.csr_array, state: EpochState, totals: EpochStats | None = None
+    shards: Shards, state: EpochState, totals: EpochStats | None = None
 ) -> Array:
     """Mean direction of rows, and of those in the totals; of none, as it was."""
-    total = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
+    total = np.zeros(state.dimension)
+    if len(shards.n_rows):
+        numbers = range(len(shards.n_rows))
+        total = shards.total(sum_rows, numbers).total
     if totals is not None:
-        total += np.asarray(totals.sums.sum(axis=0)).ravel()
+        total = total + np.asarray(totals.sums.sum(axis=0)).ravel()
     length = float(np.linalg.norm(total))
     return total / length if length > 0.0 else state.centroid
+
+
+@dataclass(frozen=True, slots=True)
+class RowSum:
+    """The sum of rows."""
+
+    total: Array  # (V,)
+
+    def plus(self, other: "RowSum") -> "RowSum":
+        """Add up."""
+        return RowSum(self.total + other.total)
+
+
+def sum_rows(shard: Shard, world: None, argument: None) -> RowSum:
+    """Sum all rows of a shard."""
+    return RowSum(np.asarray(shard.X.sum(axis=0, dtype=np.float64)).ravel())

@@ -23,6 +23,7 @@ from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePrior
 from skbnp.trees import Tree
 
 __all__ = [
+    "Drift",
     "Memo",
     "NodeTable",
     "log_gain",
@@ -40,13 +41,23 @@ N_BEST = 8
 ROWS_PER_BLOCK = 8192
 #: Densities of a block of rows.
 SCORES = 1 << 20
+#: Relative rounding error of single precision.
+UNIT = 2.0**-24
+#: A score of which nothing is known.
+ANYTHING = float(np.finfo(np.float32).max)
+#: Tables since which it is known how far scores may have risen.
+N_KEPT = 256
+#: Share of the tiles from which rows are rather scored under all: tile by tile, each is
+#: read from memory once for all rows.
+MOST_SCREENED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
-    """What rows see of an epoch; columns go by position in the tree."""
+    """What rows see of an epoch; columns go by id, so that new nodes are the last."""
 
     tree: Tree
+    ids: NDArray[np.intp]  # (n_nodes,) of columns, increasing
     directions: NDArray[np.float32]  # (n_tiles, V, TILE) E
     log_weights: Array  # (n_tiles * TILE,) E log pi, -inf behind the last
     concentration: float  # beta
@@ -55,36 +66,88 @@ class NodeTable:
     def of(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
         """Copy the means, rounded to single precision."""
         n_nodes, dimension = state.means.shape
+        places = np.argsort(state.tree.ids)
         n_tiles = -(-n_nodes // TILE)
         table = np.zeros((n_tiles, dimension, TILE), dtype=np.float32)
         for tile in range(n_tiles):
-            part = state.means[tile * TILE : (tile + 1) * TILE]
-            table[tile, :, : len(part)] = part.T
+            part = places[tile * TILE : (tile + 1) * TILE]
+            table[tile, :, : len(part)] = state.means[part].T
         log_weights = np.full(n_tiles * TILE, -np.inf)
-        log_weights[:n_nodes] = state.log_weights(priors)
-        return cls(state.tree, table, log_weights, state.concentration)
+        log_weights[:n_nodes] = state.log_weights(priors)[places]
+        ids = state.tree.ids[places]
+        return cls(state.tree, ids, table, log_weights, state.concentration)
 
-    def drift(self, old: "NodeTable") -> Array:
-        """By how much scores of each tile may have risen since an older table.
+    def columns(self, ids: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Columns of nodes, -1 for those that are not there."""
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[at] == ids, at, -1)
 
-        |beta E - beta' E'| plus the rise of E log pi, for rows of length one; without
-        limit for nodes that were not there.
+    def rises(self, old: "NodeTable") -> Array:
+        """By how much scores of each node may have risen since an older table.
+
+        |beta E - beta' E'| plus the rise of E log pi, for rows of length one, by
+        column; without limit for nodes that were not there. What single precision may
+        take off the length is put on it.
         """
-        rise = np.full(len(self.log_weights), -np.inf)
-        is_old = np.isin(self.tree.ids, old.tree.ids)
-        rise[: len(self.tree)][~is_old] = np.inf
-        places = np.flatnonzero(is_old)
-        at_old = old.tree.positions(self.tree.ids[places])
-        for place, was in zip(places.tolist(), at_old.tolist(), strict=True):
-            new = self.concentration * self._direction(place)
-            step = np.linalg.norm(new - old.concentration * old._direction(was))
-            weight = self.log_weights[place] - old.log_weights[was]
-            rise[place] = step + max(weight, 0.0)
-        return rise.reshape(-1, TILE).max(axis=1)
+        n_nodes, n_features = len(self.ids), self.directions.shape[1]
+        rises, at_old = np.full(n_nodes, np.inf), old.columns(self.ids)
+        beta, was_beta = np.float32(self.concentration), np.float32(old.concentration)
+        relative = 1.0 + UNIT * n_features
+        absolute = 4.0 * UNIT * float(max(beta, was_beta))
+        for tile in range(len(self.directions)):
+            part = slice(tile * TILE, min((tile + 1) * TILE, n_nodes))
+            columns = part.start + np.flatnonzero(at_old[part] >= 0)
+            was = at_old[columns]
+            step = beta * self.directions[tile].T[columns - part.start]
+            step -= was_beta * old.directions[was // TILE, :, was % TILE]
+            squares = np.einsum("ij,ij->i", step, step).astype(np.float64)
+            weights = self.log_weights[columns] - old.log_weights[was]
+            rises[columns] = relative * np.sqrt(squares) + absolute
+            rises[columns] += np.maximum(weights, 0.0)
+        return rises
 
-    def _direction(self, place: int) -> Array:
-        tile, column = divmod(place, TILE)
-        return self.directions[tile, :, column].astype(np.float64)
+    def by_tile(self, rises: Array) -> Array:
+        """Return the largest of each tile, (n_tiles,)."""
+        padded = np.full(len(self.log_weights), -np.inf)
+        padded[: len(rises)] = rises
+        return np.asarray(padded.reshape(-1, TILE).max(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How far scores may have risen from table to table; the newest is known as `step`.
+
+    Sums by node begin with the first table that has it. Those of the latest `N_KEPT`
+    tables are kept.
+    """
+
+    step: int = -1
+    sums: tuple[tuple[NDArray[np.intp], Array], ...] = ()  # ids, rises; newest last
+
+    def followed_by(self, table: NodeTable, last: NodeTable | None) -> "Drift":
+        """Return it with one table more."""
+        total = np.zeros(len(table.ids))
+        if last is not None:
+            rises, at_last = table.rises(last), last.columns(table.ids)
+            known = at_last >= 0
+            total[known] = self.sums[-1][1][at_last[known]] + rises[known]
+        return Drift(self.step + 1, (*self.sums, (table.ids, total))[-N_KEPT:])
+
+    def latest(self, n_tables: int) -> "Drift":
+        """Return it with sums of the latest tables alone."""
+        return Drift(self.step, self.sums[-n_tables:])
+
+    def since(self, step: int, table: NodeTable) -> Array | None:
+        """By how much scores of tiles may have risen; None if that is not known.
+
+        `table` is the newest.
+        """
+        back = self.step - step
+        if not 0 <= back < len(self.sums):
+            return None
+        (then, was), (ids, now) = self.sums[-1 - back], self.sums[-1]
+        at = np.minimum(np.searchsorted(then, ids), len(then) - 1)
+        return table.by_tile(np.where(then[at] == ids, now - was[at], np.inf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +156,9 @@ class Memo:
 
     nodes: NDArray[np.int32]  # (n_rows, N_BEST) ids, best first; -1: none
     weights: NDArray[np.float32]  # (n_rows, N_BEST) q(z), zero where it is negligible
+    scores: NDArray[np.float32]  # (n_rows, N_BEST) not below those of the nodes
     rest: Array  # (n_rows,) no other node has a larger score
+    step: int = -1  # of the table that scores are of, see `Drift`
 
     def shares(self) -> Array:
         """q(z), adding up to one, (n_rows, N_BEST)."""
@@ -103,23 +168,36 @@ class Memo:
 
     def taken(self, rows: NDArray[np.intp] | slice) -> "Memo":
         """Return those of some rows."""
-        return Memo(self.nodes[rows], self.weights[rows], self.rest[rows])
+        return Memo(
+            self.nodes[rows],
+            self.weights[rows],
+            self.scores[rows],
+            self.rest[rows],
+            self.step,
+        )
 
     def replaced(self, rows: NDArray[np.intp], new: "Memo") -> "Memo":
-        """Let some rows say something else."""
+        """Let some rows say something else; what they left out may be anything."""
         nodes, weights = self.nodes.copy(), self.weights.copy()
-        rest = self.rest.copy()
-        nodes[rows], weights[rows], rest[rows] = new.nodes, new.weights, new.rest
-        return Memo(nodes, weights, rest)
+        scores, rest = self.scores.copy(), self.rest.copy()
+        nodes[rows], weights[rows] = new.nodes, new.weights
+        scores[rows], rest[rows] = ANYTHING, ANYTHING
+        return Memo(nodes, weights, scores, rest, self.step)
 
     @classmethod
     def joined(cls, parts: Sequence["Memo"]) -> "Memo":
-        """Put those of several sets of rows together; of none, one of no rows."""
+        """Put those of several sets of rows together; of none, one of no rows.
+
+        The step is that of the oldest.
+        """
+        step = min((part.step for part in parts), default=-1)
         parts = [_none(), *parts]
         return cls(
             np.concatenate([part.nodes for part in parts]),
             np.concatenate([part.weights for part in parts]),
+            np.concatenate([part.scores for part in parts]),
             np.concatenate([part.rest for part in parts]),
+            step,
         )
 
 
@@ -141,8 +219,9 @@ def visit(
         Rows of length one, or zero.
     memo, drift : Memo, ndarray of shape (n_tiles,), default=None
         What is remembered of the rows, and by how much scores may have risen since
-        (`NodeTable.drift`): nodes are left out that cannot be within 40 nats of the
-        best. The result has the same bits but for `rest`.
+        (`Drift.since`): nodes are left out that cannot be within 40 nats of the best,
+        where these are most. The result has the same bits but for `rest`, and for
+        nodes that count for nothing.
     run : callable, default=map
         Maps over blocks of rows, in order; they do not depend on the number of jobs.
 
@@ -187,8 +266,8 @@ def recall(
 
 def _none() -> Memo:
     """Nothing to remember, of no rows."""
-    empty = (0, N_BEST)
-    return Memo(np.empty(empty, np.int32), np.empty(empty, np.float32), np.empty(0))
+    nodes, values = np.empty((0, N_BEST), np.int32), np.empty((0, N_BEST), np.float32)
+    return Memo(nodes, values, values, np.empty(0))
 
 
 def _score(
@@ -198,9 +277,10 @@ def _score(
     n_rows = X.shape[0]
     nodes = np.full((n_rows, N_BEST), -1, dtype=np.int32)
     scores, rest = np.empty((n_rows, N_BEST)), np.full(n_rows, np.inf)
-    if known is not None:
-        there = np.isin(known.nodes, table.tree.ids)
-        nodes[there] = table.tree.positions(known.nodes[there])
+    if known is None or drift is None or not _pays(known, drift, table):
+        known = drift = None
+    else:
+        nodes[:], scores[:] = table.columns(known.nodes), known.scores
         rest[:] = known.rest
     score_rows(
         X.indptr.astype(np.int32),
@@ -212,15 +292,26 @@ def _score(
         nodes,
         scores,
         rest,
-        None if known is None else drift,
+        drift,
     )
     below = scores - scores[:, :1]
     weights = np.where(below >= -NEGLIGIBLE, np.exp(below), 0.0)
     weights[np.diff(X.indptr) == 0] = 0.0
     total = weights.sum(axis=1, keepdims=True)
     weights /= np.where(total > 0.0, total, 1.0)
-    ids = np.where(nodes >= 0, table.tree.ids[nodes], -1)
-    return Memo(ids.astype(np.int32), weights.astype(np.float32), rest)
+    ids = np.where(nodes >= 0, table.ids[nodes], -1)
+    most = np.nextafter(scores.astype(np.float32), np.float32(np.inf))
+    return Memo(ids.astype(np.int32), weights.astype(np.float32), most, rest)
+
+
+def _pays(known: Memo, drift: Array, table: NodeTable) -> bool:
+    """Whether most tiles can be left out, if scores of the best stay as they were."""
+    least = known.scores[:, 0] - NEGLIGIBLE
+    n_scored = int(np.searchsorted(np.sort(least - known.rest), drift, "right").sum())
+    columns = table.columns(known.nodes)
+    counts = known.scores + drift[columns // TILE] >= least[:, None]
+    n_scored += int((counts & (columns >= 0)).sum())
+    return n_scored <= MOST_SCREENED * len(least) * len(drift)
 
 
 def _sums(tree: Tree, memo: Memo, X: sp.csr_array) -> EpochStats:

@@ -1,7 +1,7 @@
-"""Rows by part, who visits them, and what they are remembered by."""
+"""Rows by shard: who has them visited, and what is known of what they say."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -10,170 +10,295 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
-from skbnp.inference.executor import Executor
-from skbnp.inference.memory import Remembered
+from skbnp.inference.engine import Learner
+from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus
-from skbnp.inference.schedules import Part, Round, even_limits
+from skbnp.inference.protocols import Corpus, Memory
+from skbnp.inference.schedules import Part, Round
+from skbnp.inference.shards import Shards, Task, World, first_rows
 from skbnp.models.dependent_trees.epoch import settle
-from skbnp.models.dependent_trees.local import Memo, NodeTable, recall, visit
+from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
 from skbnp.models.dependent_trees.model import EpochState, EpochStats
-from skbnp.models.dependent_trees.moves.records import (
-    Record,
-    followed,
-    heirs_of,
-    replay_memo,
+from skbnp.models.dependent_trees.moves.births import Collected
+from skbnp.models.dependent_trees.moves.merges import PairLosses
+from skbnp.models.dependent_trees.moves.records import Record, followed, heirs_of
+from skbnp.models.dependent_trees.shard_tasks import (
+    Edit,
+    RowSample,
+    Sight,
+    TargetRows,
+    collect_rows,
+    recall_rows,
+    sum_losses,
+    take_rows,
+    visit_rows,
 )
 from skbnp.trees import Tree
 
-__all__ = ["EpochMemory", "FoundRows", "RowVisitor"]
+__all__ = [
+    "EpochLearner",
+    "EpochMemory",
+    "FoundRows",
+    "LastVisit",
+    "RowVisitor",
+    "ShardCorpus",
+]
+
+Ints = NDArray[np.intp]
+
+
+class ShardCorpus(Corpus):
+    """Rows that are visited where they are."""
+
+    def __init__(self, shards: Shards):
+        self.shards = shards
+
+    @property
+    def n_docs(self) -> int:
+        """Number of rows."""
+        return int(self.shards.n_rows.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """What the rows of a part say."""
+    """What the rows of a round say, and what they said before."""
 
     stats: EpochStats
-    memory: Memo
-    seen: list[Any] = field(default_factory=list)
+    world: World  # in which they were visited
+    before: EpochStats | None = None  # None where the round is all rows
 
 
 class RowVisitor:
-    """Visits rows.
+    """Has shards visited.
 
     Parameters
     ----------
-    executor : Executor
-        On which threads.
+    shards : Shards
+    n_rounds : int
+        Visits of other shards, at the most, before a shard is visited again.
     """
 
-    def __init__(self, executor: Executor):
-        self.executor = executor
-        self._last: tuple[EpochState, NodeTable] | None = None
+    def __init__(self, shards: Shards, n_rounds: int):
+        self.shards, self.n_rounds = shards, n_rounds
+        self._last: tuple[EpochState | None, World] | None = None
 
     def visit(
         self,
         posterior: Posterior,
-        X: sp.csr_array,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: Memo | None = None,
-        look: None = None,
+        numbers: Sequence[int],
+        before: EpochStats | None = None,
     ) -> FoundRows:
-        """Visit rows under the present globals of a posterior."""
-        del weighting, look, remembered  # each row is scored under each node
-        memo, stats = visit(self.table(posterior), X, run=self.executor.map)
-        return FoundRows(stats, memo)
+        """Visit shards under the present globals of a posterior."""
+        world = self.world(posterior)
+        stats = self.shards.total(visit_rows, numbers, world)
+        return FoundRows(stats, world, before)
 
-    def table(self, posterior: Posterior) -> NodeTable:
-        """Return what rows see; parts of a round see the same."""
+    def resume(self, memory: "EpochMemory") -> None:
+        """Go on after the newest visit that a memory has."""
+        worlds = [visit.world for visit in memory.visits]
+        newest = max(worlds, key=lambda world: world.content.drift.step)
+        self._last = None, newest
+
+    def world(self, posterior: Posterior) -> World:
+        """Return what rows see; equal states are one world."""
         state = posterior.state
         if self._last is None or self._last[0] is not state:
-            self._last = None  # not two of them at a time
-            self._last = state, NodeTable.of(state, posterior.model.priors)
+            last: Sight | None = None if self._last is None else self._last[1].content
+            table = NodeTable.of(state, posterior.model.priors)
+            drift = Drift() if last is None else last.drift
+            drift = drift.followed_by(table, None if last is None else last.table)
+            self._last = state, World(Sight(table, drift.latest(self.n_rounds + 1)))
         return self._last[1]
 
 
-class EpochMemory(Remembered):
+@dataclass(frozen=True, eq=False, slots=True)
+class LastVisit:
+    """When shards were visited, and which moves they have followed since."""
+
+    world: World
+    edits: tuple[Edit, ...] = ()
+
+
+class EpochMemory(Memory):
     """Totals hold each row once, with what it said at its last visit.
 
     The first pass visits all rows under the globals of the start.
 
     Parameters
     ----------
-    corpus : Corpus
-    n_parts : int
-        Parts of about equal size that are visited in turns.
+    shards : Shards
+        Rows of the epoch.
     others : EpochStats
         What rows of the epoch said that are not at hand any more, by the present tree.
-    executor : Executor
+    run : callable
+        Maps over work that needs no rows, in order.
     """
 
     def __init__(
-        self, corpus: Corpus, n_parts: int, others: EpochStats, executor: Executor
+        self,
+        shards: Shards,
+        others: EpochStats,
+        run: Callable[..., Iterable[Any]] = map,
     ):
-        super().__init__(n_forgetful=1)
-        self.corpus, self.others, self.executor = corpus, others, executor
-        self.limits = even_limits(corpus.n_docs, n_parts)
+        self.shards, self.others, self.run = shards, others, run
+        self.visits: list[LastVisit] = []  # of each shard
+        self._is_fresh = False  # totals are the sum over all rows at their last visit
 
-    def recall(self, part: Part) -> Memo | None:
-        """Return what the rows of a part said."""
-        return self.memos[part.number] if self.is_complete else None
-
-    def _memo(self, found: FoundRows) -> Memo:
-        return found.memory
-
-    def absorb(self, posterior: Posterior, round: Round, change: Sequence[Any]) -> None:
-        """Let rows say something else, and the globals follow."""
-        model, state, totals = posterior.model, posterior.state, posterior.totals
-        new = reduce(EpochStats.plus, (said.stats for said in change))
-        if self.is_complete:
-            old = [self._recalled(part.number, state.tree) for part in round.parts]
-            found = model.exchange(state, totals, reduce(EpochStats.plus, old), new)
-            for part, said in zip(round.parts, change, strict=True):
-                self.memos[part.number] = said.memory
-        else:
-            found = settle(model, state, self.others.plus(new))
-            self.memos = [said.memory for said in change]
-        self._follow(state.tree, found[0].tree)
-        posterior.replace_globals(*found)
-
-    def keep(
-        self, posterior: Posterior, records: Sequence[Record], memos: list[Memo]
-    ) -> None:
-        """Remember what rows say after moves, by the tree of the posterior."""
-        old, new = posterior.state.tree, self._edited(posterior.state.tree, records)
-        self._follow(old, new, heirs_of(records))
-        self.memos = [replay_memo(memo, records) for memo in memos]
-
-    def totals(self, tree: Tree) -> EpochStats:
-        """Sum what all rows say."""
-        total = self.others
-        for number in range(len(self.memos)):
-            total = total.plus(self._recalled(number, tree))
-        return total
+    @property
+    def is_complete(self) -> bool:
+        """Whether every shard has been visited."""
+        return bool(self.visits)
 
     @property
     def has_others(self) -> bool:
         """Whether there are rows that are not at hand."""
         return bool(self.others.masses.any())
 
-    def rows(self, number: int) -> sp.csr_array:
-        """Rows of a part."""
-        begin, end = self.limits[number], self.limits[number + 1]
-        return self.corpus.documents(Part(number, np.arange(begin, end)))
+    def recall(self, part: Part) -> None:
+        """Return nothing: shards remember."""
 
-    def memo_of(self, rows: NDArray[np.intp]) -> Memo:
-        """Return what some rows said, in increasing order of their numbers."""
-        cut = np.searchsorted(rows, self.limits)
+    def absorb(self, posterior: Posterior, round: Round, change: Any) -> None:
+        """Let rows say something else, and the globals follow."""
+        model, state, (found,) = posterior.model, posterior.state, change
+        numbers = [part.number for part in round.parts]
+        world = found.world.emptied() if self.shards.is_lasting else found.world
+        visit = LastVisit(world)
+        if found.before is None:
+            new = settle(model, state, self.others.plus(found.stats))
+            self.visits = [visit] * len(numbers)
+        else:
+            totals = posterior.totals
+            new = model.exchange(state, totals, found.before, found.stats)
+            for number in numbers:
+                self.visits[number] = visit
+        self._is_fresh = found.before is None
+        self._follow(state.tree, new[0].tree)
+        posterior.replace_globals(*new)
+
+    def end_pass(self, posterior: Posterior) -> None:
+        """Sum the totals afresh, where rounding errors may be in them; learn priors."""
+        if not self._is_fresh:
+            totals = self.totals(posterior.state.tree)
+            posterior.replace_globals(posterior.state, totals)
+        posterior.stale = 0.0  # nothing is left of the start
+        learn_priors(posterior)
+
+    def keep(
+        self,
+        posterior: Posterior,
+        records: Sequence[Record],
+        rows: Ints,
+        said: Memo,
+    ) -> None:
+        """Follow moves, by which some rows say something else."""
+        tree = posterior.state.tree
+        new = tree
+        for record in records:
+            new = record.edit(new)
+        self._follow(tree, new, heirs_of(records))
+        edit = Edit.of(records, rows, said)
+        if edit is not None:
+            followed_by = {
+                visit: replace(visit, edits=(*visit.edits, edit))
+                for visit in self._groups(range(len(self.visits)))
+            }
+            self.visits = [followed_by[visit] for visit in self.visits]
+
+    def account(self) -> dict[str, Any]:
+        """Return what another memory of the same rows needs to go on alike."""
+        return {
+            "visits": self.visits,
+            "others": self.others,
+            "is_fresh": self._is_fresh,
+        }
+
+    def resume(self, account: Mapping[str, Any]) -> None:
+        """Go on where another memory was."""
+        self.visits, self.others = account["visits"], account["others"]
+        self._is_fresh = account["is_fresh"]
+
+    # What rows are asked --------------------------------------------------------------
+
+    def totals(self, tree: Tree) -> EpochStats:
+        """Sum what all rows say."""
+        return self.others.plus(self.recalled(range(len(self.visits)), tree))
+
+    def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
+        """Sum what the rows of some shards say."""
+        found: EpochStats = self._total(recall_rows, numbers, tree)
+        return found
+
+    def losses(self) -> PairLosses:
+        """Entropy that rows lose if two of their nodes are one."""
+        losses: PairLosses = self._total(sum_losses, range(len(self.visits)))
+        return replace(losses, has_others=self.has_others)
+
+    def gather(
+        self, targets: Sequence[int], n_nodes: int, step: int, most: int
+    ) -> list[Collected]:
+        """Collect rows of targets; one that several want is that of the first."""
+        if not targets:
+            return []
+        numbers = range(len(self.visits))
+        found: TargetRows = self._total(
+            collect_rows, numbers, targets, n_nodes, step, most
+        )
+        lists, taken = [], np.empty(0, dtype=np.intp)
+        for rows, _ in found.found:
+            rows = np.setdiff1d(rows, taken)
+            taken = np.union1d(taken, rows)
+            lists.append(rows)
+        sample = self._taken(taken)
+        gathered = []
+        for target, rows in zip(targets, lists, strict=True):
+            at = np.searchsorted(taken, rows)
+            memo = sample.memo.taken(at)
+            gathered.append(Collected(target, rows, sample.X[at], memo))
+        return gathered
+
+    def _taken(self, rows: Ints) -> RowSample:
+        """Return rows by number, increasing."""
+        limits = [*first_rows(self.shards.n_rows), int(self.shards.n_rows.sum())]
+        counts = np.diff(np.searchsorted(rows, limits))
+        found: dict[int, RowSample] = {}
+        for visit, numbers in self._groups(np.flatnonzero(counts)).items():
+            argument = visit.edits, rows
+            parts = self.shards.map(take_rows, numbers, visit.world, argument)
+            found.update(zip(numbers, parts, strict=True))
+        parts = [found[number] for number in sorted(found)]
+        none = sp.csr_array((0, self.shards.n_features), dtype=np.float32)
+        return RowSample(
+            sp.csr_array(sp.vstack([none, *(part.X for part in parts)], format="csr")),
+            Memo.joined([part.memo for part in parts]),
+        )
+
+    def _total(self, task: Task, numbers: Iterable[int], *argument: Any) -> Any:
         parts = [
-            memo.taken(rows[cut[number] : cut[number + 1]] - self.limits[number])
-            for number, memo in enumerate(self.memos)
+            self.shards.total(task, group, visit.world, (visit.edits, *argument))
+            for visit, group in self._groups(numbers).items()
         ]
-        return Memo.joined(parts)
+        return reduce(lambda one, other: one.plus(other), parts)
 
-    def said(self, memos: list[Memo], rows: NDArray[np.intp], said: Memo) -> list[Memo]:
-        """Return memos in which some rows say something else."""
-        cut, new = np.searchsorted(rows, self.limits), list(memos)
-        for number, memo in enumerate(memos):
-            own = np.arange(cut[number], cut[number + 1])
-            if len(own):
-                at = rows[own] - self.limits[number]
-                new[number] = memo.replaced(at, said.taken(own))
-        return new
-
-    def _recalled(self, number: int, tree: Tree) -> EpochStats:
-        rows = self.rows(number)
-        return recall(tree, self.memos[number], rows, run=self.executor.map)
-
-    def _sum_afresh(self, posterior: Posterior) -> None:
-        posterior.replace_globals(posterior.state, self.totals(posterior.state.tree))
+    def _groups(self, numbers: Iterable[int]) -> dict[LastVisit, list[int]]:
+        """Shards by their last visit."""
+        groups: dict[LastVisit, list[int]] = {}
+        for number in numbers:
+            groups.setdefault(self.visits[number], []).append(int(number))
+        return groups
 
     def _follow(self, old: Tree, new: Tree, heirs: dict[int, int] | None = None):
         self.others = followed(self.others, old, new, heirs or {})
 
-    @staticmethod
-    def _edited(tree: Tree, records: Sequence[Record]) -> Tree:
-        for record in records:
-            tree = record.edit(tree)
-        return tree
+
+class EpochLearner(Learner[Any, Any, Any, EpochMemory]):
+    """Passes over the shards of an epoch."""
+
+    def visit(
+        self, round: Round, weighting: Weighting, look: Any
+    ) -> Sequence[FoundRows]:
+        """Visit the shards of a round together."""
+        numbers, before = [part.number for part in round.parts], None
+        if len(numbers) < len(self.memory.shards.n_rows):
+            tree = self.posterior.state.tree
+            before = self.memory.recalled(numbers, tree)
+        return [self.visitor.visit(self.posterior, numbers, before)]

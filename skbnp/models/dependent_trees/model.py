@@ -49,6 +49,7 @@ __all__ = [
     "EpochStats",
     "MergeGain",
     "TreePriors",
+    "best_prior_concentration",
     "blocks",
     "direction_bound",
     "learn_concentration",
@@ -381,12 +382,21 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
     if len(state.tree) == 1:
         return state
     lengths, products = _lengths_and_products(state, priors, _all(state))
+    kappa = best_prior_concentration(lengths, products, state.dimension)
+    return replace(state, prior_concentration=kappa)
+
+
+def best_prior_concentration(lengths: Array, products: Array, dimension: int) -> float:
+    """Return kappa0 at its maximum, not below V / 100.
+
+    Of sum log C_V(kappa0 r_e) + kappa0 d_e over nodes, with lengths r and products d.
+    """
 
     def slope(log_kappa: float) -> float:
-        ratios = bessel_ratio(np.exp(log_kappa) * lengths, state.dimension)
+        ratios = bessel_ratio(np.exp(log_kappa) * lengths, dimension)
         return float((products - lengths * ratios).sum())
 
-    lowest = np.log(max(LEAST_PRIOR_SHARE * state.dimension, LOWEST))
+    lowest = np.log(max(LEAST_PRIOR_SHARE * dimension, LOWEST))
     highest = np.log(HIGHEST)
     if slope(lowest) <= 0.0:
         log_kappa = lowest
@@ -394,7 +404,7 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
         log_kappa = highest
     else:
         log_kappa = brentq(slope, lowest, highest, xtol=1e-13)
-    return replace(state, prior_concentration=float(np.exp(log_kappa)))
+    return float(np.exp(log_kappa))
 
 
 def sort_siblings(

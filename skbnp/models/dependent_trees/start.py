@@ -25,7 +25,14 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.trees import Tree
 
-__all__ = ["n_clusters_for", "spherical_kmeans", "start_tree"]
+__all__ = [
+    "cluster_sums",
+    "n_clusters_for",
+    "nearest_centres",
+    "spherical_kmeans",
+    "start_from",
+    "start_tree",
+]
 
 Array = NDArray[np.float64]
 
@@ -62,7 +69,7 @@ def spherical_kmeans(
         return labels
     X = sp.csr_array(X[rows].astype(np.float32))
     centres = _draw_centres(X, n_clusters, rng)
-    found = _nearest(X, centres)
+    found = nearest_centres(X, centres)
     for _ in range(max_iter):
         spread = sp.csr_array(
             (np.ones(len(found)), (found, np.arange(len(found)))),
@@ -72,7 +79,7 @@ def spherical_kmeans(
         lengths = np.linalg.norm(sums, axis=1)
         kept = lengths > 0.0
         centres[kept] = sums[kept] / lengths[kept, None]
-        before, found = found, _nearest(X, centres)
+        before, found = found, nearest_centres(X, centres)
         if (before == found).all():
             break
     labels[rows] = np.unique(found, return_inverse=True)[1]
@@ -95,7 +102,7 @@ def _draw_centres(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) ->
         chosen.append(min(at, int(np.flatnonzero(farness)[-1])))
 
 
-def _nearest(X: sp.csr_array, centres: Array) -> NDArray[np.intp]:
+def nearest_centres(X: sp.csr_array, centres: Array) -> NDArray[np.intp]:
     """Find the centre of largest cosine, of equal ones the first."""
     n_tiles = -(-len(centres) // TILE)
     table = np.zeros((n_tiles, X.shape[1], TILE), dtype=np.float32)
@@ -127,19 +134,31 @@ def start_tree(
 
     `labels` are 0 to the number of clusters less one, -1 for rows that have none.
     """
-    n_rows, dimension = X.shape
-    n_nodes = int(labels.max(initial=-1)) + 2
-    tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
+    return start_from(cluster_sums(X, labels, int(labels.max(initial=-1)) + 1), priors)
+
+
+def cluster_sums(
+    X: sp.csr_array, labels: NDArray[np.intp], n_clusters: int
+) -> EpochStats:
+    """Sum the rows of clusters, below a root that has none."""
+    n_nodes = n_clusters + 1
     rows = np.flatnonzero(labels >= 0)
     spread = sp.csr_array(
-        (np.ones(len(rows)), (labels[rows] + 1, rows)), shape=(n_nodes, n_rows)
+        (np.ones(len(rows)), (labels[rows] + 1, rows)), shape=(n_nodes, X.shape[0])
     )
     sums = sp.csr_array(spread @ X.astype(np.float64))
     masses = np.bincount(labels[rows] + 1, minlength=n_nodes).astype(np.float64)
-    stats = EpochStats(masses, sums, np.zeros(n_nodes))
+    return EpochStats(masses, sums, np.zeros(n_nodes))
+
+
+def start_from(stats: EpochStats, priors: TreePriors) -> tuple[EpochState, EpochStats]:
+    """Put clusters below a root that has no rows, and learn what is global."""
+    n_nodes, dimension = stats.sums.shape
+    tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
+    masses, sums = stats.masses, stats.sums
     total = np.asarray(sums.sum(axis=0)).ravel()
     lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
-    within = min(lengths.sum() / max(len(rows), 1), 1.0)
+    within = min(lengths.sum() / max(masses.sum(), 1.0), 1.0)
     beta = inverse_bessel_ratio(within, dimension)
     state = EpochState(
         tree,

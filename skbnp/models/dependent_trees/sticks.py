@@ -20,7 +20,7 @@ from scipy.special import betaln, psi
 
 from skbnp.trees import Tree
 
-__all__ = ["Sticks", "behind"]
+__all__ = ["Sticks", "before", "behind"]
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Sticks:
     def log_weights(self, tree: Tree) -> Array:
         """E log pi_e of each node."""
         (stay, leave), (take, skip) = map(_expected_logs, (self.stop, self.child))
-        into = take + _before(tree, skip)
+        into = take + before(tree, skip)
         into[1:] += leave[tree.parent[1:]]
         into[0] = 0.0
         return tree.distribute(into) + stay
@@ -55,7 +55,7 @@ class Sticks:
     def mean_weights(self, tree: Tree) -> Array:
         """E pi_e of each node; what is left of one belongs to nodes not there yet."""
         (a, b), (c, d) = self.stop, self.child
-        into = np.log(c / (c + d)) + _before(tree, np.log(d / (c + d)))
+        into = np.log(c / (c + d)) + before(tree, np.log(d / (c + d)))
         into[1:] += np.log(b / (a + b))[tree.parent[1:]]
         into[0] = 0.0
         return np.exp(tree.distribute(into)) * (a / (a + b))
@@ -84,7 +84,7 @@ def behind(tree: Tree, values: Array) -> Array:
     return totals
 
 
-def _before(tree: Tree, values: Array) -> Array:
+def before(tree: Tree, values: Array) -> Array:
     """Sum values over the earlier siblings of each node."""
     order, sums, groups = _by_parent(tree, values)
     before, totals = sums - values[order], np.zeros(len(tree))

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordTopics, remaining
+from skbnp.components.statistics import Weighting, WordTopics, plus, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, DirectHDP, HDPState, take_columns
@@ -64,6 +64,10 @@ class CollapsedStats:
 
     #: Those with an entry per topic, but for the words.
     columns: ClassVar[tuple[str, ...]] = ("tables",)
+
+    def plus(self, other: "CollapsedStats") -> "CollapsedStats":
+        """Return the statistics of the documents of two visits."""
+        return plus(self, other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import weight_table
 from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
+from skbnp.inference.protocols import Corpus
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch
@@ -25,12 +27,15 @@ __all__ = [
     "HeldOut",
     "Prediction",
     "compare",
+    "deal",
     "fold_in",
     "hold_out",
     "mix",
+    "n_held_out",
     "n_judges",
     "split",
     "stored_rows",
+    "suit_prior",
 ]
 
 Array = NDArray[np.float64]
@@ -55,6 +60,11 @@ OTHERS = slice(1, None, 2)
 N_FOLDS = 5
 #: Units that a count is split into, at the most.
 MOST_UNITS = 10**8
+#: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
+SMALLEST_PRIOR = 1e-3
+#: Change of log eta by which derivatives are found; the largest step at a time: what
+#: topics hold follows.
+PRIOR_DIFFERENCE, PRIOR_STEP = float(np.log(1.5)), float(np.log(3.0))
 #: Stored counts that are predicted at a time.
 PART_SIZE = 1 << 12
 
@@ -123,8 +133,8 @@ class Prediction(NamedTuple):
 class HeldOut:
     """Documents to learn from, and others: each a row for each of its parts."""
 
-    train: sp.csr_array  # (n_train, V)
-    rows: NDArray[np.intp]  # (n_train,) of the corpus
+    train: Any  # Corpus
+    rows: Any  # of the corpus, that `train` has
     docs: NDArray[np.intp]  # (n_rows,) held-out document, counted from 0
     observed: sp.csr_array  # (n_rows, V) counts to fold in
     held: sp.csr_array  # (n_rows, V) counts to predict
@@ -167,13 +177,54 @@ class HeldOut:
 
     def log_probability_of_words(self, topic_prior: float) -> Array:
         """Return the same under one topic, that of all documents to learn from."""
-        words = np.asarray(self.train.sum(axis=0)).ravel() + topic_prior
+        words = self.train.word_counts() + topic_prior
         return self._by_document(np.log(words / words.sum())[self.held.indices])
 
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of the stored entries to predict over documents."""
         docs = self.docs[stored_rows(self.held)]
         return np.bincount(docs, self.held.data * logs).astype(np.float64)
+
+
+def suit_prior(
+    held: HeldOut, found: Prediction, posterior: Any, highest: float
+) -> Prediction:
+    """Move the topic prior towards the one that predicts best, and predict so.
+
+    One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
+    at the most, towards the largest log probability of held-out tokens under topics
+    (eta + S_kw) / (V eta + S_k), with S and proportions as they are. The topics of
+    `found` are changed in place.
+    """
+    state = posterior.state
+    n_words, eta = len(found.word_topic), state.topic_word_prior
+    norm = posterior.totals.topic_words.total + n_words * eta
+
+    def log_likelihood(change: float) -> float:
+        """Of all held-out tokens, with another prior eta'.
+
+        (eta' + S_kw) / (V eta' + S_k) = ratio_k phi_kw + (eta' - eta) / (V eta' + S_k).
+        """
+        more = eta * np.expm1(change)
+        ratio = norm / (norm + n_words * more)
+        rest = found.rest + n_words * more * (found.theta @ (ratio / norm))
+        other = found._replace(theta=found.theta * ratio, rest=rest)
+        return float(held.log_probability(other).sum())
+
+    changes = (-PRIOR_DIFFERENCE, 0.0, PRIOR_DIFFERENCE)
+    below, here, above = map(log_likelihood, changes)
+    slope = (above - below) / (2.0 * PRIOR_DIFFERENCE)
+    bend = (above - 2.0 * here + below) / PRIOR_DIFFERENCE**2
+    step = -slope / bend if bend < 0.0 else np.copysign(PRIOR_STEP, slope)
+    new = float(eta * np.exp(np.clip(step, -PRIOR_STEP, PRIOR_STEP)))
+    new = float(np.clip(new, SMALLEST_PRIOR, highest))
+    with commit():
+        posterior.state = replace(state, topic_word_prior=new)
+    ratio = norm / (norm + n_words * (new - eta))
+    word_topic = found.word_topic
+    word_topic *= ratio
+    word_topic += (new - eta) * ratio / norm
+    return found
 
 
 def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
@@ -190,13 +241,20 @@ def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
 
     More where documents are few, and fewer where they are many.
     """
-    n_docs, order = X.shape[0], rng.permutation(X.shape[0])
+    order = rng.permutation(X.shape[0])
     lengths = np.asarray(X.sum(axis=1)).ravel()
-    n_held = min(int(np.ceil(SHARE * n_docs)), n_judges(lengths[order]))
+    n_held = n_held_out(X.shape[0], lengths[order])
+    return None if n_held == 0 else split(X, np.sort(order[:n_held]), rng)
+
+
+def n_held_out(n_docs: int, lengths: Array) -> int:
+    """Documents to hold out of so many; 0 if too few to judge by.
+
+    `lengths` are those of documents in random order, the first ones at the least.
+    """
+    n_held = min(int(np.ceil(SHARE * n_docs)), n_judges(lengths))
     n_held = max(n_held, min(FEWEST_DOCS, n_docs // 4))
-    if n_held < FEWEST_JUDGES:
-        return None
-    return split(X, np.sort(order[:n_held]), rng)
+    return 0 if n_held < FEWEST_JUDGES else n_held
 
 
 def n_judges(lengths: Array) -> int:
@@ -207,12 +265,31 @@ def n_judges(lengths: Array) -> int:
 def split(
     X: sp.csr_array, judges: NDArray[np.intp], rng: np.random.Generator
 ) -> HeldOut | None:
-    """Hold out some documents; None if the tokens of hardly any can be predicted.
+    """Hold out some documents; None if the tokens of hardly any can be predicted."""
+    folds = deal(X[judges], rng)
+    if folds is None:
+        return None
+    is_train = np.ones(X.shape[0], bool)
+    is_train[judges] = False
+    rows = np.flatnonzero(is_train)
+    return HeldOut(Corpus(X[rows]), rows, *folds)
 
-    Tokens are dealt out to the parts of a document at random. A fractional count c is
-    split into ceil(c) equal units.
+
+class Folds(NamedTuple):
+    """Documents that are held out, a row for each of their parts."""
+
+    docs: NDArray[np.intp]  # (n_rows,)
+    observed: sp.csr_array  # (n_rows, V)
+    held: sp.csr_array  # (n_rows, V)
+
+
+def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
+    """Deal the tokens of documents out to their parts at random.
+
+    None if the tokens of hardly any can be predicted. A fractional count c is split
+    into ceil(c) equal units.
     """
-    whole, parts = X[judges], np.full(N_FOLDS, 1.0 / N_FOLDS)
+    parts = np.full(N_FOLDS, 1.0 / N_FOLDS)
     units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
     dealt = rng.multinomial(units, parts).reshape(-1, N_FOLDS)
     docs, observed, held = list[Any](), list[sp.csr_array](), list[sp.csr_array]()
@@ -229,12 +306,7 @@ def split(
     numbers = np.concatenate(docs)
     if len(np.unique(numbers)) < FEWEST_JUDGES:
         return None
-    is_train = np.ones(X.shape[0], bool)
-    is_train[judges] = False
-    rows = np.flatnonzero(is_train)
-    return HeldOut(
-        X[rows],
-        rows,
+    return Folds(
         np.unique(numbers, return_inverse=True)[1],
         sp.vstack(observed, format="csr"),
         sp.vstack(held, format="csr"),

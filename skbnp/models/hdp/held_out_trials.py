@@ -4,8 +4,9 @@ Topics are learned from all documents but a few that are held out. Then a candid
 three times as many topics learns as long, beside the model, and replaces it if it
 predicts these documents better; and so on while nearly all topics find documents. Then
 topics that prediction does not miss are merged or end, some at a time, as long as what
-is left predicts alike. In the end everything is learned from, the held-out documents,
-too, with steps as from a start: beside the model, until that is as good.
+is left predicts alike. In the end everything is learned from, the
+held-out documents, too, with steps as from a start: beside the model, until that is as
+good. The topic prior follows what predicts these documents best, if it is learned.
 """
 
 import sys
@@ -17,14 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import multiply
+from skbnp.components.topics import HIGHEST
 from skbnp.inference.engine import Learner, PassLearner
+from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import DocumentVisitor
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.candidate import adopt
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
+from skbnp.models.hdp.held_out import (
+    OTHERS,
+    Gain,
+    HeldOut,
+    Prediction,
+    compare,
+    suit_prior,
+)
 from skbnp.models.hdp.moves import held_out as held_out_moves
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -41,6 +51,8 @@ BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 #: Births are tried while so large a share of the topics that began are alive. In the
 #: mean-field family many die while others still stand for two topics each.
 ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
+#: They are tried as well if the topic prior fell by such a factor meanwhile.
+PRIOR_FALL = 1.5
 #: Nats per token that twice as many topics must gain, more than two alike may differ.
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
@@ -59,6 +71,7 @@ class _Run:
     learner: OnlineLearner
     monitor: Monitor  # of a candidate, whose updates are not the model's
     n_started: int  # topics
+    prior_started: float  # of topics
     n_changes: int  # births, or merges and ends
     n_passes: int = 0
     logs: dict[int, Array] = field(default_factory=dict)
@@ -74,6 +87,12 @@ class _Run:
         """Topics before a reduction."""
         return self.n_started + self.n_changes
 
+    @property
+    def prior_fell(self) -> bool:
+        """Whether topics ended under a much larger topic prior than has been found."""
+        prior = self.learner.posterior.state.topic_word_prior
+        return prior * PRIOR_FALL < self.prior_started
+
 
 class HeldOutTrials:
     """Passes without held-out documents, those of candidates between, then over all.
@@ -87,11 +106,15 @@ class HeldOutTrials:
     n_passes : int
         Passes at hand; no trial begins that could not be completed.
     finish : callable or None
-        Makes the learner of a posterior over everything, after this one. None: that
-        which is left goes on.
+        Makes the learner over everything from what was held out, a posterior and its
+        learner. None: that which is left goes on.
     n_final_passes : int
         Passes over everything in the end, the first half of them beside the model: then
         scores are level, or nearly so.
+    prior_limit : float or None
+        The topic prior is learned, too: each state is judged under the one that suits
+        it. Until topics have grown, it is no larger than this: under the one that suits
+        few topics, many would not live. None: it stays.
     length : int or None
         Passes of a run; None for those that `moves` ask for.
     """
@@ -102,12 +125,14 @@ class HeldOutTrials:
         held: HeldOut,
         moves: SplitMerge,
         n_passes: int,
-        finish: Callable[[HDPPosterior, OnlineLearner], PassLearner] | None,
+        finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner] | None,
         *,
         n_final_passes: int,
+        prior_limit: float | None = None,
         length: int | None = None,
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
+        self.prior_limit = prior_limit
         self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
         self.n_tokens, self.n_trials, self.n_accepted = held.n_tokens, 0, 0
@@ -144,7 +169,7 @@ class HeldOutTrials:
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
         if is_half or is_over:
             executor = run.learner.visitor.executor
-            run.found = self.held.predict(run.learner.posterior, executor)
+            run.found = self._predict(run, executor)
             run.logs[run.n_passes] = self.held.log_probability(run.found)
         if is_over or (is_half and run.kind == "births" and self._is_behind(run)):
             self._decide(run, monitor)
@@ -161,6 +186,15 @@ class HeldOutTrials:
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
         return settling and self.n_final > n_beside + 1
+
+    def _predict(self, run: _Run, executor: Executor) -> Prediction:
+        """Predict held-out documents, under the topic prior that suits, if learned."""
+        found = self.held.predict(run.learner.posterior, executor)
+        is_raw = run.kind == "start" and run.n_passes < self.length
+        if self.prior_limit is None or is_raw:  # topics of a start must form first
+            return found
+        limit = HIGHEST if run.kind == "reduction" else self.prior_limit
+        return suit_prior(self.held, found, run.learner.posterior, limit)
 
     def _gain(self, run: _Run, other: _Run) -> Gain:
         """Gain over another run after as many passes."""
@@ -180,23 +214,26 @@ class HeldOutTrials:
             accepted = self._is_better(run)
             self._report(run, self.model, accepted, monitor)
             births = self._births(self._adopted(run, monitor)) if accepted else None
-            self._begin(births or self._first_reduction())
+            self._begin(births or self._first_reduction(), monitor)
         elif run.kind == "merge of all":
             accepted = self._is_alike(run)
             self._report(run, self.best, accepted, monitor)
             # As from a start with one topic: these were worse than none.
-            self._begin(self._births(self._adopted(run, monitor)) if accepted else None)
+            births = self._births(self._adopted(run, monitor)) if accepted else None
+            self._begin(births, monitor)
         elif run.kind == "reduction":
             gain, few = self._gain(run, self.best), run.n_changes < FEW * run.n_before
             accepted = self._is_alike(run)
             self._report(run, self.best, accepted, monitor)
-            if accepted:
+            if accepted and gain.mean > gain.error:
                 self._adopted(run, monitor)
+            elif accepted:  # the posterior, which is as good, stays until the end
+                self.model, self.n_accepted = run, self.n_accepted + 1
             if gain.mean > 0.0:
                 self.best = run
-            self._begin(self._reduction(run) if accepted and not few else None)
+            self._begin(self._reduction(run) if accepted and not few else None, monitor)
         else:
-            self._begin(self._births(run) or self._first_reduction())
+            self._begin(self._births(run) or self._first_reduction(), monitor)
 
     def _is_better(self, run: _Run) -> bool:
         if run.n_passes < self.length:
@@ -213,7 +250,7 @@ class HeldOutTrials:
         self.best = self.model
         return self._reduction(self.model)
 
-    def _begin(self, candidate: _Run | None) -> None:
+    def _begin(self, candidate: _Run | None, monitor: Monitor) -> None:
         """Begin a trial if it can be completed, or go over to learning from all."""
         enough = self.passes_left >= self.length + self.n_final_passes
         if candidate is not None and enough:
@@ -222,9 +259,11 @@ class HeldOutTrials:
         self.is_complete = candidate is None
         self.final = self.model.learner
         if self.finish is not None:
-            posterior = self.posterior.copy()
+            posterior = self.final.posterior.copy()
             posterior.step_origin = posterior.n_steps  # steps as from a start
-            self.final = self.finish(posterior, self.model.learner)
+            self.final = self.finish(self.held, posterior, self.model.learner)
+        elif self.final.posterior is not self.posterior:
+            self._adopt(self.final, monitor)
         self.run = self.best = self.model  # what others held is free
 
     def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
@@ -255,10 +294,10 @@ class HeldOutTrials:
         """Begin with three times as many topics, unless many have died."""
         n_births = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
         limit = self.posterior.max_components - run.n_topics
-        n_births = int(min(n_births, self.held.train.shape[0], limit))
+        n_births = int(min(n_births, self.held.train.n_docs, limit))
         alive = ALIVE_MEAN_FIELD if self.posterior.model.has_bound else ALIVE
-        is_open = n_births >= 1 and run.n_topics >= alive * run.n_started
-        if not (self.moves.births and is_open):
+        is_open = run.n_topics >= alive * run.n_started or run.prior_fell
+        if not (self.moves.births and is_open and n_births >= 1):
             return None
         place = (self.posterior.n_steps, self.n_trials)
         rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
@@ -276,7 +315,7 @@ class HeldOutTrials:
         found, run.found = run.found, None
         if found is None or run.n_topics < 2:
             return None
-        posterior = self.posterior.copy()
+        posterior = run.learner.posterior.copy()
         words = self.held.log_probability_of_words(posterior.state.topic_word_prior)
         if compare(words, run.logs[run.n_passes], self.n_tokens).mean > 0.0:
             kind: Kind = "merge of all"
@@ -292,9 +331,10 @@ class HeldOutTrials:
 
     def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> _Run:
         self.n_trials += 1
-        n_topics = learner.posterior.state.n_components
-        beside = discarding(learner.posterior.model.criterion)
-        return _Run(kind, learner, beside, n_topics, n_changes)
+        posterior = learner.posterior
+        beside, state = discarding(posterior.model.criterion), posterior.state
+        prior = state.topic_word_prior
+        return _Run(kind, learner, beside, state.n_components, prior, n_changes)
 
 
 class StreamTrials(HeldOutTrials):
@@ -306,9 +346,17 @@ class StreamTrials(HeldOutTrials):
         Of a copy of the stream's posterior, over the documents that are not held out.
     held : HeldOut
     moves : SplitMerge
+    prior_limit : float or None
+        See `HeldOutTrials`.
     """
 
-    def __init__(self, learner: OnlineLearner, held: HeldOut, moves: SplitMerge):
+    def __init__(
+        self,
+        learner: OnlineLearner,
+        held: HeldOut,
+        moves: SplitMerge,
+        prior_limit: float | None,
+    ):
         super().__init__(
             learner,
             held,
@@ -316,6 +364,7 @@ class StreamTrials(HeldOutTrials):
             n_passes=sys.maxsize,
             finish=None,
             n_final_passes=moves.trial_passes,  # the stream goes on
+            prior_limit=prior_limit,
             length=2 * moves.trial_passes,  # the model knows more documents
         )
 
@@ -335,6 +384,7 @@ def try_on_sample(
     make_learner: Callable[[HDPPosterior], OnlineLearner],
     held: HeldOut,
     moves: SplitMerge,
+    prior_limit: float | None,
     n_docs: float,
     monitor: Monitor,
 ) -> int:
@@ -347,13 +397,13 @@ def try_on_sample(
     learner = make_learner(copy)
     found = held.predict(copy, learner.visitor.executor)
     n_tokens = posterior.totals.topic_words.total.sum()
-    multiply(copy.totals, held.train.sum() / max(n_tokens, 1e-300))
+    multiply(copy.totals, held.train.n_tokens / max(n_tokens, 1e-300))
     beside = discarding(posterior.model.criterion, verbose=monitor.verbose)
-    trials = StreamTrials(learner, held, moves)
+    trials = StreamTrials(learner, held, moves, prior_limit)
     trials.run_all(found, beside)
     if not trials.n_accepted:
         return 0
-    multiply(copy.totals, n_docs / held.train.shape[0])
+    multiply(copy.totals, n_docs / held.train.n_docs)
     with commit():
         adopt(posterior, copy)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates

@@ -38,7 +38,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, psi, zeta
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordTopics, remaining
+from skbnp.components.statistics import WordTopics, plus, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
@@ -100,6 +100,10 @@ class HDPStats:
         "weight_slope",
         "weight_offset",
     )
+
+    def plus(self, other: "HDPStats") -> "HDPStats":
+        """Return the statistics of the documents of two visits."""
+        return plus(self, other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,13 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import dependent_trees as reference
+from skbnp import DependentTrees
 from skbnp.distributions.von_mises_fisher import draw, log_normaliser
+from skbnp.estimators import EpochMoves, _dependent_trees
+from skbnp.kernels._sphere import TILE
 from skbnp.models.dependent_trees import local, model
 from skbnp.models.dependent_trees.local import (
+    Drift,
     Memo,
     NodeTable,
     log_predictive,
@@ -456,7 +460,7 @@ def test_remembered_rows_have_the_bits_of_fresh_ones(seed):
         noise = unit(rng.standard_normal(state.means.shape))
         state = replace(state, means=state.means + step * noise)
         new = NodeTable.of(state, PRIORS)
-        memo, stats = visit(new, X, memo, new.drift(table))
+        memo, stats = visit(new, X, memo, new.by_tile(new.rises(table)))
         fresh, wanted = visit(new, X)
         same_stats(stats, wanted)
         counts = fresh.weights > 0.0
@@ -475,11 +479,12 @@ def test_drift_bounds_the_rise_of_scores(seed):
         return state.log_weights(PRIORS) + state.concentration * X @ state.means.T
 
     rise = (scores(new) - scores(old)).max()
-    drift = NodeTable.of(new, PRIORS).drift(NodeTable.of(old, PRIORS))
-    assert rise <= drift[0] + 1e-4
+    rises = NodeTable.of(new, PRIORS).rises(NodeTable.of(old, PRIORS))
+    assert rise <= rises.max()
     grown = TREE.add(3)
     wider = random_state(rng, grown)
-    assert NodeTable.of(wider, PRIORS).drift(NodeTable.of(old, PRIORS)) == np.inf
+    rises = NodeTable.of(wider, PRIORS).rises(NodeTable.of(old, PRIORS))
+    assert np.isinf(rises).sum() == 1
 
 
 def test_no_rows_leave_nothing():
@@ -665,3 +670,64 @@ def test_safe_merges_raise_the_bound_and_printed_ones_may_not(n_pairs, seed):
             n_seen += 1
     assert n_safe > 20
     assert n_lax > 0
+
+
+def many_clusters(rng, n_clusters=130, dimension=80, n_rows=900):
+    """Rows around directions that are far from each other."""
+    centres = unit(rng.random((n_clusters, dimension)) ** 12)
+    rows = centres[rng.integers(n_clusters, size=n_rows)]
+    return unit(rows + 0.02 * rng.random((n_rows, dimension)))
+
+
+def test_fits_with_and_without_screening_have_the_same_bits(monkeypatch):
+    X = many_clusters(np.random.default_rng(2), n_rows=600)
+    monkeypatch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 100)
+    score_rows, counts = local.score_rows, []
+
+    def counted(*args):
+        counts[-1] += score_rows(*args)
+
+    def fitted():
+        counts.append(0)
+        trees = DependentTrees(
+            structure_moves=EpochMoves(max_births=8),
+            batch_size=300,
+            max_iter=7,
+            tol=0,
+            random_state=0,
+        )
+        return trees.fit(X)
+
+    monkeypatch.setattr(local, "score_rows", counted)
+    one = fitted()
+    monkeypatch.setattr(Drift, "since", lambda self, step, table: None)
+    other = fitted()
+    assert one.n_components_ > 3 * TILE
+    assert {entry.kind for entry in one.lineage_} >= {"birth", "merge"}
+    assert counts[0] < 0.95 * counts[1]
+    assert one.lineage_ == other.lineage_
+    assert_array_equal(one.history_["elbo"], other.history_["elbo"])
+    assert_array_equal(one.components_, other.components_)
+
+
+def test_rises_add_up_from_table_to_table(seed):
+    rng = np.random.default_rng(seed)
+    state = wide_state(rng, n_nodes=40)
+    X = sp.csr_array(many_clusters(rng, 40, 60, 50).astype(np.float32))
+    last, drift, scores = None, Drift(), []
+    for _ in range(4):
+        table = NodeTable.of(state, PRIORS)
+        drift = drift.followed_by(table, last)
+        weights = state.log_weights(PRIORS)
+        scores.append(weights + state.concentration * X @ state.means.T)
+        noise = unit(rng.standard_normal(state.means.shape))
+        means = state.means + rng.uniform(0.0, 0.1) * noise
+        masses, beta = rng.random(40), state.concentration * rng.uniform(0.8, 1.2)
+        last = table
+        state = replace(state, means=means, masses=masses, concentration=beta)
+    for step in range(4):
+        rise = drift.since(step, table)
+        assert (scores[3] - scores[step]).max() <= rise.max()
+    assert not drift.since(3, table)[0]
+    assert drift.since(4, table) is None
+    assert drift.since(-1, table) is None

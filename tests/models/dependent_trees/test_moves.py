@@ -1,6 +1,7 @@
 """Moves of dependent trees: records, partitions, gains, and learning with them."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,18 +9,27 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
+from checks.long import daily
 from skbnp.datasets import make_dependent_trees
 from skbnp.inference.edits import Lineage
-from skbnp.inference.engine import Learner, learn
+from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
-from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.inference.schedules import BatchSchedule
+from skbnp.inference.protocols import NO_MOVES
+from skbnp.inference.schedules import ShardSchedule, even_limits
+from skbnp.inference.shards import LocalShards
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior, close_epoch
 from skbnp.models.dependent_trees.local import Memo, NodeTable, recall, visit
-from skbnp.models.dependent_trees.memory import EpochMemory, RowVisitor
+from skbnp.models.dependent_trees.memory import (
+    EpochLearner,
+    EpochMemory,
+    LastVisit,
+    RowVisitor,
+    ShardCorpus,
+)
 from skbnp.models.dependent_trees.model import (
     EpochStats,
+    MergeGain,
     TreePriors,
     merge_gain,
     stick_evidence,
@@ -32,7 +42,6 @@ from skbnp.models.dependent_trees.moves.attachments import (
     propose_attachments,
 )
 from skbnp.models.dependent_trees.moves.births import (
-    Collected,
     collect,
     propose_birth,
     row_keys,
@@ -52,6 +61,7 @@ from skbnp.models.dependent_trees.moves.records import (
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
+from skbnp.models.dependent_trees.shard_tasks import Edit, remembered
 from skbnp.models.dependent_trees.start import spherical_kmeans, start_tree
 from skbnp.trees import Tree
 
@@ -69,7 +79,11 @@ def planted(seed=0, n_features=40, **settings):
     return corpus, sp.csr_array(corpus.data.astype(np.float32))
 
 
-def learner_of(X, start=30, moves=NO_MOVES, n_parts=1, seed=0, n_jobs=1):
+def learner_of(*args, **settings):
+    return learner_and_executor(*args, **settings)[0]
+
+
+def learner_and_executor(X, start=30, moves=NO_MOVES, n_parts=1, seed=0, n_jobs=1):
     """Learner from so many clusters, or from labels of rows."""
     labels = start
     if np.isscalar(start):
@@ -79,11 +93,45 @@ def learner_of(X, start=30, moves=NO_MOVES, n_parts=1, seed=0, n_jobs=1):
     posterior = EpochPosterior(
         EpochModel(PRIORS), state, stats, state.tree.ids, log, entropy=seed
     )
-    corpus, executor = Corpus(X), Executor(n_jobs)
+    executor = Executor(n_jobs)
+    shards = shards_of(X, n_parts, executor.map)
     others = EpochStats.zero(len(state.tree), X.shape[1])
-    memory = EpochMemory(corpus, n_parts, others, executor)
-    schedule = BatchSchedule(X.shape[0], n_parts, n_joint=1)
-    return Learner(posterior, corpus, schedule, RowVisitor(executor), memory, moves)
+    return epoch_learner(posterior, shards, others, moves, executor.map), executor
+
+
+def shards_of(X, n_parts=1, run=map):
+    """Parts of equal size."""
+    limits = even_limits(X.shape[0], n_parts)
+    blocks = [X[begin:end] for begin, end in pairwise(limits)]
+    return LocalShards(blocks, X.shape[1], run)
+
+
+def epoch_learner(
+    posterior, shards, others, moves=NO_MOVES, run=map, shards_per_round=1
+):
+    """Learner of one part after the other."""
+    schedule = ShardSchedule(len(shards.n_rows), shards_per_round)
+    return EpochLearner(
+        posterior,
+        ShardCorpus(shards),
+        schedule,
+        RowVisitor(shards, schedule.n_rounds),
+        EpochMemory(shards, others, run),
+        moves,
+    )
+
+
+def memos_of(memory):
+    """What the rows of each shard say."""
+    return [
+        memory.shards.map(remembered, [number], visit.world, visit.edits)[0]
+        for number, visit in enumerate(memory.visits)
+    ]
+
+
+def rows_of(shard, world, argument):
+    """Task: the rows of a shard."""
+    return shard.X
 
 
 def passes(learner, n):
@@ -101,13 +149,10 @@ def bound(learner):
 def next_epoch_of(learner, X):
     """Go on with rows of a later epoch."""
     posterior = learner.posterior
-    close_epoch(posterior, 1, X)
+    shards = shards_of(X)
+    close_epoch(posterior, 1, shards)
     others = EpochStats.zero(len(posterior.state.tree), X.shape[1])
-    executor = learner.memory.executor
-    memory = EpochMemory(Corpus(X), 1, others, executor)
-    schedule = BatchSchedule(X.shape[0], 1, n_joint=1)
-    visitor = RowVisitor(executor)
-    return Learner(posterior, Corpus(X), schedule, visitor, memory, learner.moves)
+    return epoch_learner(posterior, shards, others, learner.moves)
 
 
 def settled(seed, *, past=False, n_clusters=12):
@@ -164,16 +209,16 @@ def test_memoized_totals_are_those_of_a_fresh_visit(seed):
     _, X = planted(seed)
     learner = passes(learner_of(X, 12, n_parts=4, seed=seed), 4)
     posterior, memory = learner.posterior, learner.memory
-    parts = [
-        learner.visitor.visit(posterior, memory.rows(number)) for number in range(4)
-    ]
-    memory.memos = [part.memory for part in parts]
+    found = learner.visitor.visit(posterior, range(4))
+    memory.visits = [LastVisit(found.world)] * 4
     totals = memory.totals(posterior.state.tree)
     _, fresh = visit(NodeTable.of(posterior.state, PRIORS), X)
     assert_allclose(totals.masses, fresh.masses, rtol=1e-10, atol=1e-10)
     assert_allclose(totals.entropies, fresh.entropies, rtol=1e-10, atol=1e-10)
     assert_allclose(totals.sums.toarray(), fresh.sums.toarray(), atol=1e-10)
-    memory.memos[1] = memory.memos[1].replaced(np.arange(3), memory.memos[1].taken([5]))
+    said = memos_of(memory)[1].taken([5, 5, 5])
+    edit = Edit.of([], 100 + np.arange(3), said)
+    memory.visits = [LastVisit(found.world, (edit,))] * 4
     wrong = memory.totals(posterior.state.tree)
     assert not np.allclose(wrong.masses, fresh.masses, atol=1e-6)
 
@@ -196,11 +241,9 @@ def test_rows_not_at_hand_keep_what_they_said(seed):
     """The statistics of a chunk count on while another one is learned."""
     _, X = planted(seed)
     learner = passes(learner_of(X[:200], 20, TreeEdits(EpochMoves()), seed=seed), 3)
-    posterior, executor = learner.posterior, learner.memory.executor
-    memory = EpochMemory(Corpus(X[200:]), 2, posterior.totals, executor)
-    schedule = BatchSchedule(200, 2, n_joint=1)
-    visitor, edits = RowVisitor(executor), TreeEdits(EpochMoves())
-    again = Learner(posterior, Corpus(X[200:]), schedule, visitor, memory, edits)
+    posterior, edits = learner.posterior, TreeEdits(EpochMoves())
+    again = epoch_learner(posterior, shards_of(X[200:], 2), posterior.totals, edits)
+    memory = again.memory
     before = -np.inf
     for _ in range(6):
         again.one_pass(discarding())
@@ -211,12 +254,12 @@ def test_rows_not_at_hand_keep_what_they_said(seed):
     assert_allclose(memory.others.n_tokens, 200.0)
 
 
-@pytest.mark.parametrize("n_features", [40, 400])
+@pytest.mark.parametrize("n_features", daily(1, [40, 400]))
 def test_planted_trees_are_found(n_features, seed):
     corpus, X = planted(seed, n_features)
     learner = learner_of(X, 30, TreeEdits(EpochMoves()), seed=seed)
     assert learn(learner, discarding(), n_passes=50) is False  # no tolerance
-    tree, found = learner.posterior.state.tree, learner.memory.memos[0].nodes[:, 0]
+    tree, found = learner.posterior.state.tree, memos_of(learner.memory)[0].nodes[:, 0]
     assert len(tree) == 10
     assert adjusted_rand_score(corpus.target, found) > 0.95
     match = [
@@ -234,10 +277,7 @@ def test_planted_trees_are_found(n_features, seed):
 
 def propose(learner, target):
     posterior, memory = learner.posterior, learner.memory
-    rows, _ = collect(memory.memos[0], target, 2, 0, 0, 1000)
-    rows = np.sort(rows)
-    memo = memory.memo_of(rows)
-    chosen = Collected(target, rows, memory.corpus.X[rows], memo)
+    (chosen,) = memory.gather([target], 2, 0, 1000)
     state, stats = posterior.state, posterior.totals
     streams = map(np.random.default_rng, range(5))
     found = [
@@ -257,7 +297,7 @@ def with_two_in_one(seed=0, **settings):
 
 def shared_node(learner, corpus):
     """The node that has the rows of two."""
-    found = learner.memory.memos[0].nodes[:, 0]
+    found = memos_of(learner.memory)[0].nodes[:, 0]
     return int(np.bincount(found[corpus.target == 9]).argmax())
 
 
@@ -319,7 +359,8 @@ def test_memos_follow_records():
     weights = np.array(
         [[0.5, 0.25, 0.25, 0], [0.5, 0.5, 0, 0], [0.75, 0.25, 0, 0], [1, 0, 0, 0]]
     )
-    memo = Memo(nodes.astype(np.int32), weights.astype(np.float32), np.zeros(4))
+    weights = weights.astype(np.float32)
+    memo = Memo(nodes.astype(np.int32), weights, weights, np.zeros(4))
     found = replay_memo(memo, [Merge(5, 7), Merge(7, 3)])
     assert found.nodes[:, 0].tolist() == [3, 3, 3, 1]
     assert_array_equal(found.weights[:, 0], 1.0)
@@ -495,11 +536,14 @@ def test_proposed_moves_raise_the_bound_together(seed):
     posterior = learner.posterior
     state, stats, model = posterior.state, posterior.totals, posterior.model
     before, products = bound(learner), Products.of(state, PRIORS)
-    losses = PairLosses.of_rows(learner.memory.memos, has_others=False)
+    losses = learner.memory.losses()
+    (memo,), (X,) = memos_of(learner.memory), learner.memory.shards.map(rows_of, [0])
     units = {parity: merge_units(state.tree, parity) for parity in (0, 1)}
     n_merges = 0
     for parity in (1, 0):
-        merges = propose_merges(state, stats, PRIORS, products, parity, "safe", losses)
+        merges = propose_merges(
+            state, stats, PRIORS, products, parity, "safe", losses, []
+        )
         if not merges:
             continue
         n_merges += len(merges)
@@ -510,8 +554,7 @@ def test_proposed_moves_raise_the_bound_together(seed):
             places = state.tree.positions([record.source, record.target])
             assert len(set(units[parity][places].tolist())) == 1
         new, kept = replay(state, stats, PRIORS, records)
-        memo = replay_memo(learner.memory.memos[0], records)
-        exact = recall(new.tree, memo, learner.memory.rows(0))
+        exact = recall(new.tree, replay_memo(memo, records), X)
         after = sum(model.objective(update_sticks(new, exact), exact).values())
         assert after > before
         lost = kept.entropies.sum() - exact.entropies.sum()
@@ -527,12 +570,11 @@ def test_losses_are_those_of_the_rows(seed):
     rng = np.random.default_rng(seed)
     q = rng.dirichlet(np.full(4, 0.5), size=30).astype(np.float32)
     order = np.argsort(-q, axis=1)
-    memo = Memo(
-        order.astype(np.int32), np.take_along_axis(q, order, axis=1), np.zeros(30)
-    )
-    losses = PairLosses.of_rows(
-        [memo.taken(slice(0, 9)), memo.taken(slice(9, 30))], has_others=False
-    )
+    q = np.take_along_axis(q, order, axis=1)
+    memo = Memo(order.astype(np.int32), q, q, np.zeros(30))
+    losses = PairLosses.of_rows(memo.taken(slice(0, 9)))
+    losses = losses.plus(PairLosses.of_rows(memo.taken(slice(9, 30))))
+    sure, unsure = MergeGain(0.0, 0.0), MergeGain(0.0, np.inf)
     shares = np.zeros((30, 4))
     np.put_along_axis(shares, order, memo.shares(), axis=1)
 
@@ -543,7 +585,11 @@ def test_losses_are_those_of_the_rows(seed):
         for other in range(one):
             a, b = shares[:, one], shares[:, other]
             wanted = f(a + b) - f(a) - f(b)
-            assert_allclose(losses.known[other, one], wanted, rtol=1e-9)
+            for merge in (Merge(one, other), Merge(other, one)):
+                assert_allclose(losses.of(merge, unsure), wanted, rtol=1e-9)
+                assert losses.of(merge, sure) == 0.0
+    assert losses.of(Merge(2, 4), unsure) == 0.0  # no row is at both
+    assert replace(losses, has_others=True).of(Merge(2, 4), unsure) == np.inf
 
 
 # Births -------------------------------------------------------------------------------
@@ -551,7 +597,7 @@ def test_losses_are_those_of_the_rows(seed):
 
 def test_rows_of_births_do_not_depend_on_parts(seed):
     _, X = planted(seed)
-    memo = passes(learner_of(X, 5, seed=seed), 2).memory.memos[0]
+    (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).memory)
     target = int(memo.nodes[0, 0])
     whole, keys = collect(memo, target, 6, 3, 0, 20)
     found = [collect(memo.taken(slice(0, 150)), target, 6, 3, 0, 20)]
@@ -587,8 +633,8 @@ def test_birth_finds_the_rows_of_another_node(seed):
     rise = sum(objective(new, kept).values()) - before
     assert rise >= found.gain - 1e-6
     # Rows count once.
-    memos = memory.said(memory.memos, found.rows, found.memo)
-    afresh = recall(new.tree, memos[0], memory.rows(0))
+    memory.keep(posterior, [found.birth], found.rows, found.memo)
+    afresh = memory.recalled([0], new.tree)
     assert_allclose(kept.masses, afresh.masses, atol=1e-9)
     assert_allclose(kept.entropies, afresh.entropies, atol=1e-9)
     assert_allclose(kept.sums.toarray(), afresh.sums.toarray(), atol=1e-9)
@@ -616,7 +662,7 @@ def test_births_find_what_the_start_left_out(seed):
     passes(learner, 8)
     kinds = [entry.kind for entry in learner.posterior.lineage]
     assert "birth" in kinds
-    found = learner.memory.memos[0].nodes[:, 0]
+    found = memos_of(learner.memory)[0].nodes[:, 0]
     assert adjusted_rand_score(corpus.target, found) > 0.95
 
 
@@ -628,12 +674,66 @@ def test_jobs_do_not_change_the_bits(seed, monkeypatch):
     _, X = planted(seed)
     states = []
     for n_jobs in (1, 3):
-        learner = learner_of(X, 20, TreeEdits(EpochMoves()), 3, seed, n_jobs)
-        with learner.memory.executor:
+        learner, executor = learner_and_executor(
+            X, 20, TreeEdits(EpochMoves()), 3, seed, n_jobs
+        )
+        with executor:
             states.append(passes(learner, 5).posterior)
     assert states[0].state.tree.digest() == states[1].state.tree.digest()
     assert_array_equal(states[0].state.means, states[1].state.means)
     assert states[0].lineage == states[1].lineage
+
+
+class ForgetfulShards(LocalShards):
+    """Forgets what rows said, at any moment."""
+
+    def __init__(self, blocks, n_features, rng):
+        super().__init__(blocks, n_features, is_lasting=False)
+        self.rng, self.n_forgotten = rng, 0
+
+    def _forget(self):
+        for shard in self._shards:
+            if self.rng.random() < 0.5:
+                self.n_forgotten += bool(shard.cache)
+                shard.cache.clear()
+
+    def map(self, *args):
+        self._forget()
+        return super().map(*args)
+
+    def total(self, *args):
+        self._forget()
+        return super().total(*args)
+
+
+@pytest.mark.parametrize(
+    "shards_per_round", [pytest.param(1, marks=pytest.mark.long), 3]
+)
+def test_shards_that_forget_say_the_same(shards_per_round, seed):
+    _, X = planted(seed)
+    blocks = [X[:100], X[100:100], X[100:380], X[380:]]
+    state, stats = start_tree(
+        X, spherical_kmeans(X, 20, np.random.default_rng(seed)), PRIORS
+    )
+    log = [Lineage(0, "init", (), tuple(state.tree.ids.tolist()))]
+    found = []
+    for shards in (
+        LocalShards(blocks, X.shape[1]),
+        ForgetfulShards(blocks, X.shape[1], np.random.default_rng(seed)),
+    ):
+        posterior = EpochPosterior(
+            EpochModel(PRIORS), state, stats, state.tree.ids, log, entropy=seed
+        )
+        others = EpochStats.zero(len(state.tree), X.shape[1])
+        edits = TreeEdits(EpochMoves())
+        learner = epoch_learner(
+            posterior, shards, others, edits, shards_per_round=shards_per_round
+        )
+        found.append(passes(learner, 4).posterior)
+    assert shards.n_forgotten > 20
+    assert {entry.kind for entry in found[0].lineage} >= {"merge", "reattach"}
+    assert found[0].lineage == found[1].lineage
+    assert_array_equal(found[0].state.means, found[1].state.means)
 
 
 def test_moves_that_are_not_wanted_are_not_made(seed):

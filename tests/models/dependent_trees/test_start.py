@@ -22,7 +22,7 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.models.dependent_trees.start import (
     _draw_centres,
-    _nearest,
+    nearest_centres,
     spherical_kmeans,
     start_tree,
 )
@@ -66,7 +66,9 @@ def test_centres_are_rows_far_from_each_other(seed):
     centres = _draw_centres(X, 6, rng)
     cosines = centres @ centres.T - np.eye(6)
     assert cosines.max() < 0.1
-    assert_array_equal(_nearest(X, X.toarray()[:40].astype(float))[:40], np.arange(40))
+    assert_array_equal(
+        nearest_centres(X, X.toarray()[:40].astype(float))[:40], np.arange(40)
+    )
 
 
 def test_equal_rows_are_one_cluster_and_empty_ones_none():
@@ -113,7 +115,8 @@ def merge_safely(state, stats):
     return state, stats
 
 
-@pytest.mark.parametrize("n_features", [40, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("n_features", [40, 400])
 def test_safe_merges_leave_the_planted_clusters(n_features, seed):
     """Root + 3 + 6 nodes; concentrations in proportion to the dimension."""
     corpus = make_dependent_trees(

@@ -309,9 +309,8 @@ def test_few_rows_are_learned_from(n_levels):
     X = np.random.default_rng(0).normal(size=(3, 5))
     for n_rows in (1, 2, 3):
         learner = begin(X[:n_rows], n_levels)
-        run(learner, 6)
-        bound = bound_of(learner.posterior)
-        assert np.isfinite(bound)
+        run(learner, 2)
+        assert np.isfinite(bound_of(learner.posterior))
 
 
 # Starts -------------------------------------------------------------------------------

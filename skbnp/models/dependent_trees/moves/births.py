@@ -281,7 +281,9 @@ class _Trial:
         weights /= weights.sum(axis=1, keepdims=True)
         nodes = np.take_along_axis(nodes, order, axis=1)
         nodes = np.where(weights > 0.0, nodes, -1)
-        return Memo(nodes.astype(np.int32), weights.astype(np.float32), memo.rest)
+        return replace(
+            memo, nodes=nodes.astype(np.int32), weights=weights.astype(np.float32)
+        )
 
     def _change(self, memo: Memo) -> EpochStats:
         """Statistics that rows add, by the tree with the new node."""

@@ -17,6 +17,7 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     TreePriors,
     no_past,
+    past_of,
     update_nodes,
 )
 from skbnp.trees import Tree
@@ -24,6 +25,7 @@ from skbnp.trees import Tree
 __all__ = [
     "Attach",
     "Birth",
+    "Exchange",
     "Merge",
     "Record",
     "Remove",
@@ -97,6 +99,25 @@ class Attach:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """Nodes take names, pasts and shares of past rows of each other; rows stay."""
+
+    nodes: tuple[int, ...]
+    names: tuple[int, ...]  # that they have then
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated, by their new names."""
+        return self.names
+
+    def edit(self, tree: Tree) -> Tree:
+        """Change a tree."""
+        ids = tree.ids.copy()
+        ids[tree.positions(self.nodes)] = self.names
+        return Tree(ids, tree.depth, next_id=tree.next_id)
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """A leaf without rows ends."""
 
@@ -130,21 +151,23 @@ class Sort:
         return tree.sort_siblings(rank)
 
 
-Record = Birth | Merge | Attach | Remove | Sort
+Record = Birth | Merge | Attach | Exchange | Remove | Sort
 
 
 def heirs_of(records: Iterable[Record]) -> dict[int, int]:
-    """Who has the rows of nodes that have ended; -1 is nobody."""
+    """Who has the rows of nodes that ended or changed their names; -1 is nobody."""
     heirs: dict[int, int] = {}
     for record in records:
         if isinstance(record, Merge):
-            gone, heir = record.source, record.target
+            moved = {record.source: record.target}
         elif isinstance(record, Remove):
-            gone, heir = record.node, -1
+            moved = {record.node: -1}
+        elif isinstance(record, Exchange):
+            moved = dict(zip(record.nodes, record.names, strict=True))
         else:
             continue
-        heirs = {one: heir if has == gone else has for one, has in heirs.items()}
-        heirs[gone] = heir
+        later = {one: moved.get(has, has) for one, has in heirs.items()}
+        heirs = {**moved, **later}
     return heirs
 
 
@@ -161,6 +184,8 @@ def replay(
     """
     if not records:
         return state, stats
+    if any(isinstance(record, Exchange) for record in records):
+        return _one_by_one(state, stats, priors, records)
     tree = state.tree
     for record in records:
         tree = record.edit(tree)
@@ -175,6 +200,33 @@ def replay(
     touched = {node for record in records for node in record.touched}
     ids = np.array(sorted(heirs.get(node, node) for node in touched), dtype=np.intp)
     return update_nodes(new, kept, priors, ids), kept
+
+
+def _one_by_one(
+    state: EpochState, stats: EpochStats, priors: TreePriors, records: Sequence[Record]
+) -> tuple[EpochState, EpochStats]:
+    """Replay records of which some exchange names."""
+    for record in records:
+        if isinstance(record, Exchange):
+            state = update_nodes(
+                _exchanged(state, record), stats, priors, np.array(record.touched)
+            )
+        else:
+            state, stats = replay(state, stats, priors, [record])
+    return state, stats
+
+
+def _exchanged(state: EpochState, record: Exchange) -> EpochState:
+    """Let nodes have the names and the past of others."""
+    places = np.arange(len(state.tree))
+    to, of = state.tree.positions(record.nodes), state.tree.positions(record.names)
+    places[to] = of
+    return replace(
+        state,
+        tree=record.edit(state.tree),
+        history=state.history[places],
+        previous=past_of(state.previous, places),
+    )
 
 
 def followed(
@@ -255,7 +307,7 @@ def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:
     if len(rows) == 0:
         return memo
     names = np.array([heirs[node] for node in gone.tolist()], dtype=np.int32)
-    nodes, weights = memo.nodes[rows], memo.weights[rows]
+    nodes, weights, scores = memo.nodes[rows], memo.weights[rows], memo.scores[rows]
     there = is_gone[rows]
     nodes[there] = names[np.searchsorted(gone, nodes[there])]
     weights[nodes < 0] = 0.0
@@ -264,9 +316,12 @@ def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:
         for other in range(one + 1, n_best):
             same = (nodes[:, one] == nodes[:, other]) & (nodes[:, one] >= 0)
             weights[same, one] += weights[same, other]
+            scores[same, one] = np.maximum(scores[same, one], scores[same, other])
             weights[same, other], nodes[same, other] = 0.0, -1
     order = np.argsort(-weights, axis=1, kind="stable")
-    all_nodes, all_weights = memo.nodes.copy(), memo.weights.copy()
-    all_nodes[rows] = np.take_along_axis(nodes, order, axis=1)
-    all_weights[rows] = np.take_along_axis(weights, order, axis=1)
-    return Memo(all_nodes, all_weights, memo.rest)
+    changed = {}
+    for name, new in (("nodes", nodes), ("weights", weights), ("scores", scores)):
+        values = getattr(memo, name).copy()
+        values[rows] = np.take_along_axis(new, order, axis=1)
+        changed[name] = values
+    return replace(memo, **changed)

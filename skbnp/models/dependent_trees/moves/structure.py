@@ -7,34 +7,39 @@ and kept if the bound of all rows has risen; if not, in halves. So many moves co
 copy of the state.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
-from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.protocols import Moves
+from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.memory import EpochMemory
-from skbnp.models.dependent_trees.model import sort_siblings, update_sticks
+from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    sort_siblings,
+    update_sticks,
+)
 from skbnp.models.dependent_trees.moves.attachments import propose_attachments
 from skbnp.models.dependent_trees.moves.births import (
-    Collected,
     Proposed,
-    collect,
     propose_birth,
     renumbered,
 )
-from skbnp.models.dependent_trees.moves.merges import PairLosses, propose_merges
+from skbnp.models.dependent_trees.moves.exchanges import propose_exchanges, with_past
+from skbnp.models.dependent_trees.moves.merges import propose_merges
 from skbnp.models.dependent_trees.moves.partition import birth_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
     Birth,
+    Exchange,
     Merge,
     Record,
     Remove,
@@ -54,14 +59,20 @@ SETTLED = 0.05
 N_TURNS = 5
 #: Passes without a birth after which the tree stays, if nothing else changes it.
 PATIENCE = 3
+#: Nats that a birth must gain in an epoch with a past, where it is news: several are
+#: tried in each pass.
+LEAST_NEWS = 3.0
+#: Passes without a birth after which nodes of epochs before may merge.
+SETTLED_BIRTHS = 2
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
-BIRTH_SHARE, LEAST_BIRTHS = 0.1, 4
+BIRTH_SHARE, LEAST_BIRTHS = 0.5, 10
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
-
-EpochLearner = Learner[Any, Any, Any, EpochMemory]
+#: Of moves by which no row says something else.
+NOBODY: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+NOTHING_SAID = Memo.joined([])
 
 
 class TreeEdits(Moves):
@@ -76,6 +87,8 @@ class TreeEdits(Moves):
         self.moves = moves
         self.records: list[Record] = []  # all so far
         self._n_idle, self._concentration = 0, np.inf
+        self._rejections = Rejections()  # targets of births
+        self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
         """Try moves; whether the tree has stayed, so that the bound can settle."""
@@ -85,6 +98,7 @@ class TreeEdits(Moves):
             return False
         n_before = len(self.records)
         self._prune(learner)
+        self._exchange(learner)
         for _ in range(N_TURNS):
             n_made = len(self.records)
             self._merge(learner)
@@ -93,12 +107,29 @@ class TreeEdits(Moves):
         if len(self.records) == n_before:
             self._attach(learner)
         n_births = self._bear(learner)
+        self._n_without_birth = 0 if n_births else self._n_without_birth + 1
         if len(self.records) > n_before:
             self._sort(learner)
         changed = [one for one in self.records[n_before:] if not isinstance(one, Sort)]
         self._n_idle = 0 if n_births or changed else self._n_idle + 1
         waits = self.moves.birth and self._n_idle < PATIENCE
         return not changed and not waits
+
+    def account(self) -> dict[str, Any]:
+        """Return what other moves need to go on alike."""
+        return {
+            "n_idle": self._n_idle,
+            "n_without_birth": self._n_without_birth,
+            "concentration": self._concentration,
+            "rejections": self._rejections.account(),
+        }
+
+    def resume(self, account: Mapping[str, Any]) -> None:
+        """Go on where other moves were."""
+        self._n_idle = account["n_idle"]
+        self._n_without_birth = account["n_without_birth"]
+        self._concentration = account["concentration"]
+        self._rejections = Rejections.resumed(account["rejections"])
 
     # Kinds of moves -------------------------------------------------------------------
 
@@ -113,7 +144,7 @@ class TreeEdits(Moves):
             if not idle.any():
                 return
             records = [Remove(node) for node in tree.ids[idle].tolist()]
-            self._make(learner, records, learner.memory.memos)
+            self._make(learner, records)
             self._refresh(learner)
 
     def _merge(self, learner: EpochLearner) -> None:
@@ -134,12 +165,27 @@ class TreeEdits(Moves):
                 Products.of(state, priors),
                 parity,
                 test,
-                PairLosses.of_rows(memory.memos, has_others=memory.has_others),
-                memory.executor.map,
+                memory.losses(),
+                self._staying(state, stats),
+                memory.run,
             )
             records, lost = [one for one, _ in found], [loss for _, loss in found]
             if self._keep(learner, records, lost):
                 self._refresh(learner)
+
+    def _exchange(self, learner: EpochLearner) -> None:
+        """Let nodes have the pasts that explain them best."""
+        posterior = learner.posterior
+        for record in propose_exchanges(posterior.state, posterior.model.priors):
+            self._make_if_better(learner, [record], 0.0)
+
+    def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
+        """Nodes of epochs before that do not merge: while births may return to them."""
+        places = with_past(state)
+        if self._n_without_birth < SETTLED_BIRTHS:
+            return places
+        pauses = (stats.masses[places] < 1.0) & (state.history[places] >= 1.0)
+        return places[pauses]
 
     def _attach(self, learner: EpochLearner) -> None:
         """Put nodes below other parents."""
@@ -160,10 +206,12 @@ class TreeEdits(Moves):
         if n_tries is None:
             n_tries = max(LEAST_BIRTHS, int(BIRTH_SHARE * len(tree)))
         n_tries = int(min(n_tries, posterior.max_components - len(tree)))
-        if not self.moves.birth or n_tries <= 0 or not memory.memos:
+        if not self.moves.birth or n_tries <= 0 or not memory.is_complete:
             return 0
-        targets = self._targets(posterior, n_tries)
-        gathered = self._gather(learner, targets)
+        targets = self._targets(learner, n_tries)
+        gathered = memory.gather(
+            targets.tolist(), len(tree), posterior.n_steps, self.moves.birth_rows
+        )
         units = birth_units(tree, N_UNITS)[tree.positions(targets)]
 
         def bear(unit: int) -> list[Proposed]:
@@ -178,59 +226,55 @@ class TreeEdits(Moves):
                         found.append(proposed)
             return found
 
-        parts = memory.executor.map(bear, np.unique(units).tolist())
-        proposed = [one for part in parts for one in part]
-        return self._deliver(learner, sorted(proposed, key=lambda one: -one.gain))
+        parts = memory.run(bear, np.unique(units).tolist())
+        least = 0.0 if posterior.model.is_first else LEAST_NEWS
+        proposed = [one for part in parts for one in part if one.gain > least]
+        n_before = len(self.records)
+        n_births = self._deliver(learner, sorted(proposed, key=lambda one: -one.gain))
+        born = {one.target for one in self.records[n_before:] if isinstance(one, Birth)}
+        for node in targets.tolist():
+            if node in born:
+                self._rejections.forget((node,))
+            else:
+                self._rejections.add((node,), learner.n_passes)
+        return n_births
 
-    def _targets(self, posterior: Any, n_tries: int) -> NDArray[np.intp]:
-        """Draw targets by their rows, none twice."""
+    def _targets(self, learner: EpochLearner, n_tries: int) -> NDArray[np.intp]:
+        """Draw targets by their rows, none twice.
+
+        Those of which no birth came wait for some passes, but for as many as are tried
+        at the least.
+        """
+        posterior = learner.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
-        masses = posterior.totals.masses
+        masses, ids = posterior.totals.masses, posterior.state.tree.ids
         able = np.flatnonzero(masses >= 2.0)
-        n_tries = min(n_tries, len(able))
-        if n_tries == 0:
+        if len(able) == 0:
             return np.empty(0, dtype=np.intp)
         shares = masses[able] / masses[able].sum()
-        chosen = rng.choice(able, size=n_tries, replace=False, p=shares)
-        return posterior.state.tree.ids[chosen]
-
-    def _gather(
-        self, learner: EpochLearner, targets: NDArray[np.intp]
-    ) -> list[Collected]:
-        """Collect rows of targets; one that several want is that of the first."""
-        memory, posterior = learner.memory, learner.posterior
-        n_nodes, step = len(posterior.state.tree), posterior.n_steps
-        most = self.moves.birth_rows
-        taken = np.zeros(memory.corpus.n_docs, dtype=bool)
-        gathered = []
-        for target in targets.tolist():
-            found = [
-                collect(memo, target, n_nodes, step, int(first), most)
-                for memo, first in zip(memory.memos, memory.limits, strict=False)
+        drawn = rng.choice(able, size=len(able), replace=False, p=shares)
+        waits = np.array(
+            [
+                not self._rejections.is_over((node,), learner.n_passes)
+                for node in ids[drawn].tolist()
             ]
-            rows = np.concatenate([one for one, _ in found])
-            keys = np.concatenate([one for _, one in found])
-            rows = rows[np.argsort(keys, kind="stable")[:most]]
-            rows = np.sort(rows[~taken[rows]])
-            taken[rows] = True
-            memo = memory.memo_of(rows)
-            gathered.append(Collected(target, rows, memory.corpus.X[rows], memo))
-        return gathered
+        )
+        n_tries = min(n_tries, max(int((~waits).sum()), LEAST_BIRTHS))
+        return ids[drawn[np.argsort(waits, kind="stable")[:n_tries]]]
 
     def _deliver(self, learner: EpochLearner, proposed: list[Proposed]) -> int:
         """Let nodes be born together, in halves where the bound would fall."""
         if not proposed:
             return 0
-        memory, posterior = learner.memory, learner.posterior
-        tree, renamed = posterior.state.tree, []
+        tree, renamed = learner.posterior.state.tree, []
         for one in proposed:
             renamed.append(renumbered(one, tree))
             tree = renamed[-1].birth.edit(tree)
-        memos = memory.memos
-        for one in renamed:
-            memos = memory.said(memos, one.rows, one.memo)
         records = [one.birth for one in renamed]
-        if self._make_if_better(learner, records, memos, 0.0):
+        rows = np.concatenate([one.rows for one in renamed])
+        order = np.argsort(rows)
+        said = Memo.joined([one.memo for one in renamed]).taken(order)
+        if self._make_if_better(learner, records, 0.0, rows[order], said):
             return len(records)
         if len(proposed) == 1:
             return 0
@@ -246,7 +290,7 @@ class TreeEdits(Moves):
         state, _ = sort_siblings(posterior.state, posterior.totals)
         if state.tree != posterior.state.tree:
             records = [Sort(state.tree.ids)]
-            self._make(learner, records, learner.memory.memos)
+            self._make(learner, records)
 
     # How they are made ----------------------------------------------------------------
 
@@ -259,8 +303,7 @@ class TreeEdits(Moves):
         """
         if not records:
             return False
-        memos = learner.memory.memos
-        if self._make_if_better(learner, records, memos, sum(lost)):
+        if self._make_if_better(learner, records, sum(lost)):
             return True
         if len(records) == 1:
             return False
@@ -278,9 +321,11 @@ class TreeEdits(Moves):
         self,
         learner: EpochLearner,
         records: Sequence[Record],
-        memos: list[Memo],
         lost: float,
+        rows: NDArray[np.intp] = NOBODY,
+        said: Memo = NOTHING_SAID,
     ) -> bool:
+        """Make moves if the bound rises; `said` is what some rows say by births."""
         posterior = learner.posterior
         model, state, stats = posterior.model, posterior.state, posterior.totals
         new, kept = replay(state, stats, model.priors, records)
@@ -288,23 +333,23 @@ class TreeEdits(Moves):
         after = sum(model.objective(new, kept).values())
         if after - lost <= before + ROUNDING * abs(before):
             return False
-        self._write(learner, records, memos, new, kept)
+        self._write(learner, records, new, kept, rows, said)
         return True
 
-    def _make(
-        self, learner: EpochLearner, records: Sequence[Record], memos: list[Memo]
-    ) -> None:
+    def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
         posterior = learner.posterior
         found = replay(
             posterior.state, posterior.totals, posterior.model.priors, records
         )
-        self._write(learner, records, memos, *found)
+        self._write(learner, records, *found)
 
-    def _write(self, learner, records, memos, state, stats) -> None:
+    def _write(
+        self, learner, records, state, stats, rows=NOBODY, said=NOTHING_SAID
+    ) -> None:
         posterior = learner.posterior
         log = [_entry(record, posterior.n_steps) for record in records]
         with commit():
-            learner.memory.keep(posterior, records, memos)
+            learner.memory.keep(posterior, records, rows, said)
             posterior.replace_globals(state, stats)
             posterior.lineage = [*posterior.lineage, *(one for one in log if one)]
             self.records.extend(records)
@@ -335,6 +380,8 @@ def _entry(record: Record, step: int) -> Lineage | None:
     if isinstance(record, Attach):
         both = (record.node, record.parent)
         return Lineage(step, "reattach", both, both)
+    if isinstance(record, Exchange):
+        return Lineage(step, "exchange", record.nodes, record.names)
     if isinstance(record, Remove):
         return Lineage(step, "prune", (record.node,), ())
     return None

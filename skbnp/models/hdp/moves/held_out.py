@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
+from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.held_out import HeldOut, Prediction, stored_rows
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.parts import row_parts
@@ -62,19 +62,19 @@ def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -
 
 
 def propose_births(
-    posterior: HDPPosterior, X: sp.csr_array, n_births: int, rng: np.random.Generator
+    posterior: HDPPosterior, train: Corpus, n_births: int, rng: np.random.Generator
 ) -> HDPPosterior:
     """Return a posterior that starts afresh, of all topics and some new ones.
 
-    New topics start from documents of `X`. All are of equal size and weight.
+    New topics start from documents of `train`. All are of equal size and weight.
     """
-    corpus, n_docs = np.asarray(X.sum(axis=0)).ravel(), X.shape[0]
-    drawn = rng.choice(n_docs, n_births, replace=False)
+    corpus = train.word_counts()
+    drawn = rng.choice(train.n_docs, n_births, replace=False)
     old = posterior.totals.topic_words.dense()
     n_old, n_topics = old.shape[1], old.shape[1] + n_births
     topics = np.empty((len(corpus), n_topics))
     topics[:, :n_old] = blur(old, OLD_SHARE, corpus, rng)
-    topics[:, n_old:] = blur(X[drawn].T.toarray(), NEW_SHARE, corpus, rng)
+    topics[:, n_old:] = blur(train.fetch(drawn).T.toarray(), NEW_SHARE, corpus, rng)
     topics *= corpus.sum() / n_topics
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
     state = replace(posterior.state, weights=weights)

@@ -43,11 +43,7 @@ class EndUnused(Moves):
         self.moves = moves
 
     def end_round(
-        self,
-        learner: Learner,
-        round: Round,
-        documents: Sequence[sp.csr_array],
-        found: Sequence[Collected],
+        self, learner: Learner, round: Round, found: Sequence[Collected]
     ) -> None:
         """End topics by running averages."""
         if not learner.memory.holds_corpus and learner.has_seen_enough:
@@ -81,18 +77,14 @@ class MinibatchMoves(Moves):
         return minibatch.comparison(posterior) if self._has_looked else None
 
     def end_round(
-        self,
-        learner: Learner,
-        round: Round,
-        documents: Sequence[sp.csr_array],
-        found: Sequence[Collected],
+        self, learner: Learner, round: Round, found: Sequence[Collected]
     ) -> None:
         """Merge, prune and split topics by what a minibatch says."""
         if not self._has_looked:
             return
         self._has_looked = False
-        (X,), (said,), posterior = documents, found, learner.posterior
-        n_docs = round.scale * X.shape[0]
+        (part,), (said,), posterior = round.parts, found, learner.posterior
+        X, n_docs = learner.corpus.documents(part), round.scale * round.n_docs
         minibatch.move(
             self.moves, posterior, X, said, n_docs, round.step, learner.visitor
         )

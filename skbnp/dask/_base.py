@@ -1,0 +1,157 @@
+"""What estimators on a cluster share: parameters, sessions, lazy evaluation."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask.array import Array as DaskArray
+from dask.delayed import delayed
+from distributed import Client
+from sklearn.base import BaseEstimator, clone
+
+from skbnp.dask._checkpoints import Checkpoints
+from skbnp.dask._inputs import Reader, blocks_of, read_block
+from skbnp.dask._sessions import Session, data_digest, open_session
+from skbnp.utils.validation import Interval
+
+__all__ = ["CLUSTER_PARAMETERS", "ShardedMixin"]
+
+#: Constraints of the parameters that estimators on a cluster have besides.
+CLUSTER_PARAMETERS: dict[str, list[Any]] = {
+    "client": [Client, None],
+    "checkpoint_dir": [str, os.PathLike, None],
+    "resume": ["boolean"],
+    "shards_per_round": [Interval(Integral, 1, None, closed="left"), None],
+    "timeout": [Interval(Real, 0, None, closed="neither")],
+}
+#: What a fit may go on with that began with another value.
+FREE = {"client", "checkpoint_dir", "resume", "timeout", "n_jobs", "verbose"}
+
+
+class ShardedMixin(BaseEstimator):
+    """Parameters and habits of estimators on a cluster; the first base of a class.
+
+    The class itself says which local estimator evaluates blocks (`_local_class`).
+    """
+
+    _local_class: Any
+    client: Any
+    checkpoint_dir: Any
+    timeout: Any
+
+    # -- parameters -------------------------------------------------------------------
+
+    def __sklearn_clone__(self):
+        """Copy parameters, but for the client, which is the same."""
+        client, self.client = self.client, None
+        try:
+            copy = _clone(self)
+        finally:
+            self.client = client
+        copy.client = client
+        return copy
+
+    def __getstate__(self):
+        """Leave out the client, which belongs to a process."""
+        return {**super().__getstate__(), "client": None}
+
+    # -- learning ---------------------------------------------------------------------
+
+    def _open(self, X: Any, labels: Any, read: Reader) -> Session:
+        """Read blocks where they are to stay, until `_close`."""
+        self._close()
+        blocks = blocks_of(X, labels)
+        self._session = open_session(self.client, blocks, read, self.timeout)
+        return self._session
+
+    def _close(self) -> None:
+        session = self.__dict__.pop("_session", None)
+        if session is not None:
+            session.close()
+
+    def _checkpoints(self, session: Session) -> Checkpoints | None:
+        """Return where checkpoints are, or go; None if nowhere."""
+        if self.checkpoint_dir is None:
+            return None
+        origin = {
+            f"parameter {name}": _told(value)
+            for name, value in self.get_params(deep=False).items()
+            if name not in FREE
+        }
+        origin["class"] = type(self).__name__
+        origin["rows of X"] = data_digest(session)
+        return Checkpoints(self.checkpoint_dir, origin)
+
+    def _check_features(self, session: Session, *, reset: bool) -> None:
+        if reset:
+            self.n_features_in_ = session.n_features
+        elif session.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {session.n_features} features, but {type(self).__name__} is "
+                f"expecting {self.n_features_in_} features as input."
+            )
+
+    # -- evaluation -------------------------------------------------------------------
+
+    def _local(self) -> Any:
+        """Return the estimator that evaluates blocks, with what was learned."""
+        names = self._local_class._get_param_names()
+        local = self._local_class(**{name: getattr(self, name) for name in names})
+        params = self.get_params(deep=False)
+        learned = {k: v for k, v in vars(self).items() if k not in params}
+        learned.pop("_session", None)
+        vars(local).update(learned, n_jobs=1)
+        return local
+
+    def _blockwise(
+        self, X: Any, labels: Any, function: Callable[[Any, Any, Any], Any]
+    ) -> Iterator[Any]:
+        """Yield `function` of the local estimator, the rows of a block and labels."""
+        local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
+        evaluate = delayed(_evaluated, pure=False)
+        for block in blocks_of(X, labels):
+            yield evaluate(function, local, block.rows, block.labels)
+
+    def _lazy_rows(
+        self,
+        X: Any,
+        labels: Any,
+        function: Callable[[Any, Any, Any], Any],
+        meta: Any,
+    ) -> DaskArray:
+        """Return the rows that a function makes of blocks; of no rows, of `meta`."""
+        parts = list(self._blockwise(X, labels, function))
+        sizes = [np.nan] * len(parts)
+        if isinstance(X, DaskArray):
+            sizes = list(X.chunks[0])
+        return da.concatenate(
+            [
+                da.from_delayed(part, (size, *meta.shape[1:]), meta=meta)
+                for part, size in zip(parts, sizes, strict=True)
+            ],
+            allow_unknown_chunksizes=True,
+        )
+
+
+def _clone(estimator: Any) -> Any:
+    params = estimator.get_params(deep=False)
+    return type(estimator)(**{k: clone(v, safe=False) for k, v in params.items()})
+
+
+def _told(value: Any) -> str:
+    """Tell values apart by texts, but not random generators."""
+    return "a generator" if isinstance(value, np.random.RandomState) else repr(value)
+
+
+def _evaluated(
+    function: Callable[[Any, Any, Any], Any], local: Any, rows: Any, labels: Any
+) -> Any:
+    X, labels = read_block(rows, labels)
+    if X is None:
+        X = sp.csr_array((0, local.n_features_in_))
+    return function(local, X, labels)

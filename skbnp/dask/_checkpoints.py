@@ -1,0 +1,194 @@
+"""What the driver has learned, on disk: arrays and JSON, nothing that is executed.
+
+A checkpoint is written under another name, flushed, and then renamed, so that whatever
+ends the process at whatever moment leaves whole ones. Two are kept.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.utils.plain import from_plain, to_plain
+
+__all__ = ["Checkpoints", "decode", "encode"]
+
+#: Names what is encoded by a dict, and members of it.
+KIND = "~"
+#: Checkpoints that are kept.
+N_KEPT = 2
+
+
+class Checkpoints:
+    """Checkpoints of one fit in a folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it is not there.
+    origin : dict
+        What a fit must agree in that goes on from a checkpoint: names of what it
+        depends on, with texts that tell values apart.
+    """
+
+    def __init__(self, folder: Any, origin: Mapping[str, str]):
+        self.folder, self.origin = Path(folder), dict(origin)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        for path in self._paths():
+            path.unlink()
+        self._tidy()
+
+    def write(self, number: int, account: Any) -> None:
+        """Write what has been learned after so many passes."""
+        arrays: dict[str, np.ndarray] = {}
+        content = encode(to_plain(account), arrays)
+        text = json.dumps({"origin": self.origin, "account": content})
+        arrays["text"] = np.frombuffer(text.encode(), dtype=np.uint8)
+        path = self.folder / f"pass-{number:06d}.npz"
+        draft = path.with_suffix(".part")
+        with open(draft, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        _flush_folder(self.folder)
+        for old in self._paths()[:-N_KEPT]:
+            old.unlink(missing_ok=True)
+
+    def read(self) -> Any | None:
+        """Return the newest whole checkpoint; None if there is none.
+
+        Raises
+        ------
+        ValueError
+            If it is of other data, or of other parameters.
+        """
+        self._tidy()
+        for path in reversed(self._paths()):
+            try:
+                with np.load(path, allow_pickle=False) as file:
+                    arrays = {name: file[name] for name in file.files}
+                found = json.loads(arrays.pop("text").tobytes())
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+                continue  # damaged; the one before is whole
+            self._check(found["origin"])
+            return from_plain(decode(found["account"], arrays))
+        return None
+
+    def _check(self, origin: Mapping[str, str]) -> None:
+        names = sorted(origin.keys() | self.origin.keys())
+        other = [name for name in names if origin.get(name) != self.origin.get(name)]
+        if other:
+            raise ValueError(
+                f"The checkpoint in {str(self.folder)!r} is of another fit: "
+                f"{', '.join(other)} differ. Use resume=False, or another folder."
+            )
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.folder.glob("pass-*.npz"))
+
+    def _tidy(self) -> None:
+        for draft in self.folder.glob("pass-*.part"):
+            draft.unlink()
+
+
+def digest_of(texts: list[str]) -> str:
+    """Name a list of texts by its content."""
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=16).hexdigest()
+
+
+def _flush_folder(folder: Path) -> None:
+    """Let the new name outlast a loss of power, where folders can be opened."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+# Containers, numbers and arrays as JSON and arrays ------------------------------------
+
+
+def encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Put arrays aside, and return the rest as JSON has it.
+
+    The same list, dict or array is written once.
+    """
+    seen: dict[int, tuple[int, Any]] = {}
+
+    def walk(value: Any) -> Any:
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if type(value) in (int, float):
+            return value
+        if id(value) in seen:
+            return {KIND: "again", "of": seen[id(value)][0]}
+        seen[id(value)] = len(seen), value
+        number = seen[id(value)][0]
+        if isinstance(value, dict):
+            items = {name: walk(one) for name, one in value.items()}
+            return {KIND: "dict", "n": number, "of": items}
+        if type(value) in (list, tuple):
+            kind = type(value).__name__
+            return {KIND: kind, "n": number, "of": [walk(one) for one in value]}
+        if isinstance(value, sp.csr_array):
+            parts = [walk(one) for one in (value.data, value.indices, value.indptr)]
+            return {KIND: "csr", "n": number, "of": parts, "shape": value.shape}
+        if isinstance(value, (np.ndarray, np.generic)):
+            found: dict[str, Any] = {KIND: "array", "n": number}
+            if isinstance(value, np.generic):
+                found[KIND] = "scalar"
+            elif value.ndim and value.size and value.strides[0] == 0:
+                found["shape"], value = value.shape, value[:1]
+            name = f"a{len(arrays)}"
+            arrays[name] = np.asarray(value)
+            if arrays[name].dtype.hasobject:
+                raise TypeError("A checkpoint holds no arrays of objects.")
+            return found | {"of": name}
+        raise TypeError(f"A checkpoint holds no {type(value).__name__}.")
+
+    return walk(value)
+
+
+def decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Undo `encode`."""
+    seen: dict[int, Any] = {}
+
+    def walk(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        kind, of = value[KIND], value["of"]
+        if kind == "again":
+            return seen[of]
+        seen[value["n"]] = found = made(kind, of, value.get("shape"))
+        return found
+
+    def made(kind: str, of: Any, shape: Any) -> Any:
+        if kind == "dict":
+            return {name: walk(one) for name, one in of.items()}
+        if kind in ("list", "tuple"):
+            found = [walk(one) for one in of]
+            return found if kind == "list" else tuple(found)
+        if kind == "csr":
+            data, indices, indptr = (walk(one) for one in of)
+            return sp.csr_array((data, indices, indptr), shape=tuple(shape))
+        if kind == "scalar":
+            return arrays[of][()]
+        array = arrays[of]
+        return array if shape is None else np.broadcast_to(array, tuple(shape))
+
+    return walk(value)

@@ -1,0 +1,600 @@
+"""Trees of topics that grow and drift over epochs, for rows on a cluster."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask.delayed import delayed
+
+from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
+from skbnp.dask._checkpoints import Checkpoints
+from skbnp.dask._inputs import is_lazy
+from skbnp.dask._sessions import Session, sizes_by_label
+from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
+from skbnp.estimators._epoch_trees import check_order
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.schedules import ShardSchedule
+from skbnp.models.dependent_trees.epoch import plain_label
+from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.moves.structure import TreeEdits
+from skbnp.models.dependent_trees.start_shards import start_shards
+from skbnp.utils.validation import check_directions, check_is_fitted, check_labels
+from skbnp.utils.warnings import warn_caller
+
+__all__ = ["DependentTrees"]
+
+
+def read_directions(
+    X: Any, labels: Any, *, default: Any, n_features: int | None
+) -> dict[Any, sp.csr_array]:
+    """Put rows on the unit sphere, and those that have a direction to their label.
+
+    They must have so many features, if that is known.
+    """
+    trees, is_first = LocalTrees(), n_features is None
+    if not is_first:
+        trees.n_features_in_ = n_features
+    method = "fit" if is_first else "partial_fit"
+    rows, _ = check_directions(trees, X, reset=is_first, method=method)
+    used = np.diff(rows.indptr) > 0
+    if labels is None:
+        return {default: rows[used]}
+    labels = check_labels("epochs", labels, rows.shape[0])
+    kinds = np.unique(labels)
+    return {plain_label(kind): rows[used & (labels == kind)] for kind in kinds}
+
+
+@dataclass(frozen=True)
+class EpochRows:
+    """Rows of one epoch, where they are."""
+
+    session: Session
+    label: Any
+    shape: tuple[int, int]
+
+
+@dataclass
+class SessionRows:
+    """Rows by epoch, in the order of the epochs, and what is known of their fit."""
+
+    session: Session
+    sizes: dict[Any, int]
+    checkpoints: Checkpoints | None = None
+    account: Any = None  # from which learning goes on
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, those without a direction too, and features."""
+        n_rows = sum(held.n_rows for held in self.session.held)
+        return n_rows, self.session.n_features
+
+    @property
+    def epochs(self) -> list[Any]:
+        """Labels."""
+        return list(self.sizes)
+
+    def __iter__(self) -> Iterator[tuple[Any, EpochRows]]:
+        for label, size in self.sizes.items():
+            shape = size, self.session.n_features
+            yield label, EpochRows(self.session, label, shape)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What goes into checkpoints of an epoch."""
+
+    number: int  # of the epoch
+    learner: EpochLearner
+    monitor: Monitor
+    checkpoints: Checkpoints
+
+    def save(self, has_ended: bool, has_converged: bool) -> None:
+        """Write a checkpoint after a pass."""
+        learner = self.learner
+        moves = learner.moves
+        account = {
+            "number": self.number,
+            "posterior": learner.posterior,
+            "monitor": self.monitor.account(),
+            "n_passes": learner.n_passes,
+            "memory": learner.memory.account(),
+            "moves": moves.account() if isinstance(moves, TreeEdits) else None,
+            "has_ended": has_ended,
+            "has_converged": has_converged,
+        }
+        self.checkpoints.write(self.monitor.n_passes, account)
+
+
+class DependentTrees(ShardedMixin, LocalTrees):
+    """Dependent nonparametric trees of rows that stay where they are.
+
+    What `skbnp.DependentTrees` is, for blocks of rows on the workers of a Dask cluster:
+    the same model, parameters and fitted attributes. Shards are visited on workers;
+    the tree, its directions and its moves are this process's.
+
+    Parameters
+    ----------
+    max_components : int or None, default=None
+        Nodes at the most, the root included; None for no limit.
+    child_concentration : float, default=0.5
+        Concentration of the children of a node (gamma), in [1e-100, 1e10].
+    stop_concentration : float, default=0.5
+        Concentration of staying at a node (alpha), in [1e-100, 1e10].
+    vmf_concentration : float or "auto", default="auto"
+        Concentration of rows around their node (beta), > 0. "auto" maximises the bound.
+    prior_concentration : float or "auto", default="auto"
+        Concentration of directions around parent and past (kappa_0), > 0. "auto"
+        maximises the bound.
+    parent_weight, past_weight : float, default=1.0
+        Shares of parent (kappa_1) and past (kappa_2) in the prior of a direction, >= 0.
+    window : int, default=1
+        Past epochs whose rows count for the sticks (h), 1 or more.
+    structure_moves : bool or EpochMoves, default=True
+        Whether the tree changes within an epoch. Rows for which new nodes are tried
+        travel to this process, `EpochMoves.birth_rows` of each target at the most.
+    sparse_output : bool, default=False
+        Whether `transform` returns sparse arrays.
+    batch_size : int or None, default=None
+        Without effect: updates follow `shards_per_round` shards.
+    max_iter : int, default=100
+        Passes over the rows of an epoch.
+    tol : float, default=1e-5
+        Learning of an epoch ends when the bound changes by less, relatively, between
+        two passes, and no move changes the tree.
+    n_jobs : int or None, default=None
+        Threads of this process. Workers use theirs.
+    random_state : int, RandomState instance or None, default=None
+        The clusters of the start, and where births are tried. The same int gives the
+        same bits, for the same blocks, on however many workers of one kind of CPU.
+    verbose : int, default=0
+        Passes between messages; 0 for none.
+    client : distributed.Client or None, default=None
+        The cluster. None does the same in this process.
+    checkpoint_dir : path-like or None, default=None
+        Where what has been learned is written after each pass: arrays and JSON alone,
+        renamed when they are whole; the newest two stay. `fit` alone writes them. What
+        another fit has left there is removed, unless `resume` asks for it.
+    resume : bool, default=False
+        Whether `fit` goes on from the newest checkpoint, if there is one: to the bits
+        of a fit that nothing has stopped.
+    shards_per_round : int or None, default=None
+        Shards after which all directions are updated, in passes but the first of an
+        epoch. None is all: a pass is one exact step. Results depend on it, and on how
+        rows are cut into blocks, but not on who holds them.
+    timeout : float, default=30.0
+        Seconds without a sign of life after which a worker is given up, and without any
+        worker after which `fit` is.
+
+    Attributes
+    ----------
+    tree_ : TreeView
+        The tree of the newest epoch.
+    components_ : ndarray of shape (n_components_, n_features)
+        Mean directions of the nodes in the newest epoch, of length one.
+    epochs_ : dict of label to EpochRecord
+        What was learned of each epoch, in order.
+    vmf_concentration_, prior_concentration_ : float
+        Values in force in the newest epoch.
+    n_components_ : int
+        Number of nodes of the newest tree.
+    component_ids_ : ndarray of shape (n_components_,)
+        Name of each node in `lineage_` and `epochs_`, kept from epoch to epoch.
+    lineage_ : list of named tuples (step, kind, parents, children)
+        Where each id came from.
+    n_active_components_ : int
+        Nodes of the newest tree that have at least max(1, 1e-4 of all) expected rows of
+        the newest epoch at them or below.
+    elbo_ : float
+        Bound of the newest epoch, given those before, in nats per row.
+    converged_ : bool
+        Whether `tol` ended the learning of each epoch of the last `fit`.
+    history_ : dict of lists
+        One entry per update.
+    n_iter_ : int
+        Passes made by the last `fit`, of all epochs.
+    n_features_in_ : int
+        Number of columns.
+
+    See Also
+    --------
+    skbnp.DependentTrees : The same for rows in memory, with what it says of the model.
+
+    Notes
+    -----
+    Rows stay on workers, in single precision. In each pass a worker is sent the
+    directions of all nodes once, four bytes for each node and feature, and returns sums
+    of its rows, as many numbers as there are pairs of a node and a feature in use.
+
+    A lost worker costs the time in which others read its blocks, and no bit of the
+    result. Errors of the data are raised at once.
+
+    The start differs from that of the local estimator: clusters are found among 20,000
+    rows at the most, which are sent to this process, and all others go to the nearest.
+
+    References
+    ----------
+    .. [1] Zhiting Hu, Qirong Ho, Avinava Dubey and Eric P. Xing, "Large-scale
+       Distributed Dependent Nonparametric Trees", International Conference on Machine
+       Learning, 2015.
+
+    Examples
+    --------
+    >>> from skbnp.dask import DependentTrees
+    >>> from skbnp.datasets import make_dependent_trees
+    >>> import dask.array as da
+    >>> corpus = make_dependent_trees(300, n_epochs=2, random_state=0)
+    >>> X = da.from_array(corpus.data, chunks=(100, -1))
+    >>> epochs = da.from_array(corpus.epochs, chunks=100)
+    >>> trees = DependentTrees(random_state=0).fit(X, epochs=epochs)
+    >>> trees.transform(X, epochs=epochs).shape[0]
+    600
+    """
+
+    _local_class = LocalTrees
+    _parameter_constraints: dict = {
+        **LocalTrees._parameter_constraints,
+        **CLUSTER_PARAMETERS,
+    }
+
+    def __init__(
+        self,
+        max_components=None,
+        *,
+        child_concentration=0.5,
+        stop_concentration=0.5,
+        vmf_concentration="auto",
+        prior_concentration="auto",
+        parent_weight=1.0,
+        past_weight=1.0,
+        window=1,
+        structure_moves=True,
+        sparse_output=False,
+        batch_size=None,
+        max_iter=100,
+        tol=1e-5,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        client=None,
+        checkpoint_dir=None,
+        resume=False,
+        shards_per_round=None,
+        timeout=30.0,
+    ):
+        super().__init__(
+            max_components,
+            child_concentration=child_concentration,
+            stop_concentration=stop_concentration,
+            vmf_concentration=vmf_concentration,
+            prior_concentration=prior_concentration,
+            parent_weight=parent_weight,
+            past_weight=past_weight,
+            window=window,
+            structure_moves=structure_moves,
+            sparse_output=sparse_output,
+            batch_size=batch_size,
+            max_iter=max_iter,
+            tol=tol,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.client = client
+        self.checkpoint_dir = checkpoint_dir
+        self.resume = resume
+        self.shards_per_round = shards_per_round
+        self.timeout = timeout
+
+    # -- learning ---------------------------------------------------------------------
+
+    def fit(self, X, y=None, epochs=None):
+        """Learn a tree of each epoch, in their order.
+
+        Parameters
+        ----------
+        X : dask.array.Array, dask.bag.Bag, list of Delayed, str or list of path-like
+            Rows that are put on the unit sphere, in blocks: chunks of an array, which
+            may be sparse, of unknown size, or empty; partitions of a bag of rows or of
+            matrices; `.npz` files of `scipy.sparse.save_npz`, by name or pattern, which
+            workers read. An array or a sparse matrix is one block.
+        y : None
+            Ignored, but handed on to callbacks.
+        epochs : dask.array.Array, dask.bag.Bag, list or scalar, default=None
+            Labels of the epochs of rows: in blocks like those of `X`; or one for each
+            block, or for all; numbers, texts or dates, which are sorted. Files may have
+            them, as an array `epochs`. None is one epoch, 0.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete update.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, no rows or fewer than two columns,
+            `epochs` does not go with it, a parameter is outside its range, or a
+            checkpoint is of another fit.
+        WorkersLostError
+            If there has been no worker for `timeout` seconds.
+        """
+        try:
+            return super().fit(X, y, epochs=epochs)
+        finally:
+            self._close()
+
+    def partial_fit(self, X, y=None, epochs=None):
+        """Learn from further rows, of the open epoch or of later ones.
+
+        Parameters
+        ----------
+        X : dask.array.Array, dask.bag.Bag, list of Delayed, str or list of path-like
+            Rows in blocks, as in `fit`.
+        y : None
+            Ignored.
+        epochs : dask.array.Array, dask.bag.Bag, list or scalar, default=None
+            Labels of the epochs of rows, as in `fit`. None is the open epoch.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, no rows or another number of columns
+            than before, or a label is older than the open epoch.
+        WorkersLostError
+            If there has been no worker for `timeout` seconds.
+        """
+        try:
+            return super().partial_fit(X, y, epochs=epochs)
+        finally:
+            self._close()
+
+    def _read(self, X, *, reset: bool, method: str, epochs=None) -> Any:
+        default = 0 if reset else self._posterior.label
+        n_features = None if reset else self.n_features_in_
+        read = partial(read_directions, default=default, n_features=n_features)
+        session = self._open(X, epochs, read)
+        sizes = sizes_by_label(session)
+        if not reset:
+            check_order(next(iter(sizes)), self._posterior.label)
+        self._check_features(session, reset=reset)
+        n_used = sum(sizes.values())
+        if method == "fit" and n_used < 2:
+            what = "no row" if n_used == 0 else "one row"
+            warn_caller(f"X has {what} with a direction: this fit says nothing.")
+        rows = SessionRows(session, sizes)
+        if method == "fit":
+            rows.checkpoints = self._checkpoints(session)
+        return rows
+
+    def _cluster(self, model, X, n_clusters, rng):
+        """Return clusters of rows below a root."""
+        return start_shards(self._shards_of(X, map), n_clusters, model.priors, rng)
+
+    def _shards(self, X, executor):
+        """Return the rows of an epoch as they are cut."""
+        return self._shards_of(X, executor.map)
+
+    def _shards_of(self, X: EpochRows, run):
+        is_lasting = self.checkpoint_dir is None
+        return X.session.shards(X.label, run, is_lasting=is_lasting)
+
+    def _rounds(self, shards) -> ShardSchedule:
+        n_shards = len(shards.n_rows)
+        return ShardSchedule(n_shards, self.shards_per_round or max(n_shards, 1))
+
+    # -- checkpoints ------------------------------------------------------------------
+
+    def _start(self, model, rows, entropy, n_rows):
+        if rows.checkpoints is not None:
+            if self.resume:
+                rows.account = rows.checkpoints.read()
+            else:
+                rows.checkpoints.clear()
+        if rows.account is not None:
+            return rows.account["posterior"]
+        return super()._start(model, rows, entropy, n_rows)
+
+    def _learn_epochs(self, posterior, rows, executor, monitor, **passes):
+        """Learn epoch by epoch, from where a checkpoint says."""
+        account, first = rows.account, 0
+        if account is not None:
+            monitor.resume(account["monitor"])
+            first = account["number"]
+        for number, (label, X) in list(enumerate(rows))[first:]:
+            if account is not None and number == first:
+                learner = self._learner_again(posterior, X, executor, account)
+                if learner is None:
+                    continue
+            else:
+                learner = self._open_epoch(posterior, label, X, executor)
+                if learner is None:
+                    continue
+                monitor.forget()
+            if len(rows.epochs) > 1:
+                monitor.report(f"epoch {label}: {X.shape[0]} rows")
+            if rows.checkpoints is not None:
+                now = Account(number, learner, monitor, rows.checkpoints)
+                passes["save"] = now.save
+            n_passes = self.max_iter - learner.n_passes
+            self._learn_epoch(learner, monitor, n_passes, **passes)
+
+    def _learner_again(self, posterior, X, executor, account):
+        """Return the learner of an epoch as a checkpoint has it; None if it ended."""
+        if account["has_converged"]:
+            posterior.unsettled = posterior.unsettled[:-1]
+        if account["has_ended"]:
+            return None
+        shards = self._shards(X, executor)
+        learner = self._make_learner(posterior, shards, executor, goes_on=False)
+        learner.n_passes = account["n_passes"]
+        learner.memory.resume(account["memory"])
+        learner.visitor.resume(learner.memory)
+        if account["moves"] is not None:
+            learner.moves.resume(account["moves"])
+        return learner
+
+    # -- evaluation: lazy where rows are ----------------------------------------------
+
+    def transform(self, X, epochs=None):
+        """Infer the proportions of nodes in rows.
+
+        Parameters
+        ----------
+        X : array-like, or rows in blocks as in `fit`
+            Rows that are put on the unit sphere.
+        epochs : array-like, labels in blocks as in `fit`, or scalar, default=None
+            Labels of the epochs of rows: a row is explained by the tree of its epoch,
+            one of a later epoch by the newest, as is None.
+
+        Returns
+        -------
+        node_distr : {ndarray, csr_array, dask.array.Array} of shape \
+                (n_samples, n_components_)
+            Probability that a row is at each node of `tree_`; lazy where `X` is.
+        """
+        if not is_lazy(X):
+            return super().transform(X, epochs=epochs)
+        check_is_fitted(self)
+        meta: Any = np.empty((0, self.n_components_))
+        if self.sparse_output:
+            meta = sp.csr_array(meta)
+        return self._lazy_rows(X, epochs, _transform, meta)
+
+    def apply(self, X, epochs=None):
+        """Find the most probable node of each row.
+
+        Parameters
+        ----------
+        X : array-like, or rows in blocks as in `fit`
+            Rows that are put on the unit sphere.
+        epochs : array-like, labels in blocks as in `fit`, or scalar, default=None
+            Labels of the epochs of rows, as in `transform`.
+
+        Returns
+        -------
+        nodes : {ndarray, dask.array.Array} of int of shape (n_samples,)
+            Rows of `tree_` and `components_`; lazy where `X` is.
+        """
+        if not is_lazy(X):
+            return super().apply(X, epochs=epochs)
+        check_is_fitted(self)
+        return self._lazy_rows(X, epochs, _apply, np.empty(0, dtype=np.intp))
+
+    def decision_path(self, X, epochs=None):
+        """Mark the nodes between the root and the most probable node of each row.
+
+        Parameters
+        ----------
+        X : array-like, or rows in blocks as in `fit`
+            Rows that are put on the unit sphere.
+        epochs : array-like, labels in blocks as in `fit`, or scalar, default=None
+            Labels of the epochs of rows, as in `transform`.
+
+        Returns
+        -------
+        indicator : {csr_array, dask.array.Array} of shape (n_samples, n_components_)
+            One at the nodes of the path, both ends included; lazy, in blocks that are
+            sparse, where `X` is.
+        """
+        if not is_lazy(X):
+            return super().decision_path(X, epochs=epochs)
+        check_is_fitted(self)
+        meta = sp.csr_array((0, self.n_components_), dtype=np.intp)
+        return self._lazy_rows(X, epochs, _decision_path, meta)
+
+    def score_samples(self, X, epochs=None):
+        """Log density of each row, less that of the uniform density.
+
+        Parameters
+        ----------
+        X : array-like, or rows in blocks as in `fit`
+            Rows that are put on the unit sphere.
+        epochs : array-like, labels in blocks as in `fit`, or scalar, default=None
+            Labels of the epochs of rows, as in `transform`.
+
+        Returns
+        -------
+        gain : {ndarray, dask.array.Array} of shape (n_samples,)
+            Nats; zero for a row of zeros; lazy where `X` is.
+        """
+        if not is_lazy(X):
+            return super().score_samples(X, epochs=epochs)
+        check_is_fitted(self)
+        return self._lazy_rows(X, epochs, _score_samples, np.empty(0))
+
+    def score(self, X, y=None, epochs=None, sample_weight=None):
+        """Mean log density of rows, less that of the uniform density.
+
+        Parameters
+        ----------
+        X : array-like, or rows in blocks as in `fit`
+            Rows that are put on the unit sphere.
+        y : None
+            Ignored.
+        epochs : array-like, labels in blocks as in `fit`, or scalar, default=None
+            Labels of the epochs of rows, as in `transform`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean, for rows that are at hand.
+
+        Returns
+        -------
+        score : float or dask.array.Array of shape ()
+            Nats per row that is not zero; larger is better; lazy where `X` is.
+
+        Raises
+        ------
+        ValueError
+            If there are weights of rows in blocks.
+        """
+        if not is_lazy(X):
+            return super().score(X, y, epochs=epochs, sample_weight=sample_weight)
+        if sample_weight is not None:
+            raise ValueError("sample_weight is for rows that are at hand.")
+        check_is_fitted(self)
+        parts = list(self._blockwise(X, epochs, _score))
+        return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
+
+
+def _transform(local: Any, X: Any, labels: Any) -> Any:
+    if X.shape[0] == 0:
+        empty = np.empty((0, local.n_components_))
+        return sp.csr_array(empty) if local.sparse_output else empty
+    return local.transform(X, epochs=labels)
+
+
+def _apply(local: Any, X: Any, labels: Any) -> Any:
+    return local.apply(X, epochs=labels) if X.shape[0] else np.empty(0, dtype=np.intp)
+
+
+def _decision_path(local: Any, X: Any, labels: Any) -> Any:
+    if X.shape[0] == 0:
+        return sp.csr_array((0, local.n_components_), dtype=np.intp)
+    return local.decision_path(X, epochs=labels)
+
+
+def _score_samples(local: Any, X: Any, labels: Any) -> Any:
+    return local.score_samples(X, epochs=labels) if X.shape[0] else np.empty(0)
+
+
+def _score(local: Any, X: Any, labels: Any) -> tuple[float, int]:
+    """Sum of log densities of rows that are not zero, and their number."""
+    if X.shape[0] == 0:
+        return 0.0, 0
+    gains = local.score_samples(X, epochs=labels)
+    rows, _ = local._rows(X, "score")
+    return float(gains.sum()), int((np.diff(rows.indptr) > 0).sum())
+
+
+def _mean(parts: Iterable[tuple[float, int]]) -> np.float64:
+    totals, counts = zip(*parts, strict=True)
+    return np.float64(sum(totals) / max(sum(counts), 1))

@@ -1,0 +1,174 @@
+"""Blocks of rows as they are given, and how each is read where it is needed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from glob import glob
+from os import PathLike, fspath
+from typing import Any
+
+import dask
+import numpy as np
+import scipy.sparse as sp
+from dask.array import Array as DaskArray
+from dask.bag import Bag
+from dask.delayed import Delayed, delayed
+
+__all__ = ["Block", "NpzFile", "blocks_of", "is_lazy", "read_block"]
+
+
+@dataclass(frozen=True, slots=True)
+class NpzFile:
+    """Rows that `scipy.sparse.save_npz` wrote, read where they are needed.
+
+    Labels of their epochs may stand beside them, as an array `epochs`.
+    """
+
+    path: str
+
+    def read(self, has_labels: bool) -> tuple[Any, Any]:
+        """Return rows, and labels if there are any and none are given."""
+        labels = None
+        with np.load(self.path, allow_pickle=False) as file:
+            if not has_labels and "epochs" in file:
+                labels = file["epochs"]
+        return sp.load_npz(self.path), labels
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of one shard, and the labels of their epochs, if any, one for all or each.
+
+    Either may be `Delayed`; rows may be an `NpzFile`.
+    """
+
+    rows: Any
+    labels: Any = None
+
+
+def is_lazy(X: Any) -> bool:
+    """Tell what is evaluated lazily from rows that are at hand."""
+    if isinstance(X, (str, PathLike, DaskArray, Bag, Delayed)):
+        return True
+    if isinstance(X, (list, tuple)) and len(X):
+        return isinstance(X[0], (str, PathLike, Delayed)) or sp.issparse(X[0])
+    return False
+
+
+def blocks_of(X: Any, epochs: Any = None) -> list[Block]:
+    """Cut rows into blocks as they are stored; nothing is read.
+
+    Raises
+    ------
+    ValueError
+        If there is no block, or labels are not given as the rows are.
+    """
+    if not is_lazy(X):
+        return [Block(X, epochs)]
+    rows = list(_row_blocks(X))
+    if not rows:
+        raise ValueError("X has no blocks: no file, no chunk, no partition.")
+    labels = list(_label_blocks(epochs, len(rows)))
+    return [Block(*both) for both in zip(rows, labels, strict=True)]
+
+
+def _row_blocks(X: Any) -> Iterator[Any]:
+    if isinstance(X, (str, PathLike)):
+        paths = sorted(glob(fspath(X)))
+        if not paths:
+            raise ValueError(f"No file goes by {fspath(X)!r}.")
+        yield from map(NpzFile, paths)
+    elif isinstance(X, DaskArray):
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, got {X.ndim}.")
+        if X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        yield from X.to_delayed().ravel()
+    elif isinstance(X, Bag):
+        yield from X.to_delayed()
+    elif isinstance(X, Delayed):
+        yield X
+    else:
+        for one in X:
+            is_path = isinstance(one, (str, PathLike))
+            yield NpzFile(fspath(one)) if is_path else one
+
+
+def _label_blocks(epochs: Any, n_blocks: int) -> Iterator[Any]:
+    if isinstance(epochs, DaskArray):
+        if epochs.ndim != 1 or epochs.numblocks[0] != n_blocks:
+            raise ValueError(
+                f"epochs must be chunked as the rows of X are, in {n_blocks} blocks, "
+                f"got {epochs.numblocks}."
+            )
+        yield from epochs.to_delayed()
+    elif isinstance(epochs, Bag):
+        if epochs.npartitions != n_blocks:
+            raise ValueError(
+                f"epochs must have a partition for each of {n_blocks} blocks of X, got "
+                f"{epochs.npartitions}."
+            )
+        yield from epochs.to_delayed()
+    elif isinstance(epochs, (Sequence, np.ndarray)) and not isinstance(epochs, str):
+        if len(epochs) != n_blocks:
+            raise ValueError(
+                f"epochs must have one label, or labels, for each of {n_blocks} blocks "
+                f"of X, got {len(epochs)}."
+            )
+        yield from epochs
+    else:
+        yield from [epochs] * n_blocks
+
+
+def read_block(rows: Any, labels: Any) -> tuple[Any, Any]:
+    """Return the rows of a block as one matrix, and their labels.
+
+    Partitions of a bag hold rows, or matrices of them, which are put together. None
+    stands for no rows.
+    """
+    if isinstance(rows, NpzFile):
+        rows, stored = rows.read(labels is not None)
+        labels = stored if labels is None else labels
+    if isinstance(rows, Iterator):
+        rows = list(rows)
+    if isinstance(labels, Iterator):
+        labels = list(labels)
+    if isinstance(rows, (list, tuple)):
+        rows = _stacked(rows)
+    if rows is not None and not hasattr(rows, "shape"):
+        rows = np.asarray(rows)
+    if rows is None or rows.shape[0] == 0:
+        return None, None
+    return rows, labels
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    matrices = [part if sp.issparse(part) else np.atleast_2d(part) for part in parts]
+    matrices = [one for one in matrices if one.shape[0]]
+    if not matrices:
+        return None
+    if any(map(sp.issparse, matrices)):
+        return sp.vstack(matrices, format="csr")
+    return np.vstack(matrices)
+
+
+def computed(blocks: Sequence[Block]) -> list[tuple[Any, Any]]:
+    """Return rows and labels of blocks, computed in this process."""
+    pairs: list[Any] = [(block.rows, block.labels) for block in blocks]
+    lazy = [delayed(_pair)(*pair) if _is_delayed(pair) else None for pair in pairs]
+    found = dask.compute(*lazy, scheduler="threads")
+    return [
+        pair if one is None else result
+        for pair, one, result in zip(pairs, lazy, found, strict=True)
+    ]
+
+
+def _pair(rows: Any, labels: Any) -> tuple[Any, Any]:
+    return rows, labels
+
+
+def _is_delayed(pair: tuple[Any, Any]) -> bool:
+    return any(isinstance(one, Delayed) for one in pair)
+
+
+#: Rows by label: what a shard of each epoch, or of all documents, is made from.
+Reader = Callable[[Any, Any], dict[Any, Any]]

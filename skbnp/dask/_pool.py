@@ -1,0 +1,149 @@
+"""Worker processes as the driver sees them: who is there, and calls to each."""
+
+import warnings
+from asyncio import CancelledError
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dask.delayed import Delayed
+from distributed import fire_and_forget
+
+from skbnp.dask._sites import answer, end
+
+__all__ = ["ClientPool", "Pool", "Presence"]
+
+#: Seconds that the scheduler may take to say who is there.
+ANSWER = 10.0
+#: Seconds that workers may take to forget a fit before nobody waits for it.
+FAREWELL = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """A worker as the scheduler knows it."""
+
+    n_threads: int
+    sign: Any  # another one with each sign of life
+    n_running: int  # tasks that it works on
+
+
+class Pool(Protocol):
+    """Worker processes, each of which has a `Site`."""
+
+    def present(self) -> dict[str, Presence]:
+        """Return workers that can take work, by name; the scheduler says so."""
+
+    def call(self, worker: str, method: str, *args: Any) -> "Future[Any]":
+        """Let the site of a worker do something, without waiting."""
+
+    def send(self, content: bytes, workers: Sequence[str]) -> Any:
+        """Return what stands for some bytes in calls to several workers."""
+
+    def close(self, workers: Sequence[str]) -> None:
+        """Let workers forget the fit."""
+
+
+class ClientPool:
+    """Workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    fit : str
+        Name of the fit, by which workers keep what belongs to it.
+    """
+
+    def __init__(self, client: Any, fit: str):
+        self.client, self.fit = client, fit
+        self._n_threads: dict[str, int] = {}
+
+    def present(self) -> dict[str, Presence]:
+        """Return workers that can take work, by address."""
+        info = self.client.sync(
+            self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER
+        )
+        found = {}
+        for address, worker in info["workers"].items():
+            counts = worker.get("metrics", {}).get("task_counts", {})
+            n_running = int(counts.get("executing", 0))
+            sign = worker["id"], worker["last_seen"]
+            if worker.get("status", "running") != "running":
+                sign = worker["id"]  # short of memory, or about to leave
+            found[address] = Presence(worker["nthreads"], sign, n_running)
+            self._n_threads[address] = worker["nthreads"]
+        return found
+
+    def call(self, worker: str, method: str, *args: Any) -> "Future[Any]":
+        """Let the site of a worker do something, without waiting."""
+        args = tuple(
+            self.client.compute(one, workers=[worker], allow_other_workers=False)
+            if isinstance(one, Delayed)
+            else one
+            for one in args
+        )
+        n_threads = self._n_threads.get(worker, 1)
+        with _large_graphs():
+            task = self._submit(worker, answer, self.fit, n_threads, method, *args)
+        return self._reply_of(task)
+
+    def send(self, content: bytes, workers: Sequence[str]) -> Any:
+        """Put bytes on one worker, from which the others fetch them."""
+        with _large_graphs():
+            return self.client.submit(bytes, content, workers=workers, pure=False)
+
+    def close(self, workers: Sequence[str]) -> None:
+        """Let workers forget the fit; those that do not answer soon will in time."""
+        calls = [self._submit(worker, end, self.fit) for worker in workers]
+        wait([self._reply_of(call) for call in calls], timeout=FAREWELL)
+        for call in calls:
+            if not call.done():
+                fire_and_forget(call)
+            call.release()
+
+    def _submit(self, worker: str, function: Callable[..., Any], *args: Any) -> Any:
+        return self.client.submit(
+            function,
+            *args,
+            workers=[worker],
+            allow_other_workers=False,
+            retries=0,
+            pure=False,
+        )
+
+    def _reply_of(self, task: Any) -> "Future[Any]":
+        """Fetch a result as soon as it is there; whatever goes wrong is its error."""
+        reply: Future[Any] = Future()
+        loop, client = self.client.loop, self.client
+
+        async def fetch() -> None:
+            try:
+                result = await client.gather(task, asynchronous=True)
+            except (Exception, CancelledError) as error:
+                if reply.set_running_or_notify_cancel():
+                    reply.set_exception(LostReplyError(repr(error)))
+            else:
+                if reply.set_running_or_notify_cancel():
+                    reply.set_result(result)
+
+        def drop(reply: "Future[Any]") -> None:
+            if reply.cancelled():
+                loop.add_callback(client.cancel, [task], asynchronous=True)
+
+        reply.add_done_callback(drop)
+        loop.add_callback(fetch)
+        return reply
+
+
+class LostReplyError(Exception):
+    """Dask has no result, which is not the task's fault."""
+
+
+class _large_graphs(warnings.catch_warnings):
+    """Say nothing of the size of what is sent: it is sent on purpose."""
+
+    def __enter__(self) -> Any:
+        found = super().__enter__()
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        return found

@@ -1,0 +1,147 @@
+"""The rows of one fit, by label, on workers or in this process."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+from uuid import uuid4
+
+from skbnp.dask._checkpoints import digest_of
+from skbnp.dask._inputs import Block, Reader, computed, read_block
+from skbnp.dask._pool import ClientPool
+from skbnp.dask._shards import DaskShards, Roster, WorkerShards
+from skbnp.dask._sites import Held
+from skbnp.inference.shards import LocalShards, Shards
+
+__all__ = ["LocalSession", "Session", "WorkerSession", "open_session"]
+
+
+class Session(Protocol):
+    """The rows of one fit."""
+
+    @property
+    def held(self) -> Sequence[Held]:
+        """What blocks turned out to be."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns of all blocks."""
+
+    def shards(
+        self, label: Any, run: Callable[..., Iterable[Any]], *, is_lasting: bool
+    ) -> Shards:
+        """Return the rows of a label; `run` maps over rows in this process."""
+
+    def close(self) -> None:
+        """Let go of the rows."""
+
+
+class LocalSession:
+    """Rows in this process, in the same shards.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+    read : callable
+        Makes rows by label of the rows and labels of a block.
+    """
+
+    def __init__(self, blocks: Sequence[Block], read: Reader):
+        self.held: list[Held] = []
+        self._rows: list[dict[Any, Any]] = []
+        for number, (rows, labels) in enumerate(computed(blocks)):
+            X, labels = read_block(rows, labels)
+            found = {} if X is None else read(X, labels)
+            self.held.append(Held.of(number, X, found))
+            self._rows.append(found)
+        self.n_features = _n_features(self.held)
+
+    def shards(
+        self, label: Any, run: Callable[..., Iterable[Any]], *, is_lasting: bool
+    ) -> Shards:
+        """Return the rows of a label; `run` maps over rows in this process."""
+        found = [rows[label] for rows in self._rows if label in rows]
+        found = [X for X in found if X.shape[0]]
+        return LocalShards(found, self.n_features, run, is_lasting=is_lasting)
+
+    def close(self) -> None:
+        """Let go of the rows."""
+
+
+class WorkerSession:
+    """Rows on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    blocks : sequence of Block
+    read : callable
+        Makes rows by label of the rows and labels of a block, on a worker.
+    timeout : float
+        Seconds of silence after which a worker is given up.
+    """
+
+    def __init__(
+        self, client: Any, blocks: Sequence[Block], read: Reader, timeout: float
+    ):
+        pool = ClientPool(client, uuid4().hex)
+        self.workers = WorkerShards(pool, blocks, read, Roster(pool, timeout))
+        try:
+            self.workers.load()
+        except BaseException:
+            self.workers.close()
+            raise
+        self.held = [self.workers.held[number] for number in range(len(blocks))]
+        self.n_features = _n_features(self.held)
+
+    def shards(
+        self, label: Any, run: Callable[..., Iterable[Any]], *, is_lasting: bool
+    ) -> Shards:
+        """Return the rows of a label."""
+        return DaskShards(self.workers, label, self.n_features)
+
+    def close(self) -> None:
+        """Let workers forget the rows."""
+        self.workers.close()
+
+
+def open_session(
+    client: Any, blocks: Sequence[Block], read: Reader, timeout: float
+) -> Session:
+    """Read all blocks where they are to stay."""
+    if client is None:
+        return LocalSession(blocks, read)
+    if client.asynchronous:
+        raise ValueError("client must be a synchronous one: fit waits for workers.")
+    return WorkerSession(client, blocks, read, timeout)
+
+
+def sizes_by_label(session: Session) -> dict[Any, int]:
+    """Rows of each label, in order."""
+    sizes: dict[Any, int] = {}
+    for held in session.held:
+        for label, size in held.sizes.items():
+            sizes[label] = sizes.get(label, 0) + size
+    try:
+        return {label: sizes[label] for label in sorted(sizes)}
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in sizes})
+        raise ValueError(
+            f"epochs must be of one kind in all blocks, got {', '.join(kinds)}."
+        ) from None
+
+
+def data_digest(session: Session) -> str:
+    """Name the rows of a session by their content, cut as they are."""
+    return digest_of([held.digest for held in session.held])
+
+
+def _n_features(held: Sequence[Held]) -> int:
+    found = {one.n_features: one.number for one in held if one.n_rows}
+    if not found:
+        raise ValueError("X has no rows in any of its blocks.")
+    if len(found) > 1:
+        (n, number), (m, other), *_ = sorted(found.items())
+        raise ValueError(
+            f"Blocks of X must have the same columns: block {number} has {n}, block "
+            f"{other} has {m}."
+        )
+    return next(iter(found))

@@ -1,0 +1,482 @@
+"""Shards on workers: who holds which, and what happens when workers are lost.
+
+A shard is loaded by one worker at a time, which answers for it. When a worker dies, or
+shows no sign of life for a while, others load its shards and answer the calls that are
+open; what the lost one may still say is not listened to. Tasks are functions of rows,
+world and argument, so this changes no bit of the result. Errors that a task raises are
+raised here at once.
+"""
+
+import concurrent.futures as cf
+import pickle
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from skbnp.dask._inputs import Block, Reader
+from skbnp.dask._pool import Pool, Presence
+from skbnp.dask._sites import Held, Missing, Order, Raised
+from skbnp.inference.shards import Task, World, add_up, first_rows, whole_sum
+
+__all__ = ["DaskShards", "WorkerShards", "WorkersLostError", "adopt", "rebalance"]
+
+#: Seconds between looks at who is there while calls are open.
+LOOK = 0.5
+#: Times that a shard may be lost in one call: a task that ends its worker ends all.
+MOST_LOSSES = 6
+#: Load of a thread over the mean of all from which shards move.
+EVEN = 1.2
+#: Bytes from which arguments are sent once for all workers.
+LARGE = 1 << 17
+
+
+class WorkersLostError(RuntimeError):
+    """No worker is left, or a shard ends each worker that holds it."""
+
+
+class Roster:
+    """Who is alive: whoever has shown a sign of life in the last seconds.
+
+    Parameters
+    ----------
+    pool : Pool
+    timeout : float
+        Seconds of silence after which a worker is given up, and without any worker
+        after which all is.
+    clock, sleep : callable
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self.pool, self.timeout, self.clock, self.sleep = pool, timeout, clock, sleep
+        self.workers: dict[str, Presence] = {}
+        self._signs: dict[str, tuple[Any, float]] = {}
+        self._busy: dict[str, float] = {}
+        self._looked = clock()
+        self._alone_since: float | None = None
+        self._error: Exception | None = None
+
+    def look(self) -> dict[str, Presence]:
+        """Return who is alive now.
+
+        Raises
+        ------
+        WorkersLostError
+            If nobody has been for `timeout` seconds.
+        """
+        now = self._looked = self.clock()
+        try:
+            present = self.pool.present()
+        except Exception as error:  # the scheduler is gone, or does not answer
+            self._error = error
+            present = None
+        if present is not None:
+            for worker, one in present.items():
+                if self._signs.get(worker, (None, 0.0))[0] != one.sign:
+                    self._signs[worker] = one.sign, now
+                if one.n_running:
+                    self._busy[worker] = now
+            self.workers = {
+                worker: one
+                for worker, one in present.items()
+                if now - self._signs[worker][1] <= self.timeout
+            }
+        if present is not None and self.workers:
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = now
+        elif now - self._alone_since > self.timeout:
+            what = (
+                "the scheduler does not answer" if present is None else "none is left"
+            )
+            raise WorkersLostError(
+                f"There has been no worker for {self.timeout:g} seconds: {what}."
+            ) from self._error
+        return self.workers
+
+    def wait(self) -> dict[str, Presence]:
+        """Return who is alive, or was just now, as soon as anybody is."""
+        if self.workers and self.clock() - self._looked < LOOK:
+            return self.workers
+        while not self.look():
+            self.sleep(LOOK)
+        return self.workers
+
+    def is_stuck(self, worker: str, since: float) -> bool:
+        """Whether a worker has done nothing although it should, for too long.
+
+        That is longer than silence may be: it may wait for one who is silent.
+        """
+        begin = max(since, self._busy.get(worker, since))
+        return self.clock() - begin > 2.0 * self.timeout
+
+
+class WorkerShards:
+    """Blocks of rows on workers, split by label when they are read.
+
+    Parameters
+    ----------
+    pool : Pool
+    blocks : sequence of Block
+    read : callable
+        Makes rows by label of the rows and labels of a block, on a worker.
+    roster : Roster
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        blocks: Sequence[Block],
+        read: Reader,
+        roster: Roster,
+    ):
+        self.pool, self.blocks, self.read, self.roster = pool, blocks, read, roster
+        self.held: dict[int, Held] = {}
+        self.n_bytes_sent = 0
+        self._owners: dict[int, str] = {}
+        self._loaded: set[tuple[int, str]] = set()
+        self._given: set[tuple[str, str]] = set()  # worlds by name, workers
+        self._worlds: WeakValueDictionary[str, World] = WeakValueDictionary()
+        self._balances = True
+
+    def load(self) -> None:
+        """Read all blocks."""
+        self._ready(range(len(self.blocks)), Counter())
+
+    def close(self) -> None:
+        """Let workers forget all of it."""
+        self.pool.close(sorted({worker for _, worker in self._loaded}))
+
+    def ask(
+        self,
+        task: Task,
+        label: Any,
+        numbers: Sequence[int],
+        shards: Mapping[int, tuple[int, int]],
+        world: World | None,
+        argument: Any,
+        *,
+        adds_up: bool,
+    ) -> dict[Any, Any]:
+        """Return sums of nodes, or replies by place, of some blocks."""
+        missing = {number: place for place, number in enumerate(numbers)}
+        found: dict[Any, Any] = {}
+        losses: Counter[int] = Counter()
+        if world is not None and world.name not in self._worlds:
+            self._worlds[world.name] = world
+            self._balances = True
+        packed = pickle.dumps(argument, protocol=5)
+        while missing:
+            owners = self._ready(missing, losses)
+            messages = self._messages(world, packed, list(owners))
+            calls = {}
+            for worker, own in owners.items():
+                order = Order(
+                    task,
+                    label,
+                    tuple(own),
+                    tuple(missing[number] for number in own),
+                    tuple(shards[number] for number in own),
+                    len(numbers),
+                    adds_up,
+                    None if world is None else world.name,
+                    tuple(self._worlds),
+                )
+                args = order, *messages[worker]
+                calls[self.pool.call(worker, "perform", *args)] = worker, own
+            for worker, own, reply in self._replies(calls):
+                if adds_up:
+                    add_up(found, len(numbers), reply)
+                else:
+                    found.update(reply)
+                for number in own:
+                    del missing[number]
+                if world is not None:
+                    self._given.add((world.name, worker))
+            self._count_losses(losses, missing)
+        return found
+
+    def _messages(
+        self, world: World | None, argument: bytes, workers: Sequence[str]
+    ) -> dict[str, tuple[Any, Any]]:
+        """World, if a worker lacks it, and argument: what goes along with orders."""
+        lacking = [
+            worker
+            for worker in workers
+            if world is not None and (world.name, worker) not in self._given
+        ]
+        sent, small = None, argument
+        if lacking:
+            content = pickle.dumps(world, protocol=5)
+            sent = content  # whoever fetches it from another waits for the scheduler
+            if len(content) > LARGE and len(lacking) > 1:
+                sent = self.pool.send(content, workers)
+            self.n_bytes_sent += len(content) * len(lacking)
+        if len(argument) > LARGE and len(workers) > 1:
+            small = self.pool.send(argument, workers)
+        self.n_bytes_sent += len(argument) * len(workers)
+        return {
+            worker: (small, sent if worker in lacking else None) for worker in workers
+        }
+
+    # Faults ---------------------------------------------------------------------------
+
+    def _ready(
+        self,
+        numbers: Iterator[int] | Sequence[int] | Mapping[int, int],
+        losses: Counter,
+    ) -> dict[str, list[int]]:
+        """Return who answers for which blocks, all of them loaded."""
+        numbers = sorted(numbers)
+        while True:
+            alive = self.roster.wait()
+            threads = {worker: one.n_threads for worker, one in alive.items()}
+            sizes = self._sizes()
+            self._owners = adopt(self._owners, sizes, threads)
+            if self._balances:
+                self._owners = rebalance(self._owners, sizes, threads)
+                self._balances = False
+            absent = [
+                number
+                for number in numbers
+                if (number, self._owners[number]) not in self._loaded
+            ]
+            if not absent:
+                break
+            calls = {}
+            for number in absent:
+                block, worker = self.blocks[number], self._owners[number]
+                args = number, self.read, block.rows, block.labels
+                calls[self.pool.call(worker, "load", *args)] = worker, [number]
+            for worker, (number,), held in self._replies(calls):
+                self._check(held)
+                self._loaded.add((number, worker))
+                absent.remove(number)
+            self._count_losses(losses, absent)
+        owners: dict[str, list[int]] = {}
+        for number in numbers:
+            owners.setdefault(self._owners[number], []).append(number)
+        return owners
+
+    def _sizes(self) -> list[int]:
+        """Rows of each block, as far as they are known; one more, for empty ones."""
+        return [
+            1 + self.held[number].n_rows if number in self.held else 1
+            for number in range(len(self.blocks))
+        ]
+
+    def _check(self, held: Held) -> None:
+        """Refuse a block that is another one than before."""
+        known = self.held.setdefault(held.number, held)
+        if known != held:
+            raise ValueError(
+                f"Block {held.number} of X was read again, and holds other rows now."
+            )
+
+    def _replies(
+        self, calls: dict["cf.Future[Any]", tuple[str, list[int]]]
+    ) -> Iterator[tuple[str, list[int], Any]]:
+        """Yield replies as they come; calls that are lost end without one."""
+        begin, open_calls = self.roster.clock(), dict(calls)
+        try:
+            while open_calls:
+                done, _ = cf.wait(open_calls, LOOK, cf.FIRST_COMPLETED)
+                for future in done:
+                    worker, own = open_calls.pop(future)
+                    reply = self._outcome(future)
+                    if isinstance(reply, Raised):
+                        raise reply.error
+                    if isinstance(reply, Missing):
+                        self._forget(worker)
+                    else:
+                        yield worker, own, reply
+                if not done:
+                    for future in self._given_up(open_calls, begin):
+                        del open_calls[future]
+                        future.cancel()
+        finally:
+            for future in open_calls:
+                future.cancel()
+
+    def _given_up(
+        self, open_calls: Mapping["cf.Future[Any]", tuple[str, list[int]]], begin: float
+    ) -> list["cf.Future[Any]"]:
+        """Return calls that have no hope, and forget what lost workers had.
+
+        With a lost worker go the calls of those that do nothing: they may be waiting
+        for what it was to hand on.
+        """
+        alive = self.roster.look()
+        lost = {
+            worker
+            for worker, _ in open_calls.values()
+            if worker not in alive or self.roster.is_stuck(worker, begin)
+        }
+        for worker in lost:
+            self._forget(worker)
+        return [
+            future
+            for future, (worker, _) in open_calls.items()
+            if lost and (worker in lost or not alive[worker].n_running)
+        ]
+
+    def _outcome(self, future: "cf.Future[Any]") -> Any:
+        """Return a reply; any error that is not the task's is a fault."""
+        try:
+            return future.result()
+        except (cf.CancelledError, Exception) as error:
+            return Missing(f"a reply: {error!r}")
+
+    def _forget(self, worker: str) -> None:
+        """Take nothing for granted that a worker had; others may take its blocks."""
+        self._loaded = {one for one in self._loaded if one[1] != worker}
+        self._given = {one for one in self._given if one[1] != worker}
+        self._owners = {
+            number: owner for number, owner in self._owners.items() if owner != worker
+        }
+
+    def _count_losses(self, losses: Counter[int], lost: Iterable[int]) -> None:
+        lost = list(lost)
+        if not lost:
+            return
+        losses.update(lost)
+        number, n_losses = losses.most_common(1)[0]
+        if n_losses >= MOST_LOSSES:
+            raise WorkersLostError(
+                f"Block {number} of X was lost with its worker {n_losses} times in one "
+                "call. Workers that run out of memory are ended by their nanny: give "
+                "them more memory, or cut X into smaller blocks."
+            )
+        self.roster.sleep(LOOK * 2.0 ** (n_losses - 1))
+
+
+class DaskShards:
+    """Shards of one label, as learning asks them.
+
+    Parameters
+    ----------
+    workers : WorkerShards
+    label : Any
+    """
+
+    is_lasting = False
+
+    def __init__(self, workers: WorkerShards, label: Any, n_features: int):
+        self.workers, self.label, self.n_features = workers, label, n_features
+        held = [workers.held[number] for number in range(len(workers.blocks))]
+        self._blocks = [one.number for one in held if one.sizes.get(label, 0)]
+        sizes = [held[number].sizes[label] for number in self._blocks]
+        self.n_rows = np.array(sizes, dtype=np.intp)
+        places = enumerate(first_rows(self.n_rows))
+        self._shards = dict(zip(self._blocks, places, strict=True))
+
+    def map(
+        self,
+        task: Task,
+        numbers: Sequence[int],
+        world: World | None = None,
+        argument: Any = None,
+    ) -> list[Any]:
+        """Return the replies of some shards, in the order of their numbers."""
+        found = self._ask(task, numbers, world, argument, adds_up=False)
+        return [found[place] for place in range(len(numbers))]
+
+    def total(
+        self,
+        task: Task,
+        numbers: Sequence[int],
+        world: World | None = None,
+        argument: Any = None,
+    ) -> Any:
+        """Add replies up, by their method `plus`, along a fixed binary tree."""
+        found = self._ask(task, numbers, world, argument, adds_up=True)
+        return whole_sum(found, len(numbers))
+
+    def _ask(
+        self,
+        task: Task,
+        numbers: Sequence[int],
+        world: World | None,
+        argument: Any,
+        *,
+        adds_up: bool,
+    ) -> dict[Any, Any]:
+        blocks = [self._blocks[number] for number in numbers]
+        return self.workers.ask(
+            task, self.label, blocks, self._shards, world, argument, adds_up=adds_up
+        )
+
+
+# Who holds what -----------------------------------------------------------------------
+
+
+def adopt(
+    owners: Mapping[int, str], sizes: Sequence[int], threads: Mapping[str, int]
+) -> dict[int, str]:
+    """Give shards without a living owner to one, by size, then by number.
+
+    Where nobody has any, neighbours go to the same owner: it adds them up.
+    """
+    kept = {number: one for number, one in owners.items() if one in threads}
+    if not kept:
+        return _in_runs(sizes, threads)
+    load = _load(kept, sizes, threads)
+    unowned = [number for number in range(len(sizes)) if number not in kept]
+    for number in sorted(unowned, key=lambda one: (-sizes[one], one)):
+        owner = min(threads, key=lambda one: (load[one] / threads[one], one))
+        kept[number] = owner
+        load[owner] += sizes[number]
+    return kept
+
+
+def rebalance(
+    owners: Mapping[int, str], sizes: Sequence[int], threads: Mapping[str, int]
+) -> dict[int, str]:
+    """Move shards from the fullest to the emptiest while the fullest gets emptier."""
+    kept = dict(owners)
+    load = _load(kept, sizes, threads)
+    while True:
+        fullest = max(threads, key=lambda one: (load[one] / threads[one], one))
+        emptiest = min(threads, key=lambda one: (load[one] / threads[one], one))
+        own = [number for number in sorted(kept) if kept[number] == fullest]
+        most = load[fullest] / threads[fullest]
+        if most <= EVEN * sum(load.values()) / sum(threads.values()):
+            return kept
+        fitting = [
+            number
+            for number in own
+            if (load[emptiest] + sizes[number]) / threads[emptiest] < most
+        ]
+        if not fitting:
+            return kept
+        number = fitting[-1]
+        kept[number] = emptiest
+        load[fullest] -= sizes[number]
+        load[emptiest] += sizes[number]
+
+
+def _in_runs(sizes: Sequence[int], threads: Mapping[str, int]) -> dict[int, str]:
+    """Cut shards into runs of about equal size for each thread."""
+    workers = sorted(threads)
+    shares = np.cumsum([threads[one] for one in workers])
+    middle = (np.cumsum(sizes) - np.array(sizes) / 2.0) / np.sum(sizes)
+    at = np.searchsorted(shares / shares[-1], middle)
+    return {number: workers[place] for number, place in enumerate(at.tolist())}
+
+
+def _load(
+    owners: Mapping[int, str], sizes: Sequence[int], threads: Mapping[str, int]
+) -> dict[str, int]:
+    load = dict.fromkeys(threads, 0)
+    for number, owner in owners.items():
+        load[owner] += sizes[number]
+    return load

@@ -1,0 +1,218 @@
+"""What a worker process keeps of a fit, and how it answers.
+
+A site holds rows by block and label, and the worlds that were sent. It can lose all of
+it at any moment: then it says what it misses, and the driver sends that again. A site
+that nobody has called for a while is dropped, for the driver may have died.
+"""
+
+import hashlib
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.dask._inputs import read_block
+from skbnp.inference.shards import Node, ProcessCache, Shard, Task, World, add_up
+from skbnp.utils.blas import one_blas_thread
+
+__all__ = ["Held", "Missing", "Order", "Raised", "Site", "answer", "digest_of"]
+
+#: Seconds after which a site is dropped that nobody calls.
+LEASE = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a block turned out to be."""
+
+    number: int
+    sizes: dict[Any, int]  # rows by label
+    n_rows: int  # with those that are left out
+    n_features: int  # 0 without rows
+    digest: str
+
+    @classmethod
+    def of(cls, number: int, X: Any, found: dict[Any, Any]) -> "Held":
+        """Describe rows, None if there are none, and what was read of them."""
+        n_rows, n_features = (0, 0) if X is None else X.shape
+        sizes = {label: one.shape[0] for label, one in found.items()}
+        return cls(number, sizes, n_rows, n_features, digest_of(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A call to some shards of one label."""
+
+    task: Task
+    label: Any
+    numbers: tuple[int, ...]  # of blocks
+    places: tuple[int, ...]  # in the call
+    shards: tuple[tuple[int, int], ...]  # number among those of the label, first row
+    n_places: int
+    adds_up: bool
+    world: str | None
+    worlds: tuple[str, ...]  # that may be asked for later
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The site has not what the order needs."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The task has raised an error, which is no fault of the worker."""
+
+    error: BaseException
+
+
+@dataclass
+class Site:
+    """Rows and worlds of one fit in one process.
+
+    Parameters
+    ----------
+    n_threads : int
+        Shards that are worked on at a time.
+    """
+
+    n_threads: int
+    blocks: dict[int, dict[Any, Any]] = field(default_factory=dict)
+    shards: dict[tuple[int, Any], Shard] = field(default_factory=dict)
+    worlds: dict[str, World] = field(default_factory=dict)
+    process: ProcessCache = field(default_factory=ProcessCache)
+    last_call: float = field(default_factory=time.monotonic)
+
+    def load(
+        self,
+        number: int,
+        read: Callable[[Any, Any], dict[Any, Any]],
+        rows: Any,
+        labels: Any,
+    ) -> Held:
+        """Read a block, and keep its rows by label."""
+        X, labels = read_block(rows, labels)
+        with one_blas_thread():
+            found = {} if X is None else read(X, labels)
+        self.blocks[number] = found
+        for key in [key for key in self.shards if key[0] == number]:
+            del self.shards[key]
+        return Held.of(number, X, found)
+
+    def perform(self, order: Order, argument: bytes, world: bytes | None) -> Any:
+        """Return sums of nodes, or replies by place."""
+        for name in self.worlds.keys() - set(order.worlds):
+            self.worlds.pop(name, None)
+        if world is not None:
+            found: World = pickle.loads(world)
+            self.worlds.setdefault(found.name, found)
+        if order.world is not None and order.world not in self.worlds:
+            return Missing(f"world {order.world}")
+        content = None if order.world is None else self.worlds[order.world]
+        absent = [number for number in order.numbers if number not in self.blocks]
+        if absent:
+            return Missing(f"blocks {absent}")
+        given = pickle.loads(argument)
+
+        def work(at: int) -> tuple[int, Any]:
+            shard = self._shard(order.numbers[at], order.label, *order.shards[at])
+            return order.places[at], order.task(shard, content, given)
+
+        replies: dict[int, Any] = {}
+        sums: dict[Node, Any] = {}
+        with one_blas_thread():
+            for place, reply in self._each(work, range(len(order.numbers))):
+                if order.adds_up:
+                    add_up(sums, order.n_places, {(0, place): reply})
+                else:
+                    replies[place] = reply
+        return sums if order.adds_up else replies
+
+    def _each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
+        """Yield results as they come: which is first does not matter."""
+        if self.n_threads == 1:
+            yield from map(work, items)
+            return
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            futures = [pool.submit(work, item) for item in items]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
+
+    def _shard(self, block: int, label: Any, number: int, first_row: int) -> Shard:
+        key = block, label
+        if key not in self.shards:
+            X = self.blocks[block][label]
+            self.shards[key] = Shard(number, first_row, X, process=self.process)
+        return self.shards[key]
+
+
+def digest_of(rows: dict[Any, Any]) -> str:
+    """Name rows by their content."""
+    found = hashlib.blake2b(digest_size=16)
+    for label, X in rows.items():
+        found.update(repr((label, X.shape)).encode())
+        if sp.issparse(X):
+            arrays = [X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data]
+        else:
+            arrays = [X]
+        for array in arrays:
+            found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+# The process of a worker --------------------------------------------------------------
+
+_SITES: dict[str, Site] = {}
+_LOCK = threading.Lock()
+
+
+def answer(fit: str, n_threads: int, method: str, *args: Any) -> Any:
+    """Let the site of a fit do something; an error of its own making is a reply."""
+    try:
+        site = _site_of(fit, n_threads)
+        found = getattr(site, method)(*args)
+        site.last_call = time.monotonic()
+        return found
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            error = RuntimeError(f"{type(error).__name__}: {error}")
+        return Raised(error)
+
+
+def end(fit: str) -> None:
+    """Forget a fit."""
+    with _LOCK:
+        _SITES.pop(fit, None)
+
+
+def _site_of(fit: str, n_threads: int) -> Site:
+    with _LOCK:
+        if not _SITES:
+            threading.Thread(target=_drop_idle, daemon=True).start()
+        return _SITES.setdefault(fit, Site(n_threads))
+
+
+def _drop_idle() -> None:
+    """Drop sites that nobody calls, while there are any."""
+    while True:
+        time.sleep(LEASE / 10.0)
+        now = time.monotonic()
+        with _LOCK:
+            for fit in [one for one in _SITES if now - _SITES[one].last_call > LEASE]:
+                del _SITES[fit]
+            if not _SITES:
+                return

@@ -1,0 +1,373 @@
+"""What is read of trees over epochs, however they were learned."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import TransformerMixin
+
+from skbnp.estimators._saved import HUGE, check_array, check_number
+from skbnp.inference.executor import Executor
+from skbnp.models.dependent_trees.epoch import (
+    ClosedEpoch,
+    plain_label,
+    rows_by_epoch,
+)
+from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, visit
+from skbnp.models.dependent_trees.model import EpochState, TreePriors
+from skbnp.trees import TreeView
+from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.validation import (
+    check_directions,
+    check_is_fitted,
+    check_labels,
+    check_sample_weight,
+)
+
+__all__ = [
+    "EpochRecord",
+    "EpochTreeMixin",
+    "check_order",
+    "check_state",
+    "rows_of_epochs",
+    "view_of",
+]
+
+#: Share of the length of a direction below which entries are not shown.
+SHOWN = 1e-4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EpochRecord:
+    """What was learned of an epoch, to be read.
+
+    Attributes
+    ----------
+    tree : TreeView
+        The tree at the end of the epoch.
+    components : csr_array of shape (n_nodes, n_features)
+        Mean directions, rows of `tree`; entries below 1e-4 are left out.
+    component_ids : ndarray of int of shape (n_nodes,)
+        Names of the nodes: a topic keeps its name over the epochs.
+    masses : ndarray of shape (n_nodes,)
+        Expected rows at each node itself.
+    n_samples : int
+        Rows of the epoch that have a direction.
+    first_step : int
+        Updates before the epoch: the `step` of its records in `lineage_` is not lower.
+    """
+
+    tree: TreeView
+    components: sp.csr_array
+    component_ids: np.ndarray
+    masses: np.ndarray
+    n_samples: int
+    first_step: int
+
+    def __repr__(self) -> str:
+        return f"EpochRecord(n_samples={self.n_samples}, tree={self.tree!r})"
+
+
+class EpochTreeMixin(TransformerMixin, ABC):
+    """Concentrations and evaluation, which writes nothing and draws nothing."""
+
+    n_components_: int
+    n_jobs: int | None
+    sparse_output: bool
+    vmf_concentration: float | str
+    prior_concentration: float | str
+
+    def _given(self, state: Any) -> Any:
+        """Set the concentrations of a state that are not learned."""
+        for name, value in (
+            ("concentration", self.vmf_concentration),
+            ("prior_concentration", self.prior_concentration),
+        ):
+            if value != "auto":
+                state = replace(state, **{name: float(value)})
+        return state
+
+    @abstractmethod
+    def _known_epochs(self) -> list[ClosedEpoch]:
+        """All epochs, the newest last."""
+
+    @abstractmethod
+    def _tree_priors(self) -> TreePriors:
+        """Priors of sticks and directions."""
+
+    def _log_gain(
+        self,
+        epoch: ClosedEpoch,
+        rows: sp.csr_array,
+        run: Callable[..., Iterable[Any]],
+    ) -> np.ndarray:
+        """Log density of rows in an epoch less the uniform one, (n_rows,)."""
+        return log_gain(epoch.state, self._tree_priors(), rows, run=run)
+
+    @property
+    def _topic_numbers(self) -> np.ndarray:
+        return np.arange(self.n_components_)
+
+    @property
+    def components_(self) -> np.ndarray:
+        """Mean directions of the nodes in the newest epoch."""
+        check_is_fitted(self)
+        return _directions(self._known_epochs()[-1].state)
+
+    @property
+    def epochs_(self) -> dict[Any, EpochRecord]:
+        """What was learned of each epoch, in order."""
+        check_is_fitted(self)
+        found = {}
+        for epoch in self._known_epochs():
+            directions = _directions(epoch.state)
+            directions[np.abs(directions) < SHOWN] = 0.0
+            tree = epoch.state.tree
+            found[epoch.label] = EpochRecord(
+                view_of(epoch.state),
+                sp.csr_array(directions),
+                tree.ids.copy(),
+                epoch.state.masses.copy(),
+                epoch.n_rows,
+                epoch.first_step,
+            )
+        return found
+
+    def transform(self, X, epochs=None):
+        """Infer the proportions of nodes in rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all: a row is explained by the tree of
+            its epoch, one of a later epoch by the newest, as is None.
+
+        Returns
+        -------
+        node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
+            Probability that a row is at each node of `tree_`, q(z); rows sum to one.
+            What is at nodes that have ended since is at the nearest above that lives.
+            A row of zeros gets the expected shares. float32 if `X` is, otherwise
+            float64.
+
+        Raises
+        ------
+        ValueError
+            If a label is neither that of an epoch nor later.
+        """
+        rows, dtype = self._rows(X, "transform")
+        n, k = rows.shape[0], self.n_components_
+        parts = []
+        for number, memo, places in self._visited(rows, epochs):
+            shares = memo.shares()
+            at, column = np.nonzero(shares)
+            parts.append((number[at], places[at, column], shares[at, column]))
+        empty = np.flatnonzero(np.diff(rows.indptr) == 0)
+        state, priors = self._known_epochs()[-1].state, self._tree_priors()
+        weights = state.sticks(priors).mean_weights(state.tree)
+        weights /= weights.sum()
+        parts.append(
+            (
+                np.repeat(empty, k),
+                np.tile(np.arange(k), len(empty)),
+                np.tile(weights, len(empty)),
+            )
+        )
+        at, nodes, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        found = sp.csr_array((values, (at, nodes)), shape=(n, k)).astype(dtype)
+        return found if self.sparse_output else found.toarray()
+
+    def apply(self, X, epochs=None):
+        """Find the most probable node of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all, as in `transform`.
+
+        Returns
+        -------
+        nodes : ndarray of int of shape (n_samples,)
+            Rows of `tree_` and `components_`; a row of zeros is at the root.
+        """
+        rows, _ = self._rows(X, "apply")
+        nodes = np.zeros(rows.shape[0], dtype=np.intp)
+        for number, _, places in self._visited(rows, epochs):
+            nodes[number] = places[:, 0]
+        nodes[np.diff(rows.indptr) == 0] = 0
+        return nodes
+
+    def decision_path(self, X, epochs=None):
+        """Mark the nodes between the root and the most probable node of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all, as in `transform`.
+
+        Returns
+        -------
+        indicator : csr_array of shape (n_samples, n_components_)
+            One at the nodes of the path, both ends included.
+        """
+        nodes = self.apply(X, epochs=epochs)
+        paths = self._known_epochs()[-1].state.tree.paths(nodes)
+        known = paths >= 0
+        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+        ones = np.ones(limits[-1], dtype=np.intp)
+        shape = (len(paths), self.n_components_)
+        return sp.csr_array((ones, paths[known], limits), shape=shape)
+
+    def score_samples(self, X, epochs=None):
+        """Log density of each row, less that of the uniform density.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all, as in `transform`.
+
+        Returns
+        -------
+        gain : ndarray of shape (n_samples,)
+            Nats, with directions and sticks integrated out; zero for a row of zeros.
+
+        See Also
+        --------
+        skbnp.metrics.plug_in_gain : The same at the mean directions, as in the paper.
+        """
+        rows, _ = self._rows(X, "score_samples")
+        gains, known = np.zeros(rows.shape[0]), self._known_epochs()
+        with Executor(self.n_jobs) as executor, one_blas_thread():
+            for epoch, number in rows_by_epoch(known, epochs, rows.shape[0]):
+                gains[number] = self._log_gain(epoch, rows[number], executor.map)
+        gains[np.diff(rows.indptr) == 0] = 0.0
+        return gains
+
+    def score(self, X, y=None, epochs=None, sample_weight=None):
+        """Mean log density of rows, less that of the uniform density.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        y : None
+            Ignored.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all, as in `transform`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean. Pipelines ask for it where metadata are
+            routed.
+
+        Returns
+        -------
+        score : float
+            Nats per row that is not zero, see `score_samples`; larger is better. 0.0 if
+            there is none.
+        """
+        gains = self.score_samples(X, epochs=epochs)
+        rows, _ = self._rows(X, "score")
+        used = np.diff(rows.indptr) > 0
+        if sample_weight is None:
+            weights = used.astype(np.float64)
+        else:
+            weights = check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
+            weights = np.where(used, weights, 0.0)
+        total = weights.sum()
+        return float(weights @ gains / total) if total > 0.0 else 0.0
+
+    def _rows(self, X, method: str) -> tuple[sp.csr_array, np.dtype]:
+        check_is_fitted(self)
+        return check_directions(self, X, reset=False, method=method)
+
+    def _visited(
+        self, rows: sp.csr_array, epochs: Any
+    ) -> Iterator[tuple[np.ndarray, Memo, np.ndarray]]:
+        """Rows by epoch, where they are, and their nodes as rows of `tree_`."""
+        priors, known = self._tree_priors(), self._known_epochs()
+        newest = known[-1].state.tree
+        with Executor(self.n_jobs) as executor, one_blas_thread():
+            for epoch, number in rows_by_epoch(known, epochs, rows.shape[0]):
+                table = NodeTable.of(epoch.state, priors)
+                memo, _ = visit(table, rows[number], run=executor.map)
+                tree = epoch.state.tree
+                living = np.isin(tree.ids, newest.ids)
+                places = np.zeros(len(tree), dtype=np.intp)
+                places[living] = newest.positions(tree.ids[living])
+                for node in np.flatnonzero(~living[1:]).tolist():  # parents come first
+                    places[node + 1] = places[tree.parent[node + 1]]
+                at = tree.positions(np.where(memo.nodes >= 0, memo.nodes, tree.ids[0]))
+                yield number, memo, places[at]
+
+
+def _directions(state: EpochState) -> np.ndarray:
+    lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
+    return state.means / np.maximum(lengths, 1e-300)
+
+
+def rows_of_epochs(
+    rows: sp.csr_array, epochs: Any, label: Any
+) -> list[tuple[Any, np.ndarray]]:
+    """Numbers of the rows that have a direction by epoch, in order.
+
+    `label` is that of all rows where `epochs` is None.
+    """
+    used = np.diff(rows.indptr) > 0
+    if epochs is None:
+        return [(label, np.flatnonzero(used))]
+    labels = check_labels("epochs", epochs, rows.shape[0])
+    kinds = [plain_label(kind) for kind in np.unique(labels)]
+    return [(kind, np.flatnonzero((labels == kind) & used)) for kind in kinds]
+
+
+def check_order(label: Any, newest: Any) -> None:
+    """Raise unless rows of a label may come, the open epoch being that of another."""
+    try:
+        is_older = label < newest
+    except TypeError:
+        raise ValueError(
+            f"epochs must be labels like {newest!r}, got {label!r}."
+        ) from None
+    if is_older:
+        raise ValueError(
+            f"epochs must not be older than the open epoch, {newest!r}, got "
+            f"{label!r}: epochs that are closed learn nothing more."
+        )
+
+
+def view_of(state: EpochState) -> TreeView:
+    """Show a tree, with the share of rows at each node or below."""
+    tree, total = state.tree, float(state.masses.sum())
+    through = tree.accumulate(state.masses)
+    weight = through / through[0] if total > 0.0 else np.eye(1, len(tree))[0]
+    return TreeView(tree.parent, weight, tree.ids, through >= max(1.0, 1e-4 * total))
+
+
+def check_state(state: EpochState, n_features: int) -> None:
+    state.tree.check()
+    n = len(state.tree)
+    for name in ("masses", "history", "concentrations"):
+        check_array(name, getattr(state, name), (n,))
+    for name, shape in (
+        ("means", (n, n_features)),
+        ("previous", (n, n_features)),
+        ("centroid", (n_features,)),
+    ):
+        value = getattr(state, name)
+        if name == "previous" and isinstance(value, np.ndarray) and n:
+            value = np.ascontiguousarray(value)
+        check_array(name, value, shape, least=-HUGE)
+    for name in ("concentration", "prior_concentration"):
+        check_number(name, getattr(state, name), least=1e-300, most=HUGE)

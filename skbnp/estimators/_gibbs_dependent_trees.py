@@ -1,0 +1,606 @@
+"""Trees of topics that grow and drift over epochs, by Gibbs sampling."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from skbnp.estimators._epoch_trees import (
+    EpochTreeMixin,
+    check_order,
+    check_state,
+    rows_of_epochs,
+    view_of,
+)
+from skbnp.estimators._samplers import Sampler
+from skbnp.estimators._saved import (
+    HUGE,
+    check_array,
+    check_number,
+    check_sparse,
+)
+from skbnp.models.dependent_slices.chain import (
+    COLUMNS,
+    EpochRows,
+    SliceChain,
+    TreeChainState,
+    TreeSettings,
+    TreeStart,
+)
+from skbnp.models.dependent_slices.model import Rows
+from skbnp.models.dependent_slices.sample import TreeSample
+from skbnp.models.dependent_trees.epoch import ClosedEpoch
+from skbnp.models.dependent_trees.local import NodeTable, log_gain, visit
+from skbnp.models.dependent_trees.model import TreePriors
+from skbnp.models.dependent_trees.start import (
+    n_clusters_for,
+    spherical_kmeans,
+    start_tree,
+)
+from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.random import Purpose, stream
+from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
+    check_directions,
+    fit_context,
+)
+from skbnp.utils.warnings import warn_caller
+
+__all__ = ["GibbsDependentTrees"]
+
+
+@dataclass(frozen=True, slots=True)
+class _EpochCorpus:
+    """Rows that have a direction, epoch by epoch; the first has some, if any has."""
+
+    epochs: list[EpochRows]
+    n_features: int
+
+    def __len__(self) -> int:
+        return sum(len(epoch.rows) for epoch in self.epochs)
+
+    @property
+    def digest(self) -> bytes:
+        """Name of the rows and their epochs."""
+        content = hashlib.blake2b(digest_size=16)
+        content.update(self.n_features.to_bytes(8, "little"))
+        for epoch in self.epochs:
+            content.update(repr(epoch.label).encode())
+            for part in epoch.rows.arrays:
+                content.update(part.tobytes())
+        return content.digest()
+
+
+class GibbsDependentTrees(EpochTreeMixin, Sampler):
+    """Dependent nonparametric trees, by Markov chain Monte Carlo.
+
+    The model of `DependentTrees`: in each epoch rows on the unit sphere stand at the
+    nodes of a tree, which has as many as they ask for; children are like their parents,
+    and each node is like itself in the epoch before. Each row is at one node, and a
+    sweep draws it given the nodes of all others. With the symbols of [1]_, of a node e
+    with natural parameter g_e, which is the sum of its rows, its parent, its past and
+    its children, each times its concentration::
+
+        p(z_n = e | rest) prop. to [pi_e > u_n] C_V(|g_e|) / C_V(|g_e + beta x_n|)
+
+    where g_e is without row n, theta_e is integrated out, and u_n is uniform below
+    pi_zn: such slices leave a few nodes of an infinite tree, those among them on which
+    no row stands yet. This is the baseline of [1]_, the parallel sampler of [2]_, in a
+    form that moves rows when there are thousands of features.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Clusters below the root from which chains start. None is the number of
+        `DependentTrees`, for n rows min(2 sqrt(n), max(n / 50, 30)).
+    child_concentration : float, default=0.5
+        Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
+        values make more branches.
+    stop_concentration : float, default=0.5
+        Concentration of staying at a node (alpha), in [1e-100, 1e10]; larger values
+        send more rows down.
+    vmf_concentration : float or "auto", default="auto"
+        Concentration of rows around their node (beta), > 0. "auto" sets it to its
+        maximum, given nodes and directions, after each sweep.
+    prior_concentration : float or "auto", default="auto"
+        Concentration of directions around parent and past (kappa_0), > 0; larger values
+        make fewer nodes. "auto" sets it to its maximum after each sweep.
+    parent_weight, past_weight : float, default=1.0
+        Shares of parent (kappa_1) and past (kappa_2) in the prior of a direction, >= 0.
+    window : int, default=1
+        Past epochs whose rows count for the sticks (h), 1 or more. A node that had no
+        rows in them ends.
+    split_merge : bool, default=True
+        Whether nodes are split, merged, and put under other parents, by proposals that
+        are accepted or not. Without, only single rows change the tree.
+    n_split_merge : int, default=5
+        Proposals in each sweep to split a node or to merge two, and as many of another
+        parent.
+    sparse_output : bool, default=False
+        Whether `transform` returns a sparse array: a row has at most eight entries.
+    max_iter : int, default=200
+        Sweeps of each chain over each epoch.
+    burn_in : int or None, default=None
+        First sweeps of an epoch, of which no sample is kept, below `max_iter`; None
+        means half of `max_iter`.
+    thin : int, default=10
+        Sweeps from one kept sample to the next. Where none is kept, the last states of
+        the chains are the samples.
+    n_chains : int, default=1
+        Independent chains, 1 to 1000. The first starts from the clusters from which
+        `DependentTrees` starts with the same `random_state`.
+    n_jobs : int or None, default=None
+        Threads for rows of a sweep, for chains and for prediction, as in scikit-learn.
+        Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Names the draws. The same int gives the same bits.
+    verbose : int, default=0
+        Sweeps between messages; 0 for none. For a progress bar use
+        ``set_callbacks(sklearn.callback.ProgressBar())``.
+    warm_start : bool, default=False
+        Whether `fit` goes on. On the same rows and epochs chains continue exactly in
+        the newest epoch, as one longer fit with that burn-in would have gone (None is
+        what it was); on others new chains start where their rows are most probable in
+        the present tree. Concentrations go on, too.
+
+    Attributes
+    ----------
+    samples_ : list of samples
+        Kept states of the newest epoch, all chains: `component_ids` and `masses`
+        (n_components,), rows at each node, `label`, `log_joint` (nats per row), `chain`
+        and `step`. Before the first is kept, the present states.
+    tree_ : TreeView
+        The tree of the sample with the highest log joint: `parent`, `depth`, `ids`, and
+        `weight`, the share of rows that are at the node or below. Nodes are not aligned
+        between chains, so this and the next attributes speak of that sample alone, and
+        of the epochs that its chain has gone through.
+    components_ : ndarray of shape (n_components_, n_features)
+        Mean directions of the nodes in the newest epoch, of length one.
+    epochs_ : dict of label to EpochRecord
+        What was learned of each epoch, in order: `tree`, `components`, `component_ids`,
+        `masses`, `n_samples`.
+    vmf_concentration_, prior_concentration_ : float
+        Values of that sample.
+    n_components_ : int
+        Number of nodes of the newest tree, the root included.
+    component_ids_ : ndarray of shape (n_components_,)
+        Name of each node in `lineage_` and `epochs_`, kept from epoch to epoch within
+        the chain. All else calls a node by its row, as trees of scikit-learn do.
+    lineage_ : list of named tuples (step, kind, parents, children)
+        Where each id of that sample came from: the start, then of each sweep the nodes
+        that it began ("birth") and ended ("prune"). Ended ids never return.
+    n_active_components_ : int
+        Nodes of the newest tree that have at least max(1, 1e-4 of all) rows of the
+        newest epoch at them or below.
+    n_components_posterior_ : dict of int to float
+        Number of nodes -> share of the sweeps of the newest epoch after burn-in that
+        had it, all chains.
+    log_joint_ : float
+        Log probability of rows and nodes of the newest epoch after the last sweep, in
+        nats per row, weights and directions integrated out, the latter within a nat for
+        each node; densities are with respect to the uniform one.
+    history_ : dict of lists
+        One entry per sweep and chain, burn-in included: `step`, `chain`, `seconds`
+        (elapsed wall time), `epoch`, `n_components`, `max_depth`, `log_joint` (nats per
+        row), `vmf_concentration`, `prior_concentration`.
+    n_iter_ : int
+        Sweeps made by the last `fit`, of all epochs.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if `X` had them.
+
+    See Also
+    --------
+    DependentTrees : Variational learning of the same model, faster and for streams.
+    GibbsNestedCRP : Sampling of trees whose documents mix the topics on a path.
+    skbnp.datasets.make_dependent_trees : Rows from such trees.
+
+    Notes
+    -----
+    Rows of zeros are legal: they teach nothing and are not scored.
+
+    An epoch is sampled given those before it, which are never visited again: its past
+    are the mean directions and the rows of the last state of its chain. Rows are told
+    their nodes under a sample by the equations of `DependentTrees`, given the
+    mean-field posterior of directions for the nodes of its rows. `score` averages
+    densities over the samples of an epoch, `transform`, `apply` and the others use one
+    tree.
+
+    A sweep goes twice through the nodes, as their directions are integrated out level
+    by level in turns: those of odd depth given those of even depth, and the other way
+    round. Nodes are shared out at random between groups, whose rows are visited side by
+    side. Time is in proportion to the words of all rows times a dozen of nodes, and to
+    nodes times features. Memory is some 60 bytes for each node and feature, per chain,
+    and 8 for each in a sample.
+
+    **Departures from the papers**
+
+    - Directions of nodes are integrated out where they can be, and are drawn else; [2]_
+      sets them to their maximum. A direction that is drawn, or set, is so near to its
+      rows that none ever leaves, and a node that is opened by a draw from the prior has
+      no row that is near enough.
+    - Nodes whose children have a past are drawn by an independent proposal, exactly.
+    - Splits and merges of siblings, and other parents, are proposed besides, which [2]_
+      does not have.
+    - beta and kappa_0 are set to their maximum given nodes and directions, by the
+      equations of `DependentTrees`: the sampler is exact given both.
+    - Workers share no tree: a sweep is a sequence of steps that are exact given what
+      all of them read, so that the same draws come out for any number of threads.
+
+    References
+    ----------
+    .. [1] Zhiting Hu, Qirong Ho, Avinava Dubey and Eric P. Xing, "Large-scale
+       Distributed Dependent Nonparametric Trees", International Conference on Machine
+       Learning, 2015.
+    .. [2] Avinava Dubey, Qirong Ho, Sinead Williamson and Eric P. Xing, "Dependent
+       nonparametric trees for dynamic hierarchical clustering", NIPS 2014.
+
+    Examples
+    --------
+    >>> from skbnp import GibbsDependentTrees
+    >>> from skbnp.datasets import make_dependent_trees
+    >>> corpus = make_dependent_trees(200, random_state=0)
+    >>> trees = GibbsDependentTrees(max_iter=40, random_state=0).fit(corpus.data)
+    >>> [sample.step for sample in trees.samples_]
+    [30, 40]
+    >>> trees.transform(corpus.data).shape == (200, trees.n_components_)
+    True
+    """
+
+    samples_: list[TreeSample]
+    _chains: tuple[TreeChainState, ...] | None
+    _last: tuple[TreeChainState, ...]  # of the chains
+
+    _parameter_constraints: dict = {
+        **Sampler._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "stop_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "vmf_concentration": [
+            Interval(Real, 1e-3, 1e9, closed="both"),
+            StrOptions({"auto"}),
+        ],
+        "prior_concentration": [
+            Interval(Real, 1e-3, 1e9, closed="both"),
+            StrOptions({"auto"}),
+        ],
+        "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
+        "past_weight": [Interval(Real, 0, 1e6, closed="both")],
+        "window": [Interval(Integral, 1, None, closed="left")],
+        "split_merge": ["boolean"],
+        "n_split_merge": [Interval(Integral, 1, None, closed="left")],
+        "sparse_output": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        child_concentration=0.5,
+        stop_concentration=0.5,
+        vmf_concentration="auto",
+        prior_concentration="auto",
+        parent_weight=1.0,
+        past_weight=1.0,
+        window=1,
+        split_merge=True,
+        n_split_merge=5,
+        sparse_output=False,
+        max_iter=200,
+        burn_in=None,
+        thin=10,
+        n_chains=1,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.n_components = n_components
+        self.child_concentration = child_concentration
+        self.stop_concentration = stop_concentration
+        self.vmf_concentration = vmf_concentration
+        self.prior_concentration = prior_concentration
+        self.parent_weight = parent_weight
+        self.past_weight = past_weight
+        self.window = window
+        self.split_merge = split_merge
+        self.n_split_merge = n_split_merge
+        self.sparse_output = sparse_output
+        self.max_iter = max_iter
+        self.burn_in = burn_in
+        self.thin = thin
+        self.n_chains = n_chains
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # -- learning ---------------------------------------------------------------------
+
+    _columns = COLUMNS
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, epochs=None):
+        """Sample a tree of each epoch, in their order.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere, such as counts; signs are legal.
+        y : None
+            Ignored, but handed on to callbacks.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, in any order of rows, or of all: numbers,
+            texts or dates, which are sorted. None is one epoch, 0.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete sweep.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, no rows or fewer than two columns,
+            `epochs` has not one label for each row, or a parameter is outside its
+            range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of the number of nodes or of the log joint is above 1.1 over the
+            sweeps of the newest epoch after burn-in (at least eight of them): the
+            chains, or the halves of one, have not come to the same posterior.
+        """
+        with one_blas_thread():
+            return self._fit(X, y, epochs=epochs)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, epochs=None):
+        """Sample further rows, of the open epoch or of later ones.
+
+        The first call fixes the features. Rows of the open epoch join those that it
+        has, which keep the nodes that they are at, and are swept over `max_iter` times.
+        A later label closes the open epoch: its tree is the past of the next one. After
+        `fit` the chain of the sample with the highest log joint goes on, from its last
+        state. A failed call leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        y : None
+            Ignored.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all. None is the open epoch.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, no rows or another number of columns
+            than before, or a label is older than the open epoch.
+        """
+        with one_blas_thread():
+            return self._partial_fit(X, epochs=epochs)
+
+    def fit_transform(self, X, y=None, epochs=None):
+        """Fit, and infer the proportions of nodes in the rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        y : None
+            Ignored, but handed on to callbacks.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all.
+
+        Returns
+        -------
+        node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
+            As of `transform`.
+        """
+        return self.fit(X, y, epochs=epochs).transform(X, epochs=epochs)
+
+    def _read(self, X, *, reset: bool, method: str, epochs=None) -> _EpochCorpus:
+        forget = reset and not hasattr(self, "n_features_in_")
+        rows, _ = check_directions(self, X, reset=reset, method=method)
+        is_first = reset or method == "fit"
+        newest = 0 if is_first else self._best().label
+        try:
+            groups = rows_of_epochs(rows, epochs, newest)
+            if not is_first and epochs is not None:
+                check_order(groups[0][0], newest)
+        except ValueError:
+            if forget:
+                self._forget_features()
+            raise
+        n_used = sum(len(numbers) for _, numbers in groups)
+        if method == "fit" and n_used < 2:
+            what = "no row" if n_used == 0 else "one row"
+            warn_caller(f"X has {what} with a direction: this fit says nothing.")
+        parts = [EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups]
+        while len(parts) > 1 and len(parts[0].rows) == 0:
+            parts.pop(0)
+        return _EpochCorpus(parts, rows.shape[1])
+
+    def _describe(self, data) -> str:
+        n_epochs = len(data.epochs)
+        epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
+        return f"nodes of {len(data)} rows of {data.n_features} features in {epochs}"
+
+    def _check_consistency(self, goes_on: bool) -> None:
+        """No parameter depends on another."""
+
+    def _n_sweeps(self, data, *, goes_on: bool) -> int:
+        return self.max_iter * (1 if goes_on else len(data.epochs))
+
+    def _tree_priors(self) -> TreePriors:
+        return TreePriors(
+            float(self.child_concentration),
+            float(self.stop_concentration),
+            float(self.parent_weight),
+            float(self.past_weight),
+        )
+
+    def _settings(self) -> TreeSettings:
+        return TreeSettings(
+            self._tree_priors(),
+            self.vmf_concentration == "auto",
+            self.prior_concentration == "auto",
+            self.window,
+            self.n_split_merge if self.split_merge else 0,
+            self.max_iter,
+        )
+
+    def _make_chain(self, data, entropy, start, number, *, burn_in=None, before=None):
+        epochs = data.epochs
+        if start is None:  # the first chunk
+            (start,) = islice(self._starts(data, entropy, False), 1)
+        elif before is not None and epochs[0].label != before.label:
+            nobody = EpochRows(before.label, epochs[0].rows.none())
+            epochs = [nobody, *epochs]
+        return SliceChain(epochs, self._settings(), entropy, start, number=number)
+
+    def _start(self, goes_on: bool) -> TreeChainState | None:
+        """Where the newest epoch ended, all rows gone; None where none has begun."""
+        if not goes_on:
+            return None
+        chain = self._best().chain
+        (state,) = (one for one in self._last if one.number == chain)
+        return replace(self._given(state), next_id=self._next_id).without_rows()
+
+    def _starts(
+        self, data: _EpochCorpus, entropy: int, goes_on: bool
+    ) -> Iterator[TreeStart]:
+        """Yield clusters below a root, or nodes of the present tree."""
+        rows = data.epochs[0].rows
+        if goes_on:
+            state = self._given(self._best().epoch.state)
+            memo, _ = visit(NodeTable.of(state, self._tree_priors()), rows.X)
+            start = TreeStart(
+                state=replace(
+                    state,
+                    history=np.zeros(len(state.tree)),
+                    centroid=rows.centroid(state.centroid),
+                ),
+                place=state.tree.positions(np.maximum(memo.nodes[:, 0], 0)).astype(
+                    np.int32
+                ),
+                lineage=self.lineage_,
+                next_id=self._next_id,
+                step=self._latest_step(),
+            )
+            yield from [start] * self.n_chains
+            return
+        for number in range(self.n_chains):
+            name = (number,) if number else ()
+            rng = stream(entropy, Purpose.START, *name)
+            n_clusters = self.n_components or n_clusters_for(len(rows))
+            labels = spherical_kmeans(rows.X, min(n_clusters, len(rows)), rng)
+            state, _ = start_tree(rows.X, labels, self._tree_priors())
+            place = state.tree.positions(labels + 1).astype(np.int32)
+            yield TreeStart(state=self._given(state), place=place)
+
+    def _shown(self, kept, chains) -> list[Any]:
+        """Samples of the newest epoch."""
+        newest = chains[0].trace()["epoch"]
+        return [sample for sample in kept if sample.label == newest]
+
+    def _still_kept(self, before: int) -> list[Any]:
+        newest = self._best().label
+        return [s for s in self._kept if s.label != newest or s.step > before]
+
+    def _fitted_attributes(self, chains, kept, history, before, entropy):
+        return {
+            **super()._fitted_attributes(chains, kept, history, before, entropy),
+            "_last": tuple(chain.state for chain in chains),
+        }
+
+    def _attributes_of(self, best: TreeSample) -> dict[str, Any]:
+        state = best.epoch.state
+        view = view_of(state)
+        return {
+            "tree_": view,
+            "n_components_": len(state.tree),
+            "component_ids_": state.tree.ids.copy(),
+            "vmf_concentration_": float(state.concentration),
+            "prior_concentration_": float(state.prior_concentration),
+            "n_active_components_": int(view.in_use.sum()),
+        }
+
+    # -- loading ----------------------------------------------------------------------
+
+    def _check_sample(self, sample: TreeSample) -> None:
+        check_state(sample.epoch.state, self.n_features_in_)
+
+    def _check_chain(self, state: TreeChainState) -> None:
+        for epoch in state.closed:
+            check_state(epoch.state, self.n_features_in_)
+        state.tree.check()
+        n, shape = len(state.tree), (len(state.tree), self.n_features_in_)
+        check_array("history", state.history, (n,))
+        check_array("directions", state.directions, shape, least=-HUGE)
+        n_old = len(state.previous)
+        check_array("previous", state.previous, (n_old, shape[1]), least=-HUGE)
+        check_array("past", state.past, (n,), kind="i", least=-1)
+        check_number("past", int(state.past.max()), least=-1, most=n_old - 1)
+        check_array("gone", state.gone, (n,))
+        for name in ("sums", "gone_sums"):
+            magnitudes = getattr(state, name).copy()
+            magnitudes.data = np.abs(magnitudes.data)
+            check_sparse(name, magnitudes, shape, kind="f")
+        check_array("centroid", state.centroid, shape[1:], least=-HUGE)
+        for name in ("concentration", "prior_concentration"):
+            check_number(name, getattr(state, name), least=1e-300, most=HUGE)
+
+    # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
+
+    def _known_epochs(self) -> list[ClosedEpoch]:
+        best = self._best()
+        for state in self._last:
+            if state.number == best.chain:
+                return [*state.closed, best.epoch]
+        return [best.epoch]
+
+    def _log_gain(
+        self,
+        epoch: ClosedEpoch,
+        rows: sp.csr_array,
+        run: Callable[..., Iterable[Any]],
+    ) -> np.ndarray:
+        """Log of the mean density over the samples of an epoch."""
+        drawn = [
+            s.epoch for s in (*self.samples_, *self._kept) if s.label == epoch.label
+        ]
+        if not drawn:
+            drawn = [
+                one
+                for state in self._last
+                for one in state.closed
+                if one.label == epoch.label
+            ]
+        drawn = list({id(one): one for one in drawn}.values()) or [epoch]
+        priors = self._tree_priors()
+        gains = [log_gain(one.state, priors, rows, run=run) for one in drawn]
+        return np.asarray(logsumexp(gains, axis=0)) - np.log(len(gains))

@@ -1,0 +1,220 @@
+"""Rows by shard, wherever they are, and tasks that read them there.
+
+What a task returns is a function of the rows of a shard, of a world and of an argument.
+So a shard that is lost with its process is loaded elsewhere, and asked again: what
+processes keep besides rows are caches. Sums go along one binary tree over the places of
+shards in a call, so that their bits do not depend on who added what.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Protocol
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "LocalShards",
+    "Node",
+    "ProcessCache",
+    "Shard",
+    "Shards",
+    "Task",
+    "World",
+    "add_up",
+    "whole_sum",
+]
+
+
+class World:
+    """What tasks read: sent once to each process, and known by its name from then on.
+
+    Parameters
+    ----------
+    content : Any
+        Never changed.
+    name : str or None
+        Tells it from all others; None makes one up.
+    """
+
+    def __init__(self, content: Any, name: str | None = None):
+        self.content = content
+        self.name = uuid4().hex if name is None else name
+
+    def emptied(self) -> "World":
+        """Return its name alone, for shards whose caches last."""
+        return World(None, self.name)
+
+
+class ProcessCache:
+    """What the shards of a process share: the newest value of each kind."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[str, Any]] = {}
+        self._lock = Lock()
+
+    def once(self, kind: str, world: World, make: Callable[[], Any]) -> Any:
+        """Return what is made of a world, by the first shard that asks."""
+        with self._lock:
+            name, value = self._kept.get(kind, (None, None))
+            if name != world.name:
+                self._kept.pop(kind, None)  # not two of them at a time
+                value = make()
+                self._kept[kind] = world.name, value
+            return value
+
+    def follow(
+        self, kind: str, world: World, make: Callable[[str | None, Any], Any]
+    ) -> Any:
+        """Return what the first shard that asks makes of the value of another world.
+
+        `make` is given the name of that world, and the value, which it may change; it
+        returns None if it cannot use that.
+        """
+        with self._lock:
+            name, value = self._kept.get(kind, (None, None))
+            if name != world.name:
+                value = make(name, value)
+                if value is not None:
+                    self._kept[kind] = world.name, value
+            return value
+
+
+@dataclass(slots=True)
+class Shard:
+    """Rows, and what can be made again from them and from worlds."""
+
+    number: int
+    first_row: int  # rows of all shards before
+    X: Any  # (n_rows, n_features)
+    run: Callable[..., Iterable[Any]] = map  # over blocks of rows, in order
+    cache: dict[str, Any] = field(default_factory=dict)  # may be empty at any moment
+    process: ProcessCache = field(default_factory=ProcessCache)
+
+
+#: A function of a module: (shard, world or None, argument) -> reply.
+Task = Callable[[Shard, Any, Any], Any]
+
+
+class Shards(Protocol):
+    """Rows by shard, wherever they are."""
+
+    n_rows: NDArray[np.intp]  # (n_shards,)
+    n_features: int
+    is_lasting: bool  # whether caches of shards are never lost
+
+    def map(
+        self,
+        task: Task,
+        numbers: Sequence[int],
+        world: World | None = None,
+        argument: Any = None,
+    ) -> list[Any]:
+        """Return the replies of some shards, in the order of their numbers."""
+
+    def total(
+        self,
+        task: Task,
+        numbers: Sequence[int],
+        world: World | None = None,
+        argument: Any = None,
+    ) -> Any:
+        """Add replies up, by their method `plus`, along a fixed binary tree."""
+
+
+class LocalShards:
+    """Shards in this process.
+
+    Parameters
+    ----------
+    blocks : sequence of array-like
+        Rows of each shard.
+    n_features : int
+    run : callable
+        Maps over the blocks of rows of a shard, in order.
+    is_lasting : bool
+        Whether the learner can count on caches: not if it is to go on elsewhere.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Any],
+        n_features: int,
+        run: Callable[..., Iterable[Any]] = map,
+        *,
+        is_lasting: bool = True,
+    ):
+        self.n_features, self.is_lasting = n_features, is_lasting
+        self.n_rows = np.array([X.shape[0] for X in blocks], dtype=np.intp)
+        process = ProcessCache()
+        self._shards = [
+            Shard(number, first, X, run, {}, process)
+            for number, (first, X) in enumerate(
+                zip(first_rows(self.n_rows), blocks, strict=True)
+            )
+        ]
+
+    def map(
+        self,
+        task: Task,
+        numbers: Sequence[int],
+        world: World | None = None,
+        argument: Any = None,
+    ) -> list[Any]:
+        """Return the replies of some shards, in the order of their numbers."""
+        return [task(self._shards[at], world, argument) for at in numbers]
+
+    def total(
+        self,
+        task: Task,
+        numbers: Sequence[int],
+        world: World | None = None,
+        argument: Any = None,
+    ) -> Any:
+        """Add replies up, by their method `plus`, along a fixed binary tree."""
+        sums: dict[Node, Any] = {}
+        for place, number in enumerate(numbers):
+            reply = task(self._shards[number], world, argument)
+            add_up(sums, len(numbers), {(0, place): reply})
+        return whole_sum(sums, len(numbers))
+
+
+def first_rows(n_rows: NDArray[np.intp]) -> list[int]:
+    """Rows before each shard."""
+    return (np.cumsum(n_rows) - n_rows).tolist()
+
+
+# Sums ---------------------------------------------------------------------------------
+
+#: Replies [index * 2**level, (index + 1) * 2**level), as far as there are any.
+Node = tuple[int, int]
+
+
+def add_up(sums: dict[Node, Any], n: int, new: Mapping[Node, Any]) -> None:
+    """Put sums of some of n replies to others, in place: pairs of nodes become one.
+
+    Who holds all replies of a node adds them as everybody would.
+    """
+    for node, value in new.items():
+        (level, index), total = node, value
+        while level < _top(n):
+            other = index ^ 1
+            if other << level < n:
+                if (level, other) not in sums:
+                    break
+                sibling = sums.pop((level, other))
+                left, right = (sibling, total) if other < index else (total, sibling)
+                total = left.plus(right)
+            level, index = level + 1, index >> 1
+        sums[level, index] = total
+
+
+def whole_sum(sums: Mapping[Node, Any], n: int) -> Any:
+    """Return the sum of all n replies, one or more."""
+    return sums[_top(n), 0]
+
+
+def _top(n: int) -> int:
+    return (n - 1).bit_length()

@@ -1,0 +1,397 @@
+"""Rows on the sphere that go from node to node, directions of nodes integrated out.
+
+A node whose direction has the natural parameter g, its rows included, gives a row x
+
+    log p(x | its other rows) = log C(|g'|) - log C(|g' + beta x|) + log C(beta),
+
+g' without the row; one whose direction theta is drawn, beta theta'x + log C(beta). The
+normaliser is that of `distributions/von_mises_fisher.py`, less its value at zero.
+"""
+
+from libc.math cimport INFINITY, exp, log, log1p, sqrt
+from libc.stdint cimport int8_t, int32_t, uint8_t
+
+from numpy.random cimport bitgen_t
+
+from skbnp.kernels._rng cimport borrow, uniform
+
+cdef enum:
+    # Terms of the expansion, and coefficients of each.
+    TERMS = 12
+    WIDTH = 13
+
+
+# Logarithms of normalisers of one dimension, by the expansion of a larger order.
+cdef struct Sphere:
+    double order
+    Py_ssize_t n_steps          # orders down to that of the dimension
+    const double* values        # (TERMS, WIDTH)
+    const double* slopes        # (TERMS, WIDTH)
+
+
+# Sparse rows.
+cdef struct Rows:
+    const int32_t* indptr
+    const int32_t* words
+    const float* values
+    double strength             # beta
+
+
+# Nodes that rows may be at: natural parameters, or directions that are drawn.
+cdef struct Nodes:
+    Py_ssize_t n_words
+    double* table               # (n_nodes, n_words)
+    double* squares             # (n_nodes,) |g|^2
+    double* own                 # (n_nodes,) log C(|g|)
+
+
+cdef inline double at_zero(const Sphere* s) noexcept nogil:
+    """One plus the tail of the expansion at zero, where p = 1."""
+    cdef double tail = 0.0, power = 1.0 / s.order
+    cdef Py_ssize_t j, i
+    cdef double value
+    for j in range(TERMS):
+        value = 0.0
+        for i in range(j + 1, -1, -1):
+            value += s.values[j * WIDTH + i]
+        tail += power * value
+        power /= s.order
+    return tail
+
+
+cdef inline double polynomial(
+    const double* coefficients, Py_ssize_t degree, double x
+) noexcept nogil:
+    cdef double value = 0.0
+    cdef Py_ssize_t i
+    for i in range(degree, -1, -1):
+        value = value * x + coefficients[i]
+    return value
+
+
+cdef double log_constant(
+    const Sphere* s, double square, double zero
+) noexcept nogil:
+    """Log C(k) - log C(0) of one k, given k^2 and `at_zero`."""
+    cdef double v = s.order, z2 = square / (v * v)
+    cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
+    cdef double rise = z2 / (1.0 + root)  # root - 1
+    cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0
+    cdef double value, ratio
+    cdef Py_ssize_t j
+    for j in range(TERMS):
+        tail += power * polynomial(s.values + j * WIDTH, j + 1, p2)
+        if s.n_steps:
+            slope += power * polynomial(s.slopes + j * WIDTH, j + 1, p2)
+        power *= scaled
+        if power < 1e-19:
+            break
+    value = v * (log1p(0.5 * rise) - rise) + 0.5 * log1p(rise)
+    value += log1p(zero) - log1p(tail)
+    if s.n_steps:
+        ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
+        ratio -= p2 / (v * v) * slope / (1.0 + tail)
+        for _ in range(s.n_steps):
+            ratio = 1.0 / (square * ratio + 2.0 * v)
+            value += log(2.0 * v * ratio)
+            v -= 1.0
+    return value
+
+
+cdef double bessel_slope(const Sphere* s, double square) noexcept nogil:
+    """A_V(k) / k of one k, given k^2: minus the slope of log C in k^2 / 2."""
+    cdef double v = s.order, z2 = square / (v * v)
+    cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
+    cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0
+    cdef double ratio
+    cdef Py_ssize_t j
+    for j in range(TERMS):
+        tail += power * polynomial(s.values + j * WIDTH, j + 1, p2)
+        slope += power * polynomial(s.slopes + j * WIDTH, j + 1, p2)
+        power *= scaled
+        if power < 1e-19:
+            break
+    ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
+    ratio -= p2 / (v * v) * slope / (1.0 + tail)
+    for _ in range(s.n_steps):
+        ratio = 1.0 / (square * ratio + 2.0 * v)
+        v -= 1.0
+    return ratio
+
+
+cdef Sphere make_sphere(
+    double order, Py_ssize_t n_steps, const double[:, :, ::1] terms
+) noexcept:
+    cdef Sphere s
+    s.order, s.n_steps = order, n_steps
+    s.values, s.slopes = &terms[0, 0, 0], &terms[1, 0, 0]
+    return s
+
+
+cdef inline double dot(
+    const Rows* rows, Py_ssize_t row, const double* direction
+) noexcept nogil:
+    """x'g of a row."""
+    cdef double total = 0.0
+    cdef int32_t i
+    for i in range(rows.indptr[row], rows.indptr[row + 1]):
+        total += <double>rows.values[i] * direction[rows.words[i]]
+    return total
+
+
+cdef inline double square_of(const Rows* rows, Py_ssize_t row) noexcept nogil:
+    cdef double total = 0.0
+    cdef int32_t i
+    for i in range(rows.indptr[row], rows.indptr[row + 1]):
+        total += <double>rows.values[i] * <double>rows.values[i]
+    return total
+
+
+cdef inline void add_row(
+    const Rows* rows, Py_ssize_t row, double gain, double* direction
+) noexcept nogil:
+    cdef int32_t i
+    for i in range(rows.indptr[row], rows.indptr[row + 1]):
+        direction[rows.words[i]] += gain * <double>rows.values[i]
+
+
+cdef inline void put(
+    const Rows* rows, Py_ssize_t row, double sign, double product, double size,
+    Py_ssize_t at, Nodes* nodes, const Sphere* sphere, double zero,
+) noexcept nogil:
+    """Put a row, x'g = product and |x|^2 = size, to a node, or take it away."""
+    cdef double b = sign * rows.strength
+    nodes.squares[at] += 2.0 * b * product + b * b * size
+    nodes.own[at] = log_constant(sphere, nodes.squares[at], zero)
+    add_row(rows, row, b, nodes.table + at * nodes.n_words)
+
+
+def log_constants(
+    const double[::1] squares,          # IN (n,) k^2
+    double[::1] found,                  # OUT (n,)
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,      # IN (2, TERMS, WIDTH)
+):
+    """Log C(k) - log C(0), see `expansion` of von_mises_fisher."""
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef double zero
+    cdef Py_ssize_t i
+    with nogil:
+        zero = at_zero(&sphere)
+        for i in range(squares.shape[0]):
+            found[i] = log_constant(&sphere, squares[i], zero)
+
+
+def bessel_slopes(
+    const double[::1] squares,          # IN (n,) k^2
+    double[::1] found,                  # OUT (n,)
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,      # IN (2, TERMS, WIDTH)
+):
+    """A_V(k) / k, the mean length of a direction over its concentration."""
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(squares.shape[0]):
+            found[i] = bessel_slope(&sphere, squares[i])
+
+
+def collect(
+    const int32_t[::1] indptr, const int32_t[::1] words, const float[::1] values,
+    const int32_t[::1] order,           # IN rows, those of a node side by side
+    const int32_t[::1] limits,          # IN (n_nodes + 1,) where nodes begin in them
+    const int32_t[::1] nodes,           # IN which nodes
+    double gain,
+    double[:, ::1] table,               # INOUT (n_nodes, n_words)
+):
+    """Add the rows of some nodes, so many times. Time O(stored values)."""
+    cdef Rows rows
+    cdef Py_ssize_t i, at
+    if indptr.shape[0] == 1 or words.shape[0] == 0 or order.shape[0] == 0:
+        return
+    rows.indptr, rows.words, rows.values = &indptr[0], &words[0], &values[0]
+    with nogil:
+        for i in range(nodes.shape[0]):
+            for at in range(limits[nodes[i]], limits[nodes[i] + 1]):
+                add_row(&rows, order[at], gain, &table[nodes[i], 0])
+
+
+def move_rows(
+    const int32_t[::1] indptr, const int32_t[::1] words, const float[::1] values,
+    const int32_t[::1] queue,           # IN rows, in the order of their visits
+    const double[::1] log_slices,       # IN (n_rows,)
+    int32_t[::1] place,                 # INOUT (n_rows,) the node of each
+    const int32_t[::1] members,         # IN nodes that they may be at
+    const double[::1] log_weights,      # IN (n_nodes,)
+    const uint8_t[::1] is_drawn,        # IN (n_nodes,) whether directions are given
+    const int32_t[::1] keeper,          # IN (n_nodes,) set of nodes, -1: none
+    int32_t[::1] kept,                  # INOUT rows of each set, that stay above 0
+    double[:, ::1] table,               # INOUT (n_nodes, n_words)
+    double[::1] squares,                # INOUT (n_nodes,)
+    double[::1] own,                    # INOUT (n_nodes,)
+    double strength,
+    double[::1] scores,                 # WORK (n_members,)
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+    object bit_generator,
+):
+    """Draw the node of each row among those whose weight is above its slice.
+
+    Given the nodes of all others, directions integrated out that are not drawn.
+    Returns how many rows moved. Time O(stored values * members).
+    """
+    cdef bitgen_t* rng = borrow(bit_generator)
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Rows rows
+    cdef Nodes nodes
+    cdef Py_ssize_t n_moved = 0
+    if queue.shape[0] == 0 or members.shape[0] == 0 or words.shape[0] == 0:
+        return 0
+    rows.indptr, rows.words, rows.values = &indptr[0], &words[0], &values[0]
+    rows.strength = strength
+    nodes.n_words, nodes.table = table.shape[1], &table[0, 0]
+    nodes.squares, nodes.own = &squares[0], &own[0]
+    with bit_generator.lock, nogil:
+        n_moved = _move_rows(
+            &rows, &nodes, &sphere, queue.shape[0], &queue[0], &log_slices[0],
+            &place[0], members.shape[0], &members[0], &log_weights[0], &is_drawn[0],
+            &keeper[0], &kept[0], &scores[0], rng,
+        )
+    return n_moved
+
+
+cdef Py_ssize_t _move_rows(
+    const Rows* rows, Nodes* nodes, const Sphere* sphere,
+    Py_ssize_t n_rows, const int32_t* queue, const double* log_slices, int32_t* place,
+    Py_ssize_t n_members, const int32_t* members, const double* log_weights,
+    const uint8_t* is_drawn, const int32_t* keeper, int32_t* kept, double* scores,
+    bitgen_t* rng,
+) noexcept nogil:
+    cdef double zero = at_zero(sphere), b = rows.strength
+    cdef double size, product, best, total, square
+    cdef Py_ssize_t at, i, row, n_moved = 0
+    cdef int32_t one, other
+    cdef bint is_last
+    for at in range(n_rows):
+        row = queue[at]
+        one = place[row]
+        # The last row of a set goes to nodes of this set alone.
+        is_last = keeper[one] >= 0 and kept[keeper[one]] == 1
+        size = square_of(rows, row)
+        best = -INFINITY
+        for i in range(n_members):
+            other = members[i]
+            if other != one and (
+                log_weights[other] <= log_slices[row]
+                or (is_last and keeper[other] != keeper[one])
+            ):
+                scores[i] = -INFINITY
+                continue
+            product = dot(rows, row, nodes.table + other * nodes.n_words)
+            if is_drawn[other]:
+                scores[i] = b * product
+            elif other == one:
+                square = nodes.squares[one] - 2.0 * b * product + b * b * size
+                scores[i] = log_constant(sphere, max(square, 0.0), zero)
+                scores[i] -= nodes.own[one]
+            else:
+                square = nodes.squares[other] + 2.0 * b * product + b * b * size
+                scores[i] = nodes.own[other] - log_constant(sphere, square, zero)
+            best = max(best, scores[i])
+        total = 0.0
+        for i in range(n_members):
+            scores[i] = exp(scores[i] - best)
+            total += scores[i]
+        total *= uniform(rng)
+        other = one
+        for i in range(n_members):
+            if scores[i] > 0.0:
+                other = members[i]
+                total -= scores[i]
+                if total < 0.0:
+                    break
+        if other == one:
+            continue
+        n_moved += 1
+        if not is_drawn[one]:
+            product = dot(rows, row, nodes.table + one * nodes.n_words)
+            put(rows, row, -1.0, product, size, one, nodes, sphere, zero)
+        if not is_drawn[other]:
+            product = dot(rows, row, nodes.table + other * nodes.n_words)
+            put(rows, row, 1.0, product, size, other, nodes, sphere, zero)
+        place[row] = other
+        if keeper[one] >= 0:
+            kept[keeper[one]] -= 1
+        if keeper[other] >= 0:
+            kept[keeper[other]] += 1
+    return n_moved
+
+
+def allocate(
+    const int32_t[::1] indptr, const int32_t[::1] words, const float[::1] values,
+    const int32_t[::1] queue,           # IN rows, in the order of their allocation
+    int8_t[::1] side,                   # INOUT (n_queue,) 0 or 1
+    bint is_forced,
+    double[:, ::1] table,               # INOUT (2, n_words) natural parameters so far
+    double[::1] squares,                # INOUT (2,)
+    double[::1] own,                    # INOUT (2,)
+    double[::1] counts,                 # INOUT (2,) rows so far
+    double strength,
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+    object bit_generator,
+):
+    """Share rows between two nodes one by one, given those shared before.
+
+    With probabilities in proportion to rows so far times density. If forced, `side`
+    tells where each goes. Returns the log probability of what came out.
+    """
+    cdef bitgen_t* rng = borrow(bit_generator)
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Rows rows
+    cdef Nodes nodes
+    cdef double found = 0.0
+    if queue.shape[0] == 0:
+        return 0.0
+    rows.indptr, rows.words, rows.values = &indptr[0], &words[0], &values[0]
+    rows.strength = strength
+    nodes.n_words, nodes.table = table.shape[1], &table[0, 0]
+    nodes.squares, nodes.own = &squares[0], &own[0]
+    with bit_generator.lock, nogil:
+        found = _allocate(
+            &rows, &nodes, &sphere, queue.shape[0], &queue[0], &side[0], is_forced,
+            &counts[0], rng,
+        )
+    return found
+
+
+cdef double _allocate(
+    const Rows* rows, Nodes* nodes, const Sphere* sphere, Py_ssize_t n_rows,
+    const int32_t* queue, int8_t* side, bint is_forced, double* counts, bitgen_t* rng,
+) noexcept nogil:
+    cdef double zero = at_zero(sphere), b = rows.strength, size, total = 0.0
+    cdef double[2] products
+    cdef double[2] scores
+    cdef double log_odds, loss
+    cdef Py_ssize_t at, row, k
+    for at in range(n_rows):
+        row = queue[at]
+        size = square_of(rows, row)
+        for k in range(2):
+            products[k] = dot(rows, row, nodes.table + k * nodes.n_words)
+            scores[k] = log(counts[k]) + nodes.own[k] - log_constant(
+                sphere, nodes.squares[k] + 2.0 * b * products[k] + b * b * size, zero
+            )
+        log_odds = scores[1] - scores[0]
+        if not is_forced:
+            # Of the second: 1 / (1 + exp(-log odds)).
+            if log_odds > 0.0:
+                side[at] = uniform(rng) * (1.0 + exp(-log_odds)) < 1.0
+            else:
+                side[at] = uniform(rng) * (1.0 + exp(log_odds)) < exp(log_odds)
+        loss = -log_odds if side[at] else log_odds  # log odds against what was done
+        total -= loss + log1p(exp(-loss)) if loss > 0.0 else log1p(exp(loss))
+        k = side[at]
+        put(rows, row, 1.0, products[k], size, k, nodes, sphere, zero)
+        counts[k] += 1.0
+    return total

@@ -1,0 +1,1 @@
+"""Dependent trees by slices of their weights, for Gibbs sampling."""

@@ -1,0 +1,482 @@
+"""A chain of dependent trees: what one sweep consists of, epoch by epoch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
+from skbnp.inference.chains import ChainStart, ChainState, birth_entries
+from skbnp.inference.edits import Lineage
+from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree, draw_all
+from skbnp.models.dependent_slices.moves.attachments import propose_attachment
+from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge
+from skbnp.models.dependent_slices.sample import (
+    TreeSample,
+    log_joint_of,
+    reading_of,
+)
+from skbnp.models.dependent_trees.epoch import ClosedEpoch
+from skbnp.models.dependent_trees.local import NodeTable, visit
+from skbnp.models.dependent_trees.model import (
+    HIGHEST,
+    LOWEST,
+    EpochState,
+    TreePriors,
+    best_prior_concentration,
+    next_epoch,
+    windowed,
+)
+from skbnp.trees import Tree
+from skbnp.utils.random import Purpose, stream
+
+__all__ = [
+    "COLUMNS",
+    "EpochRows",
+    "SliceChain",
+    "TreeChainState",
+    "TreeSettings",
+    "TreeStart",
+]
+
+Array = NDArray[np.float64]
+
+#: Columns of the history of a fit.
+COLUMNS = (
+    "step",
+    "chain",
+    "seconds",
+    "epoch",
+    "n_components",
+    "max_depth",
+    "log_joint",
+    "vmf_concentration",
+    "prior_concentration",
+)
+#: Depths whose directions are integrated out, in turns: odd ones first.
+PARITIES = (1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSettings:
+    """What is not learned, and what is."""
+
+    priors: TreePriors
+    learns_concentration: bool
+    learns_prior_concentration: bool
+    window: int
+    n_proposals: int  # of splits or merges in a sweep, and as many of parents
+    sweeps: int  # of an epoch but the last
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRows:
+    """Rows of an epoch that have a direction."""
+
+    label: Any
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeStart(ChainStart):
+    """Where a chain starts: an epoch whose rows are at nodes."""
+
+    state: EpochState
+    place: NDArray[np.int32]  # (n_rows,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeChainState(ChainState):
+    """A chain between two sweeps; arrays as in `SlicedTree`.
+
+    `begin` counts sweeps before the open epoch.
+    """
+
+    number_of_epoch: int
+    tree: Tree
+    place: NDArray[np.int32]  # (n_rows,)
+    directions: Array  # (n_nodes, V)
+    history: Array  # (n_nodes,)
+    past: NDArray[np.intp]  # (n_nodes,)
+    previous: Array  # (n_old, V)
+    centroid: Array  # (V,)
+    concentration: float
+    prior_concentration: float
+    sums: sp.csr_array  # (n_nodes, V) of all rows
+    gone: Array  # (n_nodes,)
+    gone_sums: sp.csr_array  # (n_nodes, V)
+    closed: tuple[ClosedEpoch, ...]
+
+    def without_rows(self) -> "TreeChainState":
+        """Let all rows stay where they are, and begin anew with others."""
+        masses = self.gone + np.bincount(self.place, minlength=len(self.tree))
+        return replace(
+            self,
+            begin=self.step,
+            number_of_epoch=0,
+            place=np.zeros(0, dtype=np.int32),
+            gone=masses,
+            gone_sums=self.sums,
+        )
+
+
+class SliceChain:
+    """Sweeps of one chain.
+
+    A sweep consists of two phases, each of pieces whose tasks run side by side, of
+    proposals that change the tree, and of updates of what is learned.
+
+    Parameters
+    ----------
+    epochs : sequence of EpochRows
+        In their order.
+    settings : TreeSettings
+    entropy : int
+        Of the fit.
+    start : TreeStart or TreeChainState
+        Where to go on.
+    number : int
+        Of the chain, where it starts.
+    """
+
+    phase: Phase
+    _staged: TreeChainState
+
+    def __init__(
+        self,
+        epochs: Sequence[EpochRows],
+        settings: TreeSettings,
+        entropy: int,
+        start: TreeStart | TreeChainState,
+        *,
+        number: int = 0,
+    ):
+        self.epochs, self.settings, self.entropy = epochs, settings, entropy
+        if isinstance(start, TreeChainState):
+            start = replace(start, lineage=list(start.lineage))
+            self._restore(self._joined(start) if len(start.place) == 0 else start)
+            _check_places(self.state, epochs)
+            return
+        self._restore(self._started(start, number))
+
+    def _started(self, start: TreeStart, number: int) -> TreeChainState:
+        """Where nodes have no rows yet, they end; the others have mean directions."""
+        state = start.state
+        world = SlicedTree(
+            self.epochs[0].rows,
+            self.settings.priors,
+            state.tree,
+            start.place,
+            _unit(state.means, state.centroid),
+            state.history,
+            np.full(len(state.tree), -1),
+            np.zeros((0, state.dimension)),
+            state.centroid,
+            state.concentration,
+            state.prior_concentration,
+            np.zeros(len(state.tree)),
+            sp.csr_array(state.means.shape),
+        ).without_empty()
+        ids = world.tree.ids
+        if start.lineage:
+            log = _ends(start.step, np.setdiff1d(state.tree.ids, ids))
+        else:
+            log = [_init(start.step, ids)]
+        return TreeChainState(
+            number=number,
+            step=start.step,
+            ids=ids.copy(),
+            next_id=max(start.next_id, state.tree.next_id),
+            lineage=[*start.lineage, *log],
+            begin=start.step,
+            log_joint=log_joint_of(world),
+            number_of_epoch=0,
+            closed=(),
+            **_fields(world),
+        )
+
+    def _joined(self, state: TreeChainState) -> TreeChainState:
+        """Let rows join a state that has none, at their most probable nodes."""
+        rows = self.epochs[state.number_of_epoch].rows
+        if len(rows) == 0:
+            return state
+        nobody = replace(self.epochs[state.number_of_epoch], rows=rows.none())
+        alone = SliceChain([nobody], self.settings, self.entropy, state)
+        centroid = rows.centroid(state.centroid, alone.world.sums)
+        table = NodeTable.of(reading_of(alone.world), self.settings.priors)
+        memo, _ = visit(table, rows.X)
+        place = state.tree.positions(memo.nodes[:, 0]).astype(np.int32)
+        return replace(state, place=place, centroid=centroid)
+
+    def _restore(self, state: TreeChainState) -> None:
+        """Go back to a state."""
+        self.state, self.opened = state, state
+        self.world = SlicedTree(
+            self.epochs[state.number_of_epoch].rows,
+            self.settings.priors,
+            state.tree,
+            state.place,
+            state.directions,
+            state.history,
+            state.past,
+            state.previous,
+            state.centroid,
+            state.concentration,
+            state.prior_concentration,
+            state.gone,
+            state.gone_sums,
+        )
+
+    # -- one sweep --------------------------------------------------------------------
+
+    @property
+    def n_pieces(self) -> int:
+        """Pieces of a sweep."""
+        return 4 * len(PARITIES) + 1
+
+    def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
+        """List what a piece consists of: blocks of nodes, or rows of groups of them."""
+        if piece >= self.n_pieces:
+            return []
+        if piece == self.n_pieces - 1:
+            return [self._end]
+        number, part = divmod(piece, 4)
+        if part == 0:
+            return [partial(self._begin_phase, number)]
+        phase = self.phase
+        if part == 1:
+            return [partial(phase.fill, block) for block in phase.blocks()]
+        call = phase.sweep if part == 2 else phase.draw_directions
+        parts = phase.groups() if part == 2 else phase.blocks()
+        return [partial(call, at, some) for at, some in enumerate(parts)]
+
+    def _begin_phase(self, number: int) -> None:
+        if number == 0:
+            self._open_epoch()
+        else:
+            self.world = self.phase.close(self.world.tree.next_id)
+        self.phase = Phase(self.world, PARITIES[number], self._streams(number))
+
+    def _streams(self, number: int) -> Callable[..., np.random.Generator]:
+        place = self.state.number, self.state.step + 1, number
+        return partial(stream, self.entropy, Purpose.SWEEP, *place)
+
+    def _end(self) -> None:
+        """Change the tree, learn concentrations, and stage the state."""
+        world = self.phase.close(self.world.tree.next_id)
+        rng = self._streams(len(PARITIES))()
+        for _ in range(self.settings.n_proposals):
+            world = propose_split_or_merge(world, rng)
+            world = propose_attachment(world, rng)
+        world, before = self._learn(world), self.opened
+        step, ids = self.state.step + 1, world.tree.ids
+        news = birth_entries(step, np.setdiff1d(ids, before.ids))
+        news += _ends(step, np.setdiff1d(before.ids, ids))
+        self._staged = replace(
+            before,
+            step=step,
+            ids=ids.copy(),
+            next_id=world.tree.next_id,
+            lineage=[*before.lineage, *news],
+            log_joint=log_joint_of(world),
+            **_fields(world),
+        )
+
+    def _learn(self, world: SlicedTree) -> SlicedTree:
+        """Set what is learned to its maximum, given nodes and directions."""
+        settings, n_rows = self.settings, float(world.masses.sum())
+        sums, theta = world.sums, world.directions
+        if settings.learns_concentration and n_rows > 0.0:
+            at = np.repeat(np.arange(len(theta)), np.diff(sums.indptr))
+            length = float(sums.data @ theta[at, sums.indices]) / n_rows
+            beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), world.dimension)
+            beta = np.clip(beta, LOWEST, HIGHEST)
+            world = replace(world, concentration=float(beta))
+        if settings.learns_prior_concentration and len(theta) > 1:
+            kappa = best_prior_concentration(*_prior_cosines(world), world.dimension)
+            world = replace(world, prior_concentration=kappa)
+        return world
+
+    def accept(self) -> None:
+        """Let the sweep that was run be the last complete one."""
+        self._restore(self._staged)
+
+    def rewind(self) -> None:
+        """Go back to the last complete sweep."""
+        self._restore(self.state)
+
+    # -- epochs -----------------------------------------------------------------------
+
+    def _open_epoch(self) -> None:
+        """Go on to the next epoch where this one has had its sweeps."""
+        state = self.state
+        while state.number_of_epoch + 1 < len(self.epochs) and (
+            state.step - state.begin >= self.settings.sweeps
+            or len(self.epochs[state.number_of_epoch].rows) == 0
+        ):
+            state = self._next(state)
+        if state is not self.state:
+            kept = self.state
+            self._restore(state)
+            self.state = kept
+            rng = stream(self.entropy, Purpose.START, state.number, state.step)
+            self.world = draw_all(self.world, rng)
+
+    def _next(self, state: TreeChainState) -> TreeChainState:
+        """Close an epoch: its mean directions are the past of the next one.
+
+        Rows of the next one begin at their most probable nodes.
+        """
+        number = state.number_of_epoch + 1
+        rows, settings = self.epochs[number].rows, self.settings
+        self._restore(state)
+        epoch = self._closed()
+        closed = (*state.closed, epoch)
+        past = [(one.state.tree.ids, one.state.masses) for one in closed]
+        history = windowed(state.tree, past[-settings.window :])
+        after = next_epoch(epoch.state, history, rows.centroid(state.centroid))
+        after = _pruned(after, state.next_id)
+        memo, _ = visit(NodeTable.of(after, settings.priors), rows.X)
+        ids = after.tree.ids
+        log = _ends(state.step + 1, np.setdiff1d(state.ids, ids))
+        return replace(
+            state,
+            ids=ids.copy(),
+            lineage=[*state.lineage, *log],
+            begin=state.step,
+            number_of_epoch=number,
+            closed=closed,
+            tree=after.tree,
+            place=after.tree.positions(memo.nodes[:, 0]).astype(np.int32),
+            directions=_unit(after.means, after.centroid),
+            history=after.history,
+            past=np.arange(len(ids)),
+            previous=after.previous,
+            centroid=after.centroid,
+            sums=sp.csr_array(after.means.shape),  # follows
+            gone=np.zeros(len(ids)),
+            gone_sums=sp.csr_array(after.means.shape),
+        )
+
+    def _closed(self) -> ClosedEpoch:
+        state = self.state
+        epoch, reading = self.epochs[state.number_of_epoch], reading_of(self.world)
+        n_rows = int(self.world.masses.sum())
+        return ClosedEpoch(epoch.label, reading, n_rows, state.begin)
+
+    # -- what it tells ----------------------------------------------------------------
+
+    def trace(self) -> dict[str, Any]:
+        """Tell about the last complete sweep, by columns of the history."""
+        state = self.state
+        return {
+            "step": state.step,
+            "chain": state.number,
+            "epoch": self.epochs[state.number_of_epoch].label,
+            "n_components": len(state.ids),
+            "max_depth": state.tree.max_depth,
+            "log_joint": state.log_joint,
+            "vmf_concentration": state.concentration,
+            "prior_concentration": state.prior_concentration,
+        }
+
+    def sample(self) -> TreeSample:
+        """Copy what prediction needs of the present state."""
+        state = self.state
+        return TreeSample.of(
+            self._closed(),
+            log_joint=state.log_joint,
+            chain=state.number,
+            step=state.step,
+        )
+
+
+def _prior_cosines(world: SlicedTree) -> tuple[Array, Array]:
+    """Lengths of k1 theta_parent + k2 mu^(t-1), and products with directions."""
+    k1, k2, theta = (
+        world.priors.parent_weight,
+        world.priors.past_weight,
+        world.directions,
+    )
+    lengths, products = np.zeros(len(theta)), np.zeros(len(theta))
+    for at, above in enumerate(world.tree.parent.tolist()):
+        mean = k1 * (world.centroid if at == 0 else theta[above])
+        if world.past[at] >= 0:
+            mean = mean + k2 * world.previous[world.past[at]]
+        lengths[at], products[at] = np.linalg.norm(mean), mean @ theta[at]
+    return lengths, products
+
+
+def _fields(world: SlicedTree) -> dict[str, Any]:
+    """What a state keeps of where rows are."""
+    return {
+        "tree": world.tree,
+        "place": world.place,
+        "directions": world.directions,
+        "history": world.history,
+        "past": world.past,
+        "previous": world.previous,
+        "centroid": world.centroid,
+        "concentration": world.concentration,
+        "prior_concentration": world.prior_concentration,
+        "sums": world.sums,
+        "gone": world.gone,
+        "gone_sums": world.gone_sums,
+    }
+
+
+def _init(step: int, ids: NDArray[np.intp]) -> Lineage:
+    return Lineage(step, "init", (), tuple(np.sort(ids).tolist()))
+
+
+def _ends(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
+    return [Lineage(step, "prune", tuple(ids.tolist()), ())] if len(ids) else []
+
+
+def _unit(means: Array, other: Array) -> Array:
+    """Directions of means; where there is none, another or the first axis."""
+    lengths = np.linalg.norm(means, axis=1)
+    instead = other if other.any() else np.eye(1, len(other))[0]
+    found = means / np.maximum(lengths, 1e-300)[:, None]
+    found[lengths == 0.0] = instead / np.linalg.norm(instead)
+    return np.asarray(found)
+
+
+def _pruned(state: EpochState, next_id: int) -> EpochState:
+    """Leave out nodes without past rows in the window, at them or below."""
+    tree = state.tree
+    kept = tree.accumulate(state.history) > 0.0
+    kept[0] = True
+    places = np.flatnonzero(kept)
+    return replace(
+        state,
+        tree=Tree(tree.ids[places], tree.depth[places], max(next_id, tree.next_id)),
+        masses=state.masses[places],
+        history=state.history[places],
+        means=state.means[places],
+        concentrations=state.concentrations[places],
+        previous=state.previous[places],
+    )
+
+
+def _check_places(state: TreeChainState, epochs: Sequence[EpochRows]) -> None:
+    """Refuse places of rows that are none of these: a file may be damaged."""
+    number, place, tree = state.number_of_epoch, state.place, state.tree
+    is_sound = (
+        isinstance(number, int)
+        and 0 <= number < len(epochs)
+        and isinstance(place, np.ndarray)
+        and (place.dtype, place.shape) == (np.int32, (len(epochs[number].rows),))
+        and (len(place) == 0 or (place.min() >= 0 and place.max() < len(tree)))
+    )
+    if is_sound:
+        masses = np.bincount(place, minlength=len(tree))
+        has_rows = tree.accumulate(masses + state.gone) > 0
+        has_rows |= tree.accumulate((state.past >= 0).astype(int)) > 0
+        is_sound = bool(has_rows[1:].all())
+    if not is_sound:
+        raise ValueError("The saved nodes of the rows of a chain are damaged.")

@@ -1,0 +1,550 @@
+"""An epoch of dependent trees whose rows are at one node each.
+
+With the symbols of `dependent_trees/model.py`, given the nodes z of all rows and the
+directions theta of all nodes but e, and of no child of e with a past,
+
+    theta_e ~ vMF of natural parameter
+    g_e = beta s_e + kappa0 (k1 theta_parent + k2 mu_e^(t-1) + k1 sum_children theta_c),
+
+whose normaliser tells how probable rows are at e, theta_e integrated out. So a sweep
+goes through `Phase`s: directions of the nodes of even depth are given while rows go
+from node to node, those of odd depth being integrated out, and are drawn when these
+are. Nothing else moves rows when there are thousands of features: the direction of a
+node is so near to its rows that each is hundreds of nats better off where it is.
+
+The density of theta_e has factors C_V(rho_c(theta_e)) where children c have a past.
+Such nodes are never integrated out; they are drawn by an independent proposal, in which
+the logarithms of these factors are replaced by tangents, and are accepted or not.
+
+A phase has slices u_n < pi_zn of weights that are drawn; given them rows may go to all
+nodes with pi_e > u_n, of which there are a few, those included that have no rows yet.
+In a phase rows may open children of nodes whose directions are given and stay as they
+are to its end. These last must not end as long: see `Phase._share_out`.
+
+Nodes are shared out at random between groups, and rows go to nodes of their group
+alone. So groups are independent of each other, and run side by side.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.distributions.von_mises_fisher import (
+    draw_natural,
+    expansion,
+)
+from skbnp.kernels._tree_rows import (
+    bessel_slopes,
+    collect,
+    log_constants,
+    move_rows,
+)
+from skbnp.models.dependent_slices.weights import (
+    break_rest,
+    draw_log_weights,
+    log_prior,
+)
+from skbnp.models.dependent_trees.model import TreePriors
+from skbnp.trees import Tree
+
+__all__ = ["Phase", "Rows", "SlicedTree", "bessel_slope", "log_normaliser_gain"]
+
+Array = NDArray[np.float64]
+Places = NDArray[np.int32]
+Streams = Callable[..., np.random.Generator]
+
+#: New children of a node that rows may open in one phase.
+MOST_OPENED = 8
+#: Nodes of a group, about.
+NODES_PER_GROUP = 12
+#: Entries of the directions that one task computes.
+ENTRIES = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of length one of an epoch, none of them zero."""
+
+    X: sp.csr_array  # (n_rows, V) float32
+    indptr: Places
+    words: Places
+
+    @classmethod
+    def of(cls, X: sp.csr_array) -> "Rows":
+        """Take what kernels read of a sparse array."""
+        X = sp.csr_array(X, dtype=np.float32)
+        return cls(X, X.indptr.astype(np.int32), X.indices.astype(np.int32))
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def none(self) -> "Rows":
+        """Return no rows of the same features."""
+        return Rows.of(self.X[:0])
+
+    @property
+    def arrays(self) -> tuple[Places, Places, NDArray[np.float32]]:
+        """What kernels take."""
+        return self.indptr, self.words, self.X.data
+
+    def centroid(self, otherwise: Array, others: sp.csr_array | None = None) -> Array:
+        """Mean direction of the rows, and of sums of others; of none, as told."""
+        total = np.asarray(self.X.sum(axis=0, dtype=np.float64)).ravel()
+        if others is not None:
+            total += np.asarray(others.sum(axis=0)).ravel()
+        length = float(np.linalg.norm(total))
+        return total / length if length > 0.0 else otherwise
+
+    def grouped(self, place: Places, n_nodes: int) -> tuple[Places, Places]:
+        """Rows node by node, and where each node begins among them."""
+        order = np.argsort(place, kind="stable").astype(np.int32)
+        counts = np.bincount(place, minlength=n_nodes)
+        return order, np.append(0, np.cumsum(counts)).astype(np.int32)
+
+    def sums(self, place: Places, n_nodes: int) -> sp.csr_array:
+        """Sum of the rows at each node, (n_nodes, V)."""
+        ones = np.ones(len(place))
+        shape = (n_nodes, len(place))
+        spread = sp.csr_array((ones, (place, np.arange(len(place)))), shape=shape)
+        return sp.csr_array(spread @ self.X.astype(np.float64))
+
+
+def log_normaliser_gain(squares: Array, dimension: int) -> Array:
+    """Log C_V(k) - log C_V(0) for squares of k, as the kernel computes it."""
+    flat = np.ascontiguousarray(squares, dtype=np.float64).ravel()
+    found = np.empty_like(flat)
+    log_constants(flat, found, *expansion(dimension))
+    return found.reshape(np.shape(squares))
+
+
+def bessel_slope(squares: Array, dimension: int) -> Array:
+    """A_V(k) / k for squares of k."""
+    flat = np.ascontiguousarray(squares, dtype=np.float64).ravel()
+    found = np.empty_like(flat)
+    bessel_slopes(flat, found, *expansion(dimension))
+    return found.reshape(np.shape(squares))
+
+
+@dataclass(slots=True)
+class SlicedTree:
+    """Where rows are and how directions are drawn; arrays go by position in the tree.
+
+    Every new node, one that was not there in the epoch before, has a row at it or
+    below, the root aside. Old siblings stand before new ones.
+    """
+
+    rows: Rows
+    priors: TreePriors
+    tree: Tree
+    place: Places  # (n_rows,) position of the node of each row
+    directions: Array  # (n_nodes, V) theta
+    history: Array  # (n_nodes,) past rows in the window
+    past: NDArray[np.intp]  # (n_nodes,) row of `previous`, -1 of new nodes
+    previous: Array  # (n_old, V) mu of the epoch before
+    centroid: Array  # (V,)
+    concentration: float  # beta
+    prior_concentration: float  # kappa0
+    gone: (
+        Array  # (n_nodes,) rows that are not at hand any more, and stay where they are
+    )
+    gone_sums: sp.csr_array  # (n_nodes, V) of these
+
+    @property
+    def dimension(self) -> int:
+        """V."""
+        return int(self.directions.shape[1])
+
+    @property
+    def is_old(self) -> NDArray[np.bool_]:
+        """Whether nodes were there in the epoch before."""
+        return self.past >= 0
+
+    @property
+    def counts(self) -> Array:
+        """Rows at hand at each node."""
+        return np.bincount(self.place, minlength=len(self.tree)).astype(np.float64)
+
+    @property
+    def masses(self) -> Array:
+        """Rows at each node."""
+        return self.counts + self.gone
+
+    @property
+    def sums(self) -> sp.csr_array:
+        """Sum of the rows at each node, (n_nodes, V)."""
+        here = self.rows.sums(self.place, len(self.tree))
+        return sp.csr_array(here + self.gone_sums) if self.gone_sums.nnz else here
+
+    @property
+    def pull(self) -> float:
+        """Kappa0 k1."""
+        return self.prior_concentration * self.priors.parent_weight
+
+    def has_old_children(self) -> NDArray[np.bool_]:
+        """Whether nodes have children with a past: never integrated out."""
+        parents = self.tree.parent[1:][self.is_old[1:]]
+        return np.bincount(parents, minlength=len(self.tree)) > 0
+
+    def prior_natural(self, place: int) -> Array:
+        """Natural parameter of the prior of a node, given its parent, (V,)."""
+        above = self.tree.parent[place]
+        parent = self.centroid if place == 0 else self.directions[above]
+        natural = self.pull * parent
+        if self.is_old[place]:
+            weight = self.prior_concentration * self.priors.past_weight
+            natural = natural + weight * self.previous[self.past[place]]
+        return np.asarray(natural)
+
+    def natural_without_rows(self, place: int) -> Array:
+        """Natural parameter of a node without its rows at hand, (V,)."""
+        natural = self.prior_natural(place)
+        below = np.flatnonzero(self.tree.parent == place)
+        if len(below):
+            natural += self.pull * self.directions[below].sum(axis=0)
+        if self.gone[place] > 0.0:
+            natural += self.concentration * self.gone_sums[[place]].toarray()[0]
+        return natural
+
+    def log_prior(self) -> float:
+        """Log probability of the nodes of all rows, see `weights.log_prior`."""
+        return log_prior(self.tree, self.masses, self.history, self.is_old, self.priors)
+
+    def log_prior_in(self, tree: Tree, masses: Array) -> float:
+        """Log probability in another tree with the same names, of its masses."""
+        is_there, source = self._sources(tree)
+        history = np.where(is_there, self.history[source], 0.0)
+        is_old = is_there & self.is_old[source]
+        return log_prior(tree, masses, history, is_old, self.priors)
+
+    def _sources(self, tree: Tree) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Tell which nodes of another tree are in this one, and where."""
+        is_there = np.isin(tree.ids, self.tree.ids)
+        source = np.zeros(len(tree), dtype=np.intp)
+        source[is_there] = self.tree.positions(tree.ids[is_there])
+        return is_there, source
+
+    def edited(
+        self, tree: Tree, place: Places, directions: Array | None = None
+    ) -> "SlicedTree":
+        """Return that of another tree, with the same names of nodes.
+
+        New nodes have no past; they and others have the directions given, if any.
+        """
+        is_there, source = self._sources(tree)
+        gone_sums = sp.csr_array((len(tree), self.dimension))
+        if self.gone_sums.nnz:
+            onto = np.flatnonzero(is_there)
+            pick = sp.csr_array(
+                (np.ones(len(onto)), (onto, source[onto])),
+                shape=(len(tree), len(self.tree)),
+            )
+            gone_sums = sp.csr_array(pick @ self.gone_sums)
+        return replace(
+            self,
+            tree=tree,
+            place=place,
+            directions=self.directions[source] if directions is None else directions,
+            history=np.where(is_there, self.history[source], 0.0),
+            past=np.where(is_there, self.past[source], -1),
+            gone=np.where(is_there, self.gone[source], 0.0),
+            gone_sums=gone_sums,
+        )
+
+    def without_empty(self) -> "SlicedTree":
+        """Leave out new nodes without rows at them or below."""
+        through = self.tree.accumulate(self.masses)
+        kept = (through > 0.0) | self.tree_of_old()
+        kept[0] = True
+        if kept.all():
+            return self
+        places = np.flatnonzero(kept)
+        tree = Tree(self.tree.ids[places], self.tree.depth[places], self.tree.next_id)
+        onto = np.cumsum(kept) - 1
+        return self.edited(tree, onto[self.place].astype(np.int32))
+
+    def tree_of_old(self) -> NDArray[np.bool_]:
+        """Nodes that are old, or above old ones."""
+        found = self.tree.accumulate(self.is_old.astype(np.float64)) > 0.0
+        return np.asarray(found)
+
+
+class Phase:
+    """Rows go from node to node, directions of every second level integrated out.
+
+    *Candidates* are the nodes of the tree, by position, and behind them children that
+    rows may open.
+
+    Parameters
+    ----------
+    world : SlicedTree
+    parity : {0, 1}
+        Of the depth of the nodes whose directions are integrated out, if no child has a
+        past.
+    streams : callable
+        Returns a generator for each name, some integers.
+    """
+
+    def __init__(self, world: SlicedTree, parity: int, streams: Streams):
+        self.world, self.streams, self.parity = world, streams, parity
+        tree, n_nodes = world.tree, len(world.tree)
+        rng = streams(0)
+        is_free = (tree.depth % 2 == parity) & ~world.has_old_children()
+        masses = world.masses
+        log_weights, log_rest = draw_log_weights(
+            tree, masses, world.history, world.is_old, world.priors, rng
+        )
+        with np.errstate(divide="ignore"):
+            slices = np.log(rng.random(len(world.rows)))
+        self.log_slices = log_weights[world.place] + slices
+        # A direction that is proposed anew in this phase has no new children here.
+        self._open(tree.depth % 2 != parity, log_weights, log_rest, rng)
+        self.is_free = np.append(is_free, np.ones(len(self.above), dtype=bool))
+        self.parent = np.append(tree.parent, self.above).astype(np.int32)
+        n = len(self.is_free)
+        self.table = np.empty((n, world.dimension))
+        self.place = world.place.copy()
+        self.n_nodes = n_nodes
+        self._share_out(rng)
+        order, limits = world.rows.grouped(world.place, n)
+        self.order, self.limits = order, limits
+        self.squares, self.own = np.zeros(n), np.zeros(n)
+
+    def _open(self, given: NDArray, log_weights: Array, log_rest: Array, rng) -> None:
+        """Break weights of new children of nodes whose directions stay as they are.
+
+        Rows whose slice may be below the weight of some that is not broken off stay.
+        """
+        least = float(self.log_slices.min(initial=np.inf))
+        above, weights, left = [], [log_weights], -np.inf
+        for place in np.flatnonzero(given & (log_rest > least)).tolist():
+            found, rest = break_rest(
+                float(log_rest[place]), self.world.priors, least, MOST_OPENED, rng
+            )
+            seen = found > least  # no row may be at the others
+            above += [place] * int(seen.sum())
+            weights.append(found[seen])
+            left = max(left, rest)
+        self.above = np.array(above, dtype=np.int32)
+        self.log_weights = np.concatenate(weights)
+        self.stays = self.log_slices < left
+
+    def _share_out(self, rng: np.random.Generator) -> None:
+        """Share candidates out between groups.
+
+        A node whose direction is given may not end in the phase. If no node below is
+        certain to stay, its own row or a row at one of its children in its own group
+        must: these are a *set* with a number in `keeper`. Where the set has no row, no
+        row leaves or enters the node and its children.
+        """
+        world, n = self.world, len(self.is_free)
+        n_groups = max(n // NODES_PER_GROUP, 1)
+        self.group = rng.permutation(n) % n_groups
+        tree, given = world.tree, ~self.is_free
+        stays = np.zeros(self.n_nodes, dtype=bool)
+        stays[given[: self.n_nodes]] = True
+        below = tree.accumulate(stays.astype(np.float64)) - stays
+        lives_anyhow = (below > 0.0) | world.tree_of_old()
+        lives_anyhow |= tree.accumulate(world.gone) > 0.0
+        lives_anyhow[0] = True
+        last = given[: self.n_nodes] & ~lives_anyhow
+        family = np.where(given, np.arange(n), self.parent)
+        family[0] = 0
+        in_set = last[family] & (self.group == self.group[family])
+        self.keeper = np.where(in_set, family, -1).astype(np.int32)
+        counts = np.bincount(self.place, minlength=n)
+        self.kept = np.bincount(family[in_set], counts[in_set], n).astype(np.int32)
+        shut = last[family] & (self.kept[family] == 0)
+        self.is_open = ~shut
+
+    # -- directions and natural parameters, some nodes at a time -----------------------
+
+    def blocks(self) -> list[NDArray[np.int32]]:
+        """Candidates by task."""
+        size = max(ENTRIES // max(self.world.dimension, 1), 1)
+        n = len(self.is_free)
+        numbers = np.arange(n, dtype=np.int32)
+        return [numbers[begin : begin + size] for begin in range(0, n, size)]
+
+    def fill(self, nodes: NDArray[np.int32]) -> None:
+        """Compute natural parameters of nodes; those given have their directions."""
+        world, table = self.world, self.table
+        for at in nodes.tolist():
+            if at >= self.n_nodes:
+                table[at] = world.pull * world.directions[self.parent[at]]
+            elif self.is_free[at]:
+                table[at] = world.natural_without_rows(at)
+            else:
+                table[at] = world.directions[at]
+        collect(
+            *world.rows.arrays,
+            self.order,
+            self.limits,
+            nodes[self.is_free[nodes]],
+            world.concentration,
+            table,
+        )
+        some = table[nodes[0] : nodes[-1] + 1]
+        self.squares[nodes] = np.einsum("ij,ij->i", some, some)
+        self.own[nodes] = log_normaliser_gain(self.squares[nodes], world.dimension)
+
+    def groups(self) -> list[NDArray[np.int32]]:
+        """Candidates by group."""
+        order = np.argsort(self.group, kind="stable").astype(np.int32)
+        limits = np.searchsorted(self.group[order], np.arange(1, self.group.max() + 1))
+        return np.split(order, limits)
+
+    def sweep(self, number: int, members: NDArray[np.int32]) -> int:
+        """Let rows of a group go from node to node; returns how many moved."""
+        members = members[self.is_open[members]]
+        is_member = np.zeros(len(self.is_free), dtype=bool)
+        is_member[members] = True
+        queue = np.flatnonzero(is_member[self.place] & ~self.stays).astype(np.int32)
+        rng = self.streams(1, number)
+        rng.shuffle(queue)
+        world = self.world
+        return move_rows(
+            *world.rows.arrays,
+            queue,
+            self.log_slices,
+            self.place,
+            members,
+            self.log_weights,
+            (~self.is_free).view(np.uint8),
+            self.keeper,
+            self.kept,
+            self.table,
+            self.squares,
+            self.own,
+            world.concentration,
+            np.empty(len(members)),
+            *expansion(world.dimension),
+            rng.bit_generator,
+        )
+
+    def draw_directions(self, number: int, nodes: NDArray[np.int32]) -> None:
+        """Draw directions that were integrated out, in the place of their parameters.
+
+        Those of the same level that never are, by a proposal.
+        """
+        rng, world = self.streams(2, number), self.world
+        counts = np.bincount(self.place, minlength=len(self.is_free))
+        for at in nodes.tolist():
+            if at >= self.n_nodes and counts[at] == 0:
+                continue
+            if self.is_free[at]:
+                self.table[at] = draw_natural(self.table[at], rng)
+            elif world.tree.depth[at] % 2 == self.parity:
+                self.table[at] = self._propose_direction(at, rng)
+
+    def _propose_direction(self, at: int, rng: np.random.Generator) -> Array:
+        """Draw a direction whose children have a past, given those of other levels."""
+        world = self.world
+        natural = world.natural_without_rows(at)
+        mine = np.flatnonzero(self.place == at)
+        natural += world.concentration * np.asarray(
+            world.rows.X[mine].sum(axis=0, dtype=np.float64)
+        )
+        below = np.flatnonzero(world.tree.parent == at)
+        past = world.previous[world.past[below[world.is_old[below]]]]
+        return accept_direction(world, natural, past, world.directions[at], rng)
+
+    def close(self, next_id: int) -> SlicedTree:
+        """Return the tree with opened nodes, without those that are empty."""
+        world, counts = self.world, np.bincount(self.place, minlength=len(self.is_free))
+        opened = self.n_nodes + np.flatnonzero(counts[self.n_nodes :])
+        tree, names = world.tree, world.tree.ids
+        tree = Tree(tree.ids, tree.depth, max(next_id, tree.next_id))
+        for at in opened.tolist():
+            names = np.append(names, tree.next_id)
+            tree = tree.add(int(world.tree.ids[self.parent[at]]))
+        kept = np.concatenate([np.arange(self.n_nodes), opened])
+        by_name = np.argsort(names)
+        source = kept[by_name[np.searchsorted(names[by_name], tree.ids)]]
+        masses = counts[source] + np.append(world.gone, np.zeros(len(counts)))[source]
+        is_old = np.append(world.is_old, np.zeros(len(counts), dtype=bool))[source]
+        stays = tree.accumulate(masses + is_old) > 0.0
+        stays[0] = True
+        left = np.flatnonzero(stays)
+        source = source[left]
+        tree = Tree(tree.ids[left], tree.depth[left], tree.next_id)
+        onto = np.zeros(len(self.is_free), dtype=np.int32)
+        onto[source] = np.arange(len(source))
+        return world.edited(tree, onto[self.place], self.table[source])
+
+
+@dataclass(frozen=True, slots=True)
+class PastPull:
+    """What previous directions m_c of the children of a node do to its own, theta.
+
+    Factors C_V(rho_c), rho_c^2 = kappa0^2 (k1^2 + k2^2 + 2 k1 k2 theta'm_c), and the
+    tangents of their logarithms in theta'm_c, at the mean of theta without them.
+    """
+
+    past: Array  # (n_children, V) m_c
+    scale: tuple[float, float]  # rho_c^2 = the first + the second theta'm_c
+    slopes: Array  # (n_children,)
+
+    @classmethod
+    def of(cls, world: SlicedTree, natural: Array, past: Array) -> "PastPull":
+        """Lay tangents, given the natural parameter without these factors."""
+        k1, k2 = world.priors.parent_weight, world.priors.past_weight
+        square = world.prior_concentration**2
+        scale = square * (k1**2 + k2**2), square * 2.0 * k1 * k2
+        eta = natural @ natural
+        centre = natural * bessel_slope(np.array([eta]), world.dimension)[0]
+        squares = np.maximum(scale[0] + scale[1] * (past @ centre), 0.0)
+        slopes = -0.5 * scale[1] * bessel_slope(squares, world.dimension)
+        return cls(past, scale, slopes)
+
+    @property
+    def natural(self) -> Array:
+        """What the tangents add to the natural parameter."""
+        return np.asarray(self.slopes @ self.past)
+
+    def log_weight(self, theta: Array) -> float:
+        """Log of the factors less their tangents, but for a constant."""
+        cosines = self.past @ theta
+        squares = np.maximum(self.scale[0] + self.scale[1] * cosines, 0.0)
+        exact = log_normaliser_gain(squares, len(theta))
+        return float((exact - self.slopes * cosines).sum())
+
+
+def accept_direction(
+    world: SlicedTree,
+    natural: Array,
+    past: Array,
+    now: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """Propose a direction whose children have a past, and accept it or not; exact.
+
+    The proposal has tangents in the place of what is no exponential, and does not
+    depend on the present direction. Of a direction that is likely it is accepted nearly
+    always, of one at the mode never: that has to be drawn first, `draw_all`.
+    """
+    pull = PastPull.of(world, natural, past)
+    other = draw_natural(natural + pull.natural, rng)
+    gain = pull.log_weight(other) - pull.log_weight(now)
+    return other if np.log(rng.random()) < gain else now
+
+
+def draw_all(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+    """Draw all directions one after the other, given mean directions; not exact.
+
+    Tangents stand for what is no exponential, and all draws are taken: a start.
+    """
+    world = replace(world, directions=world.directions.copy())
+    sums = world.concentration * world.sums
+    for at in [*range(len(world.tree)), *range(len(world.tree) - 1, -1, -1)]:
+        natural = world.prior_natural(at) + sums[[at]].toarray()[0]
+        below = np.flatnonzero(world.tree.parent == at)
+        if len(below):
+            natural += world.pull * world.directions[below].sum(axis=0)
+        old = world.past[below][world.is_old[below]]
+        if len(old):
+            natural += PastPull.of(world, natural, world.previous[old]).natural
+        world.directions[at] = draw_natural(natural, rng)
+    return world

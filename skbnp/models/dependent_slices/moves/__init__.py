@@ -1,0 +1,1 @@
+"""Proposals that change the tree of a sampler."""

@@ -1,0 +1,172 @@
+"""What shards of rows are asked in learning, and what they remember.
+
+A shard remembers which nodes its rows were at when they were last visited, and follows
+the moves since. That is a function of its rows, of the world of that visit and of the
+moves: so a shard that has forgotten visits again, and says the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.shards import Shard, World
+from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable, recall, visit
+from skbnp.models.dependent_trees.model import EpochStats
+from skbnp.models.dependent_trees.moves.births import collect
+from skbnp.models.dependent_trees.moves.merges import PairLosses
+from skbnp.models.dependent_trees.moves.records import (
+    Exchange,
+    Merge,
+    Record,
+    Remove,
+    replay_memo,
+)
+from skbnp.trees import Tree
+
+__all__ = [
+    "Edit",
+    "RowSample",
+    "Sight",
+    "TargetRows",
+    "collect_rows",
+    "recall_rows",
+    "remembered",
+    "sum_losses",
+    "take_rows",
+    "visit_rows",
+]
+
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What rows see: the content of a world."""
+
+    table: NodeTable
+    drift: Drift
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Moves after a visit: some rows say something else, then nodes have heirs."""
+
+    records: tuple[Record, ...]
+    rows: Ints  # numbers in the epoch, increasing
+    said: Memo  # by these rows
+
+    @classmethod
+    def of(cls, records: Sequence[Record], rows: Ints, said: Memo) -> "Edit | None":
+        """Return what changes memos; None if nothing does."""
+        ends = tuple(
+            one for one in records if isinstance(one, (Exchange, Merge, Remove))
+        )
+        return cls(ends, rows, said) if ends or len(rows) else None
+
+    def made(self, memo: Memo, first_row: int) -> Memo:
+        """Let the rows of a shard follow."""
+        begin, end = np.searchsorted(
+            self.rows, [first_row, first_row + len(memo.nodes)]
+        )
+        if end > begin:
+            own = slice(begin, end)
+            memo = memo.replaced(self.rows[own] - first_row, self.said.taken(own))
+        return replay_memo(memo, self.records)
+
+
+Edits = tuple[Edit, ...]
+
+
+def _visited(
+    shard: Shard, world: World, before: Memo | None = None
+) -> tuple[Memo, EpochStats]:
+    """Visit rows; what they said before may spare some nodes, and changes nothing."""
+    sight: Sight = world.content
+    drift = None if before is None else sight.drift.since(before.step, sight.table)
+    memo, stats = visit(sight.table, shard.X, before, drift, run=shard.run)
+    return replace(memo, step=sight.drift.step), stats
+
+
+def remembered(shard: Shard, world: World, edits: Edits) -> Memo:
+    """Return what rows say since their visit in a world."""
+    name, n_made, memo = shard.cache.get("memo", (None, 0, None))
+    if name != world.name or n_made > len(edits):
+        n_made, (memo, _) = 0, _visited(shard, world)
+    for edit in edits[n_made:]:
+        memo = edit.made(memo, shard.first_row)
+    shard.cache["memo"] = world.name, len(edits), memo
+    return memo
+
+
+# Tasks --------------------------------------------------------------------------------
+
+
+def visit_rows(shard: Shard, world: World, argument: None) -> EpochStats:
+    """Visit rows, and sum over them."""
+    _, _, before = shard.cache.get("memo", (None, 0, None))
+    memo, stats = _visited(shard, world, before)
+    shard.cache["memo"] = world.name, 0, memo
+    return stats
+
+
+def recall_rows(shard: Shard, world: World, argument: tuple[Edits, Tree]) -> EpochStats:
+    """Sum what rows say, by a tree."""
+    edits, tree = argument
+    return recall(tree, remembered(shard, world, edits), shard.X, run=shard.run)
+
+
+def sum_losses(shard: Shard, world: World, argument: tuple[Edits]) -> PairLosses:
+    """Sum the entropy that rows lose if two of their nodes are one."""
+    (edits,) = argument
+    return PairLosses.of_rows(remembered(shard, world, edits))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRows:
+    """Rows that each of some targets may have a new node for: the smallest keys."""
+
+    found: tuple[tuple[Ints, NDArray[np.uint64]], ...]  # rows and keys, by target
+    most: int
+
+    def plus(self, other: "TargetRows") -> "TargetRows":
+        """Return those with the smallest keys of both."""
+        both = []
+        for (rows, keys), (more, further) in zip(self.found, other.found, strict=True):
+            keys = np.concatenate([keys, further])
+            order = np.argsort(keys, kind="stable")[: self.most]
+            both.append((np.concatenate([rows, more])[order], keys[order]))
+        return TargetRows(tuple(both), self.most)
+
+
+def collect_rows(
+    shard: Shard, world: World, argument: tuple[Edits, Sequence[int], int, int, int]
+) -> TargetRows:
+    """Find rows of some targets, `most` of each, see `collect`."""
+    edits, targets, n_nodes, step, most = argument
+    memo = remembered(shard, world, edits)
+    found = [
+        collect(memo, target, n_nodes, step, shard.first_row, most)
+        for target in targets
+    ]
+    return TargetRows(tuple(found), most)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSample:
+    """Some rows, in the order of their numbers, and what they say."""
+
+    X: sp.csr_array
+    memo: Memo
+
+
+def take_rows(shard: Shard, world: World, argument: tuple[Edits, Ints]) -> RowSample:
+    """Return rows of the shard, by their numbers in the epoch."""
+    edits, rows = argument
+    begin, end = np.searchsorted(
+        rows, [shard.first_row, shard.first_row + shard.X.shape[0]]
+    )
+    own = rows[begin:end] - shard.first_row
+    return RowSample(shard.X[own], remembered(shard, world, edits).taken(own))

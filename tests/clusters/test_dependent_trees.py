@@ -1,0 +1,364 @@
+"""Trees learned on workers: bits, faults, checkpoints, lazy evaluation."""
+
+import inspect
+import pickle
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from dask.delayed import Delayed
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import skbnp
+from checks.worker_pools import (
+    FAULTS,
+    ScriptedPool,
+    numbers_of_calls,
+    scripted_workers,
+)
+from skbnp.dask import DependentTrees
+from skbnp.dask._checkpoints import Checkpoints
+from skbnp.datasets import make_dependent_trees
+from skbnp.estimators._dependent_trees import EpochMoves
+from skbnp.models.dependent_trees import start
+
+CORPUS = make_dependent_trees(60, n_epochs=2, n_features=12, random_state=0)
+CHUNKS = (25, 0, 40, 30, 25)
+#: The fit of a few milliseconds.
+SETTINGS = {
+    "max_iter": 3,
+    "tol": 0.0,
+    "random_state": 0,
+    "structure_moves": EpochMoves(max_births=2, birth_rounds=4),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_clusters():
+    """Begin with fewer clusters than there are nodes, for births."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(start, "LEAST_CLUSTERS", 4)
+        yield
+
+
+def chunked(array, chunks=CHUNKS):
+    """A Dask array of such chunks, sparse if it has two dimensions."""
+    if array.ndim == 1:
+        return da.from_array(array, chunks=(chunks,))
+    blocks = da.from_array(array, chunks=(chunks, (array.shape[1],)))
+    return blocks.map_blocks(sp.csr_array, meta=sp.csr_array((0, array.shape[1])))
+
+
+X, EPOCHS = chunked(CORPUS.data), chunked(CORPUS.epochs)
+
+
+def fitted(**settings):
+    return DependentTrees(**SETTINGS | settings).fit(X, epochs=EPOCHS)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(few_clusters):
+    return fitted()
+
+
+def assert_same_fit(one, other):
+    assert_array_equal(one.components_, other.components_)
+    assert_array_equal(one.component_ids_, other.component_ids_)
+    assert one.lineage_ == other.lineage_
+    assert one.elbo_ == other.elbo_
+    assert one.converged_ == other.converged_
+    for name, values in one.history_.items():
+        if name != "seconds":
+            assert_array_equal(values, other.history_[name])
+    assert list(one.epochs_) == list(other.epochs_)
+
+
+# Parity -------------------------------------------------------------------------------
+
+
+def test_parameters_are_those_of_the_local_estimator():
+    local, ours = skbnp.DependentTrees().get_params(), DependentTrees().get_params()
+    more = {"client", "checkpoint_dir", "resume", "shards_per_round", "timeout"}
+    assert set(ours) == set(local) | more
+    assert {name: ours[name] for name in local} == local
+    assert list(inspect.signature(DependentTrees).parameters)[: len(local)] == list(
+        inspect.signature(skbnp.DependentTrees).parameters
+    )
+
+
+def test_fitted_attributes_are_those_of_the_local_estimator(undisturbed):
+    local = skbnp.DependentTrees(**SETTINGS).fit(CORPUS.data, epochs=CORPUS.epochs)
+
+    def public(estimator):
+        return {name for name in dir(estimator) if name[-1] == "_" != name[0]}
+
+    assert public(undisturbed) == public(local)
+    assert not [name for name in vars(undisturbed) if name == "_session"]
+
+
+def test_trees_are_those_of_the_local_estimator():
+    """Where neither the start nor the moves nor sums by part tell rows apart."""
+    settings = SETTINGS | {"batch_size": 120, "structure_moves": False}
+    rows, more = CORPUS.data[:60], {"max_components": 2, "vmf_concentration": 30.0}
+    local = skbnp.DependentTrees(**settings | more).fit(rows)
+    ours = DependentTrees(**settings | more).fit(rows)
+    assert_allclose(ours.components_, local.components_, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shards_per_round", "n_workers"),
+    [
+        (None, 4),
+        (2, 1),
+        pytest.param(None, 1, marks=pytest.mark.long),
+        pytest.param(2, 4, marks=pytest.mark.long),
+    ],
+)
+def test_bits_do_not_depend_on_workers(shards_per_round, n_workers):
+    alone = fitted(shards_per_round=shards_per_round)
+    pool = ScriptedPool(n_workers, n_threads=n_workers)
+    with scripted_workers(pool) as client:
+        found = fitted(shards_per_round=shards_per_round, client=client)
+    assert_same_fit(found, alone)
+    assert pool.is_closed
+    assert {entry.kind for entry in found.lineage_} & {"merge", "birth"}
+
+
+def test_rounds_of_shards_are_other_updates(undisturbed):
+    assert fitted(shards_per_round=1).elbo_ != undisturbed.elbo_
+    assert_same_fit(fitted(shards_per_round=4), undisturbed)
+
+
+@pytest.mark.long
+def test_planted_trees_are_found():
+    corpus = make_dependent_trees(600, random_state=0)
+    trees = DependentTrees(random_state=0, max_iter=8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(start, "LEAST_CLUSTERS", 30)
+        trees.fit(chunked(corpus.data, (200,) * 3))
+    assert trees.n_components_ == 10
+    assert trees.score(corpus.data) > 20.0
+
+
+# Faults -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_faults_change_no_bit(order, undisturbed):
+    """All kinds in one fit; `test_shards` has each call of a conversation."""
+    pool = ScriptedPool(4, dict(zip(range(3, 60, 7), FAULTS[::order], strict=False)))
+    with scripted_workers(pool) as client:
+        assert_same_fit(fitted(client=client), undisturbed)
+    assert not pool.script
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("shards_per_round", [None, 1])
+def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round):
+    alone = fitted(shards_per_round=shards_per_round)
+    for number in numbers_of_calls(fault):
+        pool = ScriptedPool(3, {number: fault})
+        with scripted_workers(pool) as client:
+            found = fitted(client=client, shards_per_round=shards_per_round)
+        assert_same_fit(found, alone)
+        if pool.script:
+            break
+    assert number > 50
+
+
+def test_errors_of_the_data_are_raised_at_once():
+    rows = CORPUS.data.copy()
+    rows[50, 3] = np.nan
+    pool = ScriptedPool(2)
+    with scripted_workers(pool) as client, pytest.raises(ValueError, match="NaN"):
+        DependentTrees(client=client).fit(chunked(rows))
+    assert len(pool.calls) <= len(CHUNKS)
+
+
+# Checkpoints --------------------------------------------------------------------------
+
+
+class KilledError(BaseException):
+    """The driver has died."""
+
+
+@pytest.mark.parametrize(
+    ("shards_per_round", "moves", "numbers"),
+    [
+        (2, SETTINGS["structure_moves"], (2, 5)),
+        pytest.param(
+            *(2, SETTINGS["structure_moves"], range(1, 7)), marks=pytest.mark.long
+        ),
+        pytest.param(
+            *(None, SETTINGS["structure_moves"], range(1, 7)), marks=pytest.mark.long
+        ),
+        pytest.param(None, False, range(1, 7), marks=pytest.mark.long),
+    ],
+)
+def test_a_fit_goes_on_from_any_checkpoint(tmp_path, shards_per_round, moves, numbers):
+    """As if nothing had stopped it, in this process or on workers."""
+    settings = {"shards_per_round": shards_per_round, "structure_moves": moves}
+    alone = fitted(**settings)
+    write = Checkpoints.write
+    settings |= {"checkpoint_dir": tmp_path}
+    for number in numbers:
+        n_written = []
+
+        def write_some(self, *args, number=number, n_written=n_written):
+            write(self, *args)
+            n_written.append(None)
+            if len(n_written) == number:  # of six
+                raise KilledError
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Checkpoints, "write", write_some)
+            with pytest.raises(KilledError):
+                fitted(**settings)
+        if number % 2:
+            found = fitted(**settings, resume=True)
+        else:
+            with scripted_workers(ScriptedPool(2)) as client:
+                found = fitted(**settings, resume=True, client=client)
+        assert_same_fit(found, alone)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_fit_that_has_ended_is_not_made_again(tmp_path, undisturbed, monkeypatch):
+    fitted(checkpoint_dir=tmp_path)
+    monkeypatch.setattr(Checkpoints, "write", None)
+    assert_same_fit(fitted(checkpoint_dir=tmp_path, resume=True), undisturbed)
+
+
+def test_other_parameters_are_refused(tmp_path):
+    fitted(checkpoint_dir=tmp_path)
+    for changes, what in [
+        ({"random_state": 1}, "random_state"),
+        ({"stop_concentration": 0.7, "max_iter": 5}, "max_iter.*stop_concentration"),
+        ({"shards_per_round": 1}, "shards_per_round"),
+    ]:
+        with pytest.raises(ValueError, match=what):
+            fitted(checkpoint_dir=tmp_path, resume=True, **changes)
+    fitted(checkpoint_dir=tmp_path, resume=True, n_jobs=2, verbose=0, timeout=3.0)
+
+
+def test_other_rows_are_refused(tmp_path):
+    trees = DependentTrees(**SETTINGS, checkpoint_dir=tmp_path, resume=True)
+    trees.fit(X, epochs=EPOCHS)
+    for rows, epochs in [
+        (chunked(CORPUS.data[::-1].copy()), EPOCHS),
+        (X, EPOCHS[::-1].rechunk(EPOCHS.chunks)),
+        (chunked(CORPUS.data, (60, 60)), chunked(CORPUS.epochs, (60, 60))),
+    ]:
+        with pytest.raises(ValueError, match="rows of X differ"):
+            trees.fit(rows, epochs=epochs)
+
+
+# Evaluation ---------------------------------------------------------------------------
+
+
+def test_evaluation_of_blocks_is_lazy(undisturbed):
+    trees, data, epochs = undisturbed, CORPUS.data, CORPUS.epochs
+    for name in ("transform", "apply", "score_samples"):
+        found = getattr(trees, name)(X, epochs=EPOCHS)
+        assert isinstance(found, da.Array)
+        assert found.chunks[0] == tuple(filter(None, CHUNKS))
+        wanted = getattr(trees, name)(data, epochs=epochs)
+        assert_allclose(found.compute(), wanted, rtol=1e-12)
+        assert found.dtype == wanted.dtype
+    score = trees.score(X, epochs=EPOCHS)
+    assert isinstance(score, da.Array)
+    assert_allclose(float(score), trees.score(data, epochs=epochs), rtol=1e-12)
+    paths = trees.decision_path(X, epochs=EPOCHS).to_delayed().ravel()
+    wanted = trees.decision_path(data, epochs=epochs).toarray()
+    found = np.vstack([part.compute().toarray() for part in paths])
+    assert_array_equal(found, wanted)
+
+
+def test_sparse_shares_of_blocks(undisturbed):
+    trees = clone(undisturbed).set_params(sparse_output=True).fit(X, epochs=EPOCHS)
+    parts = [part.compute() for part in trees.transform(X).to_delayed().ravel()]
+    assert all(sp.issparse(part) for part in parts)
+    wanted = trees.transform(CORPUS.data).toarray()
+    assert_allclose(sp.vstack(parts).toarray(), wanted)
+
+
+def test_rows_of_unknown_number_are_evaluated(undisturbed):
+    used = X[da.from_array(CORPUS.data[:, 0] > 0.0, chunks=(CHUNKS,))]
+    assert np.isnan(used.shape[0])
+    wanted = undisturbed.apply(CORPUS.data[CORPUS.data[:, 0] > 0.0])
+    assert_array_equal(undisturbed.apply(used).compute(), wanted)
+    score = undisturbed.score(used)
+    assert_allclose(
+        float(score), undisturbed.score(CORPUS.data[CORPUS.data[:, 0] > 0.0])
+    )
+
+
+def test_weights_of_blocks_are_refused(undisturbed):
+    with pytest.raises(ValueError, match="at hand"):
+        undisturbed.score(X, sample_weight=np.ones(120))
+
+
+# Habits of scikit-learn ---------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_s_checks_pass():
+    trees = DependentTrees(max_iter=2, structure_moves=False)
+    found = check_estimator(trees, on_fail=None)
+    assert len(found) > 40
+    assert not [one for one in found if one["status"] == "failed"]
+
+
+def test_copies_share_the_client():
+    with scripted_workers(ScriptedPool(1)) as client:
+        trees = DependentTrees(client=client, max_iter=3)
+        copy = clone(trees)
+    assert copy is not trees
+    assert copy.client is trees.client is client
+    assert copy.max_iter == 3
+
+
+def test_saved_estimators_have_no_client(undisturbed):
+    with scripted_workers(ScriptedPool(1)) as client:
+        trees = fitted(client=client)
+        again = pickle.loads(pickle.dumps(trees))
+    assert again.client is None
+    assert_same_fit(again, undisturbed)
+
+
+def test_chunks_of_a_stream_are_learned():
+    trees = DependentTrees(**SETTINGS)
+    trees.partial_fit(X[:65], epochs=0)
+    trees.partial_fit(X[65:], epochs=1)
+    assert list(trees.epochs_) == [0, 1]
+    with pytest.raises(ValueError, match="older"):
+        trees.partial_fit(X, epochs=0)
+
+
+def test_a_client_that_waits_for_nothing_is_refused():
+    with scripted_workers(ScriptedPool(1)) as client:
+        client.asynchronous = True
+        with pytest.raises(ValueError, match="synchronous"):
+            fitted(client=client)
+
+
+def test_streams_write_no_checkpoints(tmp_path):
+    fitted(checkpoint_dir=tmp_path)
+    names = sorted(tmp_path.iterdir())
+    trees = DependentTrees(**SETTINGS, checkpoint_dir=tmp_path, resume=True)
+    trees.partial_fit(X, epochs=EPOCHS)
+    assert trees.n_iter_ == 1
+    assert sorted(tmp_path.iterdir()) == names
+
+
+def test_a_failed_fit_leaves_no_session():
+    trees = DependentTrees(**SETTINGS)
+    with pytest.raises(ValueError, match="columns"):
+        trees.fit([sp.csr_array((2, 3)), sp.csr_array((2, 4))])
+    assert "_session" not in vars(trees)
+    assert isinstance(X.to_delayed()[0, 0], Delayed)

@@ -1,0 +1,345 @@
+"""HDPs learned on workers: bits, faults, checkpoints, lazy evaluation."""
+
+import inspect
+import pickle
+from itertools import count, pairwise
+
+import dask.array as da
+import dask.bag as db
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from dask.delayed import Delayed
+from numpy.testing import assert_allclose, assert_array_equal
+
+import skbnp
+from checks.worker_pools import (
+    FAULTS,
+    ScriptedPool,
+    numbers_of_calls,
+    scripted_workers,
+)
+from skbnp.dask import HDP
+from skbnp.dask._checkpoints import Checkpoints
+from skbnp.datasets import make_bars
+from skbnp.estimators._hdp import SplitMerge
+from skbnp.models.hdp.shards import Said
+
+BARS = make_bars(120, n_words=16, random_state=0).data
+EMPTY = [3, 70]
+CHUNKS = (25, 0, 40, 30, 25)
+LIMITS = np.cumsum((0, *CHUNKS))
+FAMILIES = ["collapsed", "mean_field"]
+#: A fit with births, reductions and passes over everything, in some milliseconds.
+SETTINGS = {
+    "n_components": 6,
+    "max_iter": 11,
+    "warm_up": 1,
+    "batch_size": 60,
+    "random_state": 0,
+    "split_merge": SplitMerge(trial_passes=1),
+}
+
+
+@pytest.fixture(scope="module")
+def counts():
+    X = sp.lil_array(sp.csr_array(BARS).astype(np.float64))
+    X[EMPTY] = 0.0
+    return sp.csr_array(X)
+
+
+def blocks_of(counts):
+    return [counts[begin:end] for begin, end in pairwise(LIMITS)]
+
+
+@pytest.fixture(scope="module")
+def fit(counts):
+    def fit(**settings):
+        return HDP(**SETTINGS | settings).fit(blocks_of(counts))
+
+    return fit
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request):
+    return {"variational_family": request.param}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(fit, family):
+    return fit(**family)
+
+
+@pytest.fixture(scope="module")
+def collapsed(fit):
+    return fit()
+
+
+def assert_same_fit(one, other):
+    assert_array_equal(one.components_, other.components_)
+    assert_array_equal(one.component_ids_, other.component_ids_)
+    assert_array_equal(one.topic_weights_, other.topic_weights_)
+    assert one.lineage_ == other.lineage_
+    assert (one.converged_, one.n_iter_) == (other.converged_, other.n_iter_)
+    for name, values in one.history_.items():
+        if name != "seconds":
+            assert_array_equal(values, other.history_[name])
+
+
+# Parity -------------------------------------------------------------------------------
+
+
+def test_parameters_are_those_of_the_local_estimator():
+    local, ours = skbnp.HDP().get_params(), HDP().get_params()
+    more = {"client", "checkpoint_dir", "resume", "shards_per_round", "timeout"}
+    assert set(ours) == set(local) | more
+    assert {name: ours[name] for name in local} == local
+    assert list(inspect.signature(HDP).parameters)[: len(local)] == list(
+        inspect.signature(skbnp.HDP).parameters
+    )
+
+
+def test_fitted_attributes_are_those_of_the_local_estimator(
+    undisturbed, family, counts
+):
+    local = skbnp.HDP(**SETTINGS | family).fit(counts)
+
+    def learned(estimator):
+        return set(vars(estimator)) - set(estimator.get_params())
+
+    assert learned(undisturbed) == learned(local)
+
+
+@pytest.mark.parametrize(
+    ("n_workers", "settings"),
+    [
+        (2, {"shards_per_round": 2}),
+        pytest.param(1, {}, marks=pytest.mark.long),
+        pytest.param(4, {}, marks=pytest.mark.long),
+    ],
+)
+def test_bits_do_not_depend_on_workers(n_workers, settings, fit, family):
+    alone = fit(**settings | family)
+    pool = ScriptedPool(n_workers)
+    with scripted_workers(pool) as client:
+        assert_same_fit(fit(**settings | family, client=client), alone)
+    assert pool.is_closed
+    assert {entry.kind for entry in alone.lineage_} > {"init"}
+
+
+def test_batches_have_the_same_bits_too(fit, family):
+    alone = fit(learning_method="batch", **family)
+    with scripted_workers(ScriptedPool(2)) as client:
+        found = fit(learning_method="batch", **family, client=client)
+    assert_same_fit(found, alone)
+
+
+def test_rounds_of_some_shards_are_other_rounds(fit, undisturbed, family):
+    found = fit(shards_per_round=1, **family)
+    assert len(found.history_["step"]) > len(undisturbed.history_["step"])
+    assert_same_fit(fit(shards_per_round=9, **family), undisturbed)
+
+
+def test_a_batch_of_one_pass_is_that_of_the_local_estimator(counts, family):
+    """Sums by shard differ by rounding."""
+    settings = {"learning_method": "batch", "split_merge": False, "max_iter": 1}
+    settings |= {"n_components": 5, "init": "random", "random_state": 0, **family}
+    ours = HDP(**settings).fit(blocks_of(counts))
+    local = skbnp.HDP(**settings).fit(counts)
+    assert_allclose(ours.components_, local.components_, rtol=1e-6)
+    # Those of the local estimator follow its sums once more.
+    assert_allclose(ours.topic_weights_, local.topic_weights_, rtol=1e-4)
+
+
+@pytest.mark.long
+def test_fits_of_both_kinds_predict_alike():
+    """Bars are found, as many as there are."""
+    X, settings = make_bars(500, random_state=1).data, {"random_state": 0}
+    ours = HDP(30, **settings).fit(da.from_array(X[:300], chunks=(80, -1)))
+    local = skbnp.HDP(30, **settings).fit(X[:300])
+    assert abs(ours.score(X[300:]) - local.score(X[300:])) < 0.005
+    assert ours.n_components_ == local.n_components_ == 20
+
+
+def test_what_needs_the_memory_of_documents_is_refused(counts):
+    bound = SplitMerge(criterion="bound")
+    with pytest.raises(ValueError, match="memoized"):
+        HDP(learning_method="memoized").fit(counts)
+    with pytest.raises(ValueError, match=r"shards.*held_out"):
+        HDP(variational_family="mean_field", split_merge=bound).fit(counts)
+    assert not hasattr(HDP(), "partial_fit")
+
+
+def test_a_warm_start_goes_on(counts, family):
+    settings = SETTINGS | family | {"split_merge": False, "max_iter": 2}
+    hdp = HDP(**settings, warm_start=True).fit(blocks_of(counts))
+    n_steps = hdp.history_["step"][-1]
+    hdp.fit(blocks_of(counts))
+    assert hdp.history_["step"][-1] == 2 * n_steps
+    with pytest.raises(ValueError, match="features"):
+        hdp.fit(counts[:, :9])
+
+
+def test_documents_without_tokens_tell_nothing():
+    with pytest.warns(UserWarning, match="no token"):
+        hdp = HDP(n_components=2, max_iter=1).fit(sp.csr_array((4, 5)))
+    assert hdp.n_components_ == 2
+    with pytest.warns(UserWarning, match="tf-idf"):
+        HDP(n_components=2, max_iter=1).fit(0.5 * BARS)
+
+
+# Faults -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_faults_change_no_bit(order, fit, collapsed):
+    """All kinds in one fit; `test_shards` has each call of a conversation."""
+    script = dict(zip(range(5, 80, 9), FAULTS[::order], strict=False))
+    disturbed = ScriptedPool(4, script)
+    with scripted_workers(disturbed) as client:
+        assert_same_fit(fit(client=client), collapsed)
+    assert not disturbed.script
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("shards_per_round", [None, 1])
+def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round, fit, family):
+    settings = {"shards_per_round": shards_per_round, "max_iter": 8, **family}
+    alone = fit(**settings)
+    for number in numbers_of_calls(fault):
+        pool = ScriptedPool(3, {number: fault})
+        with scripted_workers(pool) as client:
+            assert_same_fit(fit(**settings, client=client), alone)
+        if pool.script:
+            break
+    assert number > 50
+
+
+def test_what_is_not_there_is_no_sum():
+    class Stats:
+        def plus(self, other):
+            return self
+
+    assert Said(Stats()).plus(Said(Stats())).stats is not None
+    assert Said(Stats()).plus(Said(None)).stats is None
+    assert Said(None).plus(Said(Stats())).stats is None
+
+
+def test_errors_of_the_data_are_raised_at_once():
+    rows = BARS.astype(np.float64)
+    rows[50, 3] = -1.0
+    pool = ScriptedPool(2)
+    with (
+        scripted_workers(pool) as client,
+        pytest.raises(ValueError, match="Negative"),
+    ):
+        HDP(client=client).fit(da.from_array(rows, chunks=(25, -1)))
+    assert len(pool.calls) <= 5
+
+
+# Checkpoints --------------------------------------------------------------------------
+
+
+class KilledError(BaseException):
+    """The driver has died."""
+
+
+def stopped_after(n_passes, fit, **settings):
+    """Whether a fit that is killed after so many checkpoints was."""
+    write, n_written = Checkpoints.write, []
+
+    def write_some(self, *args):
+        write(self, *args)
+        n_written.append(None)
+        if len(n_written) == n_passes:
+            raise KilledError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoints, "write", write_some)
+        try:
+            fit(**settings)
+        except KilledError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("family", "method", "step"),
+    [
+        ("collapsed", "online", 6),
+        ("mean_field", "batch", 6),
+        *(
+            pytest.param(family, method, 1, marks=pytest.mark.long)
+            for family in FAMILIES
+            for method in ("online", "batch")
+        ),
+    ],
+)
+def test_a_fit_goes_on_from_any_checkpoint(tmp_path, family, method, step, fit):
+    """As if nothing had stopped it, in this process or on workers."""
+    settings = {"variational_family": family, "learning_method": method}
+    alone = fit(**settings)
+    settings |= {"checkpoint_dir": tmp_path}
+    for place, number in enumerate(count(1, step)):
+        if not stopped_after(number, fit, **settings):
+            break
+        if place % 2:
+            found = fit(**settings, resume=True)
+        else:
+            with scripted_workers(ScriptedPool(2)) as client:
+                found = fit(**settings, resume=True, client=client)
+        assert_same_fit(found, alone)
+    assert number > alone.n_iter_ >= 8
+
+
+def test_a_fit_of_any_seed_goes_on(tmp_path, fit):
+    """Its entropy is in the checkpoint, not drawn anew."""
+    settings = {"checkpoint_dir": tmp_path, "random_state": None}
+    assert stopped_after(5, fit, **settings)
+    first, second = fit(**settings, resume=True), fit(**settings, resume=True)
+    assert_same_fit(first, second)
+    assert len(first.history_["step"]) > 5
+
+
+def test_checkpoints_of_other_fits_are_refused(tmp_path, fit, counts):
+    fit(checkpoint_dir=tmp_path)
+    with pytest.raises(ValueError, match="n_components"):
+        fit(checkpoint_dir=tmp_path, resume=True, n_components=7)
+    with pytest.raises(ValueError, match="rows of X"):
+        HDP(**SETTINGS, checkpoint_dir=tmp_path, resume=True).fit(counts)
+
+
+# Evaluation ---------------------------------------------------------------------------
+
+
+def test_evaluation_is_lazy_where_rows_are(undisturbed, counts):
+    blocks = da.from_array(counts.toarray(), chunks=(CHUNKS, (counts.shape[1],)))
+    found = undisturbed.transform(blocks)
+    assert isinstance(found, da.Array)
+    assert found.shape == (120, undisturbed.n_components_)
+    assert_array_equal(found.compute(), undisturbed.transform(counts))
+    score = undisturbed.score(blocks)
+    assert isinstance(score, da.Array)
+    assert_allclose(score.compute(), undisturbed.score(counts), rtol=1e-12)
+
+
+def test_all_kinds_of_blocks_are_the_same_rows(tmp_path, counts):
+    few = SETTINGS | {"split_merge": False, "max_iter": 1}
+    undisturbed, paths = HDP(**few).fit(blocks_of(counts)), []
+    for number, block in enumerate(blocks_of(counts)):
+        paths.append(tmp_path / f"{number}.npz")
+        sp.save_npz(paths[-1], block)
+    for X in (
+        str(tmp_path / "*.npz"),
+        paths,
+        db.from_sequence(blocks_of(counts), npartitions=5),
+        [Delayed(f"d{n}", {f"d{n}": b}) for n, b in enumerate(blocks_of(counts))],
+    ):
+        assert_same_fit(HDP(**few).fit(X), undisturbed)
+
+
+def test_a_pickle_leaves_the_client_behind(undisturbed, counts):
+    again = pickle.loads(pickle.dumps(undisturbed))
+    assert_array_equal(again.transform(counts), undisturbed.transform(counts))
+    assert again.client is None

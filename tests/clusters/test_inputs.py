@@ -1,0 +1,181 @@
+"""Rows in blocks of all kinds, read as one matrix each."""
+
+import dask.array as da
+import dask.bag as db
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from dask import delayed
+from numpy.testing import assert_array_equal
+
+from skbnp.dask import DependentTrees
+from skbnp.dask._inputs import blocks_of, computed, is_lazy, read_block
+from skbnp.dask._sessions import LocalSession, sizes_by_label
+from skbnp.datasets import make_dependent_trees
+
+X = np.arange(24.0).reshape(8, 3) % 5
+LABELS = np.array([0, 0, 0, 1, 1, 1, 1, 2])
+CUTS = [slice(0, 3), slice(3, 3), slice(3, 6), slice(6, 8)]
+PARTS = [X[cut] for cut in CUTS]
+LABEL_PARTS = [LABELS[cut] for cut in CUTS]
+
+
+def save(folder, with_labels=True):
+    for number, (part, labels) in enumerate(zip(PARTS, LABEL_PARTS, strict=True)):
+        matrix = sp.csr_array(part)
+        more = {"epochs": labels} if with_labels else {}
+        np.savez(
+            folder / f"part-{number}.npz",
+            data=matrix.data,
+            indices=matrix.indices,
+            indptr=matrix.indptr,
+            shape=matrix.shape,
+            format=b"csr",
+            **more,
+        )
+    return [folder / f"part-{number}.npz" for number in range(len(PARTS))]
+
+
+def dense(rows):
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+def read_all(rows, epochs=None):
+    """Rows and labels of all blocks that have any."""
+    found = [read_block(*pair) for pair in computed(blocks_of(rows, epochs))]
+    assert len(found) >= 3
+    kept = [pair for pair in found if pair[0] is not None]
+    assert all(rows.shape[0] for rows, _ in kept)
+    together = np.vstack([dense(rows) for rows, _ in kept])
+    if kept[0][1] is None:
+        return together, None
+    return together, np.concatenate([labels for _, labels in kept])
+
+
+def arrays():
+    array = da.from_array(X, chunks=((3, 0, 3, 2), (3,)))
+    labels = da.from_array(LABELS, chunks=((3, 0, 3, 2),))
+    yield array, labels
+    yield array.map_blocks(sp.csr_array), labels
+    yield da.from_array(X, chunks=((3, 0, 3, 2), (2, 1))), labels
+    everything = da.ones(8, chunks=((3, 0, 3, 2),)) > 0.0
+    yield array[everything], labels[everything]  # of unknown size
+
+
+def lists():
+    yield [sp.csr_matrix(part) for part in PARTS], LABEL_PARTS
+    yield [delayed(sp.csr_array)(part) for part in PARTS], LABEL_PARTS
+    yield [delayed(part) for part in PARTS], [delayed(part) for part in LABEL_PARTS]
+    labels = db.from_delayed([delayed(list)(part) for part in LABEL_PARTS])
+    yield db.from_delayed([delayed(list)(part) for part in PARTS]), labels
+    matrices = [delayed([sp.csr_array(part)]) for part in PARTS]
+    yield db.from_delayed(matrices), [delayed(part) for part in LABEL_PARTS]
+    yield db.from_sequence(list(X), npartitions=4), None
+
+
+@pytest.mark.parametrize(("rows", "labels"), [*arrays(), *lists()])
+def test_blocks_are_read(rows, labels):
+    assert is_lazy(rows)
+    found, kinds = read_all(rows, labels)
+    assert_array_equal(found, X)
+    if labels is not None:
+        assert_array_equal(kinds, LABELS)
+
+
+def test_files_are_read_by_name_and_by_pattern(tmp_path):
+    names = save(tmp_path)
+    for given in (names, list(map(str, names)), str(tmp_path / "part-*.npz")):
+        found, labels = read_all(given)
+        assert_array_equal(found, X)
+        assert_array_equal(labels, LABELS)
+    # Labels that are given come first.
+    assert_array_equal(
+        read_all(names, [7 + part for part in LABEL_PARTS])[1], LABELS + 7
+    )
+    save(tmp_path, with_labels=False)
+    assert read_all(names)[1] is None
+
+
+def test_files_hold_no_objects(tmp_path):
+    parts = vars_of(sp.csr_array(X)) | {"data": np.array([{}], dtype=object)}
+    np.savez(tmp_path / "bad.npz", **parts)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        read_all([tmp_path / "bad.npz"] * 3)
+
+
+def test_rows_at_hand_are_one_block():
+    for rows in (X, sp.csr_array(X), X.tolist()):
+        assert not is_lazy(rows)
+        (block,) = blocks_of(rows, LABELS)
+        assert block.rows is rows
+        assert block.labels is LABELS
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs", "message"),
+    [
+        ("/nowhere/*.npz", None, "No file goes by"),
+        (da.ones(3), None, "two dimensions"),
+        (da.ones((6, 2), chunks=(2, 2)), [0, 1], "each of 3 blocks"),
+        (da.ones((6, 2), chunks=(2, 2)), da.ones(6, chunks=3), "chunked as the rows"),
+        (
+            da.ones((6, 2), chunks=(2, 2)),
+            db.from_sequence([1, 2]),
+            "partition for each",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(rows, epochs, message):
+    with pytest.raises(ValueError, match=message):
+        blocks_of(rows, epochs)
+
+
+def by_label(rows, labels):
+    return {label: rows[labels == label] for label in np.unique(labels).tolist()}
+
+
+def test_labels_are_sorted_and_of_one_kind():
+    blocks = blocks_of([sp.csr_array(part) for part in PARTS], LABEL_PARTS)
+    assert sizes_by_label(LocalSession(blocks, by_label)) == {0: 3, 1: 4, 2: 1}
+    mixed = blocks_of([sp.csr_array(X)] * 2, [LABELS, LABELS.astype(str)])
+    with pytest.raises(ValueError, match="one kind in all blocks, got int, str"):
+        sizes_by_label(LocalSession(mixed, by_label))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [([(2, 3), (2, 4)], "block 0 has 3, block 1 has 4"), ([(0, 3)] * 2, "no rows")],
+)
+def test_blocks_have_the_same_columns(shapes, message):
+    blocks = blocks_of([sp.csr_array(shape) for shape in shapes])
+    with pytest.raises(ValueError, match=message):
+        LocalSession(blocks, lambda rows, labels: {0: rows})
+
+
+def test_inputs_lead_to_the_same_trees(tmp_path):
+    """What counts is how rows are cut, not how they come."""
+    corpus = make_dependent_trees(40, n_epochs=2, n_features=10, random_state=0)
+    cuts = [slice(0, 30), slice(30, 50), slice(50, 80)]
+    rows = [corpus.data[cut] for cut in cuts]
+    labels = [corpus.epochs[cut] for cut in cuts]
+    for number, (part, own) in enumerate(zip(rows, labels, strict=True)):
+        np.savez(
+            tmp_path / f"{number}.npz",
+            **vars_of(sp.csr_array(part)),
+            epochs=own,
+        )
+    given = [
+        (str(tmp_path / "*.npz"), None),
+        (da.from_array(corpus.data, chunks=((30, 20, 30), (10,))), labels),
+        (db.from_delayed([delayed(list)(part) for part in rows]), labels),
+        ([sp.csr_array(part) for part in rows], [delayed(own) for own in labels]),
+    ]
+    trees = DependentTrees(max_iter=2, tol=0.0, random_state=0, structure_moves=False)
+    found = [trees.fit(X, epochs=epochs).components_ for X, epochs in given]
+    for one in found[1:]:
+        assert_array_equal(one, found[0])
+
+
+def vars_of(matrix):
+    names = ("data", "indices", "indptr", "shape")
+    return {name: getattr(matrix, name) for name in names} | {"format": b"csr"}

@@ -1,0 +1,286 @@
+"""Workers that are lost cost time, and change no bit."""
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import pytest
+
+from checks.worker_pools import FAULTS, ScriptedPool
+from skbnp.dask import _shards
+from skbnp.dask._inputs import Block
+from skbnp.dask._shards import (
+    DaskShards,
+    Roster,
+    WorkerShards,
+    WorkersLostError,
+    adopt,
+    rebalance,
+)
+from skbnp.inference.shards import LocalShards, World
+
+RNG = np.random.default_rng(0)
+ROWS = [RNG.standard_normal((n, 3)) for n in (4, 0, 7, 1, 5)]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum of floats, whose bits tell its order."""
+
+    value: np.ndarray
+
+    def plus(self, other):
+        return Sum(self.value + other.value)
+
+
+def read(X, labels):
+    return {"all": X, "some": X[:2]}
+
+
+def add(shard, world, argument):
+    """Task: remembers what can be made again."""
+    scale = shard.cache.setdefault(world.name, world.content)
+    return Sum(scale * shard.X.sum(axis=0) + argument)
+
+
+def describe(shard, world, argument):
+    return shard.number, shard.first_row, float(shard.X.sum())
+
+
+def refuse(shard, world, argument):
+    raise ValueError(f"shard {shard.number} is refused")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(_shards, "LOOK", 1e-4)
+
+
+def shards_on(pool, blocks=ROWS, timeout=5.0, label="all"):
+    roster = Roster(pool, timeout, pool.clock, pool.sleep)
+    blocks = [Block(X if len(X) else None) for X in blocks]
+    workers = WorkerShards(pool, blocks, read, roster)
+    workers.load()
+    return DaskShards(workers, label, 3)
+
+
+def conversation(shards):
+    """Some calls, in two worlds."""
+    numbers = range(len(shards.n_rows))
+    found = []
+    for scale in (0.1, 0.7):
+        world = World(scale)
+        found.append(shards.total(add, numbers, world, 0.3).value)
+        found.append(shards.map(describe, [0, 2]))
+        found.append(shards.total(add, [1, 2, 3], world, np.arange(3) / 7).value)
+    return found
+
+
+def wanted():
+    return conversation(LocalShards([X for X in ROWS if len(X)], 3))
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 7])
+def test_bits_do_not_depend_on_workers(n_workers, n_threads):
+    shards = shards_on(ScriptedPool(n_workers, n_threads=n_threads))
+    assert shards.n_rows.tolist() == [4, 7, 1, 5]
+    # Blocks keep their numbers, and shards count those that have rows.
+    local = wanted()
+    found = conversation(shards)
+    assert [one[1:] for one in found[1]] == [one[1:] for one in local[1]]
+    assert same(found[::3] + found[2::3], local[::3] + local[2::3])
+
+
+def without_numbers(found):
+    return [
+        [one[1:] for one in part] if isinstance(part, list) else part for part in found
+    ]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_at_any_call_changes_no_bit(fault):
+    local = without_numbers(wanted())
+    for number in count(1):
+        pool = ScriptedPool(3, {number: fault})
+        found = without_numbers(conversation(shards_on(pool)))
+        assert same(found, local), (fault, number)
+        if pool.script:  # there were fewer calls
+            break
+    assert number > 15
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_faults_change_no_bit(seed):
+    rng = np.random.default_rng(seed)
+    local = without_numbers(wanted())
+    script = {int(n): str(rng.choice(FAULTS)) for n in rng.choice(60, 12) + 1}
+    pool = ScriptedPool(4, script)
+    try:
+        found = without_numbers(conversation(shards_on(pool)))
+    except WorkersLostError:
+        assert set(pool.sites) <= pool.silent  # who is left has stopped
+    else:
+        assert same(found, local)
+
+
+def test_no_worker_left_is_an_error():
+    pool = ScriptedPool(2)
+    shards = shards_on(pool)
+    pool.sites.clear()
+    with pytest.raises(WorkersLostError, match=r"for 5 seconds: none is left"):
+        conversation(shards)
+    assert pool.now < 60.0
+
+
+def test_workers_that_have_all_stopped_are_an_error():
+    pool = ScriptedPool(2, {8: "stops", 9: "stops"})
+    with pytest.raises(WorkersLostError, match=r"for 5 seconds: none is left"):
+        conversation(shards_on(pool))
+    assert pool.now < 60.0
+
+
+def test_a_driver_that_has_slept_finds_its_workers():
+    pool = ScriptedPool(2)
+    shards = shards_on(pool)
+    pool.now, pool.n_absent = pool.now + 1000.0, 2
+    assert same(without_numbers(conversation(shards)), without_numbers(wanted()))
+
+
+def test_a_scheduler_that_is_gone_is_an_error():
+    pool = ScriptedPool(2)
+    shards = shards_on(pool)
+    pool.n_absent = 10**6
+    conversation(shards)  # for some seconds nobody minds
+    with pytest.raises(WorkersLostError, match="does not answer") as raised:
+        conversation(shards)
+    assert isinstance(raised.value.__cause__, OSError)
+
+
+def test_a_task_that_ends_its_worker_is_an_error():
+    pool = ScriptedPool(2, {n: "dies" for n in range(8, 200)})
+    with pytest.raises(WorkersLostError, match="was lost with its worker 6 times"):
+        conversation(shards_on(pool))
+    assert len(pool.calls) < 120
+
+
+def test_errors_of_tasks_are_raised_at_once():
+    pool = ScriptedPool(2)
+    shards = shards_on(pool)
+    n_calls = len(pool.calls)
+    with pytest.raises(ValueError, match=r"shard \d is refused"):
+        shards.map(refuse, [0, 1, 2])
+    assert len(pool.calls) <= n_calls + 2
+
+
+def test_rows_that_have_changed_are_refused():
+    pool = ScriptedPool(2, {9: "dies"})
+    shards = shards_on(pool)
+    shards.workers.blocks = [Block(X + 1.0 if len(X) else None) for X in ROWS]
+    with pytest.raises(ValueError, match="holds other rows now"):
+        conversation(shards)
+
+
+class RelayingPool(ScriptedPool):
+    """What is sent lies on one worker, from which the others fetch it."""
+
+    def send(self, content, workers):
+        return workers[0], content
+
+    def call(self, worker, method, *args):
+        sent = [one for one in args if isinstance(one, tuple)]
+        args = [one[1] if isinstance(one, tuple) else one for one in args]
+        if any(holder in self.silent for holder, _ in sent):
+            self.calls.append((worker, method))
+            return Future()  # for ever
+        return super().call(worker, method, *args)
+
+
+def test_workers_that_wait_for_a_lost_one_keep_their_blocks():
+    pool = RelayingPool(3, {len(ROWS) + 1: "stops"})
+    shards = shards_on(pool)
+    holders = [worker for worker, _ in pool.calls]
+    assert same(without_numbers(conversation(shards)), without_numbers(wanted()))
+    again = [method for _, method in pool.calls[len(ROWS) :]].count("load")
+    # Of two blocks of the one that stopped, one has no rows.
+    assert holders.count(holders[0]) == 2
+    assert again == 1
+
+
+def test_a_reply_that_comes_twice_counts_once():
+    """A sum that listens to late replies is another one."""
+    pool = ScriptedPool(3, {7: "wakes"})
+    shards = shards_on(pool)
+    world = World(1.0)
+    found = shards.total(add, range(4), world, 0.0).value
+    assert not pool.waiting  # it woke up
+    local = LocalShards([X for X in ROWS if len(X)], 3).total(
+        add, range(4), World(1.0), 0.0
+    )
+    assert np.array_equal(found, local.value)
+    assert not np.array_equal(found + ROWS[0].sum(axis=0), local.value)
+
+
+def test_worlds_are_sent_once_and_dropped_with_the_driver_s():
+    pool = ScriptedPool(2)
+    shards, world = shards_on(pool), World(np.zeros(10**5))
+    for _ in range(3):
+        shards.total(add_nothing, range(4), world)
+    n_bytes = shards.workers.n_bytes_sent
+    assert 2 * world.content.nbytes < n_bytes < 2 * world.content.nbytes + 1e4
+    del world
+    other = World(0.0)
+    shards.total(add_nothing, range(4), other)
+    assert [list(site.worlds) for site in pool.sites.values()] == [[other.name]] * 2
+
+
+def add_nothing(shard, world, argument):
+    return Sum(np.zeros(1))
+
+
+def test_labels_are_shards_of_their_own():
+    pool = ScriptedPool(2)
+    shards = shards_on(pool, label="some")
+    assert shards.n_rows.tolist() == [2, 2, 1, 2]
+    assert shards.map(describe, [2])[0][1] == 4
+
+
+def test_a_worker_that_joins_gets_shards():
+    pool = ScriptedPool(1, {8: "joined"})
+    shards = shards_on(pool)
+    conversation(shards)
+    assert len({worker for worker, method in pool.calls if method == "perform"}) == 2
+
+
+# Who holds what -----------------------------------------------------------------------
+
+
+def test_neighbours_go_to_the_same_owner():
+    sizes = [3] * 10
+    owners = adopt({}, sizes, {"a": 1, "b": 1})
+    assert "".join(owners[number] for number in range(10)) == "aaaaabbbbb"
+    owners = adopt({}, sizes, {"a": 4, "b": 1})
+    assert "".join(owners[number] for number in range(10)) == "aaaaaaaabb"
+
+
+def test_orphans_go_to_who_has_least():
+    sizes = [5, 1, 1, 9, 2]
+    owners = adopt({0: "a", 1: "b", 2: "c", 3: "c", 4: "c"}, sizes, {"a": 1, "b": 1})
+    assert owners == {0: "a", 1: "b", 3: "b", 4: "a", 2: "a"}
+
+
+def test_shards_stay_where_loads_are_even():
+    sizes, threads = [2, 2, 2, 2], {"a": 1, "b": 1}
+    owners = {0: "a", 1: "b", 2: "a", 3: "b"}
+    assert rebalance(owners, sizes, threads) == owners
+    moved = rebalance(owners, sizes, {"a": 1, "b": 1, "c": 2})
+    assert sorted(moved.values()) == ["a", "b", "c", "c"]
+
+
+def test_one_shard_does_not_wander():
+    assert rebalance({0: "a"}, [10], {"a": 1, "b": 1}) == {0: "a"}

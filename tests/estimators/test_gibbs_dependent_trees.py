@@ -1,0 +1,290 @@
+"""What `GibbsDependentTrees` promises beyond what all estimators do."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import check_estimator
+
+from checks.states import assert_same, learned
+from skbnp import DependentTrees, GibbsDependentTrees
+from skbnp.datasets import make_dependent_trees
+from skbnp.metrics import plug_in_gain
+from skbnp.models.dependent_slices import chain
+from skbnp.models.dependent_trees.local import log_gain
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return make_dependent_trees(120, n_epochs=3, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def _fitted(drawn):
+    return quiet(GibbsDependentTrees(max_iter=12, thin=2, random_state=0), drawn)
+
+
+@pytest.fixture
+def fitted(_fitted):
+    return copy.deepcopy(_fitted)
+
+
+def quiet(trees, drawn, **more):
+    """Fit few sweeps, of which halves need not agree."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return trees.fit(drawn.data, epochs=drawn.epochs, **more)
+
+
+def one_epoch(drawn, label=0):
+    return drawn.data[drawn.epochs == label]
+
+
+@pytest.mark.long
+def test_scikit_learn_checks_pass():
+    trees = GibbsDependentTrees(max_iter=3, random_state=0)
+    results = check_estimator(trees, on_fail=None)
+    assert len(results) > 40
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
+
+
+# -- what it finds ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_rows_of_a_planted_tree_end_with_their_like(seed):
+    corpus = make_dependent_trees(160, random_state=seed)
+    trees = quiet(GibbsDependentTrees(max_iter=60, random_state=0), corpus)
+    assert adjusted_rand_score(corpus.target, trees.apply(corpus.data)) > 0.9
+    assert trees.vmf_concentration_ == pytest.approx(120.0, rel=0.1)
+    assert trees.tree_.max_depth >= 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_features", [40, 400])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_planted_rows_are_predicted_as_by_the_variational_fit(seed, n_features):
+    corpus = make_dependent_trees(
+        400,
+        n_features=n_features,
+        concentration=3.0 * n_features,
+        prior_concentration=2.5 * n_features,
+        random_state=seed,
+    )
+    X, X_test = corpus.data[::2], corpus.data[1::2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        other = DependentTrees(random_state=0).fit(X)
+        trees = GibbsDependentTrees(max_iter=500, random_state=0).fit(X)
+    assert trees.score(X_test) > other.score(X_test) - 0.01 * abs(other.score(X_test))
+
+
+def test_epochs_follow_each_other_and_nodes_keep_their_names(fitted, drawn):
+    assert list(fitted.epochs_) == [0, 1, 2]
+    assert [record.n_samples for record in fitted.epochs_.values()] == [120, 120, 120]
+    names = [set(r.component_ids.tolist()) for r in fitted.epochs_.values()]
+    assert len(names[0] & names[1]) > 5
+    first = [record.first_step for record in fitted.epochs_.values()]
+    assert first == [0, 12, 24]
+    assert fitted.history_["epoch"] == [0] * 12 + [1] * 12 + [2] * 12
+    directions = [r.components.toarray() for r in fitted.epochs_.values()]
+    for one in directions:
+        np.testing.assert_allclose(np.linalg.norm(one, axis=1), 1.0, rtol=1e-3)
+    shared = sorted(names[0] & names[1])
+    rows = [
+        [list(r.component_ids).index(n) for n in shared]
+        for r in (fitted.epochs_[0], fitted.epochs_[1])
+    ]
+    cosines = (directions[0][rows[0]] * directions[1][rows[1]]).sum(axis=1)
+    assert np.median(cosines) > 0.8
+
+
+def check_directions_are_drawn_anew():
+    """Raise unless all directions whose children have a past move with every sweep.
+
+    In so many dimensions one that starts at its mode would never leave it, and the
+    concentration of the prior would be learned from modes in the place of draws.
+    """
+    corpus = make_dependent_trees(
+        60,
+        n_epochs=2,
+        n_features=8000,
+        concentration=8000.0,
+        prior_concentration=4000.0,
+        random_state=0,
+    )
+    trees = GibbsDependentTrees(max_iter=6, burn_in=0, thin=1, random_state=0)
+    (state,) = quiet(trees, corpus)._last
+    parents = np.unique(state.tree.parent[1:][state.past[1:] >= 0])
+    assert len(parents) > 1
+    (after,) = quiet(trees.set_params(warm_start=True, max_iter=1), corpus)._last
+    here = after.tree.positions(state.tree.ids[parents])  # old nodes do not end
+    cosines = (state.directions[parents] * after.directions[here]).sum(axis=1)
+    assert (cosines < 0.99).all()
+    assert trees.prior_concentration_ == pytest.approx(4000.0, rel=0.1)
+
+
+def test_directions_whose_children_have_a_past_are_drawn_anew():
+    check_directions_are_drawn_anew()
+
+
+def test_directions_at_their_modes_are_found(monkeypatch):
+    monkeypatch.setattr(chain, "draw_all", lambda world, rng: world)
+    with pytest.raises(AssertionError):
+        check_directions_are_drawn_anew()
+
+
+def test_lineage_names_all_nodes_that_ever_were(fitted):
+    begun, ended = set(), set()
+    for entry in fitted.lineage_:
+        new = set(entry.children)
+        assert not new & begun
+        begun |= new
+        assert set(entry.parents) <= begun - ended
+        ended |= set(entry.parents)
+    assert begun - ended == set(fitted.component_ids_.tolist())
+
+
+# -- samples ---------------------------------------------------------------------------
+
+
+def test_samples_are_of_the_newest_epoch_after_burn_in(fitted):
+    assert [s.step for s in fitted.samples_] == [32, 34, 36]
+    assert [s.label for s in fitted.samples_] == [2, 2, 2]
+    assert [s.step for s in fitted._kept] == [8, 10, 12, 20, 22, 24, 32, 34, 36]
+    best = max(fitted.samples_, key=lambda s: s.log_joint)
+    np.testing.assert_array_equal(fitted.component_ids_, best.component_ids)
+    assert best.masses.sum() == 120
+    shares = fitted.n_components_posterior_
+    assert sum(shares.values()) == pytest.approx(1.0)
+
+
+def test_densities_are_averaged_over_the_samples_of_an_epoch(fitted, drawn):
+    for label in (0, 2):
+        X = sp.csr_array(one_epoch(drawn, label)[:20].astype(np.float32))
+        gains = [
+            log_gain(sample.epoch.state, fitted._tree_priors(), X)
+            for sample in fitted._kept
+            if sample.label == label
+        ]
+        expected = logsumexp(gains, axis=0) - np.log(3)
+        found = fitted.score_samples(X, epochs=label)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        assert np.ptp(gains, axis=0).max() > 1e-3
+    later = fitted.score_samples(X, epochs=7)
+    np.testing.assert_allclose(later, fitted.score_samples(X, epochs=2))
+
+
+def test_plug_in_gain_reads_the_best_tree(fitted, drawn):
+    X = one_epoch(drawn, 2)
+    assert plug_in_gain(fitted, X) > 0.9 * fitted.score(X)
+
+
+def test_densities_at_a_node_are_a_distribution(fitted):
+    # In two dimensions, on a grid of the circle.
+    rng = np.random.default_rng(0)
+    angle = rng.vonmises(0.0, 4.0, 60)
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        trees = GibbsDependentTrees(max_iter=10, thin=2, random_state=0).fit(X)
+    at = 2 * np.pi * np.arange(720) / 720
+    grid = np.column_stack([np.cos(at), np.sin(at)])
+    assert np.exp(trees.score_samples(grid)).mean() == pytest.approx(1.0, rel=1e-3)
+
+
+# -- starts and going on ---------------------------------------------------------------
+
+
+def test_start_is_that_of_dependent_trees(drawn):
+    X = one_epoch(drawn)
+    trees = GibbsDependentTrees(max_iter=1, random_state=0).fit(X)
+    other = DependentTrees(max_iter=1, random_state=0, structure_moves=False).fit(X)
+    assert trees.lineage_[0] == other.lineage_[0]
+    few = GibbsDependentTrees(4, max_iter=1, random_state=0).fit(X)
+    assert few.lineage_[0].children == (0, 1, 2, 3, 4)
+
+
+def test_a_chain_goes_on_in_the_newest_epoch(drawn):
+    def make(sweeps):
+        return GibbsDependentTrees(
+            max_iter=sweeps, burn_in=1, thin=1, random_state=0, warm_start=True
+        )
+
+    X = one_epoch(drawn)
+    whole = make(9).fit(X)
+    parts = make(4).fit(X).set_params(max_iter=5).fit(X)
+    ignored = {"max_iter", "n_iter_", "seconds"}
+    assert_same(learned(whole), learned(parts), ignore=ignored)
+    more = quiet(make(3), drawn)
+    before = [sample.step for sample in more._kept]
+    quiet(more.set_params(max_iter=2), drawn)
+    assert more.history_["epoch"][-2:] == [2, 2]
+    assert [s.step for s in more._kept] == [*before, 10, 11]
+
+
+def test_jobs_do_not_change_bits(drawn):
+    fits = [
+        quiet(GibbsDependentTrees(max_iter=4, random_state=0, n_jobs=jobs), drawn)
+        for jobs in (1, 2)
+    ]
+    assert_same(learned(fits[0]), learned(fits[1]))
+
+
+def test_chunks_of_an_epoch_join_and_later_ones_close_it(drawn):
+    trees = GibbsDependentTrees(max_iter=6, random_state=0)
+    X = one_epoch(drawn)
+    trees.partial_fit(X[:60], epochs=0).partial_fit(X[60:], epochs=0)
+    assert trees.epochs_[0].n_samples == 120
+    assert trees.samples_[0].masses.sum() == 120
+    trees.partial_fit(one_epoch(drawn, 1), epochs=1)
+    assert list(trees.epochs_) == [0, 1]
+    assert trees.samples_[0].masses.sum() == 120
+    assert trees.n_iter_ == 3
+    with pytest.raises(ValueError, match="must not be older"):
+        trees.partial_fit(X, epochs=0)
+    other = pickle.loads(pickle.dumps(trees))
+    assert_same(
+        learned(other.partial_fit(one_epoch(drawn, 2), epochs=2)),
+        learned(trees.partial_fit(one_epoch(drawn, 2), epochs=2)),
+    )
+
+
+def test_rows_that_are_gone_keep_their_nodes(drawn):
+    trees = GibbsDependentTrees(max_iter=4, random_state=0)
+    X = one_epoch(drawn)
+    masses = dict(
+        zip(
+            trees.partial_fit(X[:80]).component_ids_.tolist(),
+            trees.samples_[0].masses.tolist(),
+            strict=True,
+        )
+    )
+    trees.partial_fit(X[80:90])
+    (sample,) = trees.samples_
+    after = dict(
+        zip(sample.component_ids.tolist(), sample.masses.tolist(), strict=True)
+    )
+    assert all(after[name] >= n for name, n in masses.items() if n)
+
+
+def test_given_concentrations_stay(drawn):
+    trees = GibbsDependentTrees(
+        vmf_concentration=90.0, prior_concentration=50.0, max_iter=3, random_state=0
+    ).fit(one_epoch(drawn))
+    assert (trees.vmf_concentration_, trees.prior_concentration_) == (90.0, 50.0)
+    assert set(trees.history_["prior_concentration"]) == {50.0}
+
+
+def test_an_epoch_without_rows_is_passed_over(drawn):
+    X = np.vstack([one_epoch(drawn)[:40], np.zeros((3, 40)), one_epoch(drawn, 2)[:40]])
+    epochs = np.repeat([0, 1, 2], [40, 3, 40])
+    trees = GibbsDependentTrees(max_iter=3, random_state=0).fit(X, epochs=epochs)
+    assert list(trees.epochs_) == [0, 1, 2]
+    assert [r.n_samples for r in trees.epochs_.values()] == [40, 0, 40]

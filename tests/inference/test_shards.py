@@ -1,0 +1,107 @@
+"""Shards in this process, and sums whose bits do not depend on who added what."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from skbnp.inference.shards import (
+    LocalShards,
+    ProcessCache,
+    World,
+    add_up,
+    whole_sum,
+)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Tells the order in which it was added."""
+
+    text: str
+
+    def plus(self, other):
+        return Sum(f"({self.text}{other.text})")
+
+
+def letters(shard, world, argument):
+    return Sum(chr(97 + shard.number))
+
+
+def describe(shard, world, argument):
+    return shard.number, shard.first_row, shard.X.sum() * world.content + argument
+
+
+@pytest.fixture
+def shards():
+    X = np.arange(10.0)[:, None]
+    return LocalShards([X[:4], X[4:4], X[4:9], X[9:]], n_features=1)
+
+
+def test_replies_come_in_the_order_of_numbers(shards):
+    found = shards.map(describe, [0, 1, 3], World(2.0), 0.5)
+    assert found == [(0, 0, 12.5), (1, 4, 0.5), (3, 9, 18.5)]
+    assert shards.n_rows.tolist() == [4, 0, 5, 1]
+
+
+@pytest.mark.parametrize(
+    ("n", "order"),
+    [
+        (1, "a"),
+        (2, "(ab)"),
+        (3, "((ab)c)"),
+        (5, "(((ab)(cd))e)"),
+        (7, "(((ab)(cd))((ef)g))"),
+    ],
+)
+def test_sums_go_along_a_fixed_tree(n, order):
+    shards = LocalShards([np.zeros((1, 1))] * n, n_features=1)
+    assert shards.total(letters, range(n)).text == order
+
+
+@pytest.mark.parametrize("n", range(1, 18))
+def test_sums_do_not_depend_on_who_added_what(n):
+    rng = np.random.default_rng(n)
+    replies = [Sum(chr(97 + place)) for place in range(n)]
+    whole = LocalShards([np.zeros((1, 1))] * n, n_features=1).total(letters, range(n))
+    for n_holders in (1, 2, 3, n):
+        holder = rng.integers(n_holders, size=n)
+        sums = {}
+        for one in rng.permutation(n_holders):
+            own = {}
+            for place in rng.permutation(np.flatnonzero(holder == one)).tolist():
+                add_up(own, n, {(0, place): replies[place]})
+            add_up(sums, n, own)
+        assert whole_sum(sums, n) == whole
+        assert len(sums) == 1
+
+
+def test_holders_of_runs_send_few_sums():
+    sums = {}
+    for place in range(300, 700):
+        add_up(sums, 1000, {(0, place): Sum("")})
+    assert len(sums) <= 2 * 10
+
+
+def test_a_missing_reply_is_seen():
+    sums = {}
+    add_up(sums, 3, {(0, 0): Sum("a"), (0, 2): Sum("c")})
+    with pytest.raises(KeyError):
+        whole_sum(sums, 3)
+
+
+def test_shards_of_a_process_make_what_they_share_once():
+    cache, made = ProcessCache(), []
+
+    def make():
+        made.append(len(made))
+        return made[-1]
+
+    one, other = World(None), World(None)
+    assert [cache.once("table", world, make) for world in (one, one, other)] == [
+        0,
+        0,
+        1,
+    ]
+    assert cache.once("totals", other, make) == 2
+    assert cache.once("table", other.emptied(), make) == 1

@@ -1,0 +1,607 @@
+"""Sweeps of sampled dependent trees against enumeration on the circle, and Geweke's."""
+
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from checks.frequencies import check_frequencies
+from checks.geweke import check_joint_distribution
+from checks.long import few_and_many
+from reference import dependent_slices as reference
+from skbnp.distributions.von_mises_fisher import draw_natural
+from skbnp.models.dependent_slices import model, weights
+from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree
+from skbnp.models.dependent_slices.moves import attachments, split_merge
+from skbnp.models.dependent_slices.sample import log_joint_of
+from skbnp.models.dependent_slices.weights import log_prior
+from skbnp.models.dependent_trees.model import TreePriors
+from skbnp.trees import Tree
+
+ALPHA, GAMMA, BETA, KAPPA = 0.7, 0.6, 2.0, 1.5
+PRIORS = TreePriors(GAMMA, ALPHA, 1.0, 1.0)
+ANGLES = (0.0, 0.6, 2.5)
+CENTROID = np.array([1.0, 0.0])
+#: Past rows and directions of the old nodes, a root above two others.
+HISTORY = {0: 1.0, 1: 2.0, 2: 0.5}
+BELOW = {0: [1, 2], 1: [], 2: []}
+PAST = np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, 0.8]])
+#: Without a past, and with one: trees of so many nodes are enumerated, 98 and 429.
+MOST_NODES = {"first": 4, "later": 5}
+N_STATES = {"first": 98, "later": 429}
+#: Draws in which wrong sweeps are found.
+N_DRAWS = 2000
+each_n_draws = few_and_many(400, 5000)
+
+
+def on_circle(angles):
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def rows_of(x):
+    return Rows.of(sp.csr_array(np.asarray(x, dtype=np.float32)))
+
+
+def world_of(epoch, x=None):
+    """All rows at the root."""
+    rows = rows_of(on_circle(ANGLES) if x is None else x)
+    tree = Tree() if epoch == "first" else Tree.from_parents([-1, 0, 0])
+    n, dimension = len(tree), rows.X.shape[1]
+    centroid = np.eye(1, dimension)[0]
+    later = epoch == "later"
+    return SlicedTree(
+        rows,
+        PRIORS,
+        tree,
+        np.zeros(len(rows), dtype=np.int32),
+        np.tile(centroid, (n, 1)),
+        np.array(list(HISTORY.values())) if later else np.zeros(1),
+        np.arange(n) if later else np.full(n, -1),
+        PAST @ np.eye(2, dimension) if later else np.zeros((0, dimension)),
+        centroid,
+        BETA,
+        KAPPA,
+        np.zeros(n),
+        sp.csr_array((n, dimension)),
+    )
+
+
+def run_phase(world, parity, rng):
+    phase = Phase(world, parity, lambda *name: rng)
+    for block in phase.blocks():
+        phase.fill(block)
+    for number, members in enumerate(phase.groups()):
+        phase.sweep(number, members)
+    for number, block in enumerate(phase.blocks()):
+        phase.draw_directions(number, block)
+    return phase.close(world.tree.next_id)
+
+
+def sweep(world, rng):
+    for parity in (1, 0):
+        world = run_phase(world, parity, rng)
+    world = split_merge.propose_split_or_merge(world, rng)
+    return attachments.propose_attachment(world, rng)
+
+
+def state_of(world):
+    """The tree as the reference has it."""
+    names = np.where(world.is_old, world.tree.ids, -1).tolist()
+
+    def node(at):
+        children = [node(c) for c in np.flatnonzero(world.tree.parent == at)]
+        rows = np.flatnonzero(world.place == at).tolist()
+        name = names[at] if names[at] >= 0 else None
+        return reference.canonical(name, rows, children)
+
+    return node(0)
+
+
+def circle(epoch, x):
+    past = dict(enumerate(PAST)) if epoch == "later" else None
+    return reference.Circle(x, BETA, KAPPA, CENTROID, past)
+
+
+def start_of(epoch):
+    if epoch == "first":
+        return (None, (), ())
+    return (0, (), ((1, (), ()), (2, (), ())))
+
+
+def tree_log_prior(tree, epoch):
+    past = (HISTORY, BELOW) if epoch == "later" else ({}, {})
+    return reference.log_prior(tree, *past, ALPHA, GAMMA)
+
+
+@cache
+def posterior(epoch):
+    """All trees with few nodes, and their probabilities given one of them."""
+    states = reference.grow(len(ANGLES), MOST_NODES[epoch], start_of(epoch))
+    density = circle(epoch, on_circle(ANGLES))
+    log_p = [tree_log_prior(t, epoch) + density.log_evidence(t) for t in states]
+    return states, np.exp(np.array(log_p) - logsumexp(log_p))
+
+
+def run_chain(world, move, n_draws, seed):
+    """States by the number of each draw."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(n_draws):
+        world = move(world, rng)
+        found.append(state_of(world))
+    return found
+
+
+def check_trees(found, states, p):
+    """Raise unless trees have their frequencies, one by one and by kinds.
+
+    A kind has so many nodes, rows at the root and children of it.
+    """
+    number = {state: at for at, state in enumerate(states)}
+    draws = np.array([number.get(state, -1) for state in found])
+    check_frequencies(draws, p)
+    kinds = [(reference.size(s), len(s[1]), len(s[2])) for s in states]
+    check_frequencies(
+        draws, p, np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
+    )
+
+
+def check_sweeps(epoch, n_draws, seed, move=sweep):
+    """Raise unless trees have the frequencies that enumeration gives."""
+    found = run_chain(world_of(epoch), move, n_draws, seed)
+    check_trees(found, *posterior(epoch))
+
+
+# -- what the references say of each other ---------------------------------------------
+
+
+@pytest.mark.parametrize("epoch", MOST_NODES)
+def test_number_of_states(epoch):
+    assert len(posterior(epoch)[0]) == N_STATES[epoch]
+
+
+@pytest.mark.parametrize("epoch", MOST_NODES)
+def test_log_prior_is_that_of_rows_coming_one_by_one(epoch):
+    rng, world = np.random.default_rng(0), world_of(epoch)
+    met = set()
+    for number in range(200):
+        world = run_phase(world, number % 2, rng)
+        tree = state_of(world)
+        met.add(tree)
+        assert world.log_prior() == pytest.approx(tree_log_prior(tree, epoch), abs=1e-9)
+    assert len(met) > 10
+
+
+def test_prior_of_two_rows_has_a_mass_near_one():
+    # Trees of more nodes have the rest.
+    states = reference.grow(2, 9, start_of("first"))
+    mass = sum(np.exp(tree_log_prior(tree, "first")) for tree in states)
+    assert 0.97 < mass < 1.0
+
+
+@pytest.mark.parametrize("epoch", MOST_NODES)
+def test_log_joint_is_near_that_of_directions_on_a_grid(epoch):
+    rng, world = np.random.default_rng(0), world_of(epoch)
+    density = circle(epoch, on_circle(ANGLES))
+    n = len(ANGLES)
+    errors = []
+    for number in range(40):
+        world = run_phase(world, number % 2, rng)
+        tree = state_of(world)
+        exact = tree_log_prior(tree, epoch) + density.log_evidence(tree)
+        exact += n * np.log(2 * np.pi)
+        errors.append(abs(n * log_joint_of(world) - exact))
+    assert np.mean(errors) < 0.2
+    assert min(errors) < 1e-3  # a tree whose root has everything is exact
+
+
+# -- sweeps ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "epoch", ["first", pytest.param("later", marks=pytest.mark.long)]
+)
+@each_n_draws
+def test_frequencies_are_those_of_the_posterior(n_draws, epoch, seed):
+    check_sweeps(epoch, n_draws, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("move", ["phases", "groups"])
+def test_parts_of_a_sweep_have_the_frequencies_alone(move, monkeypatch):
+    if move == "groups":
+        monkeypatch.setattr(model, "NODES_PER_GROUP", 2)
+
+    def phases(world, rng):
+        return run_phase(run_phase(world, 1, rng), 0, rng)
+
+    check_sweeps("first", 2500, 0, phases)
+
+
+def at_mode(natural, rng):
+    return natural / np.linalg.norm(natural)
+
+
+def without_stops(*arguments):
+    found, rest = weights.break_rest(*arguments)
+    return found - 1.5, rest
+
+
+def any_number(*arguments):
+    return 0.0
+
+
+#: What is wrong with sweeps, where, and what it is replaced by.
+BUGS = {
+    "weights-without-stops": (model, "break_rest", without_stops),
+    "nodes-of-any-number": (model, "log_prior", any_number),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bug", BUGS)
+def test_wrong_sweeps_have_other_frequencies(bug, monkeypatch):
+    monkeypatch.setattr(*BUGS[bug])
+    with pytest.raises(AssertionError):
+        check_sweeps("first", N_DRAWS, 0)
+
+
+# -- proposals alone, the direction of the root given ----------------------------------
+
+
+def in_children(parents, place, angles):
+    """Rows at new nodes below a root without rows; all directions at the first axis."""
+    tree = Tree.from_parents(parents)
+    n = len(tree)
+    return replace(
+        world_of("first", on_circle(angles)),
+        tree=tree,
+        place=np.array(place, dtype=np.int32),
+        directions=np.tile(CENTROID, (n, 1)),
+        history=np.zeros(n),
+        past=np.full(n, -1),
+        gone=np.zeros(n),
+        gone_sums=sp.csr_array((n, 2)),
+    )
+
+
+def check_proposals(world, propose, states, n_draws):
+    """Raise unless trees have the frequencies that enumeration gives."""
+    density = circle("first", world.rows.X.toarray())
+    log_p = []
+    for tree in states:
+        found = tree_log_prior(tree, "first")
+        for child in tree[2]:
+            found += np.log(density.message(child, CENTROID[None])[0])
+        log_p.append(found)
+    p = np.exp(np.array(log_p) - logsumexp(log_p))
+    found = run_chain(world, propose, n_draws, 0)
+    assert set(found) <= set(states)
+    check_trees(found, states, p)
+
+
+def partitions(rows):
+    """All partitions of some rows."""
+    if not rows:
+        yield []
+        return
+    for parts in partitions(rows[1:]):
+        yield [[rows[0]], *parts]
+        for at, part in enumerate(parts):
+            yield [*parts[:at], [rows[0], *part], *parts[at + 1 :]]
+
+
+def check_splits(n_draws=1500):
+    world = in_children([-1, 0], [1] * 4, [0.0, 0.6, 2.5, 3.0])
+    states = [
+        reference.canonical(None, (), [(None, tuple(part), ()) for part in parts])
+        for parts in partitions([0, 1, 2, 3])
+    ]
+    assert len(states) == 15
+    check_proposals(world, split_merge.propose_split_or_merge, states, n_draws)
+
+
+def labelled_trees(nodes):
+    """All trees of a root and of nodes with one row each."""
+    states = set()
+    for parents in np.ndindex(*[len(nodes) + 1] * len(nodes)):
+        try:
+            tree = Tree.from_parents([-1, *parents])
+        except ValueError:  # a cycle
+            continue
+        rows = {int(name): int(name) - 1 for name in tree.ids if name}
+
+        def built(at, tree=tree, rows=rows):
+            children = [built(c) for c in np.flatnonzero(tree.parent == at)]
+            own = [rows[int(tree.ids[at])]] if at else []
+            return reference.canonical(None, own, children)
+
+        states.add(built(0))
+    return sorted(states, key=repr)
+
+
+def check_attachments(n_draws=1500):
+    world = in_children([-1, 0, 0, 0], [1, 2, 3], ANGLES)
+    states = labelled_trees([1, 2, 3])
+    assert len(states) == 16
+    check_proposals(world, attachments.propose_attachment, states, n_draws)
+
+
+each_few = few_and_many(1500, 4000)
+
+
+@each_few
+def test_splits_and_merges_have_the_frequencies_alone(n_draws):
+    check_splits(n_draws)
+
+
+@each_few
+def test_attachments_have_the_frequencies_alone(n_draws):
+    check_attachments(n_draws)
+
+
+def flat_normalisers(squares, dimension):
+    return np.zeros(np.shape(squares))
+
+
+def certain(*arguments):
+    split_merge_allocate(*arguments)
+    return 0.0
+
+
+def one_pair(*arguments):
+    pairs, can = split_merge_pairs(*arguments)
+    return (pairs > 0.0).astype(float), can
+
+
+split_merge_allocate, split_merge_pairs = split_merge.allocate, split_merge._merge_pairs
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("where", "name", "wrong"),
+    [
+        (split_merge, "log_normaliser_gain", flat_normalisers),
+        (split_merge, "allocate", certain),
+        (split_merge, "_merge_pairs", one_pair),
+        (model, "log_prior", any_number),
+    ],
+    ids=["whatever-fits", "no-probability", "no-pairs", "any-number"],
+)
+def test_wrong_splits_have_other_frequencies(where, name, wrong, monkeypatch):
+    monkeypatch.setattr(where, name, wrong)
+    with pytest.raises(AssertionError):
+        check_splits()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("where", "name", "wrong"),
+    [
+        (attachments, "log_normaliser_gain", flat_normalisers),
+        (model, "log_prior", any_number),
+    ],
+    ids=["whatever-fits", "any-number"],
+)
+def test_wrong_attachments_have_other_frequencies(where, name, wrong, monkeypatch):
+    monkeypatch.setattr(where, name, wrong)
+    with pytest.raises(AssertionError):
+        check_attachments()
+
+
+# -- directions whose children have a past ---------------------------------------------
+
+
+def check_directions(draw, n_draws=3000):
+    """Raise unless mean cosines are those of the density on a grid."""
+    world = replace(world_of("later"), prior_concentration=4.0)
+    natural, past = np.array([1.0, 0.8]), PAST[1:]
+    density = circle("later", world.rows.X.toarray())
+    log_p = density.grid @ natural
+    for one in past:
+        k = 4.0 * np.linalg.norm(density.grid + one, axis=1)
+        log_p -= np.log(reference.ive(0, k)) + k
+    p = np.exp(log_p - logsumexp(log_p))
+    rng, theta, draws = np.random.default_rng(0), CENTROID, []
+    for _ in range(n_draws):
+        theta = draw(world, natural, past, theta, rng)
+        draws.append(theta)
+    for axis in range(2):
+        values = np.array(draws)[:, axis]
+        error = values.std() * np.sqrt(4.0 / n_draws)  # draws repeat
+        assert abs(values.mean() - p @ density.grid[:, axis]) < 4.0 * error
+
+
+def test_directions_have_the_density_alone():
+    check_directions(model.accept_direction)
+
+
+@pytest.mark.long
+def test_wrong_directions_have_another_density():
+    def forget(world, natural, past, now, rng):
+        return draw_natural(natural, rng)
+
+    def accept_all(world, natural, past, now, rng):
+        class Sure:
+            random = staticmethod(lambda: 1e-300)
+
+            def __getattr__(self, name):
+                return getattr(rng, name)
+
+        return model.accept_direction(world, natural, past, now, Sure())
+
+    for wrong in (forget, accept_all):
+        with pytest.raises(AssertionError):
+            check_directions(wrong)
+
+
+def test_a_row_alone_below_a_given_node_stays():
+    # Else the node, whose direction is given, would end while rows move.
+    world = replace(
+        world_of("first"), tree=Tree.from_parents([-1, 0]), past=np.full(2, -1)
+    )
+    world = replace(
+        world,
+        place=np.array([0, 0, 1], dtype=np.int32),
+        directions=np.tile(CENTROID, (2, 1)),
+        history=np.zeros(2),
+        gone=np.zeros(2),
+        gone_sums=sp.csr_array((2, 2)),
+    )
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        phase = Phase(world, 0, lambda *name, rng=rng: rng)
+        for block in phase.blocks():
+            phase.fill(block)
+        for number, members in enumerate(phase.groups()):
+            phase.sweep(number, members)
+        family = (phase.place == 1) | (phase.place >= 2)
+        assert family.any()
+
+
+# -- Geweke ----------------------------------------------------------------------------
+
+
+@dataclass
+class World:
+    """Everything that the model draws, in three dimensions."""
+
+    tree: SlicedTree
+
+    def draw_words(self, rng):
+        theta = self.tree.directions[self.tree.place]
+        x = [draw_natural(BETA * one, rng) for one in theta]
+        self.tree = replace(self.tree, rows=rows_of(x))
+
+
+def choose_child(rng, children, n_old, through):
+    """Child that a row goes to, None of a new one; old ones stand first."""
+    old = [child for child in children if child < n_old]
+    for child in old:
+        behind = sum(through[other] for other in children if other > child)
+        if rng.random() < (1 + through[child]) / (1 + through[child] + GAMMA + behind):
+            return child
+    others = children[len(old) :]
+    shares = np.array([*(through[child] for child in others), GAMMA])
+    return [*others, None][rng.choice(len(shares), p=shares / shares.sum())]
+
+
+def draw_world(rng, epoch="first", n_rows=4):
+    """Rows walk down the tree one by one; directions follow."""
+    world = world_of(epoch, np.eye(3)[[0] * n_rows])
+    n_old, parents = len(world.tree), world.tree.parent.tolist()
+    here = world.history.tolist()
+    through, at = world.tree.accumulate(world.history).tolist(), []
+    for _ in range(n_rows):
+        node = 0
+        while rng.random() >= (1 + here[node]) / (1 + ALPHA + through[node]):
+            through[node] += 1
+            children = [child for child, above in enumerate(parents) if above == node]
+            child = choose_child(rng, children, n_old, through)
+            if child is None:
+                child = len(parents)
+                parents.append(node)
+                through.append(0)
+                here.append(0)
+            node = child
+        through[node] += 1
+        here[node] += 1
+        at.append(node)
+    tree = Tree.from_parents(parents)
+    world = world.edited(
+        tree,
+        tree.positions(np.array(at)).astype(np.int32),
+        np.zeros((len(tree), 3)),
+    )
+    for node in range(len(tree)):
+        world.directions[node] = draw_natural(world.prior_natural(node), rng)
+    drawn = World(world)
+    drawn.draw_words(rng)
+    return drawn
+
+
+def statistics(world):
+    tree = world.tree
+    theta, x = tree.directions[tree.place], tree.rows.X.toarray()
+    depth, masses = tree.tree.depth, tree.masses
+    same = (tree.place[:, None] == tree.place).sum()
+    cosines = (theta * x).sum(axis=1)
+    parents = np.vstack([tree.centroid, tree.directions[tree.tree.parent[1:]]])
+    near = (tree.directions * parents).sum(axis=1)
+    return {
+        "nodes": len(tree.tree),
+        "depth": depth.max(),
+        "mean-depth": depth[tree.place].mean(),
+        "same": same,
+        "root": masses[0],
+        "largest": masses.max(),
+        "singletons": (masses == 1).sum(),
+        "empty": (masses == 0).sum(),
+        "cosine": cosines.mean(),
+        "least-cosine": cosines.min(),
+        "square-cosine": (cosines**2).mean(),
+        "near": near.mean(),
+        "far": near.min(),
+        "root-near": near[0],
+        "resultant": np.linalg.norm(x.sum(axis=0)),
+        "axis": x[:, 0].mean(),
+        "pairs": (x @ x.T).mean(),
+        "leaves": len(tree.tree.leaves),
+        "first": depth[tree.place[0]],
+    }
+
+
+def make_move(world, rng):
+    return World(sweep(world.tree, rng))
+
+
+def check_joint(epoch, n_draws, seed=0):
+    draw = partial(draw_world, epoch=epoch)
+    check_joint_distribution(draw, statistics, make_move, n_draws, seed)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "n_draws"),
+    [
+        ("first", 200),
+        pytest.param("first", 4000, marks=pytest.mark.long),
+        pytest.param("later", 4000, marks=pytest.mark.long),
+    ],
+)
+def test_sweeps_keep_the_joint_distribution(epoch, n_draws):
+    check_joint(epoch, n_draws)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (model, "draw_natural", at_mode),
+        (attachments, "draw_natural", at_mode),
+        BUGS["nodes-of-any-number"],
+    ],
+    ids=["directions-at-their-mode", "attached-at-the-mode", "nodes-of-any-number"],
+)
+def test_wrong_sweeps_do_not_keep_it(wrong, monkeypatch):
+    monkeypatch.setattr(*wrong)
+    with pytest.raises(AssertionError):
+        check_joint("first", 1000)
+
+
+def test_directions_that_are_proposed_get_no_new_children():
+    # These would be drawn given the direction before the proposal.
+    world, opened = world_of("later"), {0: [], 1: []}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        for parity, above in opened.items():
+            above += Phase(world, parity, lambda *name, rng=rng: rng).above.tolist()
+    assert 0 not in opened[0]
+    assert 0 in opened[1]
+
+
+def test_log_prior_of_no_rows_is_zero():
+    tree = Tree()
+    none = np.zeros(1)
+    assert log_prior(tree, none, none, np.zeros(1, dtype=bool), PRIORS) == 0.0

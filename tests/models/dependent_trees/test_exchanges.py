@@ -1,0 +1,140 @@
+"""Nodes exchange their pasts: records, gains, and names that are kept by it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skbnp import DependentTrees
+from skbnp.datasets import make_dependent_trees
+from skbnp.models.dependent_trees.local import NodeTable, recall, visit
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    TreePriors,
+    direction_bound,
+    no_past,
+    update_nodes,
+    update_sticks,
+)
+from skbnp.models.dependent_trees.moves import structure
+from skbnp.models.dependent_trees.moves.exchanges import (
+    past_gains,
+    propose_exchanges,
+    with_past,
+)
+from skbnp.models.dependent_trees.moves.records import (
+    Exchange,
+    Merge,
+    heirs_of,
+    replay,
+    replay_memo,
+)
+from skbnp.trees import Tree
+
+#: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.
+TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
+PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
+CYCLE = Exchange((2, 6, 3), (6, 3, 2))
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def at_optimum(rng, n_rows=200, dimension=30):
+    """A state and statistics of rows, directions at their optimum; node 4 is new."""
+    previous = unit(rng.standard_normal((7, dimension)))
+    rows = unit(previous[rng.integers(7, size=n_rows)] + 0.1)
+    X = sp.csr_array(rows.astype(np.float32))
+    state = EpochState(
+        TREE,
+        np.full(7, 10.0),
+        rng.gamma(1.0, 20.0, size=7),
+        0.9 * previous,
+        np.full(7, 100.0),
+        previous * (TREE.ids != 4)[:, None],
+        unit(rows.mean(axis=0)),
+        60.0,
+        40.0,
+    )
+    memo, stats = visit(NodeTable.of(state, PRIORS), X)
+    state = update_sticks(state, stats)
+    for _ in range(50):
+        state = update_nodes(state, stats, PRIORS, TREE.ids)
+    return state, stats, memo, X
+
+
+def test_heirs_follow_names_that_change():
+    assert heirs_of([CYCLE]) == {2: 6, 6: 3, 3: 2}
+    records = [Merge(5, 2), CYCLE, Merge(3, 0)]
+    assert heirs_of(records) == {5: 6, 2: 6, 6: 0, 3: 2}
+
+
+def test_rows_stay_and_names_go(seed):
+    state, stats, memo, X = at_optimum(np.random.default_rng(seed))
+    new, kept = replay(state, stats, PRIORS, [CYCLE])
+    assert new.tree.ids.tolist() == [0, 1, 6, 3, 5, 4, 2]
+    assert_array_equal(new.tree.depth, TREE.depth)
+    assert_array_equal(kept.masses, stats.masses)
+    for name, was in zip(CYCLE.names, CYCLE.names, strict=True):
+        mine, other = new.tree.positions(name), TREE.positions(was)
+        assert_array_equal(new.previous[mine], state.previous[other])
+        assert new.history[mine] == state.history[other]
+    recalled = recall(new.tree, replay_memo(memo, [CYCLE]), X)
+    assert_allclose(recalled.masses, kept.masses)
+    assert_allclose(recalled.sums.toarray(), kept.sums.toarray())
+    back, _ = replay(new, kept, PRIORS, [Exchange(CYCLE.names, CYCLE.nodes)])
+    assert back.tree == TREE
+    assert_array_equal(back.history, state.history)
+
+
+def test_gains_of_leaves_are_the_full_difference(seed):
+    """What children say to a node bends with its past, which leaves do not have."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    gains = past_gains(state, PRIORS)
+    everywhere = np.arange(7)
+    before = direction_bound(state, stats, PRIORS, everywhere)
+    for node in np.setdiff1d(everywhere, TREE.parent):
+        for past in range(7):
+            previous = state.previous.copy()
+            previous[node] = state.previous[past]
+            new = replace(state, previous=previous)
+            new = update_nodes(new, stats, PRIORS, TREE.ids[[node]])
+            after = direction_bound(new, stats, PRIORS, everywhere)
+            assert_allclose(gains[node, past], after - before, atol=2e-3)
+
+
+def test_pasts_in_wrong_hands_are_found(seed):
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    assert propose_exchanges(state, PRIORS) == []
+    wrong, _ = replay(state, stats, PRIORS, [CYCLE])
+    (found,) = propose_exchanges(wrong, PRIORS)
+    right, _ = replay(wrong, stats, PRIORS, [found])
+    assert right.tree == TREE
+
+
+def test_without_a_past_nothing_is_proposed():
+    state, _, _, _ = at_optimum(np.random.default_rng(0))
+    state = replace(state, previous=no_past(*state.means.shape))
+    assert len(with_past(state)) == 0
+    assert propose_exchanges(state, PRIORS) == []
+
+
+@pytest.mark.long
+def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
+    """As many births without exchanges as topics that lose their names."""
+
+    def n_births(seed):
+        corpus = make_dependent_trees(200, n_epochs=8, random_state=seed)
+        trees = DependentTrees(random_state=seed)
+        trees.fit(corpus.data, epochs=corpus.epochs)
+        ids = [set(one.component_ids.tolist()) for one in trees.epochs_.values()]
+        return len(set().union(*ids) - ids[0])
+
+    with_exchanges = list(map(n_births, range(6)))
+    monkeypatch.setattr(structure, "propose_exchanges", lambda *given: [])
+    without = list(map(n_births, range(6)))
+    assert all(one <= other for one, other in zip(with_exchanges, without, strict=True))
+    assert sum(with_exchanges) < 0.5 * sum(without)

@@ -1,0 +1,573 @@
+"""Learning from documents in shards, against learning from a matrix."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from checks.corpora import topic_counts
+from skbnp.components.statistics import Weighting, WordRows, WordTopics
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.memory import NOTHING, RunningAverage
+from skbnp.inference.monitor import discarding
+from skbnp.inference.schedules import OnlineSchedule
+from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
+from skbnp.models.hdp import held_out
+from skbnp.models.hdp.collapsed_local import CollapsedStep
+from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.held_out_trials import HeldOutTrials
+from skbnp.models.hdp.local import DocumentStep
+from skbnp.models.hdp.memory import Holdings
+from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.structure import EndUnused
+from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.shards import (
+    BlockHoldings,
+    BlockSchedule,
+    ChangedWords,
+    ShardCorpus,
+    Survey,
+    WholeSchedule,
+    n_blocks,
+)
+from skbnp.utils.plain import from_plain, to_plain
+
+N_DOCS, N_WORDS, N_TOPICS, ENTROPY = 90, 40, 6, 5
+STOP = LocalStop(20, 1e-4)
+FAMILIES = [(CollapsedHDP, CollapsedStep), (DirectHDP, DocumentStep)]
+
+
+@pytest.fixture(scope="module")
+def X():
+    counts = topic_counts(N_DOCS, N_WORDS).toarray()
+    counts[[3, 50]] = 0.0
+    return sp.csr_array(counts)
+
+
+def shards_of(X, limits=(0, 20, 20, 55, 90), run=map):
+    blocks = [X[begin:end] for begin, end in pairwise(limits)]
+    return LocalShards(blocks, X.shape[1], run=run)
+
+
+def corpus_of(X, n=3, **keywords):
+    return ShardCorpus.of(Survey.of(shards_of(X, **keywords)), ENTROPY, n)
+
+
+def posterior_of(model_class, X):
+    rng = np.random.default_rng(0)
+    state = HDPState(rng.dirichlet(np.ones(N_TOPICS + 1)), 1.5, 1.0, 0.1)
+    topics = rng.dirichlet(np.full(N_WORDS, 0.3), N_TOPICS).T * X.sum() / N_TOPICS
+    model = model_class(learn_concentrations=True, learn_topic_prior=False)
+    ids = np.arange(N_TOPICS)
+    totals, log = model.start(state, WordTopics(topics)), Lineage(0, "init", (), (5,))
+    return HDPPosterior(model, state, totals, ids, [log], entropy=ENTROPY)
+
+
+def rows_of(corpus, parts):
+    """Rows of the matrix, with empty ones left out, in the blocks of a round."""
+    n_docs = corpus.sizes.sum(axis=1) + [len(rows) for rows in corpus.left_out]
+    first, rows = np.cumsum(n_docs) - n_docs, []
+    for part in parts:
+        limits = corpus.cut.limits(n_docs[part.shard])
+        order = corpus.cut.order(part.shard, n_docs[part.shard])
+        here = order[limits[part.place] : limits[part.place + 1]]
+        rows.append(first[part.shard] + np.setdiff1d(here, corpus.left_out[part.shard]))
+    return rows
+
+
+def schedule_of(corpus, n_groups=1, **settings):
+    plan = {"offset": 1.0, "decay": 0.5, "entropy": ENTROPY, **settings}
+    return BlockSchedule.online(corpus, n_groups, **plan)
+
+
+# Rounds -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 4])
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_a_pass_visits_each_document_once(X, n, n_groups):
+    corpus = corpus_of(X, n)
+    rounds = list(schedule_of(corpus, n_groups).one_pass(0))
+    parts = [part for round in rounds for part in round.parts]
+    rows = np.concatenate(rows_of(corpus, parts))
+    assert_array_equal(np.sort(rows), np.arange(N_DOCS - 2))
+    assert len({part.number for part in parts}) == len(parts)
+    assert [part.n_docs for part in parts] == [
+        len(rows) for rows in rows_of(corpus, parts)
+    ]
+    for round in rounds:
+        assert round.scale * round.n_docs == pytest.approx(N_DOCS - 2)
+        assert len({part.shard for part in round.parts}) == len(round.parts)
+
+
+def test_steps_are_those_of_minibatches(X):
+    corpus = corpus_of(X, 5)
+    schedule = schedule_of(corpus, first_step=4, n_forgetting=2)
+    plain = OnlineSchedule(
+        n_rows=5,
+        batch_size=1,
+        offset=1.0,
+        decay=0.5,
+        entropy=1,
+        first_step=4,
+        n_forgetting=2,
+    )
+    for number in range(4):
+        steps = [round.step for round in schedule.one_pass(number)]
+        assert steps == [round.step for round in plain.one_pass(number)]
+    assert schedule.n_updates(3) == plain.n_updates(3)
+    assert next(schedule.afresh().one_pass(0)).step == 2**-0.5
+
+
+def test_passes_differ_but_not_from_call_to_call(X):
+    schedule = schedule_of(corpus_of(X, 6))
+    first, again = list(schedule.one_pass(0)), list(schedule.one_pass(0))
+    assert first == again
+    assert first[0].parts != next(schedule.one_pass(1)).parts
+
+
+def test_the_whole_corpus_is_one_round(X):
+    corpus = corpus_of(X, 3)
+    (round,) = WholeSchedule(corpus.sizes).one_pass(0)
+    rows = np.concatenate(rows_of(corpus, round.parts))
+    assert_array_equal(np.sort(rows), np.arange(N_DOCS - 2))
+    assert (round.step, round.scale) == (1.0, 1.0)
+
+
+def test_a_fit_without_documents_has_no_rounds():
+    corpus = corpus_of(sp.csr_array((90, N_WORDS)))
+    assert list(schedule_of(corpus).one_pass(0)) == []
+    assert list(WholeSchedule(corpus.sizes).one_pass(0)) == []
+    assert corpus.hold_out(0) is None
+
+
+@pytest.mark.parametrize(
+    ("n_docs", "batch_size", "n_groups", "expected"),
+    [(10_000, None, 1, 32), (1000, None, 1, 8), (1000, 10, 1, 100), (1000, 10, 7, 15)],
+)
+def test_number_of_blocks(n_docs, batch_size, n_groups, expected):
+    assert n_blocks(n_docs, batch_size, 128, n_groups) == expected
+    assert n_blocks(0, batch_size, 128, n_groups) == 1
+
+
+# Visits -------------------------------------------------------------------------------
+
+
+def assert_same_statistics(one, other):
+    for name in type(one).__slots__:
+        first, second = getattr(one, name), getattr(other, name)
+        if isinstance(first, WordRows):
+            used = np.isin(first.words, second.words)
+            assert first.values[~used].nnz == 0
+            first, second = first.values[used].toarray(), second.values.toarray()
+        assert_allclose(first, second, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("model", "step"), FAMILIES)
+@pytest.mark.parametrize("weighting", list(Weighting))
+def test_a_round_says_what_its_documents_say(X, model, step, weighting):
+    corpus, posterior = corpus_of(X), posterior_of(model, X)
+    round = next(schedule_of(corpus).one_pass(0))
+    counts = X[np.flatnonzero(X.sum(axis=1))]
+    rows = rows_of(corpus, round.parts)
+    holdings = BlockHoldings(corpus.sizes.size)
+    holdings.keep(replace(round, parts=round.parts[:1]), [])
+    held = [holdings.recall(part) for part in round.parts]
+    times = np.concatenate(
+        [np.full(len(r), h.times) for r, h in zip(rows, held, strict=True)]
+    )
+    is_collapsed = model is CollapsedHDP
+    with Executor(1) as executor:
+        visitor = DocumentVisitor(STOP, executor, step)
+        (found,) = corpus.visit(
+            visitor,
+            posterior,
+            round,
+            weighting=weighting,
+            remembered=held if is_collapsed else [None] * len(held),
+            look=None,
+        )
+        expected = visitor.visit(
+            posterior,
+            counts[np.concatenate(rows)],
+            weighting=weighting,
+            remembered=times if is_collapsed else None,
+        )
+        assert_same_statistics(found.stats, expected.stats)
+        if is_collapsed:  # how often totals hold documents matters
+            wrong = visitor.visit(posterior, counts[np.concatenate(rows)])
+            with pytest.raises(AssertionError):
+                assert_same_statistics(found.stats, wrong.stats)
+
+
+@pytest.mark.parametrize(("model", "step"), FAMILIES)
+def test_bits_do_not_depend_on_threads(X, model, step):
+    posterior, found = posterior_of(model, X), []
+    with ThreadPoolExecutor(3) as pool, Executor(1) as executor:
+        for run in (map, pool.map):
+            corpus = corpus_of(X, run=run)
+            (round,) = WholeSchedule(corpus.sizes).one_pass(0)
+            (said,) = corpus.visit(
+                DocumentVisitor(STOP, executor, step),
+                posterior,
+                round,
+                weighting=Weighting.EXPECTED_LOG,
+                remembered=[None] * len(round.parts),
+                look=None,
+            )
+            found.append(said.stats.topic_words.values.toarray())
+    assert_array_equal(*found)
+
+
+def test_moves_that_look_at_documents_are_refused(X):
+    with pytest.raises(ValueError, match="in shards"):
+        corpus_of(X).visit(
+            None, None, None, weighting=Weighting.MEAN, remembered=[], look=len
+        )
+
+
+def test_rows_of_words_add_up():
+    rng = np.random.default_rng(0)
+    dense = np.zeros((2, 20, 3))
+    rows = []
+    for part in dense:
+        words = np.sort(rng.choice(20, 8, replace=False))
+        part[words] = rng.poisson(0.7, (8, 3))
+        rows.append(WordRows(words, sp.csr_array(part[words])))
+    both = rows[0].plus(rows[1])
+    found = np.zeros((20, 3))
+    found[both.words] = both.values.toarray()
+    assert_array_equal(found, dense.sum(axis=0))
+    assert (np.diff(both.words) > 0).all()
+
+
+# How often totals hold documents ------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_holdings_of_blocks_are_those_of_their_documents(X, n_groups):
+    corpus = corpus_of(X)
+    blocks, plain = BlockHoldings(corpus.sizes.size), Holdings(N_DOCS)
+    for number in range(3):
+        for round in schedule_of(corpus, n_groups).one_pass(number):
+            rows = np.concatenate(rows_of(corpus, round.parts))
+            gain = round.step * round.scale
+            plain.absorb(rows, keep=1.0 - round.step, gain=gain)
+            blocks.keep(round, [])
+    for part in round.parts:
+        (rows,) = rows_of(corpus, [part])
+        assert_allclose(plain.of(rows), blocks.recall(part).times, rtol=1e-12)
+    assert blocks.empty().recall(part).times == 0.0
+    copy, before = blocks.copy(), blocks.recall(part).times
+    copy.keep(round, [])
+    assert blocks.recall(part).times == before != copy.recall(part).times
+
+
+def test_newcomers_are_held_from_their_first_visit_on(X):
+    corpus = corpus_of(X)
+    held = corpus.hold_out(0)
+    blocks = BlockHoldings(corpus.sizes.size)
+    for round in schedule_of(held.train).one_pass(0):
+        blocks.keep(round, [])
+    later = blocks.spread(held.rows, corpus.n_docs)
+    rounds = list(schedule_of(corpus).one_pass(1))
+    part = rounds[0].parts[0]
+    first = later.recall(part)
+    assert first.times == blocks.recall(part).times > 0.0
+    assert first.times_of_newcomers == 0.0
+    assert_array_equal(first.newcomers, held.rows[part.shard])
+    later.keep(rounds[0], [])
+    gain = rounds[0].step * rounds[0].scale
+    assert later.recall(part).times_of_newcomers == pytest.approx(gain)
+
+
+# Documents that travel ----------------------------------------------------------------
+
+
+def test_documents_are_found_by_number(X):
+    counts = X[np.flatnonzero(X.sum(axis=1))].toarray()
+    corpus = corpus_of(X)
+    numbers = np.array([70, 3, 18, 19, 87, 20, 0])
+    assert_array_equal(corpus.fetch(numbers).toarray(), counts[numbers])
+    train = corpus.hold_out(0).train
+    whole = train.fetch(np.arange(train.n_docs)).toarray()
+    assert_allclose(whole.sum(axis=0), train.word_counts())
+    assert train.n_tokens == whole.sum()
+
+
+def test_held_out_documents_are_not_learned_from(X):
+    corpus = corpus_of(X)
+    held = corpus.hold_out(0)
+    n_held = len(held.n_tokens)
+    assert n_held == held_out.n_held_out(88, np.full(88, 30.0)) == 22
+    assert held.train.n_docs == 88 - n_held
+    assert held.held.sum() + held.train.n_tokens == X.sum()
+    posterior = posterior_of(CollapsedHDP, X)
+    with Executor(1) as executor:
+        visitor = DocumentVisitor(STOP, executor, CollapsedStep)
+        (round,) = WholeSchedule(held.train.sizes).one_pass(0)
+        (said,) = held.train.visit(
+            visitor,
+            posterior,
+            round,
+            weighting=Weighting.EXPECTED_LOG,
+            remembered=[None] * len(round.parts),
+            look=None,
+        )
+    assert said.stats.n_tokens == held.train.n_tokens
+    other = corpus.hold_out(1)
+    assert any(
+        len(np.setdiff1d(*rows)) for rows in zip(held.rows, other.rows, strict=True)
+    )
+
+
+def test_held_out_documents_are_few_however_long_shards_are(monkeypatch):
+    """Each shard offers no more documents than could be needed."""
+    monkeypatch.setattr(held_out, "N_TOKENS", 300)
+    monkeypatch.setattr(held_out, "ENOUGH_DOCS", 20)
+    monkeypatch.setattr(held_out, "FEWEST_DOCS", 20)
+    X = sp.csr_array(np.tile(np.eye(4, N_WORDS), (500, 1)) * 10.0)
+    corpus = corpus_of(X, limits=(0, 700, 1200, 2000))
+    travelled = []
+    whole = corpus.shards.map
+
+    def counting(*call):
+        replies = whole(*call)
+        travelled.extend(replies)
+        return replies
+
+    monkeypatch.setattr(corpus.shards, "map", counting)
+    held = corpus.hold_out(0)
+    assert len(held.n_tokens) == 30
+    assert sum(len(reply[0]) for reply in travelled if len(reply) == 3) == 90
+    assert sum(reply[0].shape[0] for reply in travelled if len(reply) == 2) == 30
+
+
+# Trials, stopped and resumed ----------------------------------------------------------
+
+
+def learner_of(posterior, corpus, visitor, documents):
+    return Learner(
+        posterior,
+        corpus,
+        schedule_of(corpus),
+        visitor,
+        RunningAverage(documents),
+        EndUnused(SplitMerge()),
+        warm_up=2.0 * corpus.n_docs * posterior.model.has_bound,
+    )
+
+
+def trials_of(X, family, executor, shards=None):
+    """Return trials, and what of them no file holds."""
+    model, step = family
+    corpus = ShardCorpus.of(Survey.of(shards or shards_of(X)), ENTROPY, 3)
+    visitor = DocumentVisitor(STOP, executor, step)
+
+    def documents(corpus):
+        is_collapsed = model is CollapsedHDP
+        return BlockHoldings(corpus.sizes.size) if is_collapsed else NOTHING
+
+    def finish(held, posterior, last):
+        known = last.memory.documents
+        if isinstance(known, BlockHoldings):
+            known = known.spread(held.rows, corpus.n_docs)
+        return learner_of(posterior, corpus, visitor, known)
+
+    held = corpus.hold_out(0)
+    start = learner_of(posterior_of(model, X), held.train, visitor, documents(corpus))
+    trials = HeldOutTrials(start, held, SplitMerge(), 40, finish, n_final_passes=4)
+    return trials, (corpus.shards, executor, finish)
+
+
+def state_of(trials):
+    """All that a fit publishes, and how far its trials are."""
+    posterior = trials.posterior
+    return [
+        posterior.totals.topic_words.dense().tobytes(),
+        posterior.state.weights.tobytes(),
+        posterior.lineage,
+        (trials.n_trials, trials.n_accepted, trials.n_final, trials.passes_left),
+        posterior.n_steps,
+    ]
+
+
+def objects_of(plain):
+    """All kinds of things in plain data."""
+    kinds, seen, queue = set(), set(), [plain]
+    while queue:
+        value = queue.pop()
+        kinds.add(type(value))
+        if id(value) not in seen and isinstance(value, (dict, list, tuple)):
+            seen.add(id(value))
+            queue += value.values() if isinstance(value, dict) else value
+    return kinds
+
+
+@pytest.mark.parametrize(
+    "family", [FAMILIES[0], pytest.param(FAMILIES[1], marks=pytest.mark.long)]
+)
+def test_trials_stopped_after_any_pass_go_on_alike(X, family):
+    with Executor(1) as executor:
+        undisturbed, _ = trials_of(X, family, executor)
+        trials, outside = trials_of(X, family, executor)
+        kinds = set()
+        while not trials.has_ended:
+            undisturbed.one_pass(discarding())
+            trials.one_pass(discarding())
+            assert state_of(trials) == state_of(undisturbed)
+            plain = to_plain(trials, outside)
+            kinds |= objects_of(plain)
+            trials = from_plain(pickle.loads(pickle.dumps(plain)), outside)
+        assert trials.n_trials >= 2
+    allowed = dict, list, tuple, str, int, float, type(None), np.ndarray, sp.csr_array
+    assert all(issubclass(kind, allowed) for kind in kinds)
+
+
+def test_trials_do_not_go_on_alike_from_another_state(X):
+    """What the test before this one compares does depend on what is kept."""
+    with Executor(1) as executor:
+        undisturbed, _ = trials_of(X, FAMILIES[0], executor)
+        trials, _ = trials_of(X, FAMILIES[0], executor)
+        for one in (undisturbed, trials):
+            one.one_pass(discarding())
+        trials.run.learner.memory = trials.run.learner.memory.empty()
+        for one in (undisturbed, trials):
+            one.one_pass(discarding())
+        assert state_of(trials) != state_of(undisturbed)
+
+
+def test_no_array_of_the_driver_has_an_entry_for_each_document():
+    X = sp.csr_array(np.tile(np.eye(4, 8), (1000, 1)) * 10.0)
+    corpus = ShardCorpus.of(Survey.of(shards_of(X, (0, 1000, 4000))), ENTROPY, 4)
+    held = corpus.hold_out(0)
+    plain = to_plain([held, BlockHoldings(corpus.sizes.size)], [corpus.shards])
+    sizes, queue = [], [plain]
+    while queue:
+        value = queue.pop()
+        if isinstance(value, np.ndarray):
+            sizes.append(value.size)
+        elif sp.issparse(value):
+            sizes.append(value.shape[0])
+        elif isinstance(value, (dict, list, tuple)):
+            queue += value.values() if isinstance(value, dict) else value
+    assert 0 < max(sizes) < 4000
+
+
+# Processes that follow the words of topics --------------------------------------------
+
+
+class Processes(LocalShards):
+    """Shards of several processes, to which everything is sent; some are lost."""
+
+    def __init__(self, blocks, n_features, n_processes, loss=0.0):
+        super().__init__(blocks, n_features, is_lasting=False)
+        self.n_processes, self.loss, self.n_bytes = n_processes, loss, []
+        self.rng = np.random.default_rng(0)
+        self.caches = [ProcessCache() for _ in range(n_processes)]
+
+    def _send(self, world):
+        content = pickle.dumps(world)
+        self.n_bytes.append(len(content))
+        worlds = [pickle.loads(content) for _ in range(self.n_processes)]
+        for at in np.flatnonzero(self.rng.random(self.n_processes) < self.loss):
+            self.caches[at] = ProcessCache()
+        for shard in self._shards:
+            shard.process = self.caches[shard.number % self.n_processes]
+        return lambda number: worlds[number % self.n_processes]
+
+    def map(self, task, numbers, world=None, argument=None):
+        sent = self._send(world)
+        return [task(self._shards[at], sent(at), argument) for at in numbers]
+
+    def total(self, task, numbers, world=None, argument=None):
+        return reduce_in_a_tree(self.map(task, numbers, world, argument))
+
+
+def reduce_in_a_tree(replies):
+    sums = {}
+    for place, reply in enumerate(replies):
+        add_up(sums, len(replies), {(0, place): reply})
+    return whole_sum(sums, len(replies))
+
+
+def processes_of(X, **settings):
+    shards = shards_of(X)._shards
+    return Processes([shard.X for shard in shards], X.shape[1], **settings)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "settings", [(3, 0.3), pytest.param((2, 0.0), marks=pytest.mark.long)]
+)
+def test_bits_do_not_depend_on_processes(X, family, settings):
+    n_processes, loss = settings
+    shards = processes_of(X, n_processes=n_processes, loss=loss)
+    with Executor(1) as executor:
+        plain, _ = trials_of(X, family, executor)
+        spread, _ = trials_of(X, family, executor, shards)
+        while not plain.has_ended:
+            plain.one_pass(discarding())
+            spread.one_pass(discarding())
+            assert state_of(plain) == state_of(spread)
+
+
+def test_what_has_changed_is_checked_against_the_sums(X, monkeypatch):
+    """A process whose words are others, or an unknown edit, costs a round more."""
+    shards = processes_of(X, n_processes=2)
+    with Executor(1) as executor:
+        plain, _ = trials_of(X, FAMILIES[0], executor)
+        spread, _ = trials_of(X, FAMILIES[0], executor, shards)
+        learners = [one.run.learner for one in (plain, spread)]
+
+        def learn(factor):
+            for learner in learners:
+                learner.posterior.totals.topic_words.decay(factor)  # nobody tells
+                learner.one_pass(discarding())
+            one, other = (learner.posterior.totals for learner in learners)
+            return np.array_equal(one.topic_words.dense(), other.topic_words.dense())
+
+        assert learn(1.0)
+        assert learn(0.5)
+        monkeypatch.setattr(ChangedWords, "made", made_unchecked)
+        assert not learn(0.5)
+
+
+def made_unchecked(self, name, held):
+    if held is None:
+        return None
+    held.decay(self.keep)
+    held.add(self.rows, self.gain)
+    held.drop(self.gone)
+    return held
+
+
+def test_changes_are_small_beside_all_words():
+    used = topic_counts(60, 200)
+    X = sp.csr_array((used.data, used.indices, used.indptr), (60, 3000))
+    shards = Processes([X[:30], X[30:]], 3000, 2)
+    with Executor(1) as executor:
+        corpus = ShardCorpus.of(Survey.of(shards), ENTROPY, 5)
+        words = np.random.default_rng(0).random((3000, N_TOPICS)) / 300.0
+        model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
+        state = HDPState(np.full(N_TOPICS + 1, 1 / (N_TOPICS + 1)), 1.5, 1.0, 0.1)
+        totals = model.start(state, WordTopics(words))
+        ids = np.arange(N_TOPICS)
+        log = [Lineage(0, "init", (), tuple(ids.tolist()))]
+        posterior = HDPPosterior(model, state, totals, ids, log, entropy=ENTROPY)
+        visitor = DocumentVisitor(STOP, executor, CollapsedStep)
+        learner = learner_of(posterior, corpus, visitor, BlockHoldings(10))
+        shards.n_bytes.clear()
+        learner.one_pass(discarding())
+    whole, *changes = shards.n_bytes
+    assert len(changes) == 4
+    assert max(changes) < whole / 4
