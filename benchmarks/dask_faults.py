@@ -27,6 +27,7 @@ import threading
 import time
 import warnings
 from contextlib import suppress
+from multiprocessing import forkserver
 from pathlib import Path
 
 import dask
@@ -110,6 +111,11 @@ def start_quickly():
         }
     )
     get_mp_context().set_forkserver_preload(["distributed", "sklearn", "skbnp.dask"])
+    # From the folder where the script was started, a checkout that is not built could
+    # be imported in place of the package that is installed.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    forkserver.ensure_running()
+    del os.environ["PYTHONSAFEPATH"]
 
 
 def cluster_of(n_workers):
