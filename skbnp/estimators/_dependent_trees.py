@@ -31,7 +31,6 @@ from skbnp.models.dependent_trees.epoch import (
     ClosedEpoch,
     EpochModel,
     EpochPosterior,
-    centroid_of,
     close_epoch,
 )
 from skbnp.models.dependent_trees.local import NodeTable, visit
@@ -537,15 +536,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """Close the epoch before, if it is another; None if there are no rows."""
         shards = self._shards(X, executor)
         if label != posterior.label:
-            close_epoch(posterior, label, shards)
+            close_epoch(posterior, label)
         if X.shape[0] == 0:
             return None
         if posterior.n_steps == 0 and posterior.closed:
             self._start_late(posterior, X)
         goes_on = posterior.n_open > 0
-        if goes_on:
-            centroid = centroid_of(shards, posterior.state, posterior.totals)
-            posterior.state = replace(posterior.state, centroid=centroid)
         learner = self._make_learner(posterior, shards, executor, goes_on)
         posterior.n_open += X.shape[0]
         posterior.unsettled = (*posterior.unsettled, label)

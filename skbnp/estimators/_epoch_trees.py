@@ -363,7 +363,7 @@ def check_state(state: EpochState, n_features: int) -> None:
     for name, shape in (
         ("means", (n, n_features)),
         ("previous", (n, n_features)),
-        ("centroid", (n_features,)),
+        ("above", (n_features,)),
     ):
         value = getattr(state, name)
         if name == "previous" and isinstance(value, np.ndarray) and n:

@@ -499,11 +499,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             state = self._given(self._best().epoch.state)
             memo, _ = visit(NodeTable.of(state, self._tree_priors()), rows.X)
             start = TreeStart(
-                state=replace(
-                    state,
-                    history=np.zeros(len(state.tree)),
-                    centroid=rows.centroid(state.centroid),
-                ),
+                state=replace(state, history=np.zeros(len(state.tree))),
                 place=state.tree.positions(np.maximum(memo.nodes[:, 0], 0)).astype(
                     np.int32
                 ),
@@ -570,7 +566,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             magnitudes = getattr(state, name).copy()
             magnitudes.data = np.abs(magnitudes.data)
             check_sparse(name, magnitudes, shape, kind="f")
-        check_array("centroid", state.centroid, shape[1:], least=-HUGE)
         for name in ("concentration", "prior_concentration"):
             check_number(name, getattr(state, name), least=1e-300, most=HUGE)
 

@@ -103,7 +103,6 @@ class TreeChainState(ChainState):
     history: Array  # (n_nodes,)
     past: NDArray[np.intp]  # (n_nodes,)
     previous: Array  # (n_old, V)
-    centroid: Array  # (V,)
     concentration: float
     prior_concentration: float
     sums: sp.csr_array  # (n_nodes, V) of all rows
@@ -171,11 +170,10 @@ class SliceChain:
             self.settings.priors,
             state.tree,
             start.place,
-            _unit(state.means, state.centroid),
+            _unit(state.means),
             state.history,
             np.full(len(state.tree), -1),
             np.zeros((0, state.dimension)),
-            state.centroid,
             state.concentration,
             state.prior_concentration,
             np.zeros(len(state.tree)),
@@ -206,11 +204,10 @@ class SliceChain:
             return state
         nobody = replace(self.epochs[state.number_of_epoch], rows=rows.none())
         alone = SliceChain([nobody], self.settings, self.entropy, state)
-        centroid = rows.centroid(state.centroid, alone.world.sums)
         table = NodeTable.of(reading_of(alone.world), self.settings.priors)
         memo, _ = visit(table, rows.X)
         place = state.tree.positions(memo.nodes[:, 0]).astype(np.int32)
-        return replace(state, place=place, centroid=centroid)
+        return replace(state, place=place)
 
     def _restore(self, state: TreeChainState) -> None:
         """Go back to a state."""
@@ -224,7 +221,6 @@ class SliceChain:
             state.history,
             state.past,
             state.previous,
-            state.centroid,
             state.concentration,
             state.prior_concentration,
             state.gone,
@@ -338,7 +334,7 @@ class SliceChain:
         closed = (*state.closed, epoch)
         past = [(one.state.tree.ids, one.state.masses) for one in closed]
         history = windowed(state.tree, past[-settings.window :])
-        after = next_epoch(epoch.state, history, rows.centroid(state.centroid))
+        after = next_epoch(epoch.state, history)
         after = _pruned(after, state.next_id)
         memo, _ = visit(NodeTable.of(after, settings.priors), rows.X)
         ids = after.tree.ids
@@ -352,11 +348,10 @@ class SliceChain:
             closed=closed,
             tree=after.tree,
             place=after.tree.positions(memo.nodes[:, 0]).astype(np.int32),
-            directions=_unit(after.means, after.centroid),
+            directions=_unit(after.means),
             history=after.history,
             past=np.arange(len(ids)),
             previous=after.previous,
-            centroid=after.centroid,
             sums=sp.csr_array(after.means.shape),  # follows
             gone=np.zeros(len(ids)),
             gone_sums=sp.csr_array(after.means.shape),
@@ -404,7 +399,7 @@ def _prior_cosines(world: SlicedTree) -> tuple[Array, Array]:
     )
     lengths, products = np.zeros(len(theta)), np.zeros(len(theta))
     for at, above in enumerate(world.tree.parent.tolist()):
-        mean = k1 * (world.centroid if at == 0 else theta[above])
+        mean = k1 * theta[above] if at else np.zeros(world.dimension)
         if world.past[at] >= 0:
             mean = mean + k2 * world.previous[world.past[at]]
         lengths[at], products[at] = np.linalg.norm(mean), mean @ theta[at]
@@ -420,7 +415,6 @@ def _fields(world: SlicedTree) -> dict[str, Any]:
         "history": world.history,
         "past": world.past,
         "previous": world.previous,
-        "centroid": world.centroid,
         "concentration": world.concentration,
         "prior_concentration": world.prior_concentration,
         "sums": world.sums,
@@ -437,12 +431,11 @@ def _ends(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
     return [Lineage(step, "prune", tuple(ids.tolist()), ())] if len(ids) else []
 
 
-def _unit(means: Array, other: Array) -> Array:
-    """Directions of means; where there is none, another or the first axis."""
+def _unit(means: Array) -> Array:
+    """Directions of means; where there is none, the first axis."""
     lengths = np.linalg.norm(means, axis=1)
-    instead = other if other.any() else np.eye(1, len(other))[0]
     found = means / np.maximum(lengths, 1e-300)[:, None]
-    found[lengths == 0.0] = instead / np.linalg.norm(instead)
+    found[lengths == 0.0] = np.eye(1, means.shape[1])[0]
     return np.asarray(found)
 
 

@@ -37,9 +37,7 @@ from skbnp.distributions.von_mises_fisher import (
     expansion,
 )
 from skbnp.kernels._tree_rows import (
-    bessel_slopes,
     collect,
-    log_constants,
     move_rows,
 )
 from skbnp.models.dependent_slices.weights import (
@@ -47,10 +45,11 @@ from skbnp.models.dependent_slices.weights import (
     draw_log_weights,
     log_prior,
 )
+from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
 from skbnp.models.dependent_trees.model import TreePriors
 from skbnp.trees import Tree
 
-__all__ = ["Phase", "Rows", "SlicedTree", "bessel_slope", "log_normaliser_gain"]
+__all__ = ["Phase", "Rows", "SlicedTree"]
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int32]
@@ -90,14 +89,6 @@ class Rows:
         """What kernels take."""
         return self.indptr, self.words, self.X.data
 
-    def centroid(self, otherwise: Array, others: sp.csr_array | None = None) -> Array:
-        """Mean direction of the rows, and of sums of others; of none, as told."""
-        total = np.asarray(self.X.sum(axis=0, dtype=np.float64)).ravel()
-        if others is not None:
-            total += np.asarray(others.sum(axis=0)).ravel()
-        length = float(np.linalg.norm(total))
-        return total / length if length > 0.0 else otherwise
-
     def grouped(self, place: Places, n_nodes: int) -> tuple[Places, Places]:
         """Rows node by node, and where each node begins among them."""
         order = np.argsort(place, kind="stable").astype(np.int32)
@@ -110,22 +101,6 @@ class Rows:
         shape = (n_nodes, len(place))
         spread = sp.csr_array((ones, (place, np.arange(len(place)))), shape=shape)
         return sp.csr_array(spread @ self.X.astype(np.float64))
-
-
-def log_normaliser_gain(squares: Array, dimension: int) -> Array:
-    """Log C_V(k) - log C_V(0) for squares of k, as the kernel computes it."""
-    flat = np.ascontiguousarray(squares, dtype=np.float64).ravel()
-    found = np.empty_like(flat)
-    log_constants(flat, found, *expansion(dimension))
-    return found.reshape(np.shape(squares))
-
-
-def bessel_slope(squares: Array, dimension: int) -> Array:
-    """A_V(k) / k for squares of k."""
-    flat = np.ascontiguousarray(squares, dtype=np.float64).ravel()
-    found = np.empty_like(flat)
-    bessel_slopes(flat, found, *expansion(dimension))
-    return found.reshape(np.shape(squares))
 
 
 @dataclass(slots=True)
@@ -144,7 +119,6 @@ class SlicedTree:
     history: Array  # (n_nodes,) past rows in the window
     past: NDArray[np.intp]  # (n_nodes,) row of `previous`, -1 of new nodes
     previous: Array  # (n_old, V) mu of the epoch before
-    centroid: Array  # (V,)
     concentration: float  # beta
     prior_concentration: float  # kappa0
     gone: (
@@ -190,13 +164,13 @@ class SlicedTree:
 
     def prior_natural(self, place: int) -> Array:
         """Natural parameter of the prior of a node, given its parent, (V,)."""
-        above = self.tree.parent[place]
-        parent = self.centroid if place == 0 else self.directions[above]
-        natural = self.pull * parent
+        natural = np.zeros(self.dimension)
+        if place:
+            natural += self.pull * self.directions[self.tree.parent[place]]
         if self.is_old[place]:
             weight = self.prior_concentration * self.priors.past_weight
             natural = natural + weight * self.previous[self.past[place]]
-        return np.asarray(natural)
+        return natural
 
     def natural_without_rows(self, place: int) -> Array:
         """Natural parameter of a node without its rows at hand, (V,)."""

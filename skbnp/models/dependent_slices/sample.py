@@ -1,7 +1,7 @@
 """What prediction needs of a state of the sampler: an epoch of `DependentTrees`.
 
-Given the nodes of all rows, directions have the mean-field posterior of the variational
-model, whose statistics are counts. So samples and variational fits predict by the same
+Given the nodes of all rows, directions have the posterior of the variational model,
+whose statistics are counts. So samples and variational fits predict by the same
 equations, and differ in the trees alone.
 """
 
@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.models.dependent_slices.model import (
-    SlicedTree,
-    bessel_slope,
-    log_normaliser_gain,
-)
+from skbnp.models.dependent_slices.model import SlicedTree
+from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -29,7 +26,7 @@ __all__ = ["TreeSample", "epoch_of", "log_joint_of", "reading_of"]
 
 Array = NDArray[np.float64]
 
-#: Updates of the mean-field posterior of directions, each down the tree and up again.
+#: Updates of the posterior of directions, each down the tree and up again.
 N_UPDATES = 3
 
 
@@ -81,7 +78,7 @@ def epoch_of(world: SlicedTree, directions: Array) -> tuple[EpochState, EpochSta
         directions,
         np.zeros(n_nodes),
         previous,
-        world.centroid,
+        np.zeros(world.dimension),
         world.concentration,
         world.prior_concentration,
     )
@@ -89,7 +86,7 @@ def epoch_of(world: SlicedTree, directions: Array) -> tuple[EpochState, EpochSta
 
 
 def reading_of(world: SlicedTree) -> EpochState:
-    """Return the mean-field posterior of directions given the nodes of rows.
+    """Return the variational posterior of directions given the nodes of rows.
 
     It has had some updates from the directions that are drawn.
     """
@@ -106,9 +103,7 @@ def log_joint_of(world: SlicedTree) -> float:
     parent, that of a node is integrated out in closed form where the logarithms of what
     its children make of it are replaced by their tangents at the direction that is
     drawn. The logarithms bend so little over the places where a direction may be that
-    this is within a nat for each node; the bound of the mean-field posterior, which
-    forgets how a node hangs on its parent, is off by a thousand nats and more for each
-    where there are thousands of features. Densities are with respect to the uniform
+    this is within a nat for each node. Densities are with respect to the uniform
     one.
     """
     tree, k0 = world.tree, world.prior_concentration
@@ -118,9 +113,10 @@ def log_joint_of(world: SlicedTree) -> float:
     total = n_rows * float(both[0])
     total += world.log_prior()
     naturals = world.concentration * world.sums.toarray()
+    nothing = np.zeros(world.dimension)  # above the root
     for at in range(len(tree) - 1, -1, -1):
         natural = naturals[at]
-        above = world.directions[tree.parent[at]] if at else world.centroid
+        above = world.directions[tree.parent[at]] if at else nothing
         past = np.zeros(1)
         if world.past[at] >= 0:
             past = k2 * world.previous[world.past[at]]

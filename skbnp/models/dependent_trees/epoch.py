@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.shards import Shard, Shards
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
@@ -36,7 +35,6 @@ __all__ = [
     "ClosedEpoch",
     "EpochModel",
     "EpochPosterior",
-    "centroid_of",
     "close_epoch",
     "plain_label",
     "rows_by_epoch",
@@ -191,12 +189,12 @@ def plain_label(label: Any) -> Any:
     return label if isinstance(label, np.datetime64) else label.item()
 
 
-def close_epoch(posterior: EpochPosterior, label: Any, shards: Shards) -> None:
-    """Begin an epoch with rows of shards; the one that was open is its past."""
+def close_epoch(posterior: EpochPosterior, label: Any) -> None:
+    """Begin an epoch; the one that was open is its past."""
     closed = [*posterior.closed, posterior.as_closed()]
     past = [(one.state.tree.ids, one.state.masses) for one in closed]
     history = windowed(posterior.state.tree, past[-posterior.window :])
-    state = next_epoch(posterior.state, history, centroid_of(shards, posterior.state))
+    state = next_epoch(posterior.state, history)
     totals = EpochStats.zero(len(state.tree), state.dimension)
     with commit():
         posterior.closed = closed
@@ -204,33 +202,3 @@ def close_epoch(posterior: EpochPosterior, label: Any, shards: Shards) -> None:
         posterior.label, posterior.first_step = label, posterior.n_steps
         posterior.n_open = 0
         posterior.replace_globals(state, totals)
-
-
-def centroid_of(
-    shards: Shards, state: EpochState, totals: EpochStats | None = None
-) -> Array:
-    """Mean direction of rows, and of those in the totals; of none, as it was."""
-    total = np.zeros(state.dimension)
-    if len(shards.n_rows):
-        numbers = range(len(shards.n_rows))
-        total = shards.total(sum_rows, numbers).total
-    if totals is not None:
-        total = total + np.asarray(totals.sums.sum(axis=0)).ravel()
-    length = float(np.linalg.norm(total))
-    return total / length if length > 0.0 else state.centroid
-
-
-@dataclass(frozen=True, slots=True)
-class RowSum:
-    """The sum of rows."""
-
-    total: Array  # (V,)
-
-    def plus(self, other: "RowSum") -> "RowSum":
-        """Add up."""
-        return RowSum(self.total + other.total)
-
-
-def sum_rows(shard: Shard, world: None, argument: None) -> RowSum:
-    """Sum all rows of a shard."""
-    return RowSum(np.asarray(shard.X.sum(axis=0, dtype=np.float64)).ravel())

@@ -2,6 +2,16 @@
 
     q(z = e) is proportional to exp(E log pi_e + beta E_e'x).
 
+With thousands of features E_e is so near to the rows of e that none of them would
+leave. So the first visits of an epoch are collapsed: the part that a row has in
+E_e is left out, and theta_e integrated out given the other rows,
+
+    q(z = e) is proportional to exp(E log pi_e + h(|n_e + beta x|) - h(|n_e|)),
+
+n_e being the natural parameter without the row, see `directions`. The bound may fall in
+such visits; it seldom does. (Dhillon, Guan and Kogan, 2002, let clusters of spherical
+k-means lose and win rows one by one for the same reason.)
+
 Of each row the eight best nodes are kept, as many as within 40 nats of the best: with
 hundreds of words the ninth is hundreds of nats below. They are rounded to single
 precision and made to add up to one before anything is summed over them, so that what a
@@ -9,7 +19,7 @@ memo recalls has the bits of the visit that made it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +29,23 @@ from scipy.special import logsumexp, xlogy
 
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
-from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.directions import (
+    bessel_slope,
+    natural_lengths,
+    row_gains,
+)
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    spreads_of,
+)
 from skbnp.trees import Tree
 
 __all__ = [
     "Drift",
     "Memo",
+    "Naturals",
     "NodeTable",
     "log_gain",
     "log_predictive",
@@ -53,6 +74,68 @@ MOST_SCREENED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
+class Naturals:
+    """Natural parameters of nodes along their means; columns go by id.
+
+    Where a node has children, a row moves its mean less: the natural parameter that
+    counts is a share of what priors and rows say.
+    """
+
+    lengths: Array  # (n_nodes,) |n|, the share aside
+    mean_lengths: Array  # (n_nodes,) |E|
+    shares: Array  # (n_nodes,)
+    spreads: Array  # (n_nodes,) v
+    slopes: Array  # (n_nodes,) g
+    dimension: int
+
+    @classmethod
+    def of(cls, state: EpochState, priors: TreePriors) -> "Naturals":
+        """Read them off the means."""
+        dimension, everywhere = state.dimension, np.arange(len(state.tree))
+        lengths = np.linalg.norm(state.means, axis=1)
+        spreads = spreads_of(state, priors, everywhere)
+        y = natural_lengths(lengths, spreads, dimension)
+        slopes = bessel_slope(y * y + spreads, dimension)
+        pull = state.prior_concentration * priors.parent_weight
+        weights = np.bincount(
+            state.tree.parent[1:], pull**2 * slopes[1:], len(everywhere)
+        )
+        shares = 1.0 / (1.0 + weights * slopes)
+        order = np.argsort(state.tree.ids)
+        return cls(
+            (y / shares)[order],
+            lengths[order],
+            shares[order],
+            spreads[order],
+            slopes[order],
+            dimension,
+        )
+
+    def bonus(self, concentration: float) -> Array:
+        """What variance of theta adds to the score of any row, about."""
+        return 0.5 * concentration**2 * self.shares * self.slopes
+
+    def gains(
+        self, columns: NDArray[np.intp], products: Array, own: Array, beta: float
+    ) -> Array:
+        """H of the natural parameter with a row less h without it.
+
+        Of rows with these products with means, and shares `own` at the nodes.
+        """
+        length = self.lengths[columns]
+        scale = length / np.maximum(self.mean_lengths[columns], 1e-300)
+        return row_gains(
+            length**2,
+            scale * products,
+            own,
+            beta,
+            self.shares[columns],
+            self.spreads[columns],
+            self.dimension,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class NodeTable:
     """What rows see of an epoch; columns go by id, so that new nodes are the last."""
 
@@ -61,6 +144,13 @@ class NodeTable:
     directions: NDArray[np.float32]  # (n_tiles, V, TILE) E
     log_weights: Array  # (n_tiles * TILE,) E log pi, -inf behind the last
     concentration: float  # beta
+    naturals: "Naturals | None" = None  # for collapsed visits
+
+    @classmethod
+    def collapsed(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
+        """Return what rows see of an epoch in a collapsed visit."""
+        table = cls.of(state, priors)
+        return replace(table, naturals=Naturals.of(state, priors))
 
     @classmethod
     def of(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
@@ -277,6 +367,11 @@ def _score(
     n_rows = X.shape[0]
     nodes = np.full((n_rows, N_BEST), -1, dtype=np.int32)
     scores, rest = np.empty((n_rows, N_BEST)), np.full(n_rows, np.inf)
+    log_weights, naturals = table.log_weights, table.naturals
+    if naturals is not None:
+        bonus = np.zeros(len(log_weights))
+        bonus[: len(table.ids)] = naturals.bonus(table.concentration)
+        log_weights, known = log_weights + bonus, None
     if known is None or drift is None or not _pays(known, drift, table):
         known = drift = None
     else:
@@ -287,21 +382,48 @@ def _score(
         X.indices.astype(np.int32),
         X.data.astype(np.float32, copy=False),
         table.directions,
-        table.log_weights,
+        log_weights,
         table.concentration,
         nodes,
         scores,
         rest,
         drift,
     )
+    if naturals is not None:
+        nodes, scores = _collapsed(table, naturals, nodes, scores - log_weights[nodes])
+        rest[:] = ANYTHING
     below = scores - scores[:, :1]
     weights = np.where(below >= -NEGLIGIBLE, np.exp(below), 0.0)
     weights[np.diff(X.indptr) == 0] = 0.0
     total = weights.sum(axis=1, keepdims=True)
     weights /= np.where(total > 0.0, total, 1.0)
     ids = np.where(nodes >= 0, table.ids[nodes], -1)
+    if naturals is not None:
+        scores = np.full(scores.shape, ANYTHING)
     most = np.nextafter(scores.astype(np.float32), np.float32(np.inf))
     return Memo(ids.astype(np.int32), weights.astype(np.float32), most, rest)
+
+
+def _collapsed(
+    table: NodeTable, naturals: Naturals, nodes: NDArray[np.int32], fits: Array
+) -> tuple[NDArray[np.int32], Array]:
+    """Score the nodes of rows with their own parts left out, the best first.
+
+    `fits` are beta E'x. What part a row has in a node is what it would have by means.
+    """
+    logs = np.where(nodes >= 0, table.log_weights[nodes], -np.inf)
+    with np.errstate(invalid="ignore"):
+        by_means = np.where(nodes >= 0, logs + fits, -np.inf)
+    own = np.exp(by_means - by_means.max(axis=1, keepdims=True))
+    own /= own.sum(axis=1, keepdims=True)
+    products = np.where(nodes >= 0, fits, 0.0) / table.concentration
+    columns = np.maximum(nodes, 0)
+    scores = logs + naturals.gains(columns, products, own, table.concentration)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    return (
+        np.take_along_axis(nodes, order, axis=1),
+        np.take_along_axis(scores, order, axis=1),
+    )
 
 
 def _pays(known: Memo, drift: Array, table: NodeTable) -> bool:

@@ -46,6 +46,9 @@ __all__ = [
 
 Ints = NDArray[np.intp]
 
+#: Passes of an epoch whose visits are collapsed, see `local`.
+N_COLLAPSED = 8
+
 
 class ShardCorpus(Corpus):
     """Rows that are visited where they are."""
@@ -80,16 +83,18 @@ class RowVisitor:
 
     def __init__(self, shards: Shards, n_rounds: int):
         self.shards, self.n_rounds = shards, n_rounds
-        self._last: tuple[EpochState | None, World] | None = None
+        self._last: tuple[EpochState | None, bool, World] | None = None
 
     def visit(
         self,
         posterior: Posterior,
         numbers: Sequence[int],
         before: EpochStats | None = None,
+        *,
+        collapsed: bool = False,
     ) -> FoundRows:
         """Visit shards under the present globals of a posterior."""
-        world = self.world(posterior)
+        world = self.world(posterior, collapsed)
         stats = self.shards.total(visit_rows, numbers, world)
         return FoundRows(stats, world, before)
 
@@ -97,18 +102,20 @@ class RowVisitor:
         """Go on after the newest visit that a memory has."""
         worlds = [visit.world for visit in memory.visits]
         newest = max(worlds, key=lambda world: world.content.drift.step)
-        self._last = None, newest
+        self._last = None, False, newest
 
-    def world(self, posterior: Posterior) -> World:
+    def world(self, posterior: Posterior, collapsed: bool = False) -> World:
         """Return what rows see; equal states are one world."""
-        state = posterior.state
-        if self._last is None or self._last[0] is not state:
-            last: Sight | None = None if self._last is None else self._last[1].content
-            table = NodeTable.of(state, posterior.model.priors)
-            drift = Drift() if last is None else last.drift
-            drift = drift.followed_by(table, None if last is None else last.table)
-            self._last = state, World(Sight(table, drift.latest(self.n_rounds + 1)))
-        return self._last[1]
+        state, last = posterior.state, self._last
+        if last is None or last[0] is not state or last[1] != collapsed:
+            seen: Sight | None = None if last is None else last[2].content
+            see = NodeTable.collapsed if collapsed else NodeTable.of
+            table = see(state, posterior.model.priors)
+            drift = Drift() if seen is None else seen.drift
+            drift = drift.followed_by(table, None if seen is None else seen.table)
+            world = World(Sight(table, drift.latest(self.n_rounds + 1)))
+            self._last = last = (state, collapsed, world)
+        return last[2]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -301,4 +308,7 @@ class EpochLearner(Learner[Any, Any, Any, EpochMemory]):
         if len(numbers) < len(self.memory.shards.n_rows):
             tree = self.posterior.state.tree
             before = self.memory.recalled(numbers, tree)
-        return [self.visitor.visit(self.posterior, numbers, before)]
+        collapsed = self.n_passes < N_COLLAPSED
+        return [
+            self.visitor.visit(self.posterior, numbers, before, collapsed=collapsed)
+        ]

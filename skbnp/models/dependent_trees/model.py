@@ -5,26 +5,31 @@ Rows x are unit vectors of R^V. Of an epoch t, with symbols of [1],
     z ~ pi(sticks),  x ~ vMF(theta_z, beta),
     theta_e ~ vMF of natural parameter kappa0 (k1 theta_parent + k2 theta_e^(t-1)),
 
-the latter without its second part for nodes that were not there before; the parent of
-the root is the mean direction of the rows. q(theta_e) = vMF(mu_e, eta_e) has the mean
-E_e = A_V(eta_e) mu_e. From M_e = sum q(z = e), s_e = sum q(z = e) x and the entropies
-H_e of the rows alone come all updates and the bound
+the latter without its second part for nodes that were not there before. The root has no
+parent: a first one is anywhere on the sphere. q(theta_e | theta_parent) is von
+Mises-Fisher, too, see `directions`; E_e is the mean of theta_e. From
+M_e = sum q(z = e), s_e = sum q(z = e) x and the entropies H_e of the rows alone come
+all updates and the bound
 
     sum_e M_e (E log pi_e + log C_V(beta)) + beta s_e'E_e + H_e
-    + sum_e log C_V(rho_e) + kappa0 (k1 E_parent + k2 mu_e^(t-1))'E_e
-            - log C_V(eta_e) - eta_e A_V(eta_e)
+    + sum_e log C_V(rho_e) + kappa0 (k1 E_parent + k2 mu_e^(t-1))'E_e - h*(|E_e|; v_e)
     - KL of the sticks,
-    rho_e^2 = kappa0^2 (k1^2 + k2^2 + 2 k1 k2 E_parent'mu_e^(t-1)).
+    rho_e^2 = kappa0^2 (k1^2 + k2^2 + 2 k1 k2 E_parent'mu_e^(t-1)),
+    v_e = kappa0^2 k1^2 (1 - |E_parent|^2).
 
 log C_V(rho) is convex in this product: its expectation is not below what is written
 here, and its tangent, from which the update of a parent comes, is not above. So every
-update ascends one bound of the evidence.
+update ascends this function. It is a bound of the evidence but for what `directions`
+says of h*, some tenths of a nat for each node.
 
-Departures from [1]: means are A_V(eta) mu, where the supplement has mu, with which
-there is no bound; the pull of children on their parent through rho is
+Departures from [1]: directions of a node and its parent are not independent under q;
+means are E theta, where the supplement has directions of length one, with which there
+is no bound; the root has no parent, where [1] draws it to the mean direction of the
+rows, which it is not known before: that makes a tree without differences, kappa0
+without limit, cost nothing; the pull of children on their parent through rho is
 -A_V(rho) kappa0 k1 k2 / rho, the slope of log C_V, where the supplement has
 3 (V/2 - 1) kappa0 k1 k2 / rho; beta is one for all nodes, as the model says, at its
-exact maximum; kappa0 is learned, at its exact maximum, and not 100.
+exact maximum; kappa0 is learned, and not 100.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,6 +45,12 @@ from skbnp.distributions.von_mises_fisher import (
     bessel_ratio,
     inverse_bessel_ratio,
     log_normaliser,
+)
+from skbnp.models.dependent_trees.directions import (
+    conjugate,
+    natural_lengths,
+    optimal_lengths,
+    pull_on_lengths,
 )
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
@@ -63,6 +74,7 @@ __all__ = [
     "past_of",
     "prior_concentrations",
     "sort_siblings",
+    "spreads_of",
     "stick_evidence",
     "update_means",
     "update_nodes",
@@ -96,10 +108,10 @@ class EpochState:
     tree: Tree
     masses: Array  # (n_nodes,) M
     history: Array  # (n_nodes,) hX, masses of the epochs in the window
-    means: Array  # (n_nodes, V) E = A_V(eta) mu
-    concentrations: Array  # (n_nodes,) eta
+    means: Array  # (n_nodes, V) E
+    concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
     previous: Array  # (n_nodes, V) mu of the epoch before, zero: none; see `no_past`
-    centroid: Array  # (V,) mean direction of the rows, the parent of the root
+    above: Array  # (V,) mean of the parent of the root, zero where there is none
     concentration: float  # beta
     prior_concentration: float  # kappa0
 
@@ -121,8 +133,15 @@ class EpochState:
     def parents(self, rows: NDArray[np.intp]) -> Array:
         """Means of the parents of some nodes, (n_rows, V)."""
         parents = self.means[self.tree.parent[rows]]
-        parents[rows == 0] = self.centroid
+        parents[rows == 0] = self.above
         return parents
+
+    def parent_weights(self, rows: NDArray[np.intp], priors: TreePriors) -> Array:
+        """Return k1 of some nodes, zero of a root without a parent."""
+        weights = np.full(len(rows), priors.parent_weight)
+        if not self.above.any():
+            weights[rows == 0] = 0.0
+        return weights
 
     def sticks(self, priors: TreePriors) -> Sticks:
         """Posterior of the sticks."""
@@ -238,13 +257,33 @@ def _update_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> None:
     """Update q(theta) of some nodes in place, none of them below another."""
-    _take(state, rows, _naturals(state, stats, priors, rows))
+    natural, dimension = _naturals(state, stats, priors, rows), state.dimension
+    below = np.flatnonzero(np.isin(state.tree.parent, rows))
+    lengths = np.linalg.norm(natural, axis=1)
+    found = optimal_lengths(
+        lengths,
+        spreads_of(state, priors, rows),
+        np.linalg.norm(state.means[below], axis=1),
+        np.searchsorted(rows, state.tree.parent[below]),
+        state.prior_concentration * priors.parent_weight,
+        dimension,
+    )
+    state.concentrations[rows] = natural_lengths(found, 0.0, dimension)
+    state.means[rows] = (found / np.maximum(lengths, 1e-300))[:, None] * natural
+
+
+def spreads_of(state: EpochState, priors: TreePriors, rows: NDArray[np.intp]) -> Array:
+    """Return v of some nodes."""
+    parents = state.parents(rows)
+    shortfall = 1.0 - np.einsum("ij,ij->i", parents, parents)
+    weights = state.prior_concentration * state.parent_weights(rows, priors)
+    return np.asarray(weights**2 * np.maximum(shortfall, 0.0))
 
 
 def natural_of(
     state: EpochState, stats: EpochStats, priors: TreePriors, place: int
 ) -> Array:
-    """Natural parameter of a node at its optimum, all else as it is, (V,)."""
+    """What priors, rows and children say in the direction of a node, (V,)."""
     return _naturals(state, stats, priors, np.array([place]))[0]
 
 
@@ -262,14 +301,6 @@ def _naturals(
         )
         natural += spread @ pull
     return natural
-
-
-def _take(state: EpochState, rows: NDArray[np.intp], natural: Array) -> None:
-    """Set q(theta) of some nodes from its natural parameters."""
-    eta = np.linalg.norm(natural, axis=1)
-    state.concentrations[rows] = eta
-    scale = bessel_ratio(eta, state.dimension) / np.maximum(eta, 1e-300)
-    state.means[rows] = scale[:, None] * natural
 
 
 def _pull_of_rows(
@@ -315,13 +346,13 @@ def prior_lengths(
     state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
 ) -> Array:
     """Ratio rho / kappa0 of some nodes."""
-    k1, k2 = priors.parent_weight, priors.past_weight
-    squares = np.full(len(rows), k1**2)
+    k1, k2 = state.parent_weights(rows, priors), priors.past_weight
+    squares = k1**2
     if state.previous.strides[0]:
         previous = state.previous[rows]
         past = previous.any(axis=1)
         products = np.einsum("ij,ij->i", state.parents(rows[past]), previous[past])
-        squares[past] += k2**2 + 2.0 * k1 * k2 * products
+        squares[past] += k2**2 + 2.0 * k1[past] * k2 * products
     return np.sqrt(np.maximum(squares, 0.0))
 
 
@@ -371,30 +402,46 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
 
 
 def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochState:
-    """Set kappa0 to its maximum, not below V / 100.
+    """Set kappa0 to where the bound is stationary in it, not below V / 100.
 
-    The bound is concave in kappa0. Of a first epoch this is
-    A_V(kappa0 k1) = mean of E_parent'E_e.
-
-    A root alone follows the mean direction of the rows, which is what it is drawn to:
-    it has nothing to say about kappa0, which stays.
+    Of a first epoch this is A_V(kappa0 k1) = mean of E theta_parent'theta_e over all
+    nodes but the root. A root without a past says nothing about kappa0: where it is
+    alone kappa0 stays.
     """
     if len(state.tree) == 1:
         return state
     lengths, products = _lengths_and_products(state, priors, _all(state))
-    kappa = best_prior_concentration(lengths, products, state.dimension)
+    kappa = best_prior_concentration(
+        lengths,
+        products,
+        state.dimension,
+        np.linalg.norm(state.means, axis=1),
+        spreads_of(state, priors, _all(state)) / state.prior_concentration**2,
+    )
     return replace(state, prior_concentration=kappa)
 
 
-def best_prior_concentration(lengths: Array, products: Array, dimension: int) -> float:
-    """Return kappa0 at its maximum, not below V / 100.
+def best_prior_concentration(
+    lengths: Array,
+    products: Array,
+    dimension: int,
+    mean_lengths: Array | float = 1.0,
+    spreads: Array | float = 0.0,
+) -> float:
+    """Return kappa0 where the bound is stationary in it, not below V / 100.
 
-    Of sum log C_V(kappa0 r_e) + kappa0 d_e over nodes, with lengths r and products d.
+    Of sum log C_V(kappa0 r_e) + kappa0 d_e - h*(|E_e|; kappa0^2 w_e) over nodes, with
+    lengths r and products d; without spreads w directions are given.
     """
+    has_spreads = bool(np.any(spreads))
 
     def slope(log_kappa: float) -> float:
-        ratios = bessel_ratio(np.exp(log_kappa) * lengths, dimension)
-        return float((products - lengths * ratios).sum())
+        kappa = np.exp(log_kappa)
+        gain = products - lengths * bessel_ratio(kappa * lengths, dimension)
+        if has_spreads:
+            square = kappa**2 * spreads
+            gain += kappa * spreads * pull_on_lengths(mean_lengths, square, dimension)
+        return float(gain.sum())
 
     lowest = np.log(max(LEAST_PRIOR_SHARE * dimension, LOWEST))
     highest = np.log(HIGHEST)
@@ -403,7 +450,7 @@ def best_prior_concentration(lengths: Array, products: Array, dimension: int) ->
     elif slope(highest) >= 0.0:
         log_kappa = highest
     else:
-        log_kappa = brentq(slope, lowest, highest, xtol=1e-13)
+        log_kappa = brentq(slope, lowest, highest, xtol=1e-12)
     return float(np.exp(log_kappa))
 
 
@@ -462,13 +509,14 @@ def objective(
 def _direction_terms(
     state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
 ) -> Array:
-    """E log p(theta) - E log q(theta) of some nodes."""
-    eta, dimension = state.concentrations[rows], state.dimension
+    """E log p(theta) - E log q(theta) of some nodes, given their parents."""
+    dimension = state.dimension
     lengths, products = _lengths_and_products(state, priors, rows)
-    rho = state.prior_concentration * lengths
-    normalisers = log_normaliser(rho, dimension) - log_normaliser(eta, dimension)
+    normalisers = log_normaliser(state.prior_concentration * lengths, dimension)
     prior = state.prior_concentration * products
-    return normalisers + prior - eta * bessel_ratio(eta, dimension)
+    of_means = np.linalg.norm(state.means[rows], axis=1)
+    own = conjugate(of_means, spreads_of(state, priors, rows), dimension)
+    return normalisers + prior - own
 
 
 def _products(sums: sp.csr_array, means: Array) -> Array:
@@ -517,7 +565,7 @@ def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Arra
     return totals
 
 
-def next_epoch(state: EpochState, history: Array, centroid: Array) -> EpochState:
+def next_epoch(state: EpochState, history: Array) -> EpochState:
     """Close an epoch: its mean directions are the past of the next one.
 
     `history` are the masses in the window that ends with it. Siblings are sorted by
@@ -529,7 +577,6 @@ def next_epoch(state: EpochState, history: Array, centroid: Array) -> EpochState
         masses=np.zeros(len(state.tree)),
         history=history,
         previous=state.means / np.maximum(lengths, 1e-300),
-        centroid=centroid,
     )
     tree = state.tree.sort_siblings(-state.tree.accumulate(history))
     return _reordered(state, tree, state.tree.positions(tree.ids))
@@ -599,7 +646,7 @@ def merge_gain(
     near = _neighbours(tree, place, into, top)
     (around,) = state.parents(np.array([top]))
     small = _reordered(state, Tree(tree.ids[near], _depths(tree, near)), near)
-    small = replace(small, centroid=around)
+    small = replace(small, above=around)
     few = stats.taken(near)
     after = merged(small, few, priors, source, target)
     gain = _all_directions(*after, priors) - _all_directions(small, few, priors)

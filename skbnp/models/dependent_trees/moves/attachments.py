@@ -49,8 +49,8 @@ def attach_gain(
     few = stats.taken(near)
 
     def small(parent: int) -> EpochState:
-        """Return the node as a root whose parent is in the place of the centroid."""
-        around = state.centroid if parent < 0 else state.means[parent]
+        """Return the node as a root whose parent is above."""
+        around = state.means[parent]
         return replace(
             state,
             tree=shape,
@@ -59,7 +59,7 @@ def attach_gain(
             means=state.means[near],
             concentrations=state.concentrations[near],
             previous=past_of(state.previous, near),
-            centroid=around,
+            above=around,
         )
 
     def worth(parent: int) -> float:

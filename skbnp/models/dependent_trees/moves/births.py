@@ -18,12 +18,19 @@ from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import bessel_ratio, log_normaliser
 from skbnp.kernels._sphere import NEGLIGIBLE
-from skbnp.models.dependent_trees.local import Memo, recall
+from skbnp.models.dependent_trees.directions import (
+    bessel_slope,
+    conjugate,
+    optimal_lengths,
+    row_gains,
+)
+from skbnp.models.dependent_trees.local import Memo, Naturals, recall
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
     natural_of,
+    spreads_of,
     stick_evidence,
 )
 from skbnp.models.dependent_trees.moves.records import Birth
@@ -108,6 +115,7 @@ def propose_birth(
     state: EpochState,
     stats: EpochStats,
     priors: TreePriors,
+    naturals: Naturals,
     collected: Collected,
     moves: EpochMoves,
     rng: np.random.Generator,
@@ -119,12 +127,13 @@ def propose_birth(
     """
     if len(collected.rows) < LEAST_ROWS:
         return None
-    trial = _Trial(state, stats, priors, collected)
+    trial = _Trial(state, stats, priors, naturals, collected)
     cosines = trial.cosines_to(trial.draw_seed(rng))
     order = np.argsort(-cosines, kind="stable")
     best = None
-    for share in SHARES:
-        n_first = max(LEAST_ROWS, int(share * len(order)))
+    for n_first in sorted(
+        {max(LEAST_ROWS, int(share * len(order))) for share in SHARES}
+    ):
         if n_first < len(order):
             found = trial.run(order[:n_first], moves.birth_rounds)
             if found is not None and (best is None or found.gain > best.gain):
@@ -143,6 +152,7 @@ class _Trial:
         state: EpochState,
         stats: EpochStats,
         priors: TreePriors,
+        naturals: Naturals,
         collected: Collected,
     ):
         self.state, self.priors = state, priors
@@ -154,6 +164,9 @@ class _Trial:
         self.old = recall(state.tree, collected.memo, collected.X)
         self.pull = state.prior_concentration * priors.parent_weight
         self.natural = natural_of(state, stats, priors, self.at)
+        self.spread = spreads_of(state, priors, np.array([self.at]))
+        below = np.flatnonzero(state.tree.parent == self.at)
+        self.below = np.linalg.norm(state.means[below], axis=1)
         memo = collected.memo
         self.shares = memo.shares()
         self.rows, self.columns = np.nonzero(self.shares)
@@ -161,6 +174,11 @@ class _Trial:
         self.places = self.tree.positions(nodes)
         self.is_target = nodes == self.target
         self.products = self._products(state.tree.positions(nodes))
+        beta, own = state.concentration, self.shares[self.rows, self.columns]
+        names = np.sort(state.tree.ids)
+        self.share = float(naturals.shares[np.searchsorted(names, self.target)])
+        by_id = np.searchsorted(names, nodes)
+        self.gains = naturals.gains(by_id, self.products, own, beta)
         nobody = np.zeros(collected.X.shape[0])
         self.refreshed = self._gain(self._change(self._refreshed_memo(nobody)), None)
 
@@ -195,15 +213,17 @@ class _Trial:
         """Begin with some rows, and let the new node take what it can."""
         taken = np.zeros(self.collected.X.shape[0])
         taken[first] = 1.0
-        mean = self.state.means[self.at]
+        mean, share_of_target = self.state.means[self.at], self._share_of_target()
         for _ in range(n_rounds):
             mass = float(taken.sum())
             if mass < 1.0:
                 return None
-            own = self._mean(self.pull * mean + self._rows(taken))
-            moved = self.natural - self._rows(taken * self._share_of_target())
-            mean = self._mean(moved + self.pull * own)
-            scores, others = self._scores(taken, own, mean)
+            rows = self._rows(taken)
+            own = self._mean_of_new(rows, mean)
+            moved = self.natural - self._rows(taken * share_of_target)
+            moved += self.pull * own
+            mean = self._mean_of_target(moved)
+            scores, others = self._scores(taken, rows + self.pull * mean, moved, mean)
             taken = _taken(scores, others)
             if abs(float(taken.sum()) - mass) < TOL * mass:
                 break
@@ -229,23 +249,83 @@ class _Trial:
         total = np.asarray(weights @ self.collected.X, dtype=np.float64).ravel()
         return self.state.concentration * total
 
-    def _mean(self, natural: Array) -> Array:
-        eta = float(np.linalg.norm(natural))
-        ratio = float(bessel_ratio(eta, self.state.dimension))
-        return natural * (ratio / max(eta, 1e-300))
+    def _mean_of_new(self, rows: Array, mean: Array) -> Array:
+        """Mean of the new node, given what rows say and the mean of the target."""
+        natural = rows + self.pull * mean
+        square = natural @ natural + self._spread_below(float(np.linalg.norm(mean)))
+        return natural * bessel_slope(square, self.state.dimension)
 
-    def _scores(self, taken: Array, own: Array, mean: Array) -> tuple[Array, Array]:
-        """Scores of the new node, (n_rows,), and of the others, (n_rows, N_BEST)."""
-        beta, logs = self.state.concentration, self._log_weights(taken)
-        return (
-            logs[self.place] + beta * self.cosines_to(own),
-            self._others(logs, self.cosines_to(mean)[self.rows]),
+    def _mean_of_target(self, natural: Array) -> Array:
+        """Mean of the target, about: what children say in its length stays a share."""
+        counts = self.share * natural
+        slope = bessel_slope(counts @ counts + self.spread[0], self.state.dimension)
+        return counts * slope
+
+    def _length_of_target(self, natural: Array, own: Array | None) -> float:
+        """Length of the best mean of the target, by that of the new node, if any."""
+        below = self._lengths_below(own)
+        found = optimal_lengths(
+            np.array([np.linalg.norm(natural)]),
+            self.spread,
+            below,
+            np.zeros(len(below), dtype=np.intp),
+            self.pull,
+            self.state.dimension,
         )
+        return float(found[0])
 
-    def _others(self, logs: Array, products_of_target: Array) -> Array:
-        products = np.where(self.is_target, products_of_target, self.products)
+    def _lengths_below(self, own: Array | None) -> Array:
+        """Lengths of the means of the children of the target, the new one last."""
+        if own is None:
+            return self.below
+        return np.append(self.below, np.linalg.norm(own))
+
+    def _worth(self, natural: float, length: float, below: Array) -> float:
+        """What the directions of the target and of its children add to the bound.
+
+        `natural` is what all but the lengths of the children says in its direction.
+        """
+        dimension, spread = self.state.dimension, self._spread_below(length)
+        own = natural * length - conjugate(length, self.spread[0], dimension)
+        return float(own - conjugate(below, spread, dimension).sum())
+
+    def _spread_below(self, length: float) -> float:
+        """Return v of children of a node with a mean of a length."""
+        return self.pull**2 * max((1.0 - length) * (1.0 + length), 0.0)
+
+    def _scores(
+        self, taken: Array, new: Array, target: Array, mean: Array
+    ) -> tuple[Array, Array]:
+        """Scores of the new node, (n_rows,), and of the others, (n_rows, N_BEST).
+
+        With natural parameters of the new node and of the target, and the mean of this;
+        parts that rows have in a node are left out, see `local`.
+        """
+        state, logs = self.state, self._log_weights(taken)
+        beta, dimension = state.concentration, state.dimension
+        spread = self._spread_below(float(np.linalg.norm(mean)))
+        gains = row_gains(
+            new @ new, self.cosines_to(new), taken, beta, 1.0, spread, dimension
+        )
+        part = self.shares * (1.0 - taken)[:, None]
+        of_target = row_gains(
+            target @ target,
+            self.cosines_to(target)[self.rows],
+            part[self.rows, self.columns],
+            beta,
+            self.share,
+            self.spread[0],
+            dimension,
+        )
         others = np.full(self.shares.shape, -np.inf)
-        found = logs[self.places] + self.state.concentration * products
+        found = np.where(self.is_target, of_target, self.gains)
+        others[self.rows, self.columns] = logs[self.places] + found
+        return logs[self.place] + gains, others
+
+    def _others(self, logs: Array) -> Array:
+        """Scores of the old nodes by their means."""
+        others = np.full(self.shares.shape, -np.inf)
+        found = logs[self.places] + self.state.concentration * self.products
         others[self.rows, self.columns] = found
         return others
 
@@ -267,7 +347,7 @@ class _Trial:
         places = tree.positions(self.tree.ids[self.places])
         logs = np.zeros(len(self.tree))
         logs[self.places] = self.state.log_weights(self.priors)[places]
-        return self._memo(nobody - np.inf, self._others(logs, self.products))
+        return self._memo(nobody - np.inf, self._others(logs))
 
     def _memo(self, scores: Array, others: Array) -> Memo:
         """What rows say by scores: as many nodes as before, the best."""
@@ -303,7 +383,7 @@ class _Trial:
         """Rise of the bound; the new node is there if the target has another mean.
 
         Sticks are at their optimum, and so is the new node for the mean of the target,
-        and then the target for the new node.
+        and then the target for the new node and for the lengths of its children.
         """
         state, dimension, place = self.state, self.state.dimension, self.place
         masses, history = state.masses, state.history
@@ -314,29 +394,28 @@ class _Trial:
             _product(old.sums, state.means) - lost @ state.means[self.at]
         )
         gain -= stick_evidence(state.tree, masses, history, self.priors)
-        eta = state.concentrations[self.at]
-        gain -= self.natural @ state.means[self.at] - _entropy(eta, dimension)
-        natural = self.natural + state.concentration * lost
+        before = state.means[self.at]
+        length = float(np.linalg.norm(before))
+        along = float(self.natural @ before) / max(length, 1e-300)
+        gain -= self._worth(along, length, self.below)
+        natural, own = self.natural + state.concentration * lost, None
         if mean is None:
             masses = np.maximum(masses + old.masses, 0.0)
             gain += stick_evidence(state.tree, masses, history, self.priors)
-            return gain - float(log_normaliser(np.linalg.norm(natural), dimension))
-        masses = np.insert(masses, place, 0.0) + change.masses
-        history = np.insert(history, place, 0.0)
-        gain += stick_evidence(self.tree, np.maximum(masses, 0.0), history, self.priors)
-        rows = state.concentration * change.sums[[place]].toarray()[0]
-        eta = float(np.linalg.norm(rows + self.pull * mean))
-        own = self._mean(rows + self.pull * mean)
-        gain += float(rows @ own - _entropy(eta, dimension))
-        gain += float(log_normaliser(self.pull, dimension))
-        natural = natural + self.pull * own
-        return gain - float(log_normaliser(np.linalg.norm(natural), dimension))
-
-
-def _entropy(eta: float, dimension: int) -> float:
-    """E log q of a direction: log C_V(eta) + eta A_V(eta)."""
-    ratio = bessel_ratio(eta, dimension)
-    return float(log_normaliser(eta, dimension) + eta * ratio)
+        else:
+            masses = np.insert(masses, place, 0.0) + change.masses
+            masses = np.maximum(masses, 0.0)
+            history = np.insert(history, place, 0.0)
+            gain += stick_evidence(self.tree, masses, history, self.priors)
+            rows = state.concentration * change.sums[[place]].toarray()[0]
+            own = self._mean_of_new(rows, mean)
+            gain += float(rows @ own) + float(log_normaliser(self.pull, dimension))
+            natural = natural + self.pull * own
+        along, length = (
+            float(np.linalg.norm(natural)),
+            self._length_of_target(natural, own),
+        )
+        return gain + self._worth(along, length, self._lengths_below(own))
 
 
 def _taken(scores: Array, others: Array) -> Array:

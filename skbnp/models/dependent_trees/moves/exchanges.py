@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln
 
-from skbnp.distributions.von_mises_fisher import bessel_ratio, log_normaliser
+from skbnp.distributions.von_mises_fisher import log_normaliser
+from skbnp.models.dependent_trees.directions import natural_lengths
 from skbnp.models.dependent_trees.model import (
     EpochState,
     TreePriors,
     past_of,
+    spreads_of,
 )
 from skbnp.models.dependent_trees.moves.records import Exchange
 
@@ -45,21 +47,22 @@ def past_gains(state: EpochState, priors: TreePriors) -> Array:
 
     Rows are nodes, columns pasts. The direction of the node follows, all others stay.
     """
-    k1 = state.prior_concentration * priors.parent_weight
+    everywhere = np.arange(len(state.tree))
+    k1 = state.prior_concentration * state.parent_weights(everywhere, priors)[:, None]
     k2 = state.prior_concentration * priors.past_weight
     past = state.previous.astype(np.float32)
-    means = np.vstack([state.means, state.centroid]).astype(np.float32)
+    means = np.vstack([state.means, state.above]).astype(np.float32)
     products = (means @ past.T).astype(np.float64)  # E_e'mu_p
     both = (past @ past.T).astype(np.float64)
     there = np.asarray(past.any(axis=1))
-    eta = state.concentrations
-    ratio = np.maximum(bessel_ratio(eta, state.dimension), 1e-300)
-    # The natural parameter of a node is n_e = eta_e / A_V(eta_e) E_e.
-    with_own = (eta / ratio)[:, None] * products[:-1]
+    of_means = np.linalg.norm(state.means, axis=1)
+    spreads = spreads_of(state, priors, everywhere)[:, None]
+    eta = natural_lengths(of_means, spreads[:, 0], state.dimension)
+    with_own = (eta / np.maximum(of_means, 1e-300))[:, None] * products[:-1]
     own = np.diagonal(with_own)[:, None]
     squares = eta[:, None] ** 2 + 2.0 * k2 * (with_own - own)
     squares += k2**2 * (there[:, None] * 1.0 + there[None] - 2.0 * both)
-    lengths = np.sqrt(np.maximum(squares, 0.0))
+    lengths = np.sqrt(np.maximum(squares, 0.0) + spreads)
     rho = k1**2 + there[None] * (k2**2 + 2.0 * k1 * k2 * products[state.tree.parent])
     rho = np.sqrt(np.maximum(rho, 0.0))
     worth = log_normaliser(rho, state.dimension)

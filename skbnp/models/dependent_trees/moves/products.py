@@ -1,9 +1,10 @@
 """Products of all pairs of nodes, from which moves are ranked.
 
-The natural parameter of a node at its optimum is n = eta mu, and its directions are
-worth -log C_V(|n|) + log C_V(rho): what two nodes, or a node and another parent, would
-be worth follows from inner products alone. Where children have a past this leaves out
-how it bends their priors; moves are judged by exact differences.
+With n what priors and rows say in the direction of a node, this is worth h(|n|; v) +
+log C_V(rho), but for children, whose spread changes with the length of its mean: what
+two nodes, or a node and another parent, would be worth follows from inner products
+alone. Where children have a past this leaves out how it bends their priors, too; moves
+are judged by exact differences.
 """
 
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.distributions.von_mises_fisher import bessel_ratio, log_normaliser
+from skbnp.distributions.von_mises_fisher import log_normaliser
+from skbnp.models.dependent_trees.directions import natural_lengths
 from skbnp.models.dependent_trees.model import (
     EpochState,
     TreePriors,
     prior_concentrations,
+    spreads_of,
 )
 
 __all__ = ["Products"]
@@ -29,40 +32,44 @@ ROWS = 128
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Inner products of means, and with the past and the centroid."""
+    """Inner products of means, and with the past and what is above the root."""
 
     state: EpochState
     priors: TreePriors
-    means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: E_a'centroid
-    past: Array | None  # (n_nodes, n_nodes + 1) mu_a^(t-1)'E_b; last: with the centroid
+    means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: with what is above the root
+    past: Array | None  # (n_nodes, n_nodes + 1) mu_a^(t-1)'E_b; last: as above
     scale: Array  # (n_nodes,) |n| / |E|
-    worth: Array  # (n_nodes,) -log C_V(|n|)
+    spreads: Array  # (n_nodes,) v
+    worth: Array  # (n_nodes,) h(|n|; v)
     prior_worth: Array  # (n_nodes,) log C_V(rho)
 
     @classmethod
     def of(cls, state: EpochState, priors: TreePriors) -> "Products":
         """Multiply all pairs, in single precision: they are for ranking."""
         means = state.means.astype(np.float32)
-        right = np.vstack([means, state.centroid.astype(np.float32)[None]]).T
+        right = np.vstack([means, state.above.astype(np.float32)[None]]).T
         past = None
         if state.previous.strides[0]:
             past = (state.previous.astype(np.float32) @ right).astype(np.float64)
-        eta, dimension = state.concentrations, state.dimension
-        everywhere = np.arange(len(eta))
+        dimension, everywhere = state.dimension, np.arange(len(state.tree))
         rho = prior_concentrations(state, priors, everywhere)
+        lengths = np.linalg.norm(state.means, axis=1)
+        spreads = spreads_of(state, priors, everywhere)
+        eta = natural_lengths(lengths, spreads, dimension)
         return cls(
             state,
             priors,
             (means @ right).astype(np.float64),
             past,
-            eta / np.maximum(bessel_ratio(eta, dimension), 1e-300),
-            -log_normaliser(eta, dimension),
+            eta / np.maximum(lengths, 1e-300),
+            spreads,
+            -log_normaliser(np.sqrt(eta**2 + spreads), dimension),
             log_normaliser(rho, dimension),
         )
 
     @property
     def parent(self) -> Ints:
-        """Columns of the parents; that of the root is the centroid."""
+        """Columns of the parents; that of the root is the last."""
         return self.state.tree.parent
 
     def merges(self, sources: Ints, targets: Ints) -> Array:
@@ -82,7 +89,7 @@ class Products:
         k1, k2 = k0 * self.priors.parent_weight, k0 * self.priors.past_weight
         up, E = self.parent[a], self.means
         own = np.diagonal(E)
-        column = np.append(own, 1.0)  # of the centroid
+        column = np.append(own, self.state.above @ self.state.above)
         at, is_child = np.ix_(a, b), up[:, None] == b[None]
         # What a target says to a child that merges into it, and gets of it, ends.
         n_a, n_b = self.scale[a][:, None] - k1 * is_child, self.scale[b][None]
@@ -94,7 +101,7 @@ class Products:
             there = np.asarray(P[a].any(axis=1))[:, None]
             square += k2**2 * there + 2.0 * k1 * k2 * P[a, up][:, None]
             square -= 2.0 * k2 * (n_a * P[a, a][:, None] + n_b * P[at])
-        eta = np.sqrt(np.maximum(square, 0.0))
+        eta = np.sqrt(np.maximum(square, 0.0) + self.spreads[b][None])
         gain = -log_normaliser(eta, self.state.dimension)
         gain -= self.worth[a][:, None] + self.worth[b][None]
         return gain + k1 * is_child * E[at] - self.prior_worth[a][:, None]
@@ -122,7 +129,8 @@ class Products:
         square = square + 2.0 * k1 * n * (E[at] - E[c, up][:, None])
         apart = own[b][None] + own[up][:, None] - 2.0 * E[np.ix_(up, b)]
         square += k1**2 * np.maximum(apart, 0.0)
-        gain = -log_normaliser(np.sqrt(np.maximum(square, 0.0)), dimension)
+        spread = k1**2 * np.maximum(1.0 - own[b], 0.0)[None]
+        gain = -log_normaliser(np.sqrt(np.maximum(square, 0.0) + spread), dimension)
         gain -= self.worth[c][:, None]
         if self.past is not None:
             there = np.asarray(self.past[c].any(axis=1))[:, None]

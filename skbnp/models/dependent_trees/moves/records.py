@@ -179,8 +179,8 @@ def replay(
 ) -> tuple[EpochState, EpochStats]:
     """Change tree and statistics as records say, one after the other.
 
-    Then sticks follow, and the directions of nodes that were touched are updated once,
-    those above first. Nothing is drawn and nothing is judged.
+    Then sticks follow, new nodes get a direction, and those of all nodes that were
+    touched are updated once, those above first. Nothing is drawn and nothing is judged.
     """
     if not records:
         return state, stats
@@ -197,6 +197,8 @@ def replay(
     new = _resized(state, tree)
     _inherit(new.history, state.history, state.tree, tree, heirs)
     new = replace(new, masses=kept.masses)
+    born = {heirs.get(birth.new, birth.new) for birth in births} - {-1}
+    new = update_nodes(new, kept, priors, np.array(sorted(born), dtype=np.intp))
     touched = {node for record in records for node in record.touched}
     ids = np.array(sorted(heirs.get(node, node) for node in touched), dtype=np.intp)
     return update_nodes(new, kept, priors, ids), kept

@@ -18,7 +18,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.protocols import Moves
 from skbnp.inference.trials import Rejections
-from skbnp.models.dependent_trees.local import Memo
+from skbnp.models.dependent_trees.local import Memo, Naturals
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -213,6 +213,7 @@ class TreeEdits(Moves):
             targets.tolist(), len(tree), posterior.n_steps, self.moves.birth_rows
         )
         units = birth_units(tree, N_UNITS)[tree.positions(targets)]
+        naturals = Naturals.of(posterior.state, posterior.model.priors)
 
         def bear(unit: int) -> list[Proposed]:
             state, stats = posterior.state, posterior.totals
@@ -221,7 +222,9 @@ class TreeEdits(Moves):
                 if one.target % N_UNITS == unit:
                     place = (posterior.n_steps, one.target)
                     rng = stream(posterior.entropy, Purpose.MOVE, *place)
-                    proposed = propose_birth(state, stats, priors, one, self.moves, rng)
+                    proposed = propose_birth(
+                        state, stats, priors, naturals, one, self.moves, rng
+                    )
                     if proposed is not None:
                         found.append(proposed)
             return found
