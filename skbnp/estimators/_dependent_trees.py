@@ -95,8 +95,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       their sticks psi; masses of the last `window` epochs are part of the priors of
       both, Eqs. (1) and (2);
     - directions theta_e ~ vMF of natural parameter
-      kappa_0 (kappa_1 theta_parent + kappa_2 theta_e^(t-1)), the parent of the root
-      being the mean direction of the rows;
+      kappa_0 (kappa_1 theta_parent + kappa_2 theta_e^(t-1)), the root without a
+      parent;
     - rows x ~ vMF(theta_z, beta), z the node of the row.
 
     Parameters
@@ -162,7 +162,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         else calls a node by its row, as trees of scikit-learn do.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then every accepted "birth" (a child of the
-        parent named), "merge", "reattach", "prune" and "exchange", after which the
+        parent named), "merge", "reattach" (the node, then its new parent, or the parent
+        whose place it took), "prune" and "exchange", after which the
         nodes named first have the names, pasts and shares of past rows of the second
         ones. Ended ids never return.
     n_active_components_ : int
@@ -200,9 +201,17 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     **Departures from the paper**
 
-    - E theta is A_V(eta) mu where the supplement of [1]_ has mu, and the pull of the
-      past on a parent is the slope of log C_V, where it has another sign and size:
-      with these all updates ascend one bound.
+    - Under q a direction hangs on its parent's, as it does under the posterior: with
+      thousands of features independent directions, as in [1]_, lose more than a
+      thousand nats for each node, and trees have few. What stands for an expectation
+      may put the bound too high by some tenths of a nat for each node.
+    - E theta has a length below one where the supplement of [1]_ has one, and the pull
+      of the past on a parent is the slope of log C_V, where it has another sign and
+      size: with these all updates ascend one bound.
+    - The mean direction of the rows counts as one row at the first root; in [1]_ it is
+      the parent of each root, by which `prior_concentration_` has no maximum.
+    - The first eight passes over an epoch leave the own part of a row out of the node
+      that it is scored at. These alone may lower the bound.
     - beta is one for all nodes, and learned, as kappa_0 is, which [1]_ sets to 100:
       this decides how many nodes rows can pay for.
     - Rows keep their eight most probable nodes.
@@ -212,8 +221,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     - A new node begins from rows near one that is far from the target; the direction of
       [1]_ may be far from all rows. It is kept if the bound rises, for which its rows
       leave other nodes at once: [1]_ counts them twice until the next pass is over.
-    - Nodes go to other parents if the bound rises, without which they stay where they
-      were born. In later epochs they exchange their names and pasts if it rises: rows
+    - Nodes go to other parents, or take their place, if the bound rises, without which
+      they stay where they were born. In later epochs they exchange their names and pasts if it rises: rows
       of a topic that has drifted may be nearer to the past of another one.
     - The start is a flat tree of spherical k-means clusters.
 

@@ -364,6 +364,7 @@ def check_state(state: EpochState, n_features: int) -> None:
         ("means", (n, n_features)),
         ("previous", (n, n_features)),
         ("above", (n_features,)),
+        ("centroid", (n_features,)),
     ):
         value = getattr(state, name)
         if name == "previous" and isinstance(value, np.ndarray) and n:

@@ -72,7 +72,11 @@ cdef inline double polynomial(
 cdef double log_constant(
     const Sphere* s, double square, double zero
 ) noexcept nogil:
-    """Log C(k) - log C(0) of one k, given k^2 and `at_zero`."""
+    """Log C(k) - log C(0) of one k, given k^2 and `at_zero`.
+
+    A square that rounding has made negative is zero.
+    """
+    square = max(square, 0.0)
     cdef double v = s.order, z2 = square / (v * v)
     cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
     cdef double rise = z2 / (1.0 + root)  # root - 1
@@ -100,6 +104,7 @@ cdef double log_constant(
 
 cdef double bessel_slope(const Sphere* s, double square) noexcept nogil:
     """A_V(k) / k of one k, given k^2: minus the slope of log C in k^2 / 2."""
+    square = max(square, 0.0)
     cdef double v = s.order, z2 = square / (v * v)
     cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
     cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0

@@ -326,6 +326,26 @@ class Tree:
             raise ValueError(f"Node {node} cannot move below {parent}, a part of it.")
         return self._graft(place, below, skip=0)
 
+    def reverse(self, node: int) -> "Tree":
+        """Put a node in the place of its parent, and this below it, behind all others.
+
+        Both keep their other children.
+        """
+        place = self._movable(node)
+        above, end = int(self.parent[place]), self._end(place)
+        order = np.concatenate(
+            [
+                np.arange(place, end),
+                np.arange(above, place),
+                np.arange(end, self._end(above)),
+            ]
+        )
+        steps = np.where((order >= place) & (order < end), -1, 1)
+        ids, depth = self.ids.copy(), self.depth.copy()
+        segment = slice(above, self._end(above))
+        ids[segment], depth[segment] = self.ids[order], self.depth[order] + steps
+        return self._edited(ids, depth)
+
     def reattach(self, node: int, parent: int) -> "Tree | None":
         """Move a node below another one of its parent's level, where that is possible.
 

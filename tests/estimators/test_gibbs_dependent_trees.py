@@ -109,10 +109,12 @@ def check_directions_are_drawn_anew():
     """Raise unless all directions whose children have a past move with every sweep.
 
     In so many dimensions one that starts at its mode would never leave it, and the
-    concentration of the prior would be learned from modes in the place of draws.
+    concentration of the prior would be learned from modes in the place of draws. There
+    are so many rows that the past, mean directions, is near what was planted: of 60 the
+    best concentration given both the planted directions and this past is about 3500.
     """
     corpus = make_dependent_trees(
-        60,
+        200,
         n_epochs=2,
         n_features=8000,
         concentration=8000.0,

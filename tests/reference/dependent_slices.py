@@ -114,11 +114,11 @@ def log_step(now, full, row, history, below, alpha, gamma):
 class Circle:
     """Densities of rows on the circle, directions integrated out on a grid."""
 
-    def __init__(self, x, beta, kappa0, centroid, past=None, k1=1.0, k2=1.0, n=256):
+    def __init__(self, x, beta, kappa0, past=None, k1=1.0, k2=1.0, n=256):
         angle = 2 * np.pi * np.arange(n) / n
         self.grid = np.column_stack([np.cos(angle), np.sin(angle)])
         self.x, self.beta, self.kappa0 = x, beta, kappa0
-        self.centroid, self.past, self.k1, self.k2 = centroid, past or {}, k1, k2
+        self.past, self.k1, self.k2 = past or {}, k1, k2
 
     def density(self, natural, at):
         k = np.linalg.norm(natural, axis=-1)
@@ -135,6 +135,7 @@ class Circle:
         return found
 
     def message(self, tree, parents):
+        """p(rows at a node or below | direction of its parent); zeros: no parent."""
         natural = self.kappa0 * self.k1 * parents
         if tree[0] is not None:
             natural = natural + self.kappa0 * self.k2 * self.past[tree[0]]
@@ -142,4 +143,5 @@ class Circle:
         return weights @ self.likelihood(tree)
 
     def log_evidence(self, tree):
-        return float(np.log(self.message(tree, self.centroid[None])[0]))
+        nothing = np.zeros((1, 2))  # above the root
+        return float(np.log(self.message(tree, nothing)[0]))

@@ -97,23 +97,21 @@ def stick_terms(children, masses, history, stop, child):
     return total
 
 
-def direction_terms(
-    parent, means, concentrations, previous, centroid, prior_concentration, k1, k2
-):
-    """Sum over nodes of E log p(theta) - E log q(theta), the tangent in its place."""
-    dimension, total = len(centroid), 0.0
-    for node, above in enumerate(parent):
-        around = centroid if above < 0 else means[above]
+def direction_terms(parent, means, previous, above, prior_concentration, k1, k2):
+    """Sum over nodes of E log p(theta) - E log q(theta), given their parents."""
+    dimension, total = len(above), 0.0
+    for node, over in enumerate(parent):
+        around = above if over < 0 else means[over]
+        weight = k1 if np.any(around) else 0.0
         past = previous[node]
-        square = k1**2
+        square = weight**2
         if np.any(past):
-            square += k2**2 + 2 * k1 * k2 * around @ past
+            square += k2**2 + 2 * weight * k2 * around @ past
         rho = prior_concentration * np.sqrt(square)
         total += log_normaliser(rho, dimension)
-        total += prior_concentration * (k1 * around + k2 * past) @ means[node]
-        eta = concentrations[node]
-        total -= log_normaliser(eta, dimension)
-        total -= eta * bessel_ratio(eta, dimension)
+        total += prior_concentration * (weight * around + k2 * past) @ means[node]
+        spread = (prior_concentration * weight) ** 2 * (1 - around @ around)
+        total -= conjugate(np.linalg.norm(means[node]), spread, dimension)
     return total
 
 

@@ -79,6 +79,7 @@ def epoch_of(world: SlicedTree, directions: Array) -> tuple[EpochState, EpochSta
         np.zeros(n_nodes),
         previous,
         np.zeros(world.dimension),
+        np.zeros(world.dimension),
         world.concentration,
         world.prior_concentration,
     )

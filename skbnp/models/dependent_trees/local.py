@@ -101,15 +101,23 @@ class Naturals:
             state.tree.parent[1:], pull**2 * slopes[1:], len(everywhere)
         )
         shares = 1.0 / (1.0 + weights * slopes)
-        order = np.argsort(state.tree.ids)
-        return cls(
-            (y / shares)[order],
-            lengths[order],
-            shares[order],
-            spreads[order],
-            slopes[order],
-            dimension,
+        places = cls(y / shares, lengths, shares, spreads, slopes, dimension)
+        return places.taken(np.argsort(state.tree.ids))
+
+    def taken(self, order: NDArray[np.intp]) -> "Naturals":
+        """Return them in another order."""
+        return Naturals(
+            self.lengths[order],
+            self.mean_lengths[order],
+            self.shares[order],
+            self.spreads[order],
+            self.slopes[order],
+            self.dimension,
         )
+
+    def by_position(self, tree: Tree) -> "Naturals":
+        """Return them by position in the tree."""
+        return self.taken(np.searchsorted(np.sort(tree.ids), tree.ids))
 
     def bonus(self, concentration: float) -> Array:
         """What variance of theta adds to the score of any row, about."""
@@ -390,18 +398,20 @@ def _score(
         drift,
     )
     if naturals is not None:
-        nodes, scores = _collapsed(table, naturals, nodes, scores - log_weights[nodes])
-        rest[:] = ANYTHING
+        fits = np.where(nodes >= 0, scores - log_weights[np.maximum(nodes, 0)], 0.0)
+        nodes, scores = _collapsed(table, naturals, nodes, fits)
     below = scores - scores[:, :1]
     weights = np.where(below >= -NEGLIGIBLE, np.exp(below), 0.0)
     weights[np.diff(X.indptr) == 0] = 0.0
     total = weights.sum(axis=1, keepdims=True)
     weights /= np.where(total > 0.0, total, 1.0)
     ids = np.where(nodes >= 0, table.ids[nodes], -1)
-    if naturals is not None:
-        scores = np.full(scores.shape, ANYTHING)
+    ids, weights = ids.astype(np.int32), weights.astype(np.float32)
+    if naturals is not None:  # by means, scores may be anything
+        anything = np.full(weights.shape, ANYTHING, dtype=np.float32)
+        return Memo(ids, weights, anything, np.full(n_rows, ANYTHING))
     most = np.nextafter(scores.astype(np.float32), np.float32(np.inf))
-    return Memo(ids.astype(np.int32), weights.astype(np.float32), most, rest)
+    return Memo(ids, weights, most, rest)
 
 
 def _collapsed(
@@ -412,11 +422,10 @@ def _collapsed(
     `fits` are beta E'x. What part a row has in a node is what it would have by means.
     """
     logs = np.where(nodes >= 0, table.log_weights[nodes], -np.inf)
-    with np.errstate(invalid="ignore"):
-        by_means = np.where(nodes >= 0, logs + fits, -np.inf)
+    by_means = logs + fits
     own = np.exp(by_means - by_means.max(axis=1, keepdims=True))
     own /= own.sum(axis=1, keepdims=True)
-    products = np.where(nodes >= 0, fits, 0.0) / table.concentration
+    products = fits / table.concentration
     columns = np.maximum(nodes, 0)
     scores = logs + naturals.gains(columns, products, own, table.concentration)
     order = np.argsort(-scores, axis=1, kind="stable")

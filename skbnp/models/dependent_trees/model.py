@@ -6,7 +6,9 @@ Rows x are unit vectors of R^V. Of an epoch t, with symbols of [1],
     theta_e ~ vMF of natural parameter kappa0 (k1 theta_parent + k2 theta_e^(t-1)),
 
 the latter without its second part for nodes that were not there before. The root has no
-parent: a first one is anywhere on the sphere. q(theta_e | theta_parent) is von
+parent; of a first one the mean direction of the rows is known as if it were one row
+more, a unit information prior (Kass and Wasserman, 1995): without it a tree could as
+well hang on any other of its nodes. q(theta_e | theta_parent) is von
 Mises-Fisher, too, see `directions`; E_e is the mean of theta_e. From
 M_e = sum q(z = e), s_e = sum q(z = e) x and the entropies H_e of the rows alone come
 all updates and the bound
@@ -24,9 +26,9 @@ says of h*, some tenths of a nat for each node.
 
 Departures from [1]: directions of a node and its parent are not independent under q;
 means are E theta, where the supplement has directions of length one, with which there
-is no bound; the root has no parent, where [1] draws it to the mean direction of the
-rows, which it is not known before: that makes a tree without differences, kappa0
-without limit, cost nothing; the pull of children on their parent through rho is
+is no bound; the mean direction of the rows counts as one row, where [1] has it as the
+parent of the root: there a tree without differences, kappa0 without limit, costs
+nothing; the pull of children on their parent through rho is
 -A_V(rho) kappa0 k1 k2 / rho, the slope of log C_V, where the supplement has
 3 (V/2 - 1) kappa0 k1 k2 / rho; beta is one for all nodes, as the model says, at its
 exact maximum; kappa0 is learned, and not 100.
@@ -112,6 +114,7 @@ class EpochState:
     concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
     previous: Array  # (n_nodes, V) mu of the epoch before, zero: none; see `no_past`
     above: Array  # (V,) mean of the parent of the root, zero where there is none
+    centroid: Array  # (V,) counts as a row at the root, zero where there is none
     concentration: float  # beta
     prior_concentration: float  # kappa0
 
@@ -313,6 +316,7 @@ def _pull_of_rows(
     if state.previous.strides[0]:
         natural += k0 * priors.past_weight * state.previous[rows]
     natural += state.concentration * stats.sums[rows].toarray()
+    natural[rows == 0] += state.concentration * state.centroid
     return natural
 
 
@@ -396,7 +400,9 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     n_rows = stats.masses.sum()
     if n_rows <= 0.0:
         return state
-    length = float(_products(stats.sums, state.means).sum() / n_rows)
+    total = float(_products(stats.sums, state.means).sum())
+    total += float(state.centroid @ state.means[0])
+    length = total / (n_rows + state.centroid.any())
     beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), state.dimension)
     return replace(state, concentration=float(np.clip(beta, LOWEST, HIGHEST)))
 
@@ -492,6 +498,9 @@ def objective(
     rows = stats.masses @ sticks.log_weights(state.tree)
     rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
     rows += beta * _products(stats.sums, state.means).sum()
+    if state.centroid.any():
+        rows += beta * float(state.centroid @ state.means[0])
+        rows += float(log_normaliser(beta, dimension) - log_normaliser(0.0, dimension))
     before = Sticks.given(
         state.tree,
         state.history,
@@ -534,6 +543,8 @@ def direction_bound(
     That of a node changes if its own direction does, or its parent's.
     """
     fit = _products(sp.csr_array(stats.sums[rows]), state.means[rows]).sum()
+    if 0 in rows:
+        fit += state.centroid @ state.means[0]
     terms = _direction_terms(state, priors, rows).sum()
     return float(state.concentration * fit + terms)
 
@@ -577,6 +588,7 @@ def next_epoch(state: EpochState, history: Array) -> EpochState:
         masses=np.zeros(len(state.tree)),
         history=history,
         previous=state.means / np.maximum(lengths, 1e-300),
+        centroid=np.zeros(state.dimension),
     )
     tree = state.tree.sort_siblings(-state.tree.accumulate(history))
     return _reordered(state, tree, state.tree.positions(tree.ids))
@@ -646,7 +658,8 @@ def merge_gain(
     near = _neighbours(tree, place, into, top)
     (around,) = state.parents(np.array([top]))
     small = _reordered(state, Tree(tree.ids[near], _depths(tree, near)), near)
-    small = replace(small, above=around)
+    centroid = state.centroid if top == 0 else np.zeros(state.dimension)
+    small = replace(small, above=around, centroid=centroid)
     few = stats.taken(near)
     after = merged(small, few, priors, source, target)
     gain = _all_directions(*after, priors) - _all_directions(small, few, priors)

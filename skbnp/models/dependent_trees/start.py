@@ -156,6 +156,7 @@ def start_from(stats: EpochStats, priors: TreePriors) -> tuple[EpochState, Epoch
     n_nodes, dimension = stats.sums.shape
     tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
     masses, sums = stats.masses, stats.sums
+    total = np.asarray(sums.sum(axis=0)).ravel()
     lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
     within = min(lengths.sum() / max(masses.sum(), 1.0), 1.0)
     beta = inverse_bessel_ratio(within, dimension)
@@ -167,6 +168,7 @@ def start_from(stats: EpochStats, priors: TreePriors) -> tuple[EpochState, Epoch
         np.zeros(n_nodes),
         no_past(n_nodes, dimension),
         np.zeros(dimension),
+        total / max(float(np.linalg.norm(total)), 1e-300),
         float(np.clip(beta, LOWEST, HIGHEST)),
         float(dimension),
     )

@@ -14,6 +14,7 @@ from checks.long import few_and_many
 from reference import dependent_slices as reference
 from skbnp.distributions.von_mises_fisher import draw_natural
 from skbnp.models.dependent_slices import model, weights
+from skbnp.models.dependent_slices.chain import _prior_cosines
 from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree
 from skbnp.models.dependent_slices.moves import attachments, split_merge
 from skbnp.models.dependent_slices.sample import log_joint_of
@@ -24,7 +25,7 @@ from skbnp.trees import Tree
 ALPHA, GAMMA, BETA, KAPPA = 0.7, 0.6, 2.0, 1.5
 PRIORS = TreePriors(GAMMA, ALPHA, 1.0, 1.0)
 ANGLES = (0.0, 0.6, 2.5)
-CENTROID = np.array([1.0, 0.0])
+AXIS = np.array([1.0, 0.0])
 #: Past rows and directions of the old nodes, a root above two others.
 HISTORY = {0: 1.0, 1: 2.0, 2: 0.5}
 BELOW = {0: [1, 2], 1: [], 2: []}
@@ -33,7 +34,7 @@ PAST = np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, 0.8]])
 MOST_NODES = {"first": 4, "later": 5}
 N_STATES = {"first": 98, "later": 429}
 #: Draws in which wrong sweeps are found.
-N_DRAWS = 2000
+N_DRAWS = 5000
 each_n_draws = few_and_many(400, 5000)
 
 
@@ -50,18 +51,17 @@ def world_of(epoch, x=None):
     rows = rows_of(on_circle(ANGLES) if x is None else x)
     tree = Tree() if epoch == "first" else Tree.from_parents([-1, 0, 0])
     n, dimension = len(tree), rows.X.shape[1]
-    centroid = np.eye(1, dimension)[0]
+    axis = np.eye(1, dimension)[0]
     later = epoch == "later"
     return SlicedTree(
         rows,
         PRIORS,
         tree,
         np.zeros(len(rows), dtype=np.int32),
-        np.tile(centroid, (n, 1)),
+        np.tile(axis, (n, 1)),
         np.array(list(HISTORY.values())) if later else np.zeros(1),
         np.arange(n) if later else np.full(n, -1),
         PAST @ np.eye(2, dimension) if later else np.zeros((0, dimension)),
-        centroid,
         BETA,
         KAPPA,
         np.zeros(n),
@@ -102,7 +102,7 @@ def state_of(world):
 
 def circle(epoch, x):
     past = dict(enumerate(PAST)) if epoch == "later" else None
-    return reference.Circle(x, BETA, KAPPA, CENTROID, past)
+    return reference.Circle(x, BETA, KAPPA, past)
 
 
 def start_of(epoch):
@@ -197,6 +197,17 @@ def test_log_joint_is_near_that_of_directions_on_a_grid(epoch):
     assert min(errors) < 1e-3  # a tree whose root has everything is exact
 
 
+def test_a_first_root_is_anywhere_and_a_later_one_near_its_past():
+    first, later = (world_of(epoch, on_circle([1.0])) for epoch in MOST_NODES)
+    assert (first.prior_natural(0) == 0.0).all()
+    np.testing.assert_allclose(later.prior_natural(0), KAPPA * PAST[0])
+    # So one row is anywhere, too, and a root without a past tells nothing of kappa0.
+    assert log_joint_of(first) == pytest.approx(first.log_prior(), abs=1e-6)
+    assert [found.tolist() for found in _prior_cosines(first)] == [[0.0], [0.0]]
+    lengths, products = _prior_cosines(later)
+    assert (lengths[0], products[0]) == (1.0, PAST[0] @ later.directions[0])
+
+
 # -- sweeps ----------------------------------------------------------------------------
 
 
@@ -233,8 +244,16 @@ def any_number(*arguments):
     return 0.0
 
 
+def with_parent_above_root(world, place):
+    natural = prior_natural(world, place)
+    return natural if place else natural + world.pull * np.eye(1, len(natural))[0]
+
+
+prior_natural = SlicedTree.prior_natural
+
 #: What is wrong with sweeps, where, and what it is replaced by.
 BUGS = {
+    "root-with-a-parent": (SlicedTree, "prior_natural", with_parent_above_root),
     "weights-without-stops": (model, "break_rest", without_stops),
     "nodes-of-any-number": (model, "log_prior", any_number),
 }
@@ -259,7 +278,7 @@ def in_children(parents, place, angles):
         world_of("first", on_circle(angles)),
         tree=tree,
         place=np.array(place, dtype=np.int32),
-        directions=np.tile(CENTROID, (n, 1)),
+        directions=np.tile(AXIS, (n, 1)),
         history=np.zeros(n),
         past=np.full(n, -1),
         gone=np.zeros(n),
@@ -274,7 +293,7 @@ def check_proposals(world, propose, states, n_draws):
     for tree in states:
         found = tree_log_prior(tree, "first")
         for child in tree[2]:
-            found += np.log(density.message(child, CENTROID[None])[0])
+            found += np.log(density.message(child, AXIS[None])[0])
         log_p.append(found)
     p = np.exp(np.array(log_p) - logsumexp(log_p))
     found = run_chain(world, propose, n_draws, 0)
@@ -404,7 +423,7 @@ def check_directions(draw, n_draws=3000):
         k = 4.0 * np.linalg.norm(density.grid + one, axis=1)
         log_p -= np.log(reference.ive(0, k)) + k
     p = np.exp(log_p - logsumexp(log_p))
-    rng, theta, draws = np.random.default_rng(0), CENTROID, []
+    rng, theta, draws = np.random.default_rng(0), AXIS, []
     for _ in range(n_draws):
         theta = draw(world, natural, past, theta, rng)
         draws.append(theta)
@@ -445,7 +464,7 @@ def test_a_row_alone_below_a_given_node_stays():
     world = replace(
         world,
         place=np.array([0, 0, 1], dtype=np.int32),
-        directions=np.tile(CENTROID, (2, 1)),
+        directions=np.tile(AXIS, (2, 1)),
         history=np.zeros(2),
         gone=np.zeros(2),
         gone_sums=sp.csr_array((2, 2)),
@@ -515,8 +534,11 @@ def draw_world(rng, epoch="first", n_rows=4):
         tree.positions(np.array(at)).astype(np.int32),
         np.zeros((len(tree), 3)),
     )
-    for node in range(len(tree)):
-        world.directions[node] = draw_natural(world.prior_natural(node), rng)
+    for node, above in enumerate(tree.parent.tolist()):
+        natural = KAPPA * world.directions[above] if node else np.zeros(3)
+        if world.past[node] >= 0:
+            natural = natural + KAPPA * world.previous[world.past[node]]
+        world.directions[node] = draw_natural(natural, rng)
     drawn = World(world)
     drawn.draw_words(rng)
     return drawn
@@ -528,8 +550,9 @@ def statistics(world):
     depth, masses = tree.tree.depth, tree.masses
     same = (tree.place[:, None] == tree.place).sum()
     cosines = (theta * x).sum(axis=1)
-    parents = np.vstack([tree.centroid, tree.directions[tree.tree.parent[1:]]])
-    near = (tree.directions * parents).sum(axis=1)
+    parents = tree.directions[np.maximum(tree.tree.parent, 0)]
+    near = (tree.directions * parents).sum(axis=1)  # one of the root
+    root = tree.directions[0]  # its past, if it has one, is the first axis
     return {
         "nodes": len(tree.tree),
         "depth": depth.max(),
@@ -544,7 +567,10 @@ def statistics(world):
         "square-cosine": (cosines**2).mean(),
         "near": near.mean(),
         "far": near.min(),
-        "root-near": near[0],
+        "root-axis": root[0],
+        "root-square": root[0] ** 2,
+        "root-other": root[1],
+        "root-pull": (x @ root).mean(),
         "resultant": np.linalg.norm(x.sum(axis=0)),
         "axis": x[:, 0].mean(),
         "pairs": (x @ x.T).mean(),
@@ -581,8 +607,14 @@ def test_sweeps_keep_the_joint_distribution(epoch, n_draws):
         (model, "draw_natural", at_mode),
         (attachments, "draw_natural", at_mode),
         BUGS["nodes-of-any-number"],
+        BUGS["root-with-a-parent"],
     ],
-    ids=["directions-at-their-mode", "attached-at-the-mode", "nodes-of-any-number"],
+    ids=[
+        "directions-at-their-mode",
+        "attached-at-the-mode",
+        "nodes-of-any-number",
+        "root-with-a-parent",
+    ],
 )
 def test_wrong_sweeps_do_not_keep_it(wrong, monkeypatch):
     monkeypatch.setattr(*wrong)

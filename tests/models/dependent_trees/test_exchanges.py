@@ -55,6 +55,7 @@ def at_optimum(rng, n_rows=200, dimension=30):
         0.9 * previous,
         np.full(7, 100.0),
         previous * (TREE.ids != 4)[:, None],
+        np.zeros(dimension),
         unit(rows.mean(axis=0)),
         60.0,
         40.0,

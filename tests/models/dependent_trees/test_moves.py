@@ -18,8 +18,15 @@ from skbnp.inference.monitor import discarding
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards
+from skbnp.models.dependent_trees import memory
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior, close_epoch
-from skbnp.models.dependent_trees.local import Memo, NodeTable, recall, visit
+from skbnp.models.dependent_trees.local import (
+    Memo,
+    Naturals,
+    NodeTable,
+    recall,
+    visit,
+)
 from skbnp.models.dependent_trees.memory import (
     EpochLearner,
     EpochMemory,
@@ -150,7 +157,7 @@ def next_epoch_of(learner, X):
     """Go on with rows of a later epoch."""
     posterior = learner.posterior
     shards = shards_of(X)
-    close_epoch(posterior, 1, shards)
+    close_epoch(posterior, 1)
     others = EpochStats.zero(len(posterior.state.tree), X.shape[1])
     return epoch_learner(posterior, shards, others, learner.moves)
 
@@ -175,8 +182,9 @@ def settled(seed, *, past=False, n_clusters=12):
 
 
 @pytest.mark.parametrize("n_parts", [1, 3])
-def test_bound_never_falls(n_parts, seed):
+def test_bound_never_falls(n_parts, seed, monkeypatch):
     """Updates after each part, moves after each pass, in two epochs."""
+    monkeypatch.setattr(memory, "N_COLLAPSED", 0)
     corpus, X = planted(seed, n_epochs=2)
     edits = TreeEdits(EpochMoves())
     learner = learner_of(X[corpus.epochs == 0], 20, edits, n_parts, seed)
@@ -280,8 +288,9 @@ def propose(learner, target):
     (chosen,) = memory.gather([target], 2, 0, 1000)
     state, stats = posterior.state, posterior.totals
     streams = map(np.random.default_rng, range(5))
+    naturals = Naturals.of(state, PRIORS)
     found = [
-        propose_birth(state, stats, PRIORS, chosen, EpochMoves(), rng)
+        propose_birth(state, stats, PRIORS, naturals, chosen, EpochMoves(), rng)
         for rng in streams
     ]
     return max(filter(None, found), key=lambda one: one.gain, default=None)

@@ -1,7 +1,10 @@
-"""Which nodes go below other parents.
+"""Which nodes go below other parents, or above their own.
 
 Rows stay at their nodes, so that their entropy does not change and the bound differs by
 what statistics tell. Births and merges alone leave nodes below where they were born.
+How a direction hangs on another is the same from both ends: which of two nodes is the
+parent is told by what is above them alone, and a tree that hangs on a wrong node is put
+right by reversing an edge, where nodes that go one by one would have to lose first.
 """
 
 from dataclasses import replace
@@ -18,10 +21,15 @@ from skbnp.models.dependent_trees.model import (
     update_nodes,
 )
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Attach
+from skbnp.models.dependent_trees.moves.records import Attach, Reverse
 from skbnp.trees import Tree
 
-__all__ = ["attach_gain", "propose_attachments"]
+__all__ = [
+    "attach_gain",
+    "propose_attachments",
+    "propose_reversals",
+    "reverse_gain",
+]
 
 #: Nats below zero down to which directions may lose: sticks gain some.
 SLACK = 5.0
@@ -29,6 +37,12 @@ SLACK = 5.0
 N_PARENTS = 2
 #: Nats that a move gains at the least, so that rounding moves nothing for ever.
 LEAST_GAIN = 1e-6
+#: Edges that are judged, the best of the ranking, and updates of both nodes for it.
+N_EDGES, N_UPDATES = 20, 3
+#: By how much less a node may point to what is above its parent than this does.
+COSINE_SLACK = 0.05
+#: Nats that the reversal of an edge gains at the least: ends are nearly alike.
+LEAST_REVERSAL = 1.0
 
 
 def attach_gain(
@@ -60,6 +74,7 @@ def attach_gain(
             concentrations=state.concentrations[near],
             previous=past_of(state.previous, near),
             above=around,
+            centroid=np.zeros(state.dimension),
         )
 
     def worth(parent: int) -> float:
@@ -116,4 +131,87 @@ def _compatible(
         moving.add(move.node)
         parents |= path
         chosen.append((move, gain))
+    return chosen
+
+
+def reverse_gain(
+    state: EpochState, stats: EpochStats, priors: TreePriors, node: int
+) -> float:
+    """What the bound gains if a node takes the place of its parent, as above.
+
+    The directions of both are updated some times, here and there.
+    """
+    tree = state.tree
+    place = int(tree.positions(node))
+    parent = int(tree.parent[place])
+    near = np.flatnonzero(np.isin(tree.parent, [parent, place]))
+    near = np.sort(np.append(near, parent))
+    shape = Tree(tree.ids[near], tree.depth[near] - tree.depth[parent])
+    above = state.parents(np.array([parent]))[0]
+    centroid = state.centroid if parent == 0 else np.zeros(state.dimension)
+    both = np.array([node, tree.ids[parent]])
+
+    def worth(shape: Tree) -> float:
+        at = tree.positions(shape.ids)
+        small = replace(
+            state,
+            tree=shape,
+            masses=state.masses[at],
+            history=state.history[at],
+            means=state.means[at],
+            concentrations=state.concentrations[at],
+            previous=past_of(state.previous, at),
+            above=above,
+            centroid=centroid,
+        )
+        few = stats.taken(at)
+        for _ in range(N_UPDATES):
+            small = update_nodes(small, few, priors, both)
+        return direction_bound(small, few, priors, np.arange(len(at)))
+
+    gain = worth(shape.reverse(node)) - worth(shape)
+    reversed_ = tree.reverse(node)
+    at = tree.positions(reversed_.ids)
+    gain += stick_evidence(reversed_, state.masses[at], state.history[at], priors)
+    return gain - stick_evidence(tree, state.masses, state.history, priors)
+
+
+def propose_reversals(
+    state: EpochState, stats: EpochStats, priors: TreePriors, products: Products
+) -> list[tuple[Reverse, float]]:
+    """Find edges whose reversal raises the bound, of most gain first, none near another.
+
+    Edges are ranked by how the ends of each point to what is above them.
+    """
+    tree, places = state.tree, np.arange(1, len(state.tree))
+    if len(places) == 0:
+        return []
+    parents = tree.parent[places]
+    lengths = np.maximum(np.sqrt(np.diagonal(products.means)), 1e-300)
+    over = tree.parent[parents]
+    if state.centroid.any():
+        of_root = state.means @ state.centroid
+        along = np.where(parents == 0, of_root[places], products.means[places, over])
+        other = np.where(parents == 0, of_root[0], products.means[parents, over])
+    else:
+        along, other = products.means[places, over], products.means[parents, over]
+    scale = np.where(over >= 0, lengths[over], 1.0)
+    better = (along / lengths[places] - other / lengths[parents]) / scale
+    best = np.argsort(-better, kind="stable")[:N_EDGES]
+    judged = []
+    for at in best[better[best] > -COSINE_SLACK].tolist():
+        node, parent = int(tree.ids[places[at]]), int(tree.ids[parents[at]])
+        gain = reverse_gain(state, stats, priors, node)
+        if gain > LEAST_REVERSAL:
+            judged.append((Reverse(node, parent), gain))
+    judged.sort(key=lambda one: (-one[1], one[0].node))
+    used: set[int] = set()
+    chosen = []
+    for move, gain in judged:
+        near = {move.node, move.parent, *tree.path_to(move.parent).tolist()[-2:]}
+        near |= set(tree.children_of(move.parent).tolist())
+        near |= set(tree.children_of(move.node).tolist())
+        if not used & near:
+            used |= near
+            chosen.append((move, gain))
     return chosen

@@ -11,15 +11,13 @@ directions but one stay is found at once, and made cycle by cycle.
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from scipy.special import gammaln
 
 from skbnp.distributions.von_mises_fisher import log_normaliser
-from skbnp.models.dependent_trees.directions import natural_lengths
+from skbnp.models.dependent_trees.local import Naturals
 from skbnp.models.dependent_trees.model import (
     EpochState,
     TreePriors,
     past_of,
-    spreads_of,
 )
 from skbnp.models.dependent_trees.moves.records import Exchange
 
@@ -32,8 +30,6 @@ Ints = NDArray[np.intp]
 LEAST_GAIN = 1.0
 #: More nats than anything gains.
 HUGE = 1e12
-#: Nats that directions lose by an exchange at the most.
-MOST_LOST = 5.0
 
 
 def with_past(state: EpochState) -> Ints:
@@ -55,49 +51,39 @@ def past_gains(state: EpochState, priors: TreePriors) -> Array:
     products = (means @ past.T).astype(np.float64)  # E_e'mu_p
     both = (past @ past.T).astype(np.float64)
     there = np.asarray(past.any(axis=1))
-    of_means = np.linalg.norm(state.means, axis=1)
-    spreads = spreads_of(state, priors, everywhere)[:, None]
-    eta = natural_lengths(of_means, spreads[:, 0], state.dimension)
-    with_own = (eta / np.maximum(of_means, 1e-300))[:, None] * products[:-1]
+    naturals = Naturals.of(state, priors).by_position(state.tree)
+    shares, spreads = naturals.shares[:, None], naturals.spreads[:, None]
+    eta, of_means = naturals.lengths, np.maximum(naturals.mean_lengths, 1e-300)
+    with_own = (eta / of_means)[:, None] * products[:-1]
     own = np.diagonal(with_own)[:, None]
     squares = eta[:, None] ** 2 + 2.0 * k2 * (with_own - own)
     squares += k2**2 * (there[:, None] * 1.0 + there[None] - 2.0 * both)
-    lengths = np.sqrt(np.maximum(squares, 0.0) + spreads)
+    lengths = np.sqrt(np.maximum(squares, 0.0) * shares**2 + spreads)
     rho = k1**2 + there[None] * (k2**2 + 2.0 * k1 * k2 * products[state.tree.parent])
     rho = np.sqrt(np.maximum(rho, 0.0))
     worth = log_normaliser(rho, state.dimension)
-    worth -= log_normaliser(lengths, state.dimension)
-    return np.asarray(worth - np.diagonal(worth)[:, None])
-
-
-def _share_gains(state: EpochState) -> Array:
-    """What shares of rows gain if a node has the past rows of another.
-
-    As if they were drawn from a Dirichlet distribution, with sticks in no order.
-    """
-    masses, history = 1.0 + state.masses[:, None], state.history[None]
-    worth = gammaln(masses + history) - gammaln(1.0 + history)
+    worth -= log_normaliser(lengths, state.dimension) / shares
     return np.asarray(worth - np.diagonal(worth)[:, None])
 
 
 def propose_exchanges(state: EpochState, priors: TreePriors) -> list[Exchange]:
     """Find the cycles of the best assignment of pasts, those of most gain first.
 
-    Left out are those by which directions lose: where one topic ends as another begins,
-    shares alone would give the new one the past of any. The root, which cannot end,
+    Directions alone tell whose past a node has: where one topic ends as another begins,
+    shares of rows would give the new one the past of any. The root, which cannot end,
     takes no name that is new.
     """
     old = with_past(state)
     if len(old) == 0:
         return []
     directions = past_gains(state, priors)
-    gains = directions + _share_gains(state) + LEAST_GAIN * np.eye(len(directions))
+    gains = directions + LEAST_GAIN * np.eye(len(directions))
     gains[0, np.setdiff1d(np.arange(1, len(gains)), old)] = -HUGE
     _, names = linear_sum_assignment(gains, maximize=True)
     found = []
     for cycle in _cycles(names):
         gain = float(gains[cycle, names[cycle]].sum())
-        if directions[cycle, names[cycle]].sum() < -MOST_LOST:
+        if directions[cycle, names[cycle]].sum() < 0.0:
             continue
         ids = state.tree.ids[cycle], state.tree.ids[names[cycle]]
         found.append((gain, Exchange(*(tuple(one.tolist()) for one in ids))))

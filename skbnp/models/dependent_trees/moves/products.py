@@ -1,10 +1,10 @@
 """Products of all pairs of nodes, from which moves are ranked.
 
-With n what priors and rows say in the direction of a node, this is worth h(|n|; v) +
-log C_V(rho), but for children, whose spread changes with the length of its mean: what
-two nodes, or a node and another parent, would be worth follows from inner products
-alone. Where children have a past this leaves out how it bends their priors, too; moves
-are judged by exact differences.
+With n what priors, rows and children say in the direction of a node, this is worth
+h(|n|; v) + log C_V(rho): what two nodes, or a node and another parent, would be worth
+follows from inner products alone. That the spread of children changes with the length
+of their parent's mean is seen to the first order; where children have a past, how it
+bends their priors is left out. Moves are judged by exact differences.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import log_normaliser
-from skbnp.models.dependent_trees.directions import natural_lengths
+from skbnp.models.dependent_trees.local import Naturals
 from skbnp.models.dependent_trees.model import (
     EpochState,
     TreePriors,
     prior_concentrations,
-    spreads_of,
 )
 
 __all__ = ["Products"]
@@ -39,8 +38,9 @@ class Products:
     means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: with what is above the root
     past: Array | None  # (n_nodes, n_nodes + 1) mu_a^(t-1)'E_b; last: as above
     scale: Array  # (n_nodes,) |n| / |E|
+    shares: Array  # (n_nodes,) share s of n that counts, see `local.Naturals`
     spreads: Array  # (n_nodes,) v
-    worth: Array  # (n_nodes,) h(|n|; v)
+    worth: Array  # (n_nodes,) h(s |n|; v) / s
     prior_worth: Array  # (n_nodes,) log C_V(rho)
 
     @classmethod
@@ -51,20 +51,20 @@ class Products:
         past = None
         if state.previous.strides[0]:
             past = (state.previous.astype(np.float32) @ right).astype(np.float64)
-        dimension, everywhere = state.dimension, np.arange(len(state.tree))
+        everywhere = np.arange(len(state.tree))
         rho = prior_concentrations(state, priors, everywhere)
-        lengths = np.linalg.norm(state.means, axis=1)
-        spreads = spreads_of(state, priors, everywhere)
-        eta = natural_lengths(lengths, spreads, dimension)
+        naturals = Naturals.of(state, priors).by_position(state.tree)
+        lengths, shares = naturals.lengths, naturals.shares
         return cls(
             state,
             priors,
             (means @ right).astype(np.float64),
             past,
-            eta / np.maximum(lengths, 1e-300),
-            spreads,
-            -log_normaliser(np.sqrt(eta**2 + spreads), dimension),
-            log_normaliser(rho, dimension),
+            lengths / np.maximum(naturals.mean_lengths, 1e-300),
+            shares,
+            naturals.spreads,
+            _worth(lengths**2, shares, naturals.spreads, state.dimension),
+            log_normaliser(rho, state.dimension),
         )
 
     @property
@@ -101,8 +101,8 @@ class Products:
             there = np.asarray(P[a].any(axis=1))[:, None]
             square += k2**2 * there + 2.0 * k1 * k2 * P[a, up][:, None]
             square -= 2.0 * k2 * (n_a * P[a, a][:, None] + n_b * P[at])
-        eta = np.sqrt(np.maximum(square, 0.0) + self.spreads[b][None])
-        gain = -log_normaliser(eta, self.state.dimension)
+        of_b = self.shares[b][None], self.spreads[b][None]
+        gain = _worth(square, *of_b, self.state.dimension)
         gain -= self.worth[a][:, None] + self.worth[b][None]
         return gain + k1 * is_child * E[at] - self.prior_worth[a][:, None]
 
@@ -130,7 +130,7 @@ class Products:
         apart = own[b][None] + own[up][:, None] - 2.0 * E[np.ix_(up, b)]
         square += k1**2 * np.maximum(apart, 0.0)
         spread = k1**2 * np.maximum(1.0 - own[b], 0.0)[None]
-        gain = -log_normaliser(np.sqrt(np.maximum(square, 0.0) + spread), dimension)
+        gain = _worth(square, self.shares[c][:, None], spread, dimension)
         gain -= self.worth[c][:, None]
         if self.past is not None:
             there = np.asarray(self.past[c].any(axis=1))[:, None]
@@ -138,3 +138,9 @@ class Products:
             rho = k0 * np.sqrt(np.maximum(rho, 0.0))
             gain += log_normaliser(rho, dimension) - self.prior_worth[c][:, None]
         return gain
+
+
+def _worth(squares: Array, shares: Array, spreads: Array, dimension: int) -> Array:
+    """H of natural parameters by their squared lengths, of which a share counts."""
+    lengths = np.sqrt(np.maximum(squares, 0.0) * shares**2 + spreads)
+    return np.asarray(-log_normaliser(lengths, dimension) / shares)

@@ -29,6 +29,7 @@ __all__ = [
     "Merge",
     "Record",
     "Remove",
+    "Reverse",
     "Sort",
     "followed",
     "heirs_of",
@@ -99,6 +100,23 @@ class Attach:
 
 
 @dataclass(frozen=True, slots=True)
+class Reverse:
+    """A node takes the place of its parent, which goes below it."""
+
+    node: int
+    parent: int
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated."""
+        return self.node, self.parent
+
+    def edit(self, tree: Tree) -> Tree:
+        """Change a tree."""
+        return tree.reverse(self.node)
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """Nodes take names, pasts and shares of past rows of each other; rows stay."""
 
@@ -151,7 +169,7 @@ class Sort:
         return tree.sort_siblings(rank)
 
 
-Record = Birth | Merge | Attach | Exchange | Remove | Sort
+Record = Birth | Merge | Attach | Reverse | Exchange | Remove | Sort
 
 
 def heirs_of(records: Iterable[Record]) -> dict[int, int]:

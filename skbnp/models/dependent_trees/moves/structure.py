@@ -1,8 +1,8 @@
 """When the tree of an epoch changes: after passes, by records that raise the bound.
 
 Leaves without rows end; nodes merge, those of odd units before those of even ones; once
-none does, nodes go below other parents, for they can merge with siblings alone; new
-ones are tried. Moves of a kind are judged one by one on the same state, made together,
+none does, edges are reversed, or else nodes go below other parents, for they can merge
+with siblings alone; new ones are tried. Moves of a kind are judged one by one on the same state, made together,
 and kept if the bound of all rows has risen; if not, in halves. So many moves cost one
 copy of the state.
 """
@@ -26,7 +26,10 @@ from skbnp.models.dependent_trees.model import (
     sort_siblings,
     update_sticks,
 )
-from skbnp.models.dependent_trees.moves.attachments import propose_attachments
+from skbnp.models.dependent_trees.moves.attachments import (
+    propose_attachments,
+    propose_reversals,
+)
 from skbnp.models.dependent_trees.moves.births import (
     Proposed,
     propose_birth,
@@ -43,6 +46,7 @@ from skbnp.models.dependent_trees.moves.records import (
     Merge,
     Record,
     Remove,
+    Reverse,
     Sort,
     replay,
 )
@@ -188,13 +192,18 @@ class TreeEdits(Moves):
         return places[pauses]
 
     def _attach(self, learner: EpochLearner) -> None:
-        """Put nodes below other parents."""
+        """Put nodes below other parents, or above their own."""
         if not self.moves.reattach:
             return
         posterior = learner.posterior
         state, priors = posterior.state, posterior.model.priors
+        if len(state.tree) == 1:
+            return
+        products = Products.of(state, priors)
+        reversals = propose_reversals(state, posterior.totals, priors, products)
+        if self._keep(learner, [one for one, _ in reversals], [0.0] * len(reversals)):
+            return
         if len(state.tree) > 2:
-            products = Products.of(state, priors)
             found = propose_attachments(state, posterior.totals, priors, products)
             self._keep(learner, [record for record, _ in found], [0.0] * len(found))
 
@@ -369,6 +378,8 @@ def _fits(learner: EpochLearner, record: Record) -> bool:
     tree = learner.posterior.state.tree
     if isinstance(record, Merge):
         return record.source in tree and record.target in tree
+    if isinstance(record, Reverse):
+        return tree.parent_of(record.node) == record.parent
     return not isinstance(record, Attach) or not tree.is_ancestor(
         record.node, record.parent
     )
@@ -380,7 +391,7 @@ def _entry(record: Record, step: int) -> Lineage | None:
         return Lineage(step, "birth", (record.target,), (record.target, record.new))
     if isinstance(record, Merge):
         return Lineage(step, "merge", (record.target, record.source), (record.target,))
-    if isinstance(record, Attach):
+    if isinstance(record, (Attach, Reverse)):
         both = (record.node, record.parent)
         return Lineage(step, "reattach", both, both)
     if isinstance(record, Exchange):
