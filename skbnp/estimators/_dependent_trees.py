@@ -222,8 +222,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       [1]_ may be far from all rows. It is kept if the bound rises, for which its rows
       leave other nodes at once: [1]_ counts them twice until the next pass is over.
     - Nodes go to other parents, or take their place, if the bound rises, without which
-      they stay where they were born. In later epochs they exchange their names and pasts if it rises: rows
-      of a topic that has drifted may be nearer to the past of another one.
+      they stay where they were born. In later epochs they exchange their names and
+      pasts if it rises: rows of a topic that has drifted may be nearer to the past of
+      another one.
     - The start is a flat tree of spherical k-means clusters.
 
     References

@@ -186,6 +186,24 @@ def test_a_merge_into_the_parent_lifts_the_children():
     assert tree.depth_of(6) == 2
 
 
+def test_an_edge_is_reversed():
+    tree = SMALL.reverse(1)
+    check_invariants(tree)
+    assert tree.ids.tolist() == [1, 4, 6, 5, 0, 2, 3, 7]
+    assert tree.depth.tolist() == [0, 1, 2, 1, 1, 2, 2, 3]
+    below = SMALL.reverse(4)
+    check_invariants(below)
+    assert below.parent_of(4) == 0
+    assert below.parent_of(1) == 4
+    assert below.children_of(4).tolist() == [6, 1]
+    assert below.children_of(1).tolist() == [5]
+    # Children keep their parents, so that a second reversal is the way back.
+    back = below.reverse(1)
+    assert back.sort_siblings(back.ids) == SMALL.sort_siblings(SMALL.ids)
+    with pytest.raises(ValueError, match="root"):
+        SMALL.reverse(0)
+
+
 def test_removal_upwards_stops_at_a_node_with_other_children_and_at_the_root():
     assert SMALL.remove_upwards(6).ids.tolist() == [0, 1, 5, 2, 3, 7]
     assert Tree().add(0, depth=5).remove_upwards(5).ids.tolist() == [0]

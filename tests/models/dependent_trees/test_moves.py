@@ -40,13 +40,17 @@ from skbnp.models.dependent_trees.model import (
     TreePriors,
     merge_gain,
     stick_evidence,
+    update_means,
     update_nodes,
     update_sticks,
 )
 from skbnp.models.dependent_trees.moves import structure
 from skbnp.models.dependent_trees.moves.attachments import (
+    N_UPDATES,
     attach_gain,
     propose_attachments,
+    propose_reversals,
+    reverse_gain,
 )
 from skbnp.models.dependent_trees.moves.births import (
     collect,
@@ -61,6 +65,7 @@ from skbnp.models.dependent_trees.moves.records import (
     Birth,
     Merge,
     Remove,
+    Reverse,
     Sort,
     heirs_of,
     replay,
@@ -495,6 +500,55 @@ def test_attachment_is_worth_the_full_difference(past, seed):
     sticks = stick_evidence(moved, masses, history, PRIORS)
     sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
     assert abs(sticks - found) > 1e-3
+
+
+def full_gain_of_reversal(learner, record, n_updates):
+    """What a reversed edge changes in the objective, both ends updated so often."""
+    posterior = learner.posterior
+    state, stats, both = posterior.state, posterior.totals, np.array(record.touched)
+    new, kept = replay(state, stats, PRIORS, [record])
+    for at in range(n_updates):
+        state = update_nodes(state, stats, PRIORS, both)
+        new = update_nodes(new, kept, PRIORS, both) if at else new
+    objective = posterior.model.objective
+    return sum(objective(new, kept).values()) - sum(objective(state, stats).values())
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_reversal_is_worth_the_full_difference(past, seed):
+    learner = settled(seed, past=past)
+    state, stats = learner.posterior.state, learner.posterior.totals
+    tree = state.tree
+    for node in tree.ids[1:].tolist():
+        record = Reverse(node, int(tree.parent_of(node)))
+        found = reverse_gain(state, stats, PRIORS, node)
+        wanted = full_gain_of_reversal(learner, record, N_UPDATES)
+        assert_allclose(found, wanted, rtol=1e-8, atol=1e-7)
+        fewer = full_gain_of_reversal(learner, record, 1)
+        assert abs(fewer - wanted) > 1e-6
+
+
+def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
+    learner = settled(seed)
+    posterior, model = learner.posterior, learner.posterior.model
+    before = bound(learner)
+    node = int(posterior.state.tree.children_of(posterior.state.tree.ids[0])[0])
+    wrong = Reverse(node, int(posterior.state.tree.ids[0]))
+    state, stats = replay(posterior.state, posterior.totals, PRIORS, [wrong])
+    for _ in range(20):
+        state = update_means(state, stats, PRIORS)
+    assert sum(model.objective(state, stats).values()) < before - 1.0
+    while True:
+        products = Products.of(state, PRIORS)
+        found = propose_reversals(state, stats, PRIORS, products)
+        if not found:
+            break
+        records = [record for record, gain in found if gain > 1.0]
+        assert len(records) == len(found)
+        state, stats = replay(state, stats, PRIORS, records)
+        for _ in range(20):
+            state = update_means(state, stats, PRIORS)
+    assert sum(model.objective(state, stats).values()) > before - 1.0
 
 
 @pytest.mark.parametrize("past", [False, True])

@@ -179,7 +179,7 @@ def reverse_gain(
 def propose_reversals(
     state: EpochState, stats: EpochStats, priors: TreePriors, products: Products
 ) -> list[tuple[Reverse, float]]:
-    """Find edges whose reversal raises the bound, of most gain first, none near another.
+    """Find edges whose reversal raises the bound, none near another, best first.
 
     Edges are ranked by how the ends of each point to what is above them.
     """

@@ -2,9 +2,9 @@
 
 Leaves without rows end; nodes merge, those of odd units before those of even ones; once
 none does, edges are reversed, or else nodes go below other parents, for they can merge
-with siblings alone; new ones are tried. Moves of a kind are judged one by one on the same state, made together,
-and kept if the bound of all rows has risen; if not, in halves. So many moves cost one
-copy of the state.
+with siblings alone; new ones are tried. Moves of a kind are judged one by one on the
+same state, made together, and kept if the bound of all rows has risen; if not, in
+halves. So many moves cost one copy of the state.
 """
 
 from collections.abc import Mapping, Sequence
