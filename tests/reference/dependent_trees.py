@@ -5,16 +5,21 @@ order, and Bessel functions are SciPy's.
 """
 
 import numpy as np
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betaln, ive, psi
 
 __all__ = [
     "bessel_ratio",
     "children_of",
+    "collapsed_step",
+    "conjugate",
     "direction_terms",
     "local_step",
     "log_normaliser",
     "log_weights",
     "loss",
+    "natural_length",
+    "spread_normaliser",
     "stick_terms",
 ]
 
@@ -134,3 +139,63 @@ def loss(one, other):
 
     pairs = zip(one, other, strict=True)
     return sum(f(a + b) - f(a) - f(b) for a, b in pairs)
+
+
+def spread_normaliser(y, spread, dimension):
+    """h(y; v)."""
+    return -log_normaliser(np.sqrt(y * y + spread), dimension)
+
+
+def longest(length, spread, dimension):
+    """Some y with g(y^2 + v) y above a length."""
+    y, k = 1.0, np.hypot(1.0, spread**0.5)
+    while bessel_ratio(k, dimension) * y <= length * k:
+        y *= 2.0
+        k = np.hypot(y, spread**0.5)
+    return y
+
+
+def natural_length(length, spread, dimension):
+    """The y with g(y^2 + v) y = e."""
+    spread = max(spread, 0.0)
+
+    def excess(y):
+        k = np.hypot(y, spread**0.5)
+        return bessel_ratio(k, dimension) * y / k - length
+
+    top = longest(length, spread, dimension)
+    return brentq(excess, 1e-9 * top, top, xtol=1e-14 * top, rtol=1e-14)
+
+
+def conjugate(length, spread, dimension):
+    """h*(e; v), the maximum of y e - h(y; v) over y."""
+    spread = max(spread, 0.0)
+    top = longest(length, spread, dimension)
+    found = minimize_scalar(
+        lambda y: spread_normaliser(y, spread, dimension) - y * length,
+        bounds=(0.0, top),
+        method="bounded",
+        options={"xatol": 1e-10 * top},
+    )
+    return -found.fun
+
+
+def collapsed_step(rows, log_weights, means, naturals, shares, spreads, concentration):
+    """q(z) of dense rows, their own parts left out of natural parameters."""
+    dimension = means.shape[1]
+    own = local_step(rows, log_weights, means, concentration)
+
+    def h(vectors):
+        return spread_normaliser(
+            shares * np.linalg.norm(vectors, axis=1), spreads, dimension
+        )
+
+    q = np.zeros_like(own)
+    for at, row in enumerate(rows):
+        if np.any(row):
+            without = naturals - concentration * np.outer(own[at], row)
+            gain = h(without + concentration * row) - h(without)
+            scores = log_weights + gain / shares
+            q[at] = np.exp(scores - scores.max())
+            q[at] /= q[at].sum()
+    return q

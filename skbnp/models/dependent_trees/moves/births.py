@@ -11,6 +11,7 @@ direction that may be far from all rows.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -179,8 +180,6 @@ class _Trial:
         self.share = float(naturals.shares[np.searchsorted(names, self.target)])
         by_id = np.searchsorted(names, nodes)
         self.gains = naturals.gains(by_id, self.products, own, beta)
-        nobody = np.zeros(collected.X.shape[0])
-        self.refreshed = self._gain(self._change(self._refreshed_memo(nobody)), None)
 
     def _products(self, places: Ints) -> Array:
         """Products of rows with the means of their nodes, one for each share."""
@@ -231,7 +230,10 @@ class _Trial:
         change = self._change(memo)
         if change.masses[self.place] < 1.0:
             return None
-        gain = self._gain(change, mean) - self.refreshed
+        gain = self._gain(change, mean)
+        if gain <= 0.0:
+            return None
+        gain -= self.refreshed
         concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
         birth = Birth(
             self.target, self.new, self.tree.ids[concerned], change.taken(concerned)
@@ -341,8 +343,14 @@ class _Trial:
         ).sticks(self.priors)
         return sticks.log_weights(self.tree)
 
+    @cached_property
+    def refreshed(self) -> float:
+        """What the bound gains if rows choose among the old nodes once more."""
+        nobody = np.zeros(self.collected.X.shape[0])
+        return self._gain(self._change(self._refreshed_memo(nobody)), None)
+
     def _refreshed_memo(self, nobody: Array) -> Memo:
-        """What rows say if they choose among the old nodes once more."""
+        """What rows say then."""
         tree = self.state.tree
         places = tree.positions(self.tree.ids[self.places])
         logs = np.zeros(len(self.tree))
