@@ -27,7 +27,8 @@ e, hence concave in E_parent.
 
 log C_V(sqrt u) is convex in u: to put E u for u gives a little too much, by at most
 half of its second derivative times the variance of u. That is of the order of
-K^2 |a_e|^2 / (V + K)^3, a tenth of a nat where all three are alike, and not a bound.
+K^2 |a_e|^2 / (V (V + K)^3): a tenth of a nat where the three are alike, some nats where
+K and |a_e| are ten times V, and not a bound.
 """
 
 import numpy as np
@@ -55,6 +56,8 @@ MAX_STEPS, TOL = 60, 1e-10
 MAX_TURNS, TURN_TOL = 50, 1e-8
 #: Lengths of means are below one by so much at the least.
 LEAST_SHORTFALL = 1e-12
+#: Ratio of natural parameter and dimension from which A_V has its expansion.
+FAR = 1e4
 
 
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
@@ -94,7 +97,10 @@ def natural_lengths(
         u = y * y + v
         g = bessel_slope(u, dimension)
         slope = g + 2.0 * y * y * _slope_of_slope(u, g, dimension)
-        step = (e - g * y) / np.where(slope > 0.0, slope, np.inf)
+        # Far out the difference of ones in it has no digits: A' is (V - 1) / (2 k^2).
+        far = (0.5 * (dimension - 1) * y * y / u + g * v) / u
+        slope = np.where(u > (FAR * dimension) ** 2, far, slope)
+        step = (e - g * y) / slope
         y = y + step
         if (np.abs(step) <= TOL * y).all():
             break

@@ -419,7 +419,9 @@ def _collapsed(
 ) -> tuple[NDArray[np.int32], Array]:
     """Score the nodes of rows with their own parts left out, the best first.
 
-    `fits` are beta E'x. What part a row has in a node is what it would have by means.
+    `fits` are beta E'x. What part a row has in a node is what it would have by means:
+    so rows of the same globals are scored alike, wherever they were before. A row that
+    leaves by means alone is taken for one of its new node, and may stay for now.
     """
     logs = np.where(nodes >= 0, table.log_weights[nodes], -np.inf)
     by_means = logs + fits

@@ -38,7 +38,7 @@ N_PARENTS = 2
 #: Nats that a move gains at the least, so that rounding moves nothing for ever.
 LEAST_GAIN = 1e-6
 #: Edges that are judged, the best of the ranking, and updates of both nodes for it.
-N_EDGES, N_UPDATES = 20, 3
+N_EDGES, N_UPDATES = 6, 2
 #: By how much less a node may point to what is above its parent than this does.
 COSINE_SLACK = 0.05
 #: Nats that the reversal of an edge gains at the least: ends are nearly alike.
