@@ -232,8 +232,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
       does not have.
     - beta and kappa_0 are set to their maximum given nodes and directions, by the
       equations of `DependentTrees`: the sampler is exact given both.
-    - The first root has neither a parent nor the row that `DependentTrees` gives it: its
-      direction is uniform, and which node of a tree is the root is chance.
+    - The first root has neither a parent nor the row that `DependentTrees` gives it:
+      its direction is uniform, and which node of a tree is the root is chance.
     - Workers share no tree: a sweep is a sequence of steps that are exact given what
       all of them read, so that the same draws come out for any number of threads.
 
