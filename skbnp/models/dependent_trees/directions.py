@@ -98,7 +98,8 @@ def natural_lengths(
         g = bessel_slope(u, dimension)
         slope = g + 2.0 * y * y * _slope_of_slope(u, g, dimension)
         # Far out the difference of ones in it has no digits: A' is (V - 1) / (2 k^2).
-        far = (0.5 * (dimension - 1) * y * y / u + g * v) / u
+        k2 = np.maximum(u, 1e-300)
+        far = (0.5 * (dimension - 1) * y * y / k2 + g * v) / k2
         slope = np.where(u > (FAR * dimension) ** 2, far, slope)
         step = (e - g * y) / slope
         y = y + step

@@ -498,9 +498,10 @@ def objective(
     rows = stats.masses @ sticks.log_weights(state.tree)
     rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
     rows += beta * _products(stats.sums, state.means).sum()
+    directions = _direction_terms(state, priors, _all(state)).sum()
     if state.centroid.any():
-        rows += beta * float(state.centroid @ state.means[0])
-        rows += float(log_normaliser(beta, dimension) - log_normaliser(0.0, dimension))
+        directions += beta * float(state.centroid @ state.means[0])
+        directions += log_normaliser(beta, dimension) - log_normaliser(0.0, dimension)
     before = Sticks.given(
         state.tree,
         state.history,
@@ -510,7 +511,7 @@ def objective(
     return {
         "rows": float(rows),
         "entropy": float(stats.entropies.sum()),
-        "directions": float(_direction_terms(state, priors, _all(state)).sum()),
+        "directions": float(directions),
         "sticks": -sticks.divergence(before),
     }
 
