@@ -86,7 +86,7 @@ def test_figure_has_a_line_for_each_topic(trees):
     assert set(display.topics_) == ids
     texts = [text.get_text() for text in display.ax_.get_yticklabels()]
     assert [int(text.split(":")[0]) for text in texts] == display.topics_
-    assert texts[0].startswith("0: x")
+    assert texts[0].startswith(f"{trees.component_ids_[0]}: x")
     depth = {
         node: d
         for record in trees.epochs_.values()
