@@ -17,6 +17,7 @@ MSVC = sys.platform == "win32"
 
 KERNELS = [
     "_collapsed",
+    "_directions",
     "_franchise",
     "_hdp_local",
     "_interrupts",

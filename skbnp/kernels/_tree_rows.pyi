@@ -2,20 +2,6 @@ from numpy import float32, float64, int8, int32, uint8
 from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
-def log_constants(
-    squares: NDArray[float64],
-    found: NDArray[float64],
-    order: float,
-    n_steps: int,
-    terms: NDArray[float64],
-) -> None: ...
-def bessel_slopes(
-    squares: NDArray[float64],
-    found: NDArray[float64],
-    order: float,
-    n_steps: int,
-    terms: NDArray[float64],
-) -> None: ...
 def collect(
     indptr: NDArray[int32],
     words: NDArray[int32],

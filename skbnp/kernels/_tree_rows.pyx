@@ -8,25 +8,13 @@ g' without the row; one whose direction theta is drawn, beta theta'x + log C(bet
 normaliser is that of `distributions/von_mises_fisher.py`, less its value at zero.
 """
 
-from libc.math cimport INFINITY, exp, log, log1p, sqrt
+from libc.math cimport INFINITY, exp, log, log1p
 from libc.stdint cimport int8_t, int32_t, uint8_t
 
 from numpy.random cimport bitgen_t
 
+from skbnp.kernels._normaliser cimport Sphere, at_zero, log_constant, make_sphere
 from skbnp.kernels._rng cimport borrow, uniform
-
-cdef enum:
-    # Terms of the expansion, and coefficients of each.
-    TERMS = 12
-    WIDTH = 13
-
-
-# Logarithms of normalisers of one dimension, by the expansion of a larger order.
-cdef struct Sphere:
-    double order
-    Py_ssize_t n_steps          # orders down to that of the dimension
-    const double* values        # (TERMS, WIDTH)
-    const double* slopes        # (TERMS, WIDTH)
 
 
 # Sparse rows.
@@ -43,94 +31,6 @@ cdef struct Nodes:
     double* table               # (n_nodes, n_words)
     double* squares             # (n_nodes,) |g|^2
     double* own                 # (n_nodes,) log C(|g|)
-
-
-cdef inline double at_zero(const Sphere* s) noexcept nogil:
-    """One plus the tail of the expansion at zero, where p = 1."""
-    cdef double tail = 0.0, power = 1.0 / s.order
-    cdef Py_ssize_t j, i
-    cdef double value
-    for j in range(TERMS):
-        value = 0.0
-        for i in range(j + 1, -1, -1):
-            value += s.values[j * WIDTH + i]
-        tail += power * value
-        power /= s.order
-    return tail
-
-
-cdef inline double polynomial(
-    const double* coefficients, Py_ssize_t degree, double x
-) noexcept nogil:
-    cdef double value = 0.0
-    cdef Py_ssize_t i
-    for i in range(degree, -1, -1):
-        value = value * x + coefficients[i]
-    return value
-
-
-cdef double log_constant(
-    const Sphere* s, double square, double zero
-) noexcept nogil:
-    """Log C(k) - log C(0) of one k, given k^2 and `at_zero`.
-
-    A square that rounding has made negative is zero.
-    """
-    square = max(square, 0.0)
-    cdef double v = s.order, z2 = square / (v * v)
-    cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
-    cdef double rise = z2 / (1.0 + root)  # root - 1
-    cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0
-    cdef double value, ratio
-    cdef Py_ssize_t j
-    for j in range(TERMS):
-        tail += power * polynomial(s.values + j * WIDTH, j + 1, p2)
-        if s.n_steps:
-            slope += power * polynomial(s.slopes + j * WIDTH, j + 1, p2)
-        power *= scaled
-        if power < 1e-19:
-            break
-    value = v * (log1p(0.5 * rise) - rise) + 0.5 * log1p(rise)
-    value += log1p(zero) - log1p(tail)
-    if s.n_steps:
-        ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
-        ratio -= p2 / (v * v) * slope / (1.0 + tail)
-        for _ in range(s.n_steps):
-            ratio = 1.0 / (square * ratio + 2.0 * v)
-            value += log(2.0 * v * ratio)
-            v -= 1.0
-    return value
-
-
-cdef double bessel_slope(const Sphere* s, double square) noexcept nogil:
-    """A_V(k) / k of one k, given k^2: minus the slope of log C in k^2 / 2."""
-    square = max(square, 0.0)
-    cdef double v = s.order, z2 = square / (v * v)
-    cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
-    cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0
-    cdef double ratio
-    cdef Py_ssize_t j
-    for j in range(TERMS):
-        tail += power * polynomial(s.values + j * WIDTH, j + 1, p2)
-        slope += power * polynomial(s.slopes + j * WIDTH, j + 1, p2)
-        power *= scaled
-        if power < 1e-19:
-            break
-    ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
-    ratio -= p2 / (v * v) * slope / (1.0 + tail)
-    for _ in range(s.n_steps):
-        ratio = 1.0 / (square * ratio + 2.0 * v)
-        v -= 1.0
-    return ratio
-
-
-cdef Sphere make_sphere(
-    double order, Py_ssize_t n_steps, const double[:, :, ::1] terms
-) noexcept:
-    cdef Sphere s
-    s.order, s.n_steps = order, n_steps
-    s.values, s.slopes = &terms[0, 0, 0], &terms[1, 0, 0]
-    return s
 
 
 cdef inline double dot(
@@ -169,36 +69,6 @@ cdef inline void put(
     nodes.squares[at] += 2.0 * b * product + b * b * size
     nodes.own[at] = log_constant(sphere, nodes.squares[at], zero)
     add_row(rows, row, b, nodes.table + at * nodes.n_words)
-
-
-def log_constants(
-    const double[::1] squares,          # IN (n,) k^2
-    double[::1] found,                  # OUT (n,)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,      # IN (2, TERMS, WIDTH)
-):
-    """Log C(k) - log C(0), see `expansion` of von_mises_fisher."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef double zero
-    cdef Py_ssize_t i
-    with nogil:
-        zero = at_zero(&sphere)
-        for i in range(squares.shape[0]):
-            found[i] = log_constant(&sphere, squares[i], zero)
-
-
-def bessel_slopes(
-    const double[::1] squares,          # IN (n,) k^2
-    double[::1] found,                  # OUT (n,)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,      # IN (2, TERMS, WIDTH)
-):
-    """A_V(k) / k, the mean length of a direction over its concentration."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(squares.shape[0]):
-            found[i] = bessel_slope(&sphere, squares[i])
 
 
 def collect(

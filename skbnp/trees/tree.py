@@ -207,12 +207,29 @@ class Tree:
     def accumulate(self, values: ArrayLike) -> NDArray:
         """Sum values (n_nodes, ...) up: what each node and all below it have."""
         totals = self._own(values)
+        for rows, first, parents in self._lists:
+            totals[parents] += np.add.reduceat(totals[rows], first, axis=0)
+        return totals
+
+    @cached_property
+    def _lists(self) -> list[tuple[Ints, Ints, Ints]]:
+        """Nodes of each level, the lowest first; where lists begin, and whose they are.
+
+        Siblings stand side by side in a level.
+        """
+        lists = []
         for rows in self.levels[:0:-1]:
-            # Siblings stand side by side in a level.
             parent = self.parent[rows]
             first = np.flatnonzero(np.diff(parent, prepend=-1))
-            totals[parent[first]] += np.add.reduceat(totals[rows], first, axis=0)
-        return totals
+            lists.append((rows, first, parent[first]))
+        return lists
+
+    @cached_property
+    def siblings(self) -> tuple[Ints, Ints]:
+        """Nodes but the root, siblings side by side, and where lists begin."""
+        order = 1 + np.argsort(self.parent[1:], kind="stable")
+        first = np.flatnonzero(np.diff(self.parent[order], prepend=-1))
+        return read_only(order), read_only(first)
 
     def distribute(self, values: ArrayLike) -> NDArray:
         """Sum values (n_nodes, ...) down: what the path to each node has."""

@@ -10,13 +10,8 @@ from skbnp.distributions.von_mises_fisher import (
     expansion,
     log_normaliser,
 )
-from skbnp.kernels._tree_rows import (
-    allocate,
-    bessel_slopes,
-    collect,
-    log_constants,
-    move_rows,
-)
+from skbnp.kernels._directions import bessel_slopes, log_constants
+from skbnp.kernels._tree_rows import allocate, collect, move_rows
 
 DIMENSIONS = [2, 3, 9, 40, 400, 20_000]
 BETA = 3.0

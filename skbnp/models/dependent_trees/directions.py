@@ -34,8 +34,8 @@ K and |a_e| are ten times V, and not a bound.
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.distributions.von_mises_fisher import expansion, log_normaliser
-from skbnp.kernels._tree_rows import bessel_slopes, log_constants
+from skbnp.distributions.von_mises_fisher import expansion
+from skbnp.kernels import _directions as kernels
 
 __all__ = [
     "bessel_slope",
@@ -49,71 +49,39 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: Steps of Newton's method at the most, and the relative change that ends it.
-MAX_STEPS, TOL = 60, 1e-10
-#: Turns between the length of a node and the pull on it of its children's; the bound
-#: is flat there: of an error in a length it loses the square.
-MAX_TURNS, TURN_TOL = 50, 1e-8
-#: Lengths of means are below one by so much at the least.
-LEAST_SHORTFALL = 1e-12
-#: Ratio of natural parameter and dimension from which A_V has its expansion.
-FAR = 1e4
-
 
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
     """Log C_V(k) - log C_V(0) for squares of k, as kernels compute it."""
-    flat = np.ascontiguousarray(squares, dtype=np.float64).ravel()
+    flat, shape = _flat(squares)
     found = np.empty_like(flat)
-    log_constants(flat, found, *expansion(dimension))
-    return found.reshape(np.shape(squares))
+    kernels.log_constants(flat, found, *expansion(dimension))
+    return found.reshape(shape)
 
 
 def bessel_slope(squares: Array | float, dimension: int) -> Array:
     """Return g, A_V(k) / k, for squares of k."""
-    flat = np.ascontiguousarray(squares, dtype=np.float64).ravel()
+    flat, shape = _flat(squares)
     found = np.empty_like(flat)
-    bessel_slopes(flat, found, *expansion(dimension))
-    return found.reshape(np.shape(squares))
-
-
-def _slope_of_slope(squares: Array, slopes: Array, dimension: int) -> Array:
-    """Dg / du, by the differential equation of A_V: A' = 1 - A^2 - (V - 1) A / k."""
-    rest = 1.0 - slopes * (slopes * squares + dimension)
-    return rest / (2.0 * np.maximum(squares, 1e-300))
+    kernels.bessel_slopes(flat, found, *expansion(dimension))
+    return found.reshape(shape)
 
 
 def natural_lengths(
     lengths: Array | float, spreads: Array | float, dimension: int
 ) -> Array:
-    """Return |y| with g(y^2 + v) y = e for lengths e < 1 of means and spreads v.
-
-    Newton's method from below: the left side is concave in y.
-    """
-    e = np.minimum(np.asarray(lengths, dtype=np.float64), 1.0 - LEAST_SHORTFALL)
-    v = np.broadcast_to(np.asarray(spreads, dtype=np.float64), e.shape)
-    # The start of Banerjee et al. (2005) for v = 0, which is off by up to 4 %.
-    y = 0.95 * e * (dimension - e * e) / ((1.0 - e) * (1.0 + e))
-    for _ in range(MAX_STEPS):
-        u = y * y + v
-        g = bessel_slope(u, dimension)
-        slope = g + 2.0 * y * y * _slope_of_slope(u, g, dimension)
-        # Far out the difference of ones in it has no digits: A' is (V - 1) / (2 k^2).
-        k2 = np.maximum(u, 1e-300)
-        far = (0.5 * (dimension - 1) * y * y / k2 + g * v) / k2
-        slope = np.where(u > (FAR * dimension) ** 2, far, slope)
-        step = (e - g * y) / slope
-        y = y + step
-        if (np.abs(step) <= TOL * y).all():
-            break
-    return np.asarray(y)
+    """Return |y| with g(y^2 + v) y = e for lengths e < 1 of means and spreads v."""
+    e, v, shape = _alike(lengths, spreads)
+    found = np.empty_like(e)
+    kernels.natural_lengths(e, v, found, dimension, *expansion(dimension))
+    return found.reshape(shape)
 
 
 def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) -> Array:
-    """h*(e; v) = y e - h(y; v) at its maximum over y."""
-    e = np.minimum(np.asarray(lengths, dtype=np.float64), 1.0 - LEAST_SHORTFALL)
-    y = natural_lengths(e, spreads, dimension)
-    constants = log_normaliser_gain(y * y + spreads, dimension)
-    return np.asarray(y * e + constants + float(log_normaliser(0.0, dimension)))
+    """h*(e; v) = y e - h(y; v) at its maximum over y, less its value at zero."""
+    e, v, shape = _alike(lengths, spreads)
+    found = np.empty_like(e)
+    kernels.conjugates(e, v, found, dimension, *expansion(dimension))
+    return found.reshape(shape)
 
 
 def pull_on_lengths(
@@ -137,19 +105,39 @@ def optimal_lengths(
     Of each node n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)), n = |n_e| being
     `naturals`; `above` are the numbers of the parents of the children.
     """
-    e = bessel_slope(naturals**2 + spreads, dimension) * naturals
-    if len(above) == 0:
-        return np.asarray(e)
-    least = bessel_slope(spreads, dimension)
-    for _ in range(MAX_TURNS):
-        below = pull**2 * (1.0 - e[above]) * (1.0 + e[above])
-        slopes = pull_on_lengths(lengths_below, below, dimension)
-        weights = np.bincount(above, pull**2 * slopes, len(naturals))
-        y = _resisted(naturals, spreads, np.asarray(weights), least, dimension)
-        last, e = e, bessel_slope(y * y + spreads, dimension) * y
-        if (np.abs(e - last) <= TURN_TOL * e).all():
-            break
-    return np.asarray(e)
+    n, v, _ = _alike(naturals, spreads)
+    below, _ = _flat(lengths_below)
+    found, weights = np.empty_like(n), np.empty_like(n)
+    has_settled = np.empty(len(n), dtype=np.uint8)
+    kernels.optimal_lengths(
+        n,
+        v,
+        below,
+        np.ascontiguousarray(above, dtype=np.intp),
+        pull,
+        found,
+        weights,
+        has_settled,
+        dimension,
+        *expansion(dimension),
+    )
+    return found
+
+
+def _flat(values: Array | float) -> tuple[Array, tuple[int, ...]]:
+    """Return values one after another, and their shape."""
+    array = np.asarray(values, dtype=np.float64)
+    return np.ascontiguousarray(array).reshape(-1), array.shape
+
+
+def _alike(
+    one: Array | float, other: Array | float
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Return values of the shape of the first, one after another, and the shape."""
+    flat, shape = _flat(one)
+    if np.shape(other) != shape:
+        other = np.broadcast_to(np.asarray(other, dtype=np.float64), shape)
+    return flat, _flat(other)[0], shape
 
 
 def row_gains(
@@ -174,23 +162,3 @@ def row_gains(
     values = np.maximum(np.stack([left, both]), 0.0) * share**2 + spreads
     without, with_row = log_normaliser_gain(values, dimension)
     return np.asarray((without - with_row) / share)
-
-
-def _resisted(
-    naturals: Array, spreads: Array, weights: Array, least: Array, dimension: int
-) -> Array:
-    """Return y with y (1 + w g(y^2 + v)) = n, by Newton's method from below.
-
-    `least` is g(v), the largest that there is.
-    """
-    y = naturals / (1.0 + weights * least)
-    for _ in range(MAX_STEPS):
-        u = y * y + spreads
-        g = bessel_slope(u, dimension)
-        error = naturals - y * (1.0 + weights * g)
-        bend = 2.0 * y * y * _slope_of_slope(u, g, dimension)
-        step = error / (1.0 + weights * (g + bend))
-        y = y + step
-        if (np.abs(step) <= TOL * np.maximum(y, 1e-300)).all():
-            break
-    return y

@@ -43,6 +43,10 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+#: Turns of prior concentration and directions after a pass at the most, and the relative
+#: change of the former that ends them.
+N_TURNS, TURN_TOL = 5, 1e-3
+
 
 @dataclass(frozen=True, slots=True)
 class EpochModel:
@@ -82,9 +86,22 @@ class EpochModel:
     def learn_priors(
         self, state: EpochState, totals: EpochStats
     ) -> tuple["EpochModel", EpochState]:
-        """Learn the prior concentration."""
-        if self.learns_prior_concentration:
+        """Learn the prior concentration, and let directions follow, in turn.
+
+        A strong prior draws directions together, which makes it stronger: one turn for
+        each pass would take a hundred passes.
+        """
+        if not self.learns_prior_concentration:
+            return self, state
+        state = learn_prior_concentration(state, self.priors)
+        for _ in range(N_TURNS):
+            last = state.prior_concentration
+            state = update_means(state, totals, self.priors)
+            if self.learns_concentration:
+                state = learn_concentration(state, totals)
             state = learn_prior_concentration(state, self.priors)
+            if abs(state.prior_concentration - last) <= TURN_TOL * last:
+                break
         return self, state
 
     def objective(self, state: EpochState, totals: EpochStats) -> dict[str, float]:

@@ -50,6 +50,7 @@ from skbnp.distributions.von_mises_fisher import (
 )
 from skbnp.models.dependent_trees.directions import (
     conjugate,
+    log_normaliser_gain,
     natural_lengths,
     optimal_lengths,
     pull_on_lengths,
@@ -78,6 +79,7 @@ __all__ = [
     "sort_siblings",
     "spreads_of",
     "stick_evidence",
+    "stick_gain",
     "update_means",
     "update_nodes",
     "update_sticks",
@@ -277,8 +279,10 @@ def _update_rows(
 
 def spreads_of(state: EpochState, priors: TreePriors, rows: NDArray[np.intp]) -> Array:
     """Return v of some nodes."""
-    parents = state.parents(rows)
-    shortfall = 1.0 - np.einsum("ij,ij->i", parents, parents)
+    kinds, at = np.unique(state.tree.parent[rows], return_inverse=True)
+    above = state.means[kinds]
+    above[kinds < 0] = state.above
+    shortfall = (1.0 - np.einsum("ij,ij->i", above, above))[at]
     weights = state.prior_concentration * state.parent_weights(rows, priors)
     return np.asarray(weights**2 * np.maximum(shortfall, 0.0))
 
@@ -298,11 +302,8 @@ def _naturals(
     for some in blocks(places, state.dimension):
         pull = _pull_on_parents(state, priors, some)
         at = np.searchsorted(rows, state.tree.parent[some])
-        spread = sp.csr_array(
-            (np.ones(len(some)), (at, np.arange(len(some)))),
-            shape=(len(rows), len(some)),
-        )
-        natural += spread @ pull
+        for child, place in enumerate(at.tolist()):
+            natural[place] += pull[child]
     return natural
 
 
@@ -315,9 +316,21 @@ def _pull_of_rows(
     natural *= k0 * priors.parent_weight
     if state.previous.strides[0]:
         natural += k0 * priors.past_weight * state.previous[rows]
-    natural += state.concentration * stats.sums[rows].toarray()
+    for place, (words, values) in enumerate(_sums_of(stats, rows)):
+        natural[place, words] += state.concentration * values
     natural[rows == 0] += state.concentration * state.centroid
     return natural
+
+
+def _sums_of(
+    stats: EpochStats, rows: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.integer], Array]]:
+    """Words and values of the sums s of some nodes, one after the other."""
+    indptr, sums = stats.sums.indptr, stats.sums
+    for begin, end in zip(
+        indptr[rows].tolist(), indptr[rows + 1].tolist(), strict=True
+    ):
+        yield sums.indices[begin:end], sums.data[begin:end]
 
 
 def _pull_on_parents(
@@ -501,7 +514,7 @@ def objective(
     directions = _direction_terms(state, priors, _all(state)).sum()
     if state.centroid.any():
         directions += beta * float(state.centroid @ state.means[0])
-        directions += log_normaliser(beta, dimension) - log_normaliser(0.0, dimension)
+        directions += log_normaliser_gain(beta**2, dimension)
     before = Sticks.given(
         state.tree,
         state.history,
@@ -522,7 +535,8 @@ def _direction_terms(
     """E log p(theta) - E log q(theta) of some nodes, given their parents."""
     dimension = state.dimension
     lengths, products = _lengths_and_products(state, priors, rows)
-    normalisers = log_normaliser(state.prior_concentration * lengths, dimension)
+    rho = state.prior_concentration * lengths
+    normalisers = log_normaliser_gain(rho**2, dimension)
     prior = state.prior_concentration * products
     of_means = np.linalg.norm(state.means[rows], axis=1)
     own = conjugate(of_means, spreads_of(state, priors, rows), dimension)
@@ -543,7 +557,9 @@ def direction_bound(
 
     That of a node changes if its own direction does, or its parent's.
     """
-    fit = _products(sp.csr_array(stats.sums[rows]), state.means[rows]).sum()
+    fit = 0.0
+    for row, (words, values) in zip(rows.tolist(), _sums_of(stats, rows), strict=True):
+        fit += values @ state.means[row, words]
     if 0 in rows:
         fit += state.centroid @ state.means[0]
     terms = _direction_terms(state, priors, rows).sum()
@@ -664,7 +680,7 @@ def merge_gain(
     few = stats.taken(near)
     after = merged(small, few, priors, source, target)
     gain = _all_directions(*after, priors) - _all_directions(small, few, priors)
-    gain += _stick_gain(state, priors, place, into)
+    gain += stick_gain(state, priors, place, into)
 
     both = stats.masses[place] + stats.masses[into]
     share = stats.masses[place] / both if both > 0.0 else 0.0
@@ -687,7 +703,7 @@ def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) ->
     return direction_bound(state, stats, priors, _all(state))
 
 
-def _stick_gain(state: EpochState, priors: TreePriors, place: int, into: int) -> float:
+def stick_gain(state: EpochState, priors: TreePriors, place: int, into: int) -> float:
     """Rise of the terms with sticks when one node is merged into another.
 
     At its optimum a stick adds log B(posterior) - log B(prior), whatever the others.

@@ -76,8 +76,8 @@ def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
 
 def behind(tree: Tree, values: Array) -> Array:
     """Sum values over the later siblings of each node."""
-    order, sums, groups = _by_parent(tree, values)
-    totals = np.zeros(len(tree))
+    order, groups = tree.siblings
+    sums, totals = np.cumsum(values[order]), np.zeros(len(tree))
     if len(order):
         ends = np.append(groups[1:], len(order))
         totals[order] = np.repeat(sums[ends - 1], ends - groups) - sums
@@ -86,20 +86,12 @@ def behind(tree: Tree, values: Array) -> Array:
 
 def before(tree: Tree, values: Array) -> Array:
     """Sum values over the earlier siblings of each node."""
-    order, sums, groups = _by_parent(tree, values)
-    before, totals = sums - values[order], np.zeros(len(tree))
+    order, groups = tree.siblings
+    own, totals = values[order], np.zeros(len(tree))
+    before = np.cumsum(own) - own
     first = np.repeat(before[groups], np.diff(groups, append=len(order)))
     totals[order] = before - first
     return totals
-
-
-def _by_parent(
-    tree: Tree, values: Array
-) -> tuple[NDArray[np.intp], Array, NDArray[np.intp]]:
-    """Nodes but the root, siblings side by side; running sums; where lists begin."""
-    order = 1 + np.argsort(tree.parent[1:], kind="stable")
-    groups = np.flatnonzero(np.diff(tree.parent[order], prepend=-1))
-    return order, np.cumsum(values[order]), groups
 
 
 def _expected_logs(parameters: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -12,16 +12,18 @@ direction that may be far from all rows.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
-from skbnp.distributions.von_mises_fisher import bessel_ratio, log_normaliser
 from skbnp.kernels._sphere import NEGLIGIBLE
 from skbnp.models.dependent_trees.directions import (
     bessel_slope,
     conjugate,
+    log_normaliser_gain,
     optimal_lengths,
     row_gains,
 )
@@ -162,43 +164,58 @@ class _Trial:
         self.tree = state.tree.add(self.target, first_id=self.new)
         self.place = int(self.tree.positions(self.new))
         self.at = int(state.tree.positions(self.target))
-        self.old = recall(state.tree, collected.memo, collected.X)
+        self.X = sp.csr_array(collected.X.astype(np.float64))
+        self.transposed = self.X.T
         self.pull = state.prior_concentration * priors.parent_weight
         self.natural = natural_of(state, stats, priors, self.at)
         self.spread = spreads_of(state, priors, np.array([self.at]))
         below = np.flatnonzero(state.tree.parent == self.at)
         self.below = np.linalg.norm(state.means[below], axis=1)
         memo = collected.memo
-        self.shares = memo.shares()
-        self.rows, self.columns = np.nonzero(self.shares)
+        shares = memo.shares()
+        self.rows, self.columns = np.nonzero(shares)
         nodes = memo.nodes[self.rows, self.columns]
-        self.places = self.tree.positions(nodes)
+        places = np.full(shares.shape, -1, dtype=np.intp)
+        places[self.rows, self.columns] = self.tree.positions(nodes)
+        self.places = places[self.rows, self.columns]
         self.is_target = nodes == self.target
         self.products = self._products(state.tree.positions(nodes))
-        beta, own = state.concentration, self.shares[self.rows, self.columns]
+        products = np.zeros(shares.shape)
+        products[self.rows, self.columns] = self.products
+        self.said = _Said(memo, shares, places, products)
+        beta, own = state.concentration, shares[self.rows, self.columns]
         names = np.sort(state.tree.ids)
         self.share = float(naturals.shares[np.searchsorted(names, self.target)])
         by_id = np.searchsorted(names, nodes)
         self.gains = naturals.gains(by_id, self.products, own, beta)
+        self.on_target = self.said.shares_of(int(self.tree.positions(self.target)))
+        self.before = self._terms(self.said)
+        self.evidence = stick_evidence(
+            state.tree, state.masses, state.history, self.priors
+        )
 
     def _products(self, places: Ints) -> Array:
         """Products of rows with the means of their nodes, one for each share."""
-        products, X = np.empty(len(places)), self.collected.X
-        for node in np.unique(places):
-            of = places == node
-            products[of] = X[self.rows[of]] @ self.state.means[node]
-        return products
+        if len(places) == 0:
+            return np.empty(0)
+        X, means = self.X, self.state.means
+        first, counts = X.indptr[self.rows], np.diff(X.indptr)[self.rows]
+        begins = np.cumsum(counts) - counts
+        at = np.arange(int(counts.sum())) + np.repeat(first - begins, counts)
+        values = X.data[at] * means[np.repeat(places, counts), X.indices[at]]
+        return np.add.reduceat(values, begins)
 
     def cosines_to(self, direction: Array) -> Array:
         """Products of all rows with a direction."""
-        return np.asarray(self.collected.X @ direction, dtype=np.float64)
+        return np.asarray(self.X @ direction)
 
     def draw_seed(self, rng: np.random.Generator) -> Array:
         """Draw a row that is far from the target and its children."""
         state = self.state
         children = np.flatnonzero(state.tree.parent == self.at)
         near = np.append(self.at, children)
-        lengths = bessel_ratio(state.concentrations[near], state.dimension)
+        eta = state.concentrations[near]
+        lengths = eta * bessel_slope(eta**2, state.dimension)
         cosines = np.full(self.collected.X.shape[0], -1.0)
         for node, length in zip(near.tolist(), lengths.tolist(), strict=True):
             found = self.cosines_to(state.means[node]) / max(length, 1e-300)
@@ -212,44 +229,37 @@ class _Trial:
         """Begin with some rows, and let the new node take what it can."""
         taken = np.zeros(self.collected.X.shape[0])
         taken[first] = 1.0
-        mean, share_of_target = self.state.means[self.at], self._share_of_target()
+        mean = self.state.means[self.at]
         for _ in range(n_rounds):
             mass = float(taken.sum())
             if mass < 1.0:
                 return None
             rows = self._rows(taken)
             own = self._mean_of_new(rows, mean)
-            moved = self.natural - self._rows(taken * share_of_target)
+            moved = self.natural - self._rows(taken * self.on_target)
             moved += self.pull * own
             mean = self._mean_of_target(moved)
             scores, others = self._scores(taken, rows + self.pull * mean, moved, mean)
             taken = _taken(scores, others)
             if abs(float(taken.sum()) - mass) < TOL * mass:
                 break
-        memo = self._memo(scores, others)
-        change = self._change(memo)
-        if change.masses[self.place] < 1.0:
+        said = self._choose(scores, others)
+        if said.shares_of(self.place).sum() < 1.0:
             return None
-        gain = self._gain(change, mean)
+        gain = self._gain(said, mean)
         if gain <= 0.0:
             return None
         gain -= self.refreshed
+        change = self._change(said.memo)
         concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
         birth = Birth(
             self.target, self.new, self.tree.ids[concerned], change.taken(concerned)
         )
-        return Proposed(birth, self.collected.rows, memo, gain)
-
-    def _share_of_target(self) -> Array:
-        of = self.is_target
-        size = self.collected.X.shape[0]
-        shares = self.shares[self.rows[of], self.columns[of]]
-        return np.bincount(self.rows[of], shares, size).astype(np.float64, copy=False)
+        return Proposed(birth, self.collected.rows, said.memo, gain)
 
     def _rows(self, weights: Array) -> Array:
         """Natural parameter that weighted rows give."""
-        total = np.asarray(weights @ self.collected.X, dtype=np.float64).ravel()
-        return self.state.concentration * total
+        return self.state.concentration * np.asarray(self.transposed @ weights)
 
     def _mean_of_new(self, rows: Array, mean: Array) -> Array:
         """Mean of the new node, given what rows say and the mean of the target."""
@@ -309,7 +319,7 @@ class _Trial:
         gains = row_gains(
             new @ new, self.cosines_to(new), taken, beta, 1.0, spread, dimension
         )
-        part = self.shares * (1.0 - taken)[:, None]
+        part = self.said.shares * (1.0 - taken)[:, None]
         of_target = row_gains(
             target @ target,
             self.cosines_to(target)[self.rows],
@@ -319,14 +329,14 @@ class _Trial:
             self.spread[0],
             dimension,
         )
-        others = np.full(self.shares.shape, -np.inf)
+        others = np.full(self.said.shares.shape, -np.inf)
         found = np.where(self.is_target, of_target, self.gains)
         others[self.rows, self.columns] = logs[self.places] + found
         return logs[self.place] + gains, others
 
     def _others(self, logs: Array) -> Array:
         """Scores of the old nodes by their means."""
-        others = np.full(self.shares.shape, -np.inf)
+        others = np.full(self.said.shares.shape, -np.inf)
         found = logs[self.places] + self.state.concentration * self.products
         others[self.rows, self.columns] = found
         return others
@@ -334,7 +344,7 @@ class _Trial:
     def _log_weights(self, taken: Array) -> Array:
         """E log pi of all nodes, had the new one these parts of the rows."""
         masses = np.insert(self.state.masses, self.place, 0.0)
-        lost = taken[self.rows] * self.shares[self.rows, self.columns]
+        lost = taken[self.rows] * self.said.shares[self.rows, self.columns]
         np.subtract.at(masses, self.places, lost)
         masses[self.place] = taken.sum()
         both = np.insert(self.state.history, self.place, 0.0) + np.maximum(masses, 0.0)
@@ -346,84 +356,97 @@ class _Trial:
     @cached_property
     def refreshed(self) -> float:
         """What the bound gains if rows choose among the old nodes once more."""
-        nobody = np.zeros(self.collected.X.shape[0])
-        return self._gain(self._change(self._refreshed_memo(nobody)), None)
+        state = self.state
+        logs = np.insert(state.log_weights(self.priors), self.place, 0.0)
+        nobody = np.full(self.X.shape[0], -np.inf)
+        return self._gain(self._choose(nobody, self._others(logs)), None)
 
-    def _refreshed_memo(self, nobody: Array) -> Memo:
-        """What rows say then."""
-        tree = self.state.tree
-        places = tree.positions(self.tree.ids[self.places])
-        logs = np.zeros(len(self.tree))
-        logs[self.places] = self.state.log_weights(self.priors)[places]
-        return self._memo(nobody - np.inf, self._others(logs))
-
-    def _memo(self, scores: Array, others: Array) -> Memo:
+    def _choose(self, scores: Array, others: Array) -> "_Said":
         """What rows say by scores: as many nodes as before, the best."""
-        memo = self.collected.memo
+        memo, old = self.collected.memo, self.said
         both = np.column_stack([scores, others])
-        nodes = np.column_stack([np.full(len(both), self.new), memo.nodes])
         order = np.argsort(-both, axis=1, kind="stable")[:, : memo.nodes.shape[1]]
+
+        def best(new: Array | Ints, table: NDArray[Any]) -> NDArray[Any]:
+            return np.take_along_axis(np.column_stack([new, table]), order, axis=1)
+
         both = np.take_along_axis(both, order, axis=1)
         below = both - both[:, :1]
         weights = np.where(below >= -NEGLIGIBLE, np.exp(below), 0.0)
         weights /= weights.sum(axis=1, keepdims=True)
-        nodes = np.take_along_axis(nodes, order, axis=1)
+        nodes = best(np.full(len(both), self.new), memo.nodes)
         nodes = np.where(weights > 0.0, nodes, -1)
-        return replace(
+        memo = replace(
             memo, nodes=nodes.astype(np.int32), weights=weights.astype(np.float32)
         )
+        places = best(np.full(len(both), self.place), old.places)
+        products = best(np.zeros(len(both)), old.products)
+        return _Said(memo, memo.shares(), places, products)
 
     def _change(self, memo: Memo) -> EpochStats:
         """Statistics that rows add, by the tree with the new node."""
         new = recall(self.tree, memo, self.collected.X)
-        places = np.delete(np.arange(len(self.tree)), self.place)
-        spread = sp.csr_array(
-            (np.ones(len(places)), (places, np.arange(len(places)))),
-            shape=(len(self.tree), len(places)),
-        )
-        return EpochStats(
-            new.masses - spread @ self.old.masses,
-            sp.csr_array(new.sums - spread @ self.old.sums),
-            new.entropies - spread @ self.old.entropies,
-        )
+        old = recall(self.tree, self.collected.memo, self.collected.X)
+        return new.plus(old, -1.0)
 
-    def _gain(self, change: EpochStats, mean: Array | None) -> float:
+    def _terms(self, said: "_Said") -> tuple[Array, float, float]:
+        """Masses, entropy, and products with nodes but the target and the new one."""
+        shares, places = said.shares, said.places
+        is_there = shares > 0.0
+        masses = np.zeros(len(self.tree))
+        np.add.at(masses, places[is_there], shares[is_there])
+        away = (places != self.place) & (places != self.tree.positions(self.target))
+        fit = float((shares * said.products)[away].sum())
+        return masses, -float(xlogy(shares, shares).sum()), fit
+
+    def _gain(self, said: "_Said", mean: Array | None) -> float:
         """Rise of the bound; the new node is there if the target has another mean.
 
         Sticks are at their optimum, and so is the new node for the mean of the target,
         and then the target for the new node and for the lengths of its children.
         """
         state, dimension, place = self.state, self.state.dimension, self.place
-        masses, history = state.masses, state.history
-        old = change.taken(np.delete(np.arange(len(self.tree)), place))
-        gain = float(change.entropies.sum())
-        lost = old.sums[[self.at]].toarray()[0]
-        gain += state.concentration * (
-            _product(old.sums, state.means) - lost @ state.means[self.at]
-        )
-        gain -= stick_evidence(state.tree, masses, history, self.priors)
+        rise = self._terms(said)
+        change = rise[0] - self.before[0]
+        masses, history = np.insert(state.masses, place, 0.0) + change, state.history
+        masses = np.maximum(masses, 0.0)
+        gain = rise[1] - self.before[1]
+        gain += state.concentration * (rise[2] - self.before[2])
+        gain -= self.evidence
         before = state.means[self.at]
         length = float(np.linalg.norm(before))
         along = float(self.natural @ before) / max(length, 1e-300)
         gain -= self._worth(along, length, self.below)
-        natural, own = self.natural + state.concentration * lost, None
+        on_target = said.shares_of(int(self.tree.positions(self.target)))
+        natural = self.natural + self._rows(on_target - self.on_target)
+        own, tree = None, self.tree
         if mean is None:
-            masses = np.maximum(masses + old.masses, 0.0)
-            gain += stick_evidence(state.tree, masses, history, self.priors)
+            tree, masses = state.tree, np.delete(masses, place)
         else:
-            masses = np.insert(masses, place, 0.0) + change.masses
-            masses = np.maximum(masses, 0.0)
             history = np.insert(history, place, 0.0)
-            gain += stick_evidence(self.tree, masses, history, self.priors)
-            rows = state.concentration * change.sums[[place]].toarray()[0]
+            rows = self._rows(said.shares_of(place))
             own = self._mean_of_new(rows, mean)
-            gain += float(rows @ own) + float(log_normaliser(self.pull, dimension))
+            gain += float(rows @ own)
+            gain += float(log_normaliser_gain(self.pull**2, dimension))
             natural = natural + self.pull * own
-        along, length = (
-            float(np.linalg.norm(natural)),
-            self._length_of_target(natural, own),
-        )
+        gain += stick_evidence(tree, masses, history, self.priors)
+        length = self._length_of_target(natural, own)
+        along = float(np.linalg.norm(natural))
         return gain + self._worth(along, length, self._lengths_below(own))
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What rows say, and how near they are to their nodes."""
+
+    memo: Memo
+    shares: Array  # (n_rows, n_best)
+    places: Ints  # (n_rows, n_best) in the tree with the new node
+    products: Array  # (n_rows, n_best) E'x; zero for the new node
+
+    def shares_of(self, place: int) -> Array:
+        """Shares of a node, (n_rows,)."""
+        return np.where(self.places == place, self.shares, 0.0).sum(axis=1)
 
 
 def _taken(scores: Array, others: Array) -> Array:
@@ -431,11 +454,6 @@ def _taken(scores: Array, others: Array) -> Array:
     best = np.maximum(others.max(axis=1), scores)
     own = np.exp(scores - best)
     return own / (own + np.exp(others - best[:, None]).sum(axis=1))
-
-
-def _product(sums: sp.csr_array, means: Array) -> float:
-    rows = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
-    return float(sums.data @ means[rows, sums.indices])
 
 
 def renumbered(proposed: Proposed, tree: Tree) -> Proposed:

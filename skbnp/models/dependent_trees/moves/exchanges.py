@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from skbnp.distributions.von_mises_fisher import log_normaliser
+from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.models.dependent_trees.local import Naturals
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -26,7 +26,8 @@ __all__ = ["past_gains", "propose_exchanges", "with_past"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-#: Nats that each node of an exchange gains at the least, by the ranking.
+#: Nats that each node of an exchange gains at the least: their directions are updated
+#: with it, and two would change pasts for ever.
 LEAST_GAIN = 1.0
 #: More nats than anything gains.
 HUGE = 1e12
@@ -58,11 +59,10 @@ def past_gains(state: EpochState, priors: TreePriors) -> Array:
     own = np.diagonal(with_own)[:, None]
     squares = eta[:, None] ** 2 + 2.0 * k2 * (with_own - own)
     squares += k2**2 * (there[:, None] * 1.0 + there[None] - 2.0 * both)
-    lengths = np.sqrt(np.maximum(squares, 0.0) * shares**2 + spreads)
+    counts = np.maximum(squares, 0.0) * shares**2 + spreads
     rho = k1**2 + there[None] * (k2**2 + 2.0 * k1 * k2 * products[state.tree.parent])
-    rho = np.sqrt(np.maximum(rho, 0.0))
-    worth = log_normaliser(rho, state.dimension)
-    worth -= log_normaliser(lengths, state.dimension) / shares
+    worth = log_normaliser_gain(rho, state.dimension)
+    worth -= log_normaliser_gain(counts, state.dimension) / shares
     return np.asarray(worth - np.diagonal(worth)[:, None])
 
 

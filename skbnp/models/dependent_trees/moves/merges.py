@@ -16,6 +16,7 @@ from skbnp.models.dependent_trees.model import (
     MergeGain,
     TreePriors,
     merge_gain,
+    stick_gain,
 )
 from skbnp.models.dependent_trees.moves.exchanges import with_past
 from skbnp.models.dependent_trees.moves.partition import merge_units
@@ -26,7 +27,7 @@ __all__ = ["PairLosses", "propose_merges"]
 
 Ints = NDArray[np.intp]
 
-#: Nats below zero down to which directions may lose: sticks gain some.
+#: Nats below zero down to which merges are judged by exact differences.
 SLACK = 20.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
@@ -71,6 +72,10 @@ def propose_merges(
         ]
         judged = []
         for source, target in pairs:
+            about = products.merge(source, target)
+            about += stick_gain(state, priors, source, target)
+            if about <= -SLACK:
+                continue
             record = Merge(int(tree.ids[source]), int(tree.ids[target]))
             found = merge_gain(state, stats, priors, record.source, record.target)
             lost = losses.of(record, found) if test == "safe" else 0.0
@@ -160,7 +165,7 @@ def _ranked(
         (int(rows[one]), int(targets[other]))
         for one in range(len(rows))
         for other in best[one].tolist()
-        if gains[one, other] > -SLACK
+        if gains[one, other] > -np.inf
     ]
 
 

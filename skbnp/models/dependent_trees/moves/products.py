@@ -2,9 +2,9 @@
 
 With n what priors, rows and children say in the direction of a node, this is worth
 h(|n|; v) + log C_V(rho): what two nodes, or a node and another parent, would be worth
-follows from inner products alone. That the spread of children changes with the length
-of their parent's mean is seen to the first order; where children have a past, how it
-bends their priors is left out. Moves are judged by exact differences.
+follows from inner products alone. In rankings, that the spread of children changes with
+the length of their parent's mean is seen to the first order; where children have a
+past, how it bends their priors is left out. Moves are judged by exact differences.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.distributions.von_mises_fisher import log_normaliser
+from skbnp.models.dependent_trees.directions import (
+    conjugate,
+    log_normaliser_gain,
+    optimal_lengths,
+)
 from skbnp.models.dependent_trees.local import Naturals
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -40,8 +44,8 @@ class Products:
     scale: Array  # (n_nodes,) |n| / |E|
     shares: Array  # (n_nodes,) share s of n that counts, see `local.Naturals`
     spreads: Array  # (n_nodes,) v
-    worth: Array  # (n_nodes,) h(s |n|; v) / s
-    prior_worth: Array  # (n_nodes,) log C_V(rho)
+    worth: Array  # (n_nodes,) h(s |n|; v) / s; without the value at zero
+    prior_worth: Array  # (n_nodes,) log C_V(rho) - log C_V(0)
 
     @classmethod
     def of(cls, state: EpochState, priors: TreePriors) -> "Products":
@@ -64,7 +68,7 @@ class Products:
             shares,
             naturals.spreads,
             _worth(lengths**2, shares, naturals.spreads, state.dimension),
-            log_normaliser(rho, state.dimension),
+            log_normaliser_gain(rho**2, state.dimension),
         )
 
     @property
@@ -84,7 +88,56 @@ class Products:
         return found
 
     def _merges(self, a: Ints, b: Ints) -> Array:
-        """See `merges`: of |n_a + n_b - p|, p the prior of a."""
+        """See `merges`."""
+        square, is_child = self._merged_squares(a, b), self.parent[a][:, None] == b
+        of_b = self.shares[b][None], self.spreads[b][None]
+        gain = _worth(square, *of_b, self.state.dimension)
+        gain -= self.worth[a][:, None] + self.worth[b][None]
+        gain += self._pull * is_child * self.means[np.ix_(a, b)]
+        return np.asarray(gain - self.prior_worth[a][:, None])
+
+    def merge(self, source: int, target: int) -> float:
+        """What directions gain by one merge, the lengths of children held fixed."""
+        lengths = np.sqrt(np.diagonal(self.means))
+        parent, dimension, pull = self.parent, self.state.dimension, self._pull
+        children = [np.flatnonzero(parent == node) for node in (source, target)]
+        is_child = bool(parent[source] == target)
+        pair = np.array([source, target])
+        square = self._merged_squares(pair[:1], pair[1:])
+        natural = np.sqrt(np.maximum(square[0], 0.0))
+        left = np.concatenate([children[0], children[1][children[1] != source]])
+        (length,) = optimal_lengths(
+            natural,
+            self.spreads[[target]],
+            lengths[left],
+            np.zeros(len(left), dtype=np.intp),
+            pull,
+            dimension,
+        )
+
+        def below_of(nodes: Ints, mean: float) -> float:
+            """-h* of children of a node with a mean of a length."""
+            spread = pull**2 * (1.0 - mean) * (1.0 + mean)
+            terms = conjugate(lengths[nodes], max(spread, 0.0), dimension)
+            return -float(terms.sum())
+
+        gain = natural[0] * length - conjugate(length, self.spreads[target], dimension)
+        gain += below_of(left, length)
+        worth = self.scale[pair] * lengths[pair] ** 2
+        worth -= conjugate(lengths[pair], self.spreads[pair], dimension)
+        gain -= worth[1] + below_of(children[0], lengths[source])
+        gain -= below_of(children[1], lengths[target])
+        # The term of a child is among those of its parent already.
+        gain -= self.scale[source] * lengths[source] ** 2 if is_child else worth[0]
+        gain += pull * is_child * self.means[source, target]
+        return float(gain - self.prior_worth[source])
+
+    @property
+    def _pull(self) -> float:
+        return self.state.prior_concentration * self.priors.parent_weight
+
+    def _merged_squares(self, a: Ints, b: Ints) -> Array:
+        """Squares of |n_a + n_b - p|, p the prior of a."""
         k0 = self.state.prior_concentration
         k1, k2 = k0 * self.priors.parent_weight, k0 * self.priors.past_weight
         up, E = self.parent[a], self.means
@@ -101,10 +154,7 @@ class Products:
             there = np.asarray(P[a].any(axis=1))[:, None]
             square += k2**2 * there + 2.0 * k1 * k2 * P[a, up][:, None]
             square -= 2.0 * k2 * (n_a * P[a, a][:, None] + n_b * P[at])
-        of_b = self.shares[b][None], self.spreads[b][None]
-        gain = _worth(square, *of_b, self.state.dimension)
-        gain -= self.worth[a][:, None] + self.worth[b][None]
-        return gain + k1 * is_child * E[at] - self.prior_worth[a][:, None]
+        return np.asarray(square)
 
     def _with(self, b: Ints, up: Ints) -> Array:
         """E_parent'E_b by source and target."""
@@ -136,11 +186,15 @@ class Products:
             there = np.asarray(self.past[c].any(axis=1))[:, None]
             rho = w1**2 + there * (w2**2 + 2.0 * w1 * w2 * self.past[at])
             rho = k0 * np.sqrt(np.maximum(rho, 0.0))
-            gain += log_normaliser(rho, dimension) - self.prior_worth[c][:, None]
+            gain += log_normaliser_gain(rho**2, dimension)
+            gain -= self.prior_worth[c][:, None]
         return gain
 
 
 def _worth(squares: Array, shares: Array, spreads: Array, dimension: int) -> Array:
-    """H of natural parameters by their squared lengths, of which a share counts."""
-    lengths = np.sqrt(np.maximum(squares, 0.0) * shares**2 + spreads)
-    return np.asarray(-log_normaliser(lengths, dimension) / shares)
+    """H of natural parameters by their squared lengths, of which a share counts.
+
+    Without h(0; 0), which is large.
+    """
+    counts = np.maximum(squares, 0.0) * shares**2 + spreads
+    return np.asarray(-log_normaliser_gain(counts, dimension) / shares)

@@ -35,7 +35,11 @@ from skbnp.models.dependent_trees.moves.births import (
     propose_birth,
     renumbered,
 )
-from skbnp.models.dependent_trees.moves.exchanges import propose_exchanges, with_past
+from skbnp.models.dependent_trees.moves.exchanges import (
+    LEAST_GAIN,
+    propose_exchanges,
+    with_past,
+)
 from skbnp.models.dependent_trees.moves.merges import propose_merges
 from skbnp.models.dependent_trees.moves.partition import birth_units
 from skbnp.models.dependent_trees.moves.products import Products
@@ -181,7 +185,7 @@ class TreeEdits(Moves):
         """Let nodes have the pasts that explain them best."""
         posterior = learner.posterior
         for record in propose_exchanges(posterior.state, posterior.model.priors):
-            self._make_if_better(learner, [record], 0.0)
+            self._make_if_better(learner, [record], LEAST_GAIN * len(record.nodes))
 
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Nodes of epochs before that do not merge: while births may return to them."""
@@ -337,7 +341,10 @@ class TreeEdits(Moves):
         rows: NDArray[np.intp] = NOBODY,
         said: Memo = NOTHING_SAID,
     ) -> bool:
-        """Make moves if the bound rises; `said` is what some rows say by births."""
+        """Make moves if the bound rises; `said` is what some rows say by births.
+
+        By more than `lost`, which is what it may fall yet, or the least that counts.
+        """
         posterior = learner.posterior
         model, state, stats = posterior.model, posterior.state, posterior.totals
         new, kept = replay(state, stats, model.priors, records)

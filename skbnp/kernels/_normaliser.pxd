@@ -1,0 +1,108 @@
+"""Normalisers of von Mises-Fisher distributions of one dimension, less those at zero.
+
+By the expansion of `distributions/von_mises_fisher.py`.
+"""
+
+from libc.math cimport log, log1p, sqrt
+
+
+cdef enum:
+    # Terms of the expansion, and coefficients of each.
+    TERMS = 12
+    WIDTH = 13
+
+
+# Logarithms of normalisers of one dimension, by the expansion of a larger order.
+cdef struct Sphere:
+    double order
+    Py_ssize_t n_steps          # orders down to that of the dimension
+    const double* values        # (TERMS, WIDTH)
+    const double* slopes        # (TERMS, WIDTH)
+
+
+cdef inline double at_zero(const Sphere* s) noexcept nogil:
+    """One plus the tail of the expansion at zero, where p = 1."""
+    cdef double tail = 0.0, power = 1.0 / s.order
+    cdef Py_ssize_t j, i
+    cdef double value
+    for j in range(TERMS):
+        value = 0.0
+        for i in range(j + 1, -1, -1):
+            value += s.values[j * WIDTH + i]
+        tail += power * value
+        power /= s.order
+    return tail
+
+
+cdef inline double polynomial(
+    const double* coefficients, Py_ssize_t degree, double x
+) noexcept nogil:
+    cdef double value = 0.0
+    cdef Py_ssize_t i
+    for i in range(degree, -1, -1):
+        value = value * x + coefficients[i]
+    return value
+
+
+cdef inline double log_constant(
+    const Sphere* s, double square, double zero
+) noexcept nogil:
+    """Log C(k) - log C(0) of one k, given k^2 and `at_zero`.
+
+    A square that rounding has made negative is zero.
+    """
+    square = max(square, 0.0)
+    cdef double v = s.order, z2 = square / (v * v)
+    cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
+    cdef double rise = z2 / (1.0 + root)  # root - 1
+    cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0
+    cdef double value, ratio
+    cdef Py_ssize_t j
+    for j in range(TERMS):
+        tail += power * polynomial(s.values + j * WIDTH, j + 1, p2)
+        if s.n_steps:
+            slope += power * polynomial(s.slopes + j * WIDTH, j + 1, p2)
+        power *= scaled
+        if power < 1e-19:
+            break
+    value = v * (log1p(0.5 * rise) - rise) + 0.5 * log1p(rise)
+    value += log1p(zero) - log1p(tail)
+    if s.n_steps:
+        ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
+        ratio -= p2 / (v * v) * slope / (1.0 + tail)
+        for _ in range(s.n_steps):
+            ratio = 1.0 / (square * ratio + 2.0 * v)
+            value += log(2.0 * v * ratio)
+            v -= 1.0
+    return value
+
+
+cdef inline double bessel_slope(const Sphere* s, double square) noexcept nogil:
+    """A_V(k) / k of one k, given k^2: minus the slope of log C in k^2 / 2."""
+    square = max(square, 0.0)
+    cdef double v = s.order, z2 = square / (v * v)
+    cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
+    cdef double scaled = 1.0 / (v * root), power = scaled, tail = 0.0, slope = 0.0
+    cdef double ratio
+    cdef Py_ssize_t j
+    for j in range(TERMS):
+        tail += power * polynomial(s.values + j * WIDTH, j + 1, p2)
+        slope += power * polynomial(s.slopes + j * WIDTH, j + 1, p2)
+        power *= scaled
+        if power < 1e-19:
+            break
+    ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
+    ratio -= p2 / (v * v) * slope / (1.0 + tail)
+    for _ in range(s.n_steps):
+        ratio = 1.0 / (square * ratio + 2.0 * v)
+        v -= 1.0
+    return ratio
+
+
+cdef inline Sphere make_sphere(
+    double order, Py_ssize_t n_steps, const double[:, :, ::1] terms
+) noexcept:
+    cdef Sphere s
+    s.order, s.n_steps = order, n_steps
+    s.values, s.slopes = &terms[0, 0, 0], &terms[1, 0, 0]
+    return s
