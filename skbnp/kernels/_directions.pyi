@@ -1,4 +1,4 @@
-from numpy import float64, intp, uint8
+from numpy import float64, int32, intp
 from numpy.typing import NDArray
 
 def log_constants(
@@ -33,17 +33,71 @@ def conjugates(
     n_steps: int,
     terms: NDArray[float64],
 ) -> None: ...
-def optimal_lengths(
-    naturals: NDArray[float64],
-    spreads: NDArray[float64],
+def optimal_length(
+    natural: float,
+    spread: float,
     lengths_below: NDArray[float64],
-    above: NDArray[intp],
     pull: float,
-    found: NDArray[float64],
-    weights: NDArray[float64],
-    has_settled: NDArray[uint8],
     dimension: int,
     order: float,
     n_steps: int,
     terms: NDArray[float64],
+) -> float: ...
+def natural_parameter(
+    row: int,
+    natural: NDArray[float64],
+    means: NDArray[float64],
+    previous: NDArray[float64],
+    above: NDArray[float64],
+    centroid: NDArray[float64],
+    parent: NDArray[intp],
+    children: NDArray[intp],
+    limits: NDArray[intp],
+    indptr: NDArray[int32],
+    words: NDArray[int32],
+    values: NDArray[float64],
+    strength: float,
+    pull: float,
+    pull_of_past: float,
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> None: ...
+def update_directions(
+    rows: NDArray[intp],
+    concentrations: NDArray[float64],
+    natural: NDArray[float64],
+    lengths_below: NDArray[float64],
+    means: NDArray[float64],
+    previous: NDArray[float64],
+    above: NDArray[float64],
+    centroid: NDArray[float64],
+    parent: NDArray[intp],
+    children: NDArray[intp],
+    limits: NDArray[intp],
+    indptr: NDArray[int32],
+    words: NDArray[int32],
+    values: NDArray[float64],
+    strength: float,
+    pull: float,
+    pull_of_past: float,
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> None: ...
+def inner_products(
+    rows: NDArray[intp],
+    means: NDArray[float64],
+    previous: NDArray[float64],
+    above: NDArray[float64],
+    parent: NDArray[intp],
+    found: NDArray[float64],
+) -> None: ...
+def fits(
+    rows: NDArray[intp],
+    means: NDArray[float64],
+    indptr: NDArray[int32],
+    words: NDArray[int32],
+    values: NDArray[float64],
+    found: NDArray[float64],
 ) -> None: ...

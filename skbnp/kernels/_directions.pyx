@@ -1,11 +1,11 @@
-"""Lengths of mean directions and of their natural parameters, see `directions.py`.
+"""Mean directions of nodes and their natural parameters, see `directions.py`.
 
 With u = y^2 + v, g(u) = A_V(sqrt u) / sqrt u, the mean of natural parameter y and spread
 v has the length e = g(u) y. Each element stands by itself, whatever the others are.
 """
 
-from libc.math cimport fabs
-from libc.stdint cimport uint8_t
+from libc.math cimport fabs, sqrt
+from libc.stdint cimport int32_t
 
 from skbnp.kernels._normaliser cimport (
     Sphere,
@@ -14,6 +14,12 @@ from skbnp.kernels._normaliser cimport (
     log_constant,
     make_sphere,
 )
+
+
+cdef extern from "src/vectors.h" nogil:
+    double dot(Py_ssize_t n, const double* x, const double* y)
+    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
+    void put_scaled(Py_ssize_t n, double a, const double* x, double* y)
 
 cdef:
     # Steps of Newton's method at the most, and the relative change that ends it.
@@ -147,52 +153,252 @@ def conjugates(
             found[i] = y * e + log_constant(&sphere, y * y + spreads[i], zero)
 
 
-def optimal_lengths(
-    const double[::1] naturals,         # IN (n,) |n|
-    const double[::1] spreads,          # IN (n,) v
+def optimal_length(
+    double natural, double spread,      # |n|, v
     const double[::1] lengths_below,    # IN (n_below,) |E| of children
-    const Py_ssize_t[::1] above,        # IN (n_below,) their parents
     double pull,                        # K
-    double[::1] found,                  # OUT (n,) |E|
-    double[::1] weights,                # WORK (n,)
-    uint8_t[::1] has_settled,           # WORK (n,)
     Py_ssize_t dimension,
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """Lengths of means that are the best for their natural parameters and children."""
+    """Length of the mean that is the best for its natural parameter and children."""
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef Py_ssize_t n = naturals.shape[0], n_below = above.shape[0]
-    cdef Py_ssize_t i, n_open = n
-    cdef double y, spread, last
-    cdef int _
+    cdef Py_ssize_t n_below = lengths_below.shape[0]
+    cdef const double* below = &lengths_below[0] if n_below else NULL
+    cdef double found
     with nogil:
-        for i in range(n):
-            y = naturals[i]
-            found[i] = bessel_slope(&sphere, y * y + spreads[i]) * y
-            has_settled[i] = 1
+        found = best_length(&sphere, natural, spread, n_below, below, pull, dimension)
+    return found
+
+
+cdef double best_length(
+    const Sphere* s, double natural, double spread,
+    Py_ssize_t n_below, const double* below, double pull, double dimension,
+) noexcept nogil:
+    """Length e of a mean that is the best for |n|, v, and lengths of children."""
+    cdef double e = bessel_slope(s, natural * natural + spread) * natural
+    cdef double weight, spread_below, y, last
+    cdef Py_ssize_t i
+    cdef int _
+    if n_below == 0:
+        return e
+    for _ in range(MAX_TURNS):
+        weight, spread_below = 0.0, pull * pull * (1.0 - e) * (1.0 + e)
         for i in range(n_below):
-            has_settled[above[i]] = 0
-        for _ in range(MAX_TURNS):
-            for i in range(n):
-                weights[i] = 0.0
-            for i in range(n_below):
-                if not has_settled[above[i]]:
-                    last = found[above[i]]
-                    spread = pull * pull * (1.0 - last) * (1.0 + last)
-                    y = natural_length(&sphere, lengths_below[i], spread, dimension)
-                    weights[above[i]] += (
-                        pull * pull * bessel_slope(&sphere, y * y + spread)
-                    )
-            n_open = 0
-            for i in range(n):
-                if has_settled[i]:
-                    continue
-                y = resisted(&sphere, naturals[i], spreads[i], weights[i], dimension)
-                last, found[i] = found[i], (
-                    bessel_slope(&sphere, y * y + spreads[i]) * y
-                )
-                has_settled[i] = fabs(found[i] - last) <= TURN_TOL * found[i]
-                n_open += not has_settled[i]
-            if n_open == 0:
-                break
+            y = natural_length(s, below[i], spread_below, dimension)
+            weight += pull * pull * bessel_slope(s, y * y + spread_below)
+        y = resisted(s, natural, spread, weight, dimension)
+        last, e = e, bessel_slope(s, y * y + spread) * y
+        if fabs(e - last) <= TURN_TOL * e:
+            break
+    return e
+
+
+# Nodes of an epoch, by position in its tree, and what is known of them.
+cdef struct Epoch:
+    Py_ssize_t n_words
+    double* means               # (n_nodes, n_words) E
+    const double* previous      # (n_nodes, n_words) mu^(t-1), NULL: there is none
+    const double* above         # (n_words,) mean of the parent of the root
+    const double* centroid      # (n_words,) a row more at the root
+    const Py_ssize_t* parent    # (n_nodes,)
+    const Py_ssize_t* children  # (n_nodes - 1,) those of a node side by side
+    const Py_ssize_t* limits    # (n_nodes + 1,) where those of a node begin
+    const int32_t* indptr       # sums s of rows
+    const int32_t* words
+    const double* values
+    double strength             # beta
+    double pull                 # kappa0 k1
+    double pull_of_past         # kappa0 k2
+
+
+cdef inline const double* parent_of(const Epoch* e, Py_ssize_t row) noexcept nogil:
+    """Mean of the parent of a node."""
+    if row == 0:
+        return e.above
+    return e.means + e.parent[row] * e.n_words
+
+
+cdef inline const double* past_of(const Epoch* e, Py_ssize_t row) noexcept nogil:
+    """Previous direction of a node; NULL where there is none."""
+    cdef const double* past
+    cdef Py_ssize_t i
+    if e.previous != NULL:
+        past = e.previous + row * e.n_words
+        for i in range(e.n_words):
+            if past[i] != 0.0:
+                return past
+    return NULL
+
+
+cdef void fill_natural(
+    const Epoch* e, const Sphere* s, Py_ssize_t row, double* natural
+) noexcept nogil:
+    """What priors, rows and children say in the direction of a node."""
+    cdef Py_ssize_t n = e.n_words, at, child
+    cdef const double* past
+    cdef const double* own = e.means + row * n
+    cdef double square, slope
+    cdef int32_t i
+    put_scaled(n, e.pull, parent_of(e, row), natural)
+    if e.previous != NULL:
+        add_scaled(n, e.pull_of_past, e.previous + row * n, natural)
+    for i in range(e.indptr[row], e.indptr[row + 1]):
+        natural[e.words[i]] += e.strength * e.values[i]
+    if row == 0:
+        add_scaled(n, e.strength, e.centroid, natural)
+    for at in range(e.limits[row], e.limits[row + 1]):
+        child = e.children[at]
+        add_scaled(n, e.pull, e.means + child * n, natural)
+        past = past_of(e, child)
+        if past != NULL:
+            # Slope of log C_V(rho) in E'mu, by the child: -g(rho^2) kappa0^2 k1 k2.
+            square = e.pull * e.pull + e.pull_of_past * e.pull_of_past
+            square += 2.0 * e.pull * e.pull_of_past * dot(n, own, past)
+            slope = -bessel_slope(s, square) * e.pull * e.pull_of_past
+            add_scaled(n, slope, past, natural)
+
+
+cdef Epoch make_epoch(
+    const double[:, ::1] means, const double[:, ::1] previous,
+    const double[::1] above, const double[::1] centroid,
+    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
+    const Py_ssize_t[::1] limits,
+    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
+    double strength, double pull, double pull_of_past,
+) noexcept:
+    cdef Epoch e
+    e.n_words, e.means = means.shape[1], <double*>&means[0, 0]
+    e.previous = &previous[0, 0] if previous.shape[0] else NULL
+    e.above, e.centroid = &above[0], &centroid[0]
+    e.parent, e.limits = &parent[0], &limits[0]
+    e.children = &children[0] if children.shape[0] else NULL
+    e.indptr = &indptr[0]
+    e.words = &words[0] if words.shape[0] else NULL
+    e.values = &values[0] if values.shape[0] else NULL
+    e.strength, e.pull, e.pull_of_past = strength, pull, pull_of_past
+    return e
+
+
+def natural_parameter(
+    Py_ssize_t row,
+    double[::1] natural,                # OUT (n_words,)
+    const double[:, ::1] means, const double[:, ::1] previous,
+    const double[::1] above, const double[::1] centroid,
+    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
+    const Py_ssize_t[::1] limits,
+    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
+    double strength, double pull, double pull_of_past,
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+):
+    """What priors, rows and children say in the direction of a node, see `Epoch`."""
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Epoch epoch = make_epoch(
+        means, previous, above, centroid, parent, children, limits, indptr, words,
+        values, strength, pull, pull_of_past,
+    )
+    with nogil:
+        fill_natural(&epoch, &sphere, row, &natural[0])
+
+
+def update_directions(
+    const Py_ssize_t[::1] rows,         # IN nodes, in the order of their updates
+    double[::1] concentrations,         # INOUT (n_nodes,)
+    double[::1] natural,                # WORK (n_words,)
+    double[::1] lengths_below,          # WORK (n_nodes,)
+    double[:, ::1] means,               # INOUT
+    const double[:, ::1] previous,
+    const double[::1] above, const double[::1] centroid,
+    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
+    const Py_ssize_t[::1] limits,
+    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
+    double strength, double pull, double pull_of_past,
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+):
+    """Update q(theta) of some nodes one after the other, see `Epoch`.
+
+    Time O(V) for each of them and of their children.
+    """
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Epoch epoch = make_epoch(
+        means, previous, above, centroid, parent, children, limits, indptr, words,
+        values, strength, pull, pull_of_past,
+    )
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(rows.shape[0]):
+            concentrations[rows[i]] = update_direction(
+                &epoch, &sphere, rows[i], &natural[0], &lengths_below[0]
+            )
+
+
+cdef double update_direction(
+    const Epoch* e, const Sphere* s, Py_ssize_t row, double* natural, double* below
+) noexcept nogil:
+    """Put the mean of a node at its maximum; return eta with A_V(eta) = |E|."""
+    cdef Py_ssize_t n = e.n_words, first = e.limits[row], at
+    cdef Py_ssize_t n_below = e.limits[row + 1] - first
+    cdef const double* mean = parent_of(e, row)
+    cdef double square, spread, length, found
+    fill_natural(e, s, row, natural)
+    square = dot(n, mean, mean)
+    # A root without a parent has no spread.
+    spread = e.pull * e.pull * max(1.0 - square, 0.0) if row or square > 0.0 else 0.0
+    for at in range(n_below):
+        mean = e.means + e.children[first + at] * n
+        below[at] = sqrt(dot(n, mean, mean))
+    length = sqrt(dot(n, natural, natural))
+    found = best_length(s, length, spread, n_below, below, e.pull, n)
+    put_scaled(n, found / max(length, LEAST), natural, e.means + row * n)
+    return natural_length(s, found, 0.0, n)
+
+
+def inner_products(
+    const Py_ssize_t[::1] rows,         # IN nodes
+    const double[:, ::1] means,
+    const double[:, ::1] previous,
+    const double[::1] above,
+    const Py_ssize_t[::1] parent,
+    double[:, ::1] found,               # OUT (n_rows, 6)
+):
+    """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu, and one if there is a past mu, else zero.
+
+    Of nodes, E_up being the mean of the parent.
+    """
+    cdef Epoch e
+    cdef const double* own
+    cdef const double* up
+    cdef const double* past
+    cdef Py_ssize_t i, row, n = means.shape[1]
+    e.n_words, e.means, e.above = n, <double*>&means[0, 0], &above[0]
+    e.previous = &previous[0, 0] if previous.shape[0] else NULL
+    e.parent = &parent[0]
+    with nogil:
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            own, up, past = e.means + row * n, parent_of(&e, row), past_of(&e, row)
+            found[i, 0], found[i, 1] = dot(n, own, own), dot(n, up, up)
+            found[i, 2] = dot(n, up, own)
+            found[i, 3] = dot(n, past, own) if past != NULL else 0.0
+            found[i, 4] = dot(n, up, past) if past != NULL else 0.0
+            found[i, 5] = past != NULL
+
+
+def fits(
+    const Py_ssize_t[::1] rows,         # IN nodes
+    const double[:, ::1] means,
+    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
+    double[::1] found,                  # OUT (n_rows,)
+):
+    """s'E of nodes."""
+    cdef Py_ssize_t i, row
+    cdef int32_t at
+    cdef double total
+    with nogil:
+        for i in range(rows.shape[0]):
+            row, total = rows[i], 0.0
+            for at in range(indptr[row], indptr[row + 1]):
+                total += values[at] * means[row, words[at]]
+            found[i] = total

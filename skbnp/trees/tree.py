@@ -190,6 +190,13 @@ class Tree:
         """Positions of the nodes of each depth, in order."""
         return [read_only(rows) for rows in by_level(self.depth)]
 
+    @cached_property
+    def child_lists(self) -> tuple[Ints, Ints]:
+        """Children of all nodes, one list after the other, and where each begins."""
+        order, _ = self.siblings
+        limits = np.searchsorted(self.parent[order], np.arange(len(self) + 1))
+        return order, read_only(limits)
+
     def paths(self, nodes: ArrayLike | None = None) -> Ints:
         """List the positions from the root to each node: (n, max_depth + 1).
 

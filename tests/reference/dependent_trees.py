@@ -199,3 +199,22 @@ def collapsed_step(rows, log_weights, means, naturals, shares, spreads, concentr
             q[at] = np.exp(scores - scores.max())
             q[at] /= q[at].sum()
     return q
+
+
+def natural_parameter(
+    node, parent, means, previous, above, centroid, sums, beta, k0, k1, k2
+):
+    """What priors, rows and children say in the direction of a node."""
+    dimension = means.shape[1]
+    up = above if node == 0 else means[parent[node]]
+    total = k0 * (k1 * up + k2 * previous[node]) + beta * sums[node]
+    if node == 0:
+        total = total + beta * centroid
+    for child in np.flatnonzero(np.asarray(parent) == node):
+        total = total + k0 * k1 * means[child]
+        if previous[child].any():
+            both = k1 * means[node] @ previous[child] * k2
+            rho = k0 * np.sqrt(k1**2 + k2**2 + 2.0 * both)
+            slope = bessel_ratio(rho, dimension) / rho
+            total = total - slope * k0**2 * k1 * k2 * previous[child]
+    return total

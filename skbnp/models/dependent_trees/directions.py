@@ -42,7 +42,7 @@ __all__ = [
     "conjugate",
     "log_normaliser_gain",
     "natural_lengths",
-    "optimal_lengths",
+    "optimal_length",
     "pull_on_lengths",
     "row_gains",
 ]
@@ -92,36 +92,17 @@ def pull_on_lengths(
     return bessel_slope(y * y + spreads, dimension)
 
 
-def optimal_lengths(
-    naturals: Array,
-    spreads: Array,
-    lengths_below: Array,
-    above: NDArray[np.intp],
-    pull: float,
-    dimension: int,
-) -> Array:
-    """Return |E| of nodes that maximise the bound, those of their children held fixed.
+def optimal_length(
+    natural: float, spread: float, lengths_below: Array, pull: float, dimension: int
+) -> float:
+    """Return |E| of a node that maximises the bound, those of its children held fixed.
 
-    Of each node n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)), n = |n_e| being
-    `naturals`; `above` are the numbers of the parents of the children.
+    Of n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)), n being `natural`, v `spread`, and
+    K `pull`.
     """
-    n, v, _ = _alike(naturals, spreads)
     below, _ = _flat(lengths_below)
-    found, weights = np.empty_like(n), np.empty_like(n)
-    has_settled = np.empty(len(n), dtype=np.uint8)
-    kernels.optimal_lengths(
-        n,
-        v,
-        below,
-        np.ascontiguousarray(above, dtype=np.intp),
-        pull,
-        found,
-        weights,
-        has_settled,
-        dimension,
-        *expansion(dimension),
-    )
-    return found
+    given = below, pull, dimension, *expansion(dimension)
+    return float(kernels.optimal_length(natural, spread, *given))
 
 
 def _flat(values: Array | float) -> tuple[Array, tuple[int, ...]]:

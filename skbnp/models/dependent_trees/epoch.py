@@ -43,8 +43,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: Turns of prior concentration and directions after a pass at the most, and the relative
-#: change of the former that ends them.
+#: Turns of prior concentration and directions after a pass at the most, and the
+#: relative change of the former that ends them.
 N_TURNS, TURN_TOL = 5, 1e-3
 
 

@@ -36,6 +36,7 @@ exact maximum; kappa0 is learned, and not 100.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,14 +46,14 @@ from scipy.special import betaln, xlogy
 
 from skbnp.distributions.von_mises_fisher import (
     bessel_ratio,
+    expansion,
     inverse_bessel_ratio,
     log_normaliser,
 )
+from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import (
     conjugate,
     log_normaliser_gain,
-    natural_lengths,
-    optimal_lengths,
     pull_on_lengths,
 )
 from skbnp.models.dependent_trees.sticks import Sticks
@@ -227,150 +228,117 @@ def update_sticks(state: EpochState, stats: EpochStats) -> EpochState:
 def update_means(
     state: EpochState, stats: EpochStats, priors: TreePriors
 ) -> EpochState:
-    """Update q(theta) of all nodes, level by level, down and up again.
-
-    Nodes of one level do not see each other, so that each level is one exact step.
-    """
+    """Update q(theta) of all nodes, level by level, down and up again."""
     levels = state.tree.levels
-    return _updated(state, stats, priors, [*levels, *levels[-2::-1]])
+    order = np.concatenate([*levels, *levels[-2::-1]])
+    return _updated(state, stats, priors, order)
 
 
 def update_nodes(
     state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
 ) -> EpochState:
     """Update q(theta) of some nodes once, those above first."""
-    is_some = np.isin(state.tree.ids, ids)
-    levels = [rows[is_some[rows]] for rows in state.tree.levels]
-    return _updated(state, stats, priors, levels)
+    rows = np.flatnonzero(np.isin(state.tree.ids, ids))
+    rows = rows[np.argsort(state.tree.depth[rows], kind="stable")]
+    return _updated(state, stats, priors, rows)
 
 
 def _updated(
-    state: EpochState,
-    stats: EpochStats,
-    priors: TreePriors,
-    levels: Sequence[NDArray[np.intp]],
+    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> EpochState:
     means, concentrations = state.means.copy(), state.concentrations.copy()
     state = replace(state, means=means, concentrations=concentrations)
-    for rows in levels:
-        for block in blocks(rows, state.dimension):
-            _update_rows(state, stats, priors, block)
+    for block in blocks(rows, state.dimension):
+        _update_rows(state, stats, priors, block)
     return state
 
 
 def _update_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> None:
-    """Update q(theta) of some nodes in place, none of them below another."""
-    natural, dimension = _naturals(state, stats, priors, rows), state.dimension
-    below = np.flatnonzero(np.isin(state.tree.parent, rows))
-    lengths = np.linalg.norm(natural, axis=1)
-    found = optimal_lengths(
-        lengths,
-        spreads_of(state, priors, rows),
-        np.linalg.norm(state.means[below], axis=1),
-        np.searchsorted(rows, state.tree.parent[below]),
-        state.prior_concentration * priors.parent_weight,
-        dimension,
+    """Update q(theta) of some nodes in place, one after the other."""
+    kernels.update_directions(
+        rows,
+        state.concentrations,
+        np.empty(state.dimension),
+        np.empty(len(state.tree)),
+        *_known(state, stats, priors),
     )
-    state.concentrations[rows] = natural_lengths(found, 0.0, dimension)
-    state.means[rows] = (found / np.maximum(lengths, 1e-300))[:, None] * natural
+
+
+def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple[Any, ...]:
+    """Return what kernels know of an epoch."""
+    tree, k0 = state.tree, state.prior_concentration
+    children, limits = tree.child_lists
+    return (
+        state.means,
+        _past(state),
+        state.above,
+        state.centroid,
+        tree.parent,
+        children,
+        limits,
+        *_entries(stats),
+        state.concentration,
+        k0 * priors.parent_weight,
+        k0 * priors.past_weight,
+        *expansion(state.dimension),
+    )
+
+
+def _past(state: EpochState) -> Array:
+    """Return previous directions, none where no node has any."""
+    return state.previous if state.previous.strides[0] else state.previous[:0]
+
+
+def _entries(
+    stats: EpochStats,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+    """Return the sums s as a sparse matrix is stored."""
+    sums = stats.sums
+    return (
+        sums.indptr.astype(np.int32, copy=False),
+        sums.indices.astype(np.int32, copy=False),
+        sums.data.astype(np.float64, copy=False),
+    )
+
+
+def _inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
+    """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes; whether they have a past."""
+    found = np.empty((len(rows), 6))
+    kernels.inner_products(
+        rows, state.means, _past(state), state.above, state.tree.parent, found
+    )
+    return found.T
 
 
 def spreads_of(state: EpochState, priors: TreePriors, rows: NDArray[np.intp]) -> Array:
     """Return v of some nodes."""
-    kinds, at = np.unique(state.tree.parent[rows], return_inverse=True)
-    above = state.means[kinds]
-    above[kinds < 0] = state.above
-    shortfall = (1.0 - np.einsum("ij,ij->i", above, above))[at]
+    return _spreads(state, priors, rows, _inner_products(state, rows)[1])
+
+
+def _spreads(
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp], squares: Array
+) -> Array:
+    """Return v, given |E_up|^2."""
     weights = state.prior_concentration * state.parent_weights(rows, priors)
-    return np.asarray(weights**2 * np.maximum(shortfall, 0.0))
+    return np.asarray(weights**2 * np.maximum(1.0 - squares, 0.0))
 
 
 def natural_of(
     state: EpochState, stats: EpochStats, priors: TreePriors, place: int
 ) -> Array:
     """What priors, rows and children say in the direction of a node, (V,)."""
-    return _naturals(state, stats, priors, np.array([place]))[0]
-
-
-def _naturals(
-    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
-) -> Array:
-    natural = _pull_of_rows(state, stats, priors, rows)
-    places = np.flatnonzero(np.isin(state.tree.parent, rows))
-    for some in blocks(places, state.dimension):
-        pull = _pull_on_parents(state, priors, some)
-        at = np.searchsorted(rows, state.tree.parent[some])
-        for child, place in enumerate(at.tolist()):
-            natural[place] += pull[child]
-    return natural
-
-
-def _pull_of_rows(
-    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
-) -> Array:
-    """Natural parameters that nodes get from their rows, their parents, their past."""
-    k0 = state.prior_concentration
-    natural = state.parents(rows)
-    natural *= k0 * priors.parent_weight
-    if state.previous.strides[0]:
-        natural += k0 * priors.past_weight * state.previous[rows]
-    for place, (words, values) in enumerate(_sums_of(stats, rows)):
-        natural[place, words] += state.concentration * values
-    natural[rows == 0] += state.concentration * state.centroid
-    return natural
-
-
-def _sums_of(
-    stats: EpochStats, rows: NDArray[np.intp]
-) -> Iterator[tuple[NDArray[np.integer], Array]]:
-    """Words and values of the sums s of some nodes, one after the other."""
-    indptr, sums = stats.sums.indptr, stats.sums
-    for begin, end in zip(
-        indptr[rows].tolist(), indptr[rows + 1].tolist(), strict=True
-    ):
-        yield sums.indices[begin:end], sums.data[begin:end]
-
-
-def _pull_on_parents(
-    state: EpochState, priors: TreePriors, places: NDArray[np.intp]
-) -> Array:
-    """What children add to the natural parameters of their parents."""
-    k1, k0 = priors.parent_weight, state.prior_concentration
-    pull = k0 * k1 * state.means[places]
-    if state.previous.strides[0]:
-        past = _past_pull(state, priors, places)
-        pull += past[:, None] * state.previous[places]
-    return pull
-
-
-def _past_pull(
-    state: EpochState, priors: TreePriors, places: NDArray[np.intp]
-) -> Array:
-    """Slope of log C_V(rho_c) in E_parent'mu_c^(t-1), by child c.
-
-    -A_V(rho) kappa0^2 k1 k2 / rho; nothing for nodes without a past, whose rho is
-    constant.
-    """
-    rho = prior_concentrations(state, priors, places)
-    slope = bessel_ratio(rho, state.dimension) / np.maximum(rho, 1e-300)
-    slope *= priors.parent_weight * priors.past_weight * state.prior_concentration**2
-    return np.where(past_of(state.previous, places).any(axis=1), -slope, 0.0)
+    found = np.empty(state.dimension)
+    kernels.natural_parameter(place, found, *_known(state, stats, priors))
+    return found
 
 
 def prior_lengths(
     state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
 ) -> Array:
     """Ratio rho / kappa0 of some nodes."""
-    k1, k2 = state.parent_weights(rows, priors), priors.past_weight
-    squares = k1**2
-    if state.previous.strides[0]:
-        previous = state.previous[rows]
-        past = previous.any(axis=1)
-        products = np.einsum("ij,ij->i", state.parents(rows[past]), previous[past])
-        squares[past] += k2**2 + 2.0 * k1[past] * k2 * products
-    return np.sqrt(np.maximum(squares, 0.0))
+    return _lengths_and_products(state, priors, rows, _inner_products(state, rows))[0]
 
 
 def prior_concentrations(
@@ -380,28 +348,15 @@ def prior_concentrations(
     return state.prior_concentration * prior_lengths(state, priors, rows)
 
 
-def _prior_products(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
-) -> Array:
-    """(k1 E_parent + k2 mu^(t-1))'E of some nodes."""
-    means = state.means[rows]
-    found = np.einsum("ij,ij->i", state.parents(rows), means)
-    found *= priors.parent_weight
-    if state.previous.strides[0]:
-        past = np.einsum("ij,ij->i", state.previous[rows], means)
-        found += priors.past_weight * past
-    return found
-
-
 def _lengths_and_products(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
+    state: EpochState, priors: TreePriors, rows: NDArray[np.intp], inner: Array
 ) -> tuple[Array, Array]:
-    """`prior_lengths` and `_prior_products`, some nodes at a time."""
-    lengths, products = np.zeros(len(rows)), np.zeros(len(rows))
-    for block in blocks(np.arange(len(rows)), state.dimension):
-        lengths[block] = prior_lengths(state, priors, rows[block])
-        products[block] = _prior_products(state, priors, rows[block])
-    return lengths, products
+    """Rho / kappa0, and (k1 E_up + k2 mu^(t-1))'E, of some nodes."""
+    k1, k2 = state.parent_weights(rows, priors), priors.past_weight
+    _, _, along_parent, along_past, both, has_past = inner
+    squares = k1**2 + has_past * (k2**2 + 2.0 * k1 * k2 * both)
+    products = k1 * along_parent + k2 * along_past
+    return np.sqrt(np.maximum(squares, 0.0)), products
 
 
 def _all(state: EpochState) -> NDArray[np.intp]:
@@ -413,7 +368,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     n_rows = stats.masses.sum()
     if n_rows <= 0.0:
         return state
-    total = float(_products(stats.sums, state.means).sum())
+    total = float(_fits(state, stats, _all(state)).sum())
     total += float(state.centroid @ state.means[0])
     length = total / (n_rows + state.centroid.any())
     beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), state.dimension)
@@ -429,13 +384,13 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
     """
     if len(state.tree) == 1:
         return state
-    lengths, products = _lengths_and_products(state, priors, _all(state))
+    rows = _all(state)
+    inner = _inner_products(state, rows)
     kappa = best_prior_concentration(
-        lengths,
-        products,
+        *_lengths_and_products(state, priors, rows, inner),
         state.dimension,
-        np.linalg.norm(state.means, axis=1),
-        spreads_of(state, priors, _all(state)) / state.prior_concentration**2,
+        np.sqrt(inner[0]),
+        _spreads(state, priors, rows, inner[1]) / state.prior_concentration**2,
     )
     return replace(state, prior_concentration=kappa)
 
@@ -510,7 +465,7 @@ def objective(
     sticks = state.sticks(priors)
     rows = stats.masses @ sticks.log_weights(state.tree)
     rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
-    rows += beta * _products(stats.sums, state.means).sum()
+    rows += beta * _fits(state, stats, _all(state)).sum()
     directions = _direction_terms(state, priors, _all(state)).sum()
     if state.centroid.any():
         directions += beta * float(state.centroid @ state.means[0])
@@ -534,20 +489,21 @@ def _direction_terms(
 ) -> Array:
     """E log p(theta) - E log q(theta) of some nodes, given their parents."""
     dimension = state.dimension
-    lengths, products = _lengths_and_products(state, priors, rows)
-    rho = state.prior_concentration * lengths
-    normalisers = log_normaliser_gain(rho**2, dimension)
+    inner = _inner_products(state, rows)
+    lengths, products = _lengths_and_products(state, priors, rows, inner)
+    normalisers = log_normaliser_gain(
+        (state.prior_concentration * lengths) ** 2, dimension
+    )
     prior = state.prior_concentration * products
-    of_means = np.linalg.norm(state.means[rows], axis=1)
-    own = conjugate(of_means, spreads_of(state, priors, rows), dimension)
-    return normalisers + prior - own
+    spreads = _spreads(state, priors, rows, inner[1])
+    return normalisers + prior - conjugate(np.sqrt(inner[0]), spreads, dimension)
 
 
-def _products(sums: sp.csr_array, means: Array) -> Array:
-    """s_e'E_e of each node."""
-    rows = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
-    values = sums.data * means[rows, sums.indices]
-    return np.bincount(rows, values, sums.shape[0]).astype(np.float64, copy=False)
+def _fits(state: EpochState, stats: EpochStats, rows: NDArray[np.intp]) -> Array:
+    """s_e'E_e of some nodes."""
+    found = np.empty(len(rows))
+    kernels.fits(rows, state.means, *_entries(stats), found)
+    return found
 
 
 def direction_bound(
@@ -557,9 +513,7 @@ def direction_bound(
 
     That of a node changes if its own direction does, or its parent's.
     """
-    fit = 0.0
-    for row, (words, values) in zip(rows.tolist(), _sums_of(stats, rows), strict=True):
-        fit += values @ state.means[row, words]
+    fit = _fits(state, stats, rows).sum()
     if 0 in rows:
         fit += state.centroid @ state.means[0]
     terms = _direction_terms(state, priors, rows).sum()

@@ -19,7 +19,7 @@ from skbnp.models.dependent_trees.directions import (
     conjugate,
     log_normaliser_gain,
     natural_lengths,
-    optimal_lengths,
+    optimal_length,
     pull_on_lengths,
     row_gains,
 )
@@ -169,9 +169,21 @@ def test_optimal_lengths_are_those_of_a_slow_search(seed):
         spreads = pull**2 * rng.random(5)
         lengths_below = rng.uniform(0.1, 0.95, size=6)
         given = (naturals, spreads, lengths_below, above, pull, dimension)
-        found = optimal_lengths(*given)
-        none = (np.empty(0), np.empty(0, dtype=int), pull, dimension)
-        alone = optimal_lengths(naturals, spreads, *none)
+
+        def lengths(below, given=given):
+            naturals, spreads, _, above, pull, dimension = given
+            return [
+                optimal_length(
+                    naturals[node], spreads[node], below[above == node], pull, dimension
+                )
+                if len(below)
+                else optimal_length(
+                    naturals[node], spreads[node], below, pull, dimension
+                )
+                for node in range(5)
+            ]
+
+        found, alone = lengths(lengths_below), lengths(np.empty(0))
 
         def loss(e, node, given=given):
             naturals, spreads, below, above, pull, dimension = given

@@ -16,7 +16,7 @@ from skbnp.distributions.von_mises_fisher import draw, log_normaliser
 from skbnp.estimators import EpochMoves, _dependent_trees
 from skbnp.kernels._sphere import TILE
 from skbnp.models.dependent_trees import local, memory, model
-from skbnp.models.dependent_trees.directions import pull_on_lengths
+from skbnp.models.dependent_trees.directions import optimal_length, pull_on_lengths
 from skbnp.models.dependent_trees.local import (
     Drift,
     Memo,
@@ -33,9 +33,11 @@ from skbnp.models.dependent_trees.model import (
     learn_prior_concentration,
     merge_gain,
     merged,
+    natural_of,
     next_epoch,
     objective,
     sort_siblings,
+    spreads_of,
     update_means,
     update_sticks,
     windowed,
@@ -203,7 +205,7 @@ def fresh_state(rng, X, dimension=DIMENSION):
         state,
         masses=np.zeros(len(TREE)),
         above=np.zeros(dimension),
-        centroid=unit(rows.mean(axis=0)),
+        centroid=unit(rows.mean(axis=0).astype(float)),
     )
 
 
@@ -248,8 +250,32 @@ def without_descendants(tree, masses, stop, child):
     )
 
 
+def update_by_printed_pull(state, stats, priors, rows):
+    """As `_update_rows`, with the constant of the supplement."""
+    k0 = state.prior_concentration
+    for row in rows.tolist():
+        children = np.flatnonzero(state.tree.parent == row)
+        rho = model.prior_concentrations(state, priors, children)
+        slope = reference.bessel_ratio(rho, state.dimension) / rho
+        slope *= k0**2 * priors.parent_weight * priors.past_weight
+        wrong = printed_pull(state, priors, children) + slope
+        natural = natural_of(state, stats, priors, row)
+        natural += (wrong * state.previous[children].any(axis=1)) @ state.previous[
+            children
+        ]
+        length = np.linalg.norm(natural)
+        found = optimal_length(
+            float(length),
+            float(spreads_of(state, priors, np.array([row]))[0]),
+            np.linalg.norm(state.means[children], axis=1),
+            k0 * priors.parent_weight,
+            state.dimension,
+        )
+        state.means[row] = found / length * natural
+
+
 def test_printed_pull_of_the_past_lowers_the_bound(monkeypatch):
-    monkeypatch.setattr(model, "_past_pull", printed_pull)
+    monkeypatch.setattr(model, "_update_rows", update_by_printed_pull)
     epochs(np.random.default_rng(0), 1)  # there is no past in the first
     with pytest.raises(AssertionError, match="means"):
         epochs(np.random.default_rng(0), 4)
@@ -292,7 +318,7 @@ def test_means_of_a_level_are_at_their_maximum(seed):
             ]
             assert value(replace(state, means=means), stats) < best
     # As if the direction of a node did not hang on its parent's.
-    natural = model._naturals(state, stats, PRIORS, rows)
+    natural = np.array([natural_of(state, stats, PRIORS, int(row)) for row in rows])
     lengths = np.linalg.norm(natural, axis=1, keepdims=True)
     means = state.means.copy()
     means[rows] = natural / lengths * reference.bessel_ratio(lengths, DIMENSION)
@@ -311,13 +337,15 @@ def test_pull_of_the_past_is_the_slope_of_the_normaliser(seed):
         rho = model.prior_concentrations(other, PRIORS, children)
         return log_normaliser(rho, DIMENSION)
 
-    pull = model._past_pull(state, PRIORS, children)
-    for direction in np.eye(DIMENSION):
-        h = 1e-5 * direction
-        slope = (normalisers(h) - normalisers(-h)) / 2e-5
-        wanted = pull * (state.previous[children] @ direction)
-        assert_allclose(slope, wanted, rtol=1e-5, atol=1e-6)
-    assert not np.allclose(printed_pull(state, PRIORS, children), pull, rtol=0.5)
+    previous = state.previous.copy()
+    previous[children] = 0.0
+    stats, without = random_stats(rng, state), replace(state, previous=previous)
+    bent = natural_of(state, stats, PRIORS, 0) - natural_of(without, stats, PRIORS, 0)
+    steps = 1e-5 * np.eye(DIMENSION)
+    slopes = [(normalisers(h).sum() - normalisers(-h).sum()) / 2e-5 for h in steps]
+    assert_allclose(bent, slopes, rtol=1e-5, atol=1e-6)
+    printed = printed_pull(state, PRIORS, children) @ state.previous[children]
+    assert not np.allclose(printed, slopes, rtol=0.5)
 
 
 @pytest.mark.parametrize("past", [False, True])

@@ -24,7 +24,7 @@ from skbnp.models.dependent_trees.directions import (
     bessel_slope,
     conjugate,
     log_normaliser_gain,
-    optimal_lengths,
+    optimal_length,
     row_gains,
 )
 from skbnp.models.dependent_trees.local import Memo, Naturals, recall
@@ -275,16 +275,13 @@ class _Trial:
 
     def _length_of_target(self, natural: Array, own: Array | None) -> float:
         """Length of the best mean of the target, by that of the new node, if any."""
-        below = self._lengths_below(own)
-        found = optimal_lengths(
-            np.array([np.linalg.norm(natural)]),
-            self.spread,
-            below,
-            np.zeros(len(below), dtype=np.intp),
+        return optimal_length(
+            float(np.linalg.norm(natural)),
+            float(self.spread[0]),
+            self._lengths_below(own),
             self.pull,
             self.state.dimension,
         )
-        return float(found[0])
 
     def _lengths_below(self, own: Array | None) -> Array:
         """Lengths of the means of the children of the target, the new one last."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skbnp.models.dependent_trees.directions import (
     conjugate,
     log_normaliser_gain,
-    optimal_lengths,
+    optimal_length,
 )
 from skbnp.models.dependent_trees.local import Naturals
 from skbnp.models.dependent_trees.model import (
@@ -104,16 +104,10 @@ class Products:
         is_child = bool(parent[source] == target)
         pair = np.array([source, target])
         square = self._merged_squares(pair[:1], pair[1:])
-        natural = np.sqrt(np.maximum(square[0], 0.0))
+        natural = float(np.sqrt(max(square[0, 0], 0.0)))
         left = np.concatenate([children[0], children[1][children[1] != source]])
-        (length,) = optimal_lengths(
-            natural,
-            self.spreads[[target]],
-            lengths[left],
-            np.zeros(len(left), dtype=np.intp),
-            pull,
-            dimension,
-        )
+        spread = float(self.spreads[target])
+        length = optimal_length(natural, spread, lengths[left], pull, dimension)
 
         def below_of(nodes: Ints, mean: float) -> float:
             """-h* of children of a node with a mean of a length."""
@@ -121,7 +115,7 @@ class Products:
             terms = conjugate(lengths[nodes], max(spread, 0.0), dimension)
             return -float(terms.sum())
 
-        gain = natural[0] * length - conjugate(length, self.spreads[target], dimension)
+        gain = natural * length - conjugate(length, spread, dimension)
         gain += below_of(left, length)
         worth = self.scale[pair] * lengths[pair] ** 2
         worth -= conjugate(lengths[pair], self.spreads[pair], dimension)

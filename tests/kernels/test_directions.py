@@ -1,0 +1,140 @@
+"""Directions of nodes: natural parameters, updates and inner products."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from reference import dependent_trees as reference
+from skbnp.models.dependent_trees.directions import natural_lengths, optimal_length
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    natural_of,
+    no_past,
+    spreads_of,
+    update_nodes,
+)
+from skbnp.models.dependent_trees.model import _fits as fits
+from skbnp.models.dependent_trees.model import _inner_products as inner_products
+from skbnp.trees import Tree
+
+#: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.
+TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
+PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def random_epoch(seed, dimension, past):
+    """Three of the nodes have no past, none if there is none at all."""
+    rng = np.random.default_rng(seed)
+    n = len(TREE)
+    previous = no_past(n, dimension)
+    if past:
+        previous = unit(rng.standard_normal((n, dimension)))
+        previous[[2, 5, 6]] = 0.0
+    means = rng.uniform(0.1, 0.95, size=(n, 1)) * unit(
+        rng.standard_normal((n, dimension))
+    )
+    sums = rng.gamma(1.0, 1.0, size=(n, dimension)) * (rng.random((n, dimension)) < 0.6)
+    sums[3] = 0.0
+    state = EpochState(
+        TREE,
+        rng.gamma(1.0, 5.0, size=n),
+        np.zeros(n),
+        means,
+        natural_lengths(np.linalg.norm(means, axis=1), 0.0, dimension),
+        previous,
+        0.5 * unit(rng.standard_normal(dimension)) * past,
+        unit(rng.random(dimension)),
+        2.0 * dimension,
+        1.5 * dimension,
+    )
+    return state, EpochStats(state.masses, sp.csr_array(sums), np.zeros(n))
+
+
+def twin(state, stats, node):
+    return reference.natural_parameter(
+        node,
+        state.tree.parent,
+        state.means,
+        state.previous,
+        state.above,
+        state.centroid,
+        stats.sums.toarray(),
+        state.concentration,
+        state.prior_concentration,
+        PRIORS.parent_weight,
+        PRIORS.past_weight,
+    )
+
+
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("dimension", [2, 7, 60])
+def test_natural_parameters_are_those_of_the_twin(dimension, past, seed):
+    state, stats = random_epoch(seed, dimension, past)
+    for node in range(len(TREE)):
+        wanted = twin(state, stats, node)
+        found = natural_of(state, stats, PRIORS, node)
+        assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * dimension)
+        wrong = wanted - state.prior_concentration * PRIORS.parent_weight * (
+            state.means[TREE.parent[node]] if node else state.above
+        )
+        if node or past:
+            assert not np.allclose(found, wrong, rtol=1e-3)
+
+
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("dimension", [2, 7, 60])
+def test_updates_are_one_after_the_other(dimension, past, seed):
+    """Those above first; others stay as they are."""
+    state, stats = random_epoch(seed, dimension, past)
+    given = state.means.copy()
+    ids = TREE.ids[[0, 1, 2, 4]]
+    found = update_nodes(state, stats, PRIORS, ids)
+    assert_array_equal(state.means, given)
+    means = given.copy()
+    for node in (0, 1, 4, 2):
+        before = EpochState(*[getattr(state, name) for name in state.__slots__])
+        object.__setattr__(before, "means", means)
+        natural = twin(before, stats, node)
+        length = optimal_length(
+            float(np.linalg.norm(natural)),
+            float(spreads_of(before, PRIORS, np.array([node]))[0]),
+            np.linalg.norm(means[TREE.parent == node], axis=1),
+            state.prior_concentration * PRIORS.parent_weight,
+            dimension,
+        )
+        means = means.copy()
+        means[node] = length * natural / np.linalg.norm(natural)
+    assert_allclose(found.means, means, rtol=1e-8, atol=1e-9)
+    lengths = np.linalg.norm(means[[0, 1, 2, 4]], axis=1)
+    eta = natural_lengths(lengths, 0.0, dimension)
+    assert_allclose(found.concentrations[[0, 1, 2, 4]], eta, rtol=1e-5)
+    assert_array_equal(found.means[[3, 5, 6]], given[[3, 5, 6]])
+    assert not np.allclose(found.means[2], given[2], rtol=1e-3)
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_inner_products_and_fits_are_those_of_numpy(past, seed):
+    state, stats = random_epoch(seed, 9, past)
+    rows = np.array([4, 0, 6])
+    up = state.means[TREE.parent[rows]]
+    up[1] = state.above
+    own, mu = state.means[rows], state.previous[rows]
+    wanted = [
+        (own * own).sum(axis=1),
+        (up * up).sum(axis=1),
+        (up * own).sum(axis=1),
+        (mu * own).sum(axis=1),
+        (up * mu).sum(axis=1),
+        mu.any(axis=1),
+    ]
+    assert_allclose(inner_products(state, rows), wanted, rtol=1e-12, atol=1e-14)
+    wanted = (stats.sums.toarray()[rows] * own).sum(axis=1)
+    assert_allclose(fits(state, stats, rows), wanted, rtol=1e-12, atol=1e-14)
+    assert not np.allclose(fits(state, stats, rows[::-1].copy()), wanted, rtol=1e-3)
