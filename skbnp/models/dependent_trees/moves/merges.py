@@ -29,6 +29,8 @@ Ints = NDArray[np.intp]
 
 #: Nats below zero down to which merges are judged by exact differences.
 SLACK = 20.0
+#: Nats that sticks do not gain by a merge.
+MOST_STICKS = 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
 
@@ -73,7 +75,8 @@ def propose_merges(
         judged = []
         for source, target in pairs:
             about = products.merge(source, target)
-            about += stick_gain(state, priors, source, target)
+            if about > -MOST_STICKS:
+                about += stick_gain(state, priors, source, target)
             if about <= -SLACK:
                 continue
             record = Merge(int(tree.ids[source]), int(tree.ids[target]))

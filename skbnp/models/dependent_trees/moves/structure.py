@@ -23,6 +23,7 @@ from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
+    TreePriors,
     sort_siblings,
     update_sticks,
 )
@@ -73,7 +74,7 @@ LEAST_NEWS = 3.0
 #: Passes without a birth after which nodes of epochs before may merge.
 SETTLED_BIRTHS = 2
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
-BIRTH_SHARE, LEAST_BIRTHS = 0.5, 10
+BIRTH_SHARE, LEAST_BIRTHS = 0.25, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
 #: Relative rounding errors of a bound.
@@ -96,6 +97,7 @@ class TreeEdits(Moves):
         self.records: list[Record] = []  # all so far
         self._n_idle, self._concentration = 0, np.inf
         self._rejections = Rejections()  # targets of births
+        self._products: Products | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
@@ -118,6 +120,7 @@ class TreeEdits(Moves):
         self._n_without_birth = 0 if n_births else self._n_without_birth + 1
         if len(self.records) > n_before:
             self._sort(learner)
+        self._products = None
         changed = [one for one in self.records[n_before:] if not isinstance(one, Sort)]
         self._n_idle = 0 if n_births or changed else self._n_idle + 1
         waits = self.moves.birth and self._n_idle < PATIENCE
@@ -160,6 +163,7 @@ class TreeEdits(Moves):
         test, memory = self.moves.merge, learner.memory
         if test == "none":
             return
+        losses = memory.losses()
         for parity in (1, 0):
             posterior = learner.posterior
             state, stats = posterior.state, posterior.totals
@@ -170,16 +174,23 @@ class TreeEdits(Moves):
                 state,
                 stats,
                 priors,
-                Products.of(state, priors),
+                self._products_of(state, priors),
                 parity,
                 test,
-                memory.losses(),
+                losses,
                 self._staying(state, stats),
                 memory.run,
             )
             records, lost = [one for one, _ in found], [loss for _, loss in found]
             if self._keep(learner, records, lost):
                 self._refresh(learner)
+                losses = memory.losses()
+
+    def _products_of(self, state: EpochState, priors: TreePriors) -> Products:
+        """Return products of all pairs, those of the last call if it was the same."""
+        if self._products is None or self._products.state is not state:
+            self._products = Products.of(state, priors)
+        return self._products
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Let nodes have the pasts that explain them best."""
@@ -203,7 +214,7 @@ class TreeEdits(Moves):
         state, priors = posterior.state, posterior.model.priors
         if len(state.tree) == 1:
             return
-        products = Products.of(state, priors)
+        products = self._products_of(state, priors)
         reversals = propose_reversals(state, posterior.totals, priors, products)
         if self._keep(learner, [one for one, _ in reversals], [0.0] * len(reversals)):
             return
