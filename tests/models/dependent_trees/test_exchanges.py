@@ -22,6 +22,7 @@ from skbnp.models.dependent_trees.moves import structure
 from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
+    propose_handover,
     with_past,
 )
 from skbnp.models.dependent_trees.moves.records import (
@@ -116,10 +117,31 @@ def test_pasts_in_wrong_hands_are_found(seed):
     assert right.tree == TREE
 
 
+def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
+    """3 has the name and the past of the topic of 4, which was born without any."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    swap = Exchange((3, 4), (4, 3))
+    assert propose_handover(state, PRIORS, Merge(2, 1)) is None
+    assert propose_handover(state, PRIORS, Merge(4, 5)) is None
+    wrong, _ = replay(state, stats, PRIORS, [swap])
+    found = propose_handover(wrong, PRIORS, Merge(3, 5))
+    assert found is not None
+    exchange, merge = found
+    assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {3: 4, 4: 3}
+    assert merge == Merge(4, 5)
+    right, kept = replay(wrong, stats, PRIORS, found)
+    assert_array_equal(right.tree.ids, TREE.remove(4).ids)
+    plain = replay(wrong, stats, PRIORS, [Merge(3, 5)])
+    everywhere = np.arange(6)
+    gain = direction_bound(right, kept, PRIORS, everywhere)
+    assert gain > direction_bound(*plain, PRIORS, everywhere) + 1.0
+
+
 def test_without_a_past_nothing_is_proposed():
     state, _, _, _ = at_optimum(np.random.default_rng(0))
     state = replace(state, previous=no_past(*state.means.shape))
     assert len(with_past(state)) == 0
+    assert propose_handover(state, PRIORS, Merge(2, 1)) is None
     assert propose_exchanges(state, PRIORS) == []
 
 

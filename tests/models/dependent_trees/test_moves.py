@@ -591,6 +591,7 @@ def test_ranking_knows_what_directions_gain(past, seed):
             sticks = stick_evidence(moved, spread.masses, spread.history, PRIORS)
             sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
             assert abs(gains[one, other] - (found - sticks)) < close
+            assert abs(products.merge(source, target) - (found - sticks)) < close
     assert np.ptp(gains[np.isfinite(gains)]) > 100.0
 
 

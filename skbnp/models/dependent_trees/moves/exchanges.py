@@ -19,9 +19,10 @@ from skbnp.models.dependent_trees.model import (
     TreePriors,
     past_of,
 )
-from skbnp.models.dependent_trees.moves.records import Exchange
+from skbnp.models.dependent_trees.moves.records import Exchange, Merge
+from skbnp.trees import Tree
 
-__all__ = ["past_gains", "propose_exchanges", "with_past"]
+__all__ = ["past_gains", "propose_exchanges", "propose_handover", "with_past"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -73,22 +74,56 @@ def propose_exchanges(state: EpochState, priors: TreePriors) -> list[Exchange]:
     shares of rows would give the new one the past of any. The root, which cannot end,
     takes no name that is new.
     """
-    old = with_past(state)
-    if len(old) == 0:
+    if len(with_past(state)) == 0:
         return []
     directions = past_gains(state, priors)
-    gains = directions + LEAST_GAIN * np.eye(len(directions))
-    gains[0, np.setdiff1d(np.arange(1, len(gains)), old)] = -HUGE
-    _, names = linear_sum_assignment(gains, maximize=True)
+    names = _assigned(directions, state)
     found = []
     for cycle in _cycles(names):
-        gain = float(gains[cycle, names[cycle]].sum())
-        if directions[cycle, names[cycle]].sum() < 0.0:
-            continue
-        ids = state.tree.ids[cycle], state.tree.ids[names[cycle]]
-        found.append((gain, Exchange(*(tuple(one.tolist()) for one in ids))))
+        gain = float(directions[cycle, names[cycle]].sum())
+        if gain >= 0.0:
+            found.append((gain, _exchange(state.tree, cycle, names)))
     found.sort(key=lambda one: (-one[0], one[1].nodes))
     return [record for _, record in found]
+
+
+def propose_handover(
+    state: EpochState, priors: TreePriors, merge: Merge
+) -> tuple[Exchange, Merge] | None:
+    """Let others have the past of a node that merges; a node born since then ends.
+
+    A topic whose rows went to others when the epoch began may have been born anew. The
+    assignment of pasts is the best for all nodes but the source, whose rows are those
+    of the target.
+    """
+    tree, old = state.tree, with_past(state)
+    source, target = tree.positions([merge.source, merge.target]).tolist()
+    if source not in old or len(old) == len(tree):
+        return None
+    directions = past_gains(state, priors)
+    directions[source] = 0.0
+    names = _assigned(directions, state)
+    if names[source] in old or names[source] == 0:
+        return None
+    (cycle,) = (one for one in _cycles(names) if source in one)
+    ends, stays = tree.ids[names[[source, target]]].tolist()
+    if target not in cycle:
+        stays = merge.target
+    return _exchange(tree, cycle, names), Merge(ends, stays)
+
+
+def _assigned(directions: Array, state: EpochState) -> Ints:
+    """Find whose past each node has in the best assignment."""
+    new = np.setdiff1d(np.arange(1, len(directions)), with_past(state))
+    gains = directions + LEAST_GAIN * np.eye(len(directions))
+    gains[0, new] = -HUGE
+    _, names = linear_sum_assignment(gains, maximize=True)
+    return np.asarray(names)
+
+
+def _exchange(tree: Tree, cycle: Ints, names: Ints) -> Exchange:
+    ids = tree.ids[cycle].tolist(), tree.ids[names[cycle]].tolist()
+    return Exchange(tuple(ids[0]), tuple(ids[1]))
 
 
 def _cycles(permutation: Ints) -> list[Ints]:

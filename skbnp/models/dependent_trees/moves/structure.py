@@ -39,6 +39,7 @@ from skbnp.models.dependent_trees.moves.births import (
 from skbnp.models.dependent_trees.moves.exchanges import (
     LEAST_GAIN,
     propose_exchanges,
+    propose_handover,
     with_past,
 )
 from skbnp.models.dependent_trees.moves.merges import propose_merges
@@ -182,9 +183,22 @@ class TreeEdits(Moves):
                 memory.run,
             )
             records, lost = [one for one, _ in found], [loss for _, loss in found]
-            if self._keep(learner, records, lost):
+            if self._hand_over(learner, found) or self._keep(learner, records, lost):
                 self._refresh(learner)
                 losses = memory.losses()
+
+    def _hand_over(
+        self, learner: EpochLearner, merges: Sequence[tuple[Merge, float]]
+    ) -> bool:
+        """Let a node of an epoch before merge, and its past go to others."""
+        posterior = learner.posterior
+        for merge, lost in merges:
+            both = propose_handover(posterior.state, posterior.model.priors, merge)
+            if both is not None:
+                lost += LEAST_GAIN * len(both[0].nodes)
+                if self._make_if_better(learner, both, lost):
+                    return True
+        return False
 
     def _products_of(self, state: EpochState, priors: TreePriors) -> Products:
         """Return products of all pairs, those of the last call if it was the same."""
