@@ -1,7 +1,8 @@
 """Mean directions of nodes and their natural parameters, see `directions.py`.
 
-With u = y^2 + v, g(u) = A_V(sqrt u) / sqrt u, the mean of natural parameter y and spread
-v has the length e = g(u) y. Each element stands by itself, whatever the others are.
+With u = y^2 + v, g(u) = A_V(sqrt u) / sqrt u, the mean of natural parameter y and
+spread v has the length e = g(u) y. Each element stands by itself, whatever the others
+are.
 """
 
 from libc.math cimport fabs, sqrt
