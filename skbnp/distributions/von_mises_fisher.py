@@ -21,6 +21,7 @@ __all__ = [
     "bessel_ratio",
     "draw",
     "draw_natural",
+    "draw_naturals",
     "expansion",
     "inverse_bessel_ratio",
     "log_normaliser",
@@ -100,33 +101,59 @@ def draw(
 
 def draw_natural(natural: Array, rng: np.random.Generator) -> Array:
     """Draw a unit vector given the mean direction times the concentration, (V,)."""
-    length = float(np.linalg.norm(natural))
-    mean = natural / length if length > 0.0 else np.eye(1, len(natural))[0]
-    (along,) = _draw_cosines(len(mean), length, 1, rng)
-    across = rng.standard_normal(len(mean))
-    across -= (across @ mean) * mean
-    across *= np.sqrt((1.0 - along) * (1.0 + along)) / np.linalg.norm(across)
-    mean *= along
-    across += mean
+    return draw_naturals(natural[None], rng)[0]
+
+
+def draw_naturals(naturals: Array, rng: np.random.Generator) -> Array:
+    """Draw a unit vector for each row of natural parameters, (n_draws, V)."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", naturals, naturals))
+    means = naturals / np.where(lengths > 0.0, lengths, 1.0)[:, None]
+    means[lengths == 0.0, 0] = 1.0
+    along = _draw_cosine_of_each(means.shape[1], lengths, rng)
+    across = rng.standard_normal(means.shape)
+    across -= np.einsum("ij,ij->i", across, means)[:, None] * means
+    rest = (1.0 - along) * (1.0 + along) / np.einsum("ij,ij->i", across, across)
+    across *= np.sqrt(rest)[:, None]
+    means *= along[:, None]
+    across += means
     return across
 
 
 def _draw_cosines(
     dimension: int, concentration: float, size: int, rng: np.random.Generator
 ) -> Array:
-    """Draw m'x: a ratio of Beta variables, some of them taken."""
-    half, k = 0.5 * (dimension - 1), concentration
+    """Draw m'x of some vectors with one mean."""
+    k, cosines = np.full(size, concentration), np.empty(0)
+    while len(cosines) < size:
+        cosine, is_taken = _propose_cosines(dimension, k, rng)
+        cosines = np.append(cosines, cosine[is_taken])
+    return cosines[:size]
+
+
+def _draw_cosine_of_each(
+    dimension: int, concentrations: Array, rng: np.random.Generator
+) -> Array:
+    """Draw m'x of one vector for each concentration."""
+    cosines, left = np.empty(len(concentrations)), np.arange(len(concentrations))
+    while len(left):
+        cosine, is_taken = _propose_cosines(dimension, concentrations[left], rng)
+        cosines[left[is_taken]] = cosine[is_taken]
+        left = left[~is_taken]
+    return cosines
+
+
+def _propose_cosines(
+    dimension: int, k: Array, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Propose m'x, ratios of Beta variables, and tell which of them are taken."""
+    half = 0.5 * (dimension - 1)
     b = half / (k + np.hypot(k, half))
     best = (1.0 - b) / (1.0 + b)
     top = k * best + 2.0 * half * np.log((1.0 - best) * (1.0 + best))
-    cosines = np.empty(0)
-    while len(cosines) < size:
-        z = rng.beta(half, half, size=size)
-        cosine = (1.0 - (1.0 + b) * z) / (1.0 - (1.0 - b) * z)
-        height = k * cosine + 2.0 * half * np.log(1.0 - best * cosine) - top
-        taken = height >= -rng.standard_exponential(size)
-        cosines = np.append(cosines, cosine[taken])
-    return cosines[:size]
+    z = rng.beta(half, half, size=len(k))
+    cosine = (1.0 - (1.0 + b) * z) / (1.0 - (1.0 - b) * z)
+    height = k * cosine + 2.0 * half * np.log(1.0 - best * cosine) - top
+    return cosine, height >= -rng.standard_exponential(len(k))
 
 
 # The expansion ------------------------------------------------------------------------

@@ -532,7 +532,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _fitted_attributes(self, chains, kept, history, before, entropy):
         return {
             **super()._fitted_attributes(chains, kept, history, before, entropy),
-            "_last": tuple(chain.state for chain in chains),
+            "_last": tuple(chain.saved_state() for chain in chains),
         }
 
     def _attributes_of(self, best: TreeSample) -> dict[str, Any]:
@@ -558,7 +558,10 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         state.tree.check()
         n, shape = len(state.tree), (len(state.tree), self.n_features_in_)
         check_array("history", state.history, (n,))
-        check_array("directions", state.directions, shape, least=-HUGE)
+        drawn, row = state.directions.drawn, state.directions.row
+        check_array("directions", drawn, shape, least=-HUGE)
+        check_array("directions", row, (n,), kind="i", least=0)
+        check_number("directions", int(row.max()), least=0, most=n - 1)
         n_old = len(state.previous)
         check_array("previous", state.previous, (n_old, shape[1]), least=-HUGE)
         check_array("past", state.past, (n,), kind="i", least=-1)

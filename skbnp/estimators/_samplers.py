@@ -169,7 +169,7 @@ class Sampler(
                 **self._fitted_attributes(
                     chains, kept, history, chains[0].state.begin + burn_in, entropy
                 ),
-                "_chains": tuple(chain.state for chain in chains),
+                "_chains": tuple(chain.saved_state() for chain in chains),
                 "_data": digest,
                 "_burnt": burn_in,
                 "n_iter_": monitor.n_sweeps,

@@ -54,6 +54,9 @@ class Chain(Protocol):
     def trace(self) -> dict[str, Any]:
         """Tell about the last complete sweep, by columns of the history."""
 
+    def saved_state(self) -> "ChainState":
+        """Return what an estimator keeps of the last complete sweep, to go on."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainStart:
@@ -140,6 +143,10 @@ class GibbsChain(ABC, Generic[State]):
             "n_components": max(len(state.ids), 1),
             "log_joint": state.log_joint,
         }
+
+    def saved_state(self) -> State:
+        """Return what an estimator keeps of the last complete sweep, to go on."""
+        return self.state
 
 
 def pieces_of(begin: NDArray[np.int64], n_tokens: int) -> list[tuple[int, int]]:

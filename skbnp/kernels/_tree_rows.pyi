@@ -1,16 +1,34 @@
-from numpy import float32, float64, int8, int32, uint8
+from numpy import float32, float64, int8, int32, intp, uint8
 from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
-def collect(
+def fill_parameters(
+    nodes: NDArray[int32],
+    is_drawn: NDArray[uint8],
+    directions: NDArray[float64],
+    direction: NDArray[intp],
+    parent: NDArray[intp],
+    children: NDArray[intp],
+    limits_below: NDArray[intp],
+    previous: NDArray[float64],
+    past: NDArray[intp],
+    gone_indptr: NDArray[int32],
+    gone_words: NDArray[int32],
+    gone_values: NDArray[float64],
     indptr: NDArray[int32],
     words: NDArray[int32],
     values: NDArray[float32],
-    order: NDArray[int32],
+    order_of_rows: NDArray[int32],
     limits: NDArray[int32],
-    nodes: NDArray[int32],
-    gain: float,
+    strength: float,
+    pull: float,
+    pull_of_past: float,
     table: NDArray[float64],
+    squares: NDArray[float64],
+    own: NDArray[float64],
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
 ) -> None: ...
 def move_rows(
     indptr: NDArray[int32],
@@ -19,11 +37,17 @@ def move_rows(
     queue: NDArray[int32],
     log_slices: NDArray[float64],
     place: NDArray[int32],
+    group: NDArray[int32],
     members: NDArray[int32],
+    first_members: NDArray[int32],
     log_weights: NDArray[float64],
     is_drawn: NDArray[uint8],
     keeper: NDArray[int32],
     kept: NDArray[int32],
+    source: NDArray[int32],
+    n_filled: int,
+    free: int,
+    pull: float,
     table: NDArray[float64],
     squares: NDArray[float64],
     own: NDArray[float64],

@@ -10,11 +10,18 @@ normaliser is that of `distributions/von_mises_fisher.py`, less its value at zer
 
 from libc.math cimport INFINITY, exp, log, log1p
 from libc.stdint cimport int8_t, int32_t, uint8_t
+from libc.string cimport memset
 
 from numpy.random cimport bitgen_t
 
 from skbnp.kernels._normaliser cimport Sphere, at_zero, log_constant, make_sphere
 from skbnp.kernels._rng cimport borrow, uniform
+
+
+cdef extern from "src/vectors.h" nogil:
+    double dot_of_vectors "dot"(Py_ssize_t n, const double* x, const double* y)
+    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
+    void put_scaled(Py_ssize_t n, double a, const double* x, double* y)
 
 
 # Sparse rows.
@@ -28,9 +35,15 @@ cdef struct Rows:
 # Nodes that rows may be at: natural parameters, or directions that are drawn.
 cdef struct Nodes:
     Py_ssize_t n_words
-    double* table               # (n_nodes, n_words)
+    double* table               # (n_rows, n_words)
     double* squares             # (n_nodes,) |g|^2
     double* own                 # (n_nodes,) log C(|g|)
+    # Those from `n_filled` on have no row in the table until rows come to them: they
+    # have the direction of the node whose row is their `source`, times `pull`.
+    int32_t* source             # (n_nodes,) row of each in the table
+    Py_ssize_t n_filled
+    Py_ssize_t free             # next row of the table that nobody has
+    double pull
 
 
 cdef inline double dot(
@@ -52,6 +65,20 @@ cdef inline double square_of(const Rows* rows, Py_ssize_t row) noexcept nogil:
     return total
 
 
+cdef inline bint is_shared(const Nodes* nodes, Py_ssize_t at) noexcept nogil:
+    """Whether a node has no row of the table for itself yet."""
+    return at >= nodes.n_filled and nodes.source[at] < nodes.n_filled
+
+
+cdef inline double product_of(
+    const Rows* rows, Py_ssize_t row, const Nodes* nodes, Py_ssize_t at
+) noexcept nogil:
+    """x'g of a row and a node."""
+    cdef double found
+    found = dot(rows, row, nodes.table + nodes.source[at] * nodes.n_words)
+    return nodes.pull * found if is_shared(nodes, at) else found
+
+
 cdef inline void add_row(
     const Rows* rows, Py_ssize_t row, double gain, double* direction
 ) noexcept nogil:
@@ -66,29 +93,74 @@ cdef inline void put(
 ) noexcept nogil:
     """Put a row, x'g = product and |x|^2 = size, to a node, or take it away."""
     cdef double b = sign * rows.strength
+    cdef Py_ssize_t n = nodes.n_words
+    cdef double* table = nodes.table
+    if is_shared(nodes, at):
+        put_scaled(n, nodes.pull, table + nodes.source[at] * n, table + nodes.free * n)
+        nodes.source[at] = <int32_t>nodes.free
+        nodes.free += 1
     nodes.squares[at] += 2.0 * b * product + b * b * size
     nodes.own[at] = log_constant(sphere, nodes.squares[at], zero)
-    add_row(rows, row, b, nodes.table + at * nodes.n_words)
+    add_row(rows, row, b, table + nodes.source[at] * n)
 
 
-def collect(
+def fill_parameters(
+    const int32_t[::1] nodes,           # IN which nodes, by position in the tree
+    const uint8_t[::1] is_drawn,        # IN (n_nodes,) whether directions are given
+    const double[:, ::1] directions,    # IN (n_directions, n_words)
+    const Py_ssize_t[::1] direction,    # IN (n_nodes,) which of them is theirs
+    const Py_ssize_t[::1] parent,       # IN (n_nodes,)
+    const Py_ssize_t[::1] children,     # IN (n_nodes - 1,) those of a node side by side
+    const Py_ssize_t[::1] limits_below,  # IN (n_nodes + 1,) where those of a node begin
+    const double[:, ::1] previous,      # IN (n_old, n_words)
+    const Py_ssize_t[::1] past,         # IN (n_nodes,) which of them is theirs, -1
+    const int32_t[::1] gone_indptr,     # IN sums of rows that are not at hand
+    const int32_t[::1] gone_words, const double[::1] gone_values,
     const int32_t[::1] indptr, const int32_t[::1] words, const float[::1] values,
-    const int32_t[::1] order,           # IN rows, those of a node side by side
+    const int32_t[::1] order_of_rows,   # IN rows, those of a node side by side
     const int32_t[::1] limits,          # IN (n_nodes + 1,) where nodes begin in them
-    const int32_t[::1] nodes,           # IN which nodes
-    double gain,
-    double[:, ::1] table,               # INOUT (n_nodes, n_words)
+    double strength,                    # beta
+    double pull,                        # kappa0 k1
+    double pull_of_past,                # kappa0 k2
+    double[:, ::1] table,               # OUT (n_nodes, n_words)
+    double[::1] squares,                # OUT (n_nodes,) |g|^2
+    double[::1] own,                    # OUT (n_nodes,) log C(|g|)
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
 ):
-    """Add the rows of some nodes, so many times. Time O(stored values)."""
+    """Put natural parameters of nodes in a table; those drawn have directions there.
+
+    Time O(n_words) for each of them and of their children, and O(stored values).
+    """
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
     cdef Rows rows
-    cdef Py_ssize_t i, at
-    if indptr.shape[0] == 1 or words.shape[0] == 0 or order.shape[0] == 0:
-        return
-    rows.indptr, rows.words, rows.values = &indptr[0], &words[0], &values[0]
+    cdef double zero = at_zero(&sphere)
+    cdef double* g
+    cdef Py_ssize_t i, at, k, n = table.shape[1]
+    rows.indptr = &indptr[0]
+    rows.words = &words[0] if words.shape[0] else NULL
+    rows.values = &values[0] if values.shape[0] else NULL
     with nogil:
         for i in range(nodes.shape[0]):
-            for at in range(limits[nodes[i]], limits[nodes[i] + 1]):
-                add_row(&rows, order[at], gain, &table[nodes[i], 0])
+            at = nodes[i]
+            g = &table[at, 0]
+            if is_drawn[at]:
+                put_scaled(n, 1.0, &directions[direction[at], 0], g)
+                continue
+            if at:
+                put_scaled(n, pull, &directions[direction[parent[at]], 0], g)
+            else:
+                memset(g, 0, n * sizeof(double))
+            if past[at] >= 0:
+                add_scaled(n, pull_of_past, &previous[past[at], 0], g)
+            for k in range(limits_below[at], limits_below[at + 1]):
+                add_scaled(n, pull, &directions[direction[children[k]], 0], g)
+            for k in range(gone_indptr[at], gone_indptr[at + 1]):
+                g[gone_words[k]] += strength * gone_values[k]
+            for k in range(limits[at], limits[at + 1]):
+                add_row(&rows, order_of_rows[k], strength, g)
+            squares[at] = dot_of_vectors(n, g, g)
+            own[at] = log_constant(&sphere, squares[at], zero)
 
 
 def move_rows(
@@ -96,24 +168,31 @@ def move_rows(
     const int32_t[::1] queue,           # IN rows, in the order of their visits
     const double[::1] log_slices,       # IN (n_rows,)
     int32_t[::1] place,                 # INOUT (n_rows,) the node of each
-    const int32_t[::1] members,         # IN nodes that they may be at
+    const int32_t[::1] group,           # IN (n_nodes,) of nodes
+    const int32_t[::1] members,         # IN nodes that rows may be at, group by group
+    const int32_t[::1] first_members,   # IN (n_groups + 1,) where groups begin in them
     const double[::1] log_weights,      # IN (n_nodes,)
     const uint8_t[::1] is_drawn,        # IN (n_nodes,) whether directions are given
     const int32_t[::1] keeper,          # IN (n_nodes,) set of nodes, -1: none
     int32_t[::1] kept,                  # INOUT rows of each set, that stay above 0
-    double[:, ::1] table,               # INOUT (n_nodes, n_words)
+    int32_t[::1] source,                # INOUT (n_nodes,) row of each in the table
+    Py_ssize_t n_filled,                # nodes that have one for themselves
+    Py_ssize_t free,                    # first of the rows for others
+    double pull,
+    double[:, ::1] table,               # INOUT (n_rows, n_words)
     double[::1] squares,                # INOUT (n_nodes,)
     double[::1] own,                    # INOUT (n_nodes,)
     double strength,
-    double[::1] scores,                 # WORK (n_members,)
+    double[::1] scores,                 # WORK (n_members of a group,)
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
     object bit_generator,
 ):
-    """Draw the node of each row among those whose weight is above its slice.
+    """Draw the node of each row among those of its group above its slice.
 
-    Given the nodes of all others, directions integrated out that are not drawn.
-    Returns how many rows moved. Time O(stored values * members).
+    Given the nodes of all others, directions integrated out that are not drawn. Nodes
+    from `n_filled` on have the natural parameter of another one, times `pull`, until a
+    row comes to them. Returns how many rows moved. Time O(stored values * members).
     """
     cdef bitgen_t* rng = borrow(bit_generator)
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
@@ -126,11 +205,13 @@ def move_rows(
     rows.strength = strength
     nodes.n_words, nodes.table = table.shape[1], &table[0, 0]
     nodes.squares, nodes.own = &squares[0], &own[0]
+    nodes.source, nodes.pull, nodes.n_filled = &source[0], pull, n_filled
+    nodes.free = free
     with bit_generator.lock, nogil:
         n_moved = _move_rows(
             &rows, &nodes, &sphere, queue.shape[0], &queue[0], &log_slices[0],
-            &place[0], members.shape[0], &members[0], &log_weights[0], &is_drawn[0],
-            &keeper[0], &kept[0], &scores[0], rng,
+            &place[0], &group[0], &members[0], &first_members[0], &log_weights[0],
+            &is_drawn[0], &keeper[0], &kept[0], &scores[0], rng,
         )
     return n_moved
 
@@ -138,31 +219,32 @@ def move_rows(
 cdef Py_ssize_t _move_rows(
     const Rows* rows, Nodes* nodes, const Sphere* sphere,
     Py_ssize_t n_rows, const int32_t* queue, const double* log_slices, int32_t* place,
-    Py_ssize_t n_members, const int32_t* members, const double* log_weights,
-    const uint8_t* is_drawn, const int32_t* keeper, int32_t* kept, double* scores,
-    bitgen_t* rng,
+    const int32_t* group, const int32_t* members, const int32_t* first_members,
+    const double* log_weights, const uint8_t* is_drawn,
+    const int32_t* keeper, int32_t* kept, double* scores, bitgen_t* rng,
 ) noexcept nogil:
     cdef double zero = at_zero(sphere), b = rows.strength
     cdef double size, product, best, total, square
     cdef Py_ssize_t at, i, row, n_moved = 0
-    cdef int32_t one, other
+    cdef int32_t one, other, first, end
     cdef bint is_last
     for at in range(n_rows):
         row = queue[at]
         one = place[row]
+        first, end = first_members[group[one]], first_members[group[one] + 1]
         # The last row of a set goes to nodes of this set alone.
         is_last = keeper[one] >= 0 and kept[keeper[one]] == 1
         size = square_of(rows, row)
         best = -INFINITY
-        for i in range(n_members):
-            other = members[i]
+        for i in range(end - first):
+            other = members[first + i]
             if other != one and (
                 log_weights[other] <= log_slices[row]
                 or (is_last and keeper[other] != keeper[one])
             ):
                 scores[i] = -INFINITY
                 continue
-            product = dot(rows, row, nodes.table + other * nodes.n_words)
+            product = product_of(rows, row, nodes, other)
             if is_drawn[other]:
                 scores[i] = b * product
             elif other == one:
@@ -174,14 +256,14 @@ cdef Py_ssize_t _move_rows(
                 scores[i] = nodes.own[other] - log_constant(sphere, square, zero)
             best = max(best, scores[i])
         total = 0.0
-        for i in range(n_members):
+        for i in range(end - first):
             scores[i] = exp(scores[i] - best)
             total += scores[i]
         total *= uniform(rng)
         other = one
-        for i in range(n_members):
+        for i in range(end - first):
             if scores[i] > 0.0:
-                other = members[i]
+                other = members[first + i]
                 total -= scores[i]
                 if total < 0.0:
                     break
@@ -189,10 +271,10 @@ cdef Py_ssize_t _move_rows(
             continue
         n_moved += 1
         if not is_drawn[one]:
-            product = dot(rows, row, nodes.table + one * nodes.n_words)
+            product = product_of(rows, row, nodes, one)
             put(rows, row, -1.0, product, size, one, nodes, sphere, zero)
         if not is_drawn[other]:
-            product = dot(rows, row, nodes.table + other * nodes.n_words)
+            product = product_of(rows, row, nodes, other)
             put(rows, row, 1.0, product, size, other, nodes, sphere, zero)
         place[row] = other
         if keeper[one] >= 0:
@@ -225,6 +307,7 @@ def allocate(
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
     cdef Rows rows
     cdef Nodes nodes
+    cdef int32_t[2] itself = [0, 1]
     cdef double found = 0.0
     if queue.shape[0] == 0:
         return 0.0
@@ -232,6 +315,7 @@ def allocate(
     rows.strength = strength
     nodes.n_words, nodes.table = table.shape[1], &table[0, 0]
     nodes.squares, nodes.own = &squares[0], &own[0]
+    nodes.source, nodes.n_filled = &itself[0], 2
     with bit_generator.lock, nogil:
         found = _allocate(
             &rows, &nodes, &sphere, queue.shape[0], &queue[0], &side[0], is_forced,

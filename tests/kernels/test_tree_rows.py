@@ -11,7 +11,8 @@ from skbnp.distributions.von_mises_fisher import (
     log_normaliser,
 )
 from skbnp.kernels._directions import bessel_slopes, log_constants
-from skbnp.kernels._tree_rows import allocate, collect, move_rows
+from skbnp.kernels._tree_rows import allocate, fill_parameters, move_rows
+from skbnp.trees import Tree
 
 DIMENSIONS = [2, 3, 9, 40, 400, 20_000]
 BETA = 3.0
@@ -48,24 +49,72 @@ def test_normalisers_and_slopes_are_those_of_the_distribution(dimension):
     assert slopes[0] == pytest.approx(1.0 / dimension, rel=1e-13)
 
 
-def test_collected_rows_are_sums_by_node():
-    X, arrays = rows_of(9, 5, 0)
-    place = np.array([2, 0, 0, 1, 2, 2, 0, 1, 2])
+@pytest.mark.parametrize("dimension", [2, 3, 40])
+def test_parameters_are_those_of_the_twin(dimension, seed):
+    X, arrays = rows_of(20, dimension, seed)
+    rng = np.random.default_rng(seed)
+    tree = Tree.from_parents([-1, 0, 1, 1, 0, 4])
+    n = len(tree)
+    place = rng.integers(0, n - 1, 20)  # the last node has none
     order = np.argsort(place, kind="stable").astype(np.int32)
-    limits = np.array([0, 3, 5, 9], dtype=np.int32)
-    table = np.ones((3, 5))
-    collect(*arrays, order, limits, np.array([0, 2], dtype=np.int32), 2.0, table)
-    for node in (0, 2):
-        expected = 1.0 + 2.0 * X[place == node].sum(axis=0)
-        np.testing.assert_allclose(table[node], expected, rtol=1e-12)
-    assert (table[1] == 1.0).all()
+    limits = np.append(0, np.cumsum(np.bincount(place, minlength=n))).astype(np.int32)
+    directions = rng.standard_normal((9, dimension))
+    which = rng.permutation(9)[:n]
+    previous = rng.standard_normal((2, dimension))
+    past = np.array([1, -1, 0, -1, -1, -1])
+    gone = rng.poisson(0.2, (n, dimension)).astype(float)
+    sums = sp.csr_array(gone)
+    is_drawn = np.array([False, True, False, False, True, False])
+    strengths = 3.0, 1.5, 0.7
+    table = np.full((n + 2, dimension), np.nan)
+    squares, own = np.zeros(n + 2), np.zeros(n + 2)
+    nodes = np.array([0, 1, 2, 4, 5], dtype=np.int32)
+    fill_parameters(
+        nodes,
+        is_drawn.view(np.uint8),
+        directions,
+        which,
+        tree.parent,
+        *tree.child_lists,
+        previous,
+        past,
+        sums.indptr,
+        sums.indices,
+        sums.data,
+        *arrays,
+        order,
+        limits,
+        *strengths,
+        table,
+        squares,
+        own,
+        *expansion(dimension),
+    )
+    found = {at: previous[one] for at, one in enumerate(past.tolist()) if one >= 0}
+    given = X, place, tree, directions[which], found, gone, strengths
+    for node in nodes.tolist():
+        if is_drawn[node]:
+            assert (table[node] == directions[which[node]]).all()
+            continue
+        natural = reference.natural_parameter(node, *given)
+        np.testing.assert_allclose(table[node], natural, rtol=1e-12, atol=1e-12)
+        exact = [one[0] for one in normalisers(natural[None])]
+        np.testing.assert_allclose([squares[node], own[node]], exact, rtol=1e-10)
+    assert np.isnan(table[[3, 6, 7]]).all()  # nobody asked
+    wrong = [
+        reference.natural_parameter(0, *given[:4], {}, *given[5:]),
+        reference.natural_parameter(0, *given[:5], 0.0 * gone, strengths),
+    ]
+    for natural in wrong:
+        assert not np.allclose(table[0], natural)
 
 
 def moved(X, arrays, place, table, drawn, log_weights, log_slices, rows, **more):
     """Let rows move; returns how many, and what has become of the arrays."""
     table, place = table.copy(), place.astype(np.int32)
-    squares, own = normalisers(table)
+    squares, own = (one.copy() for one in more.get("normalisers", normalisers(table)))
     n = len(table)
+    members = more.get("members", np.arange(n, dtype=np.int32))
     keeper = more.get("keeper", np.full(n, -1, dtype=np.int32))
     kept = more.get("kept", np.zeros(n, dtype=np.int32))
     number = move_rows(
@@ -73,11 +122,17 @@ def moved(X, arrays, place, table, drawn, log_weights, log_slices, rows, **more)
         np.array(rows, dtype=np.int32),
         log_slices,
         place,
-        more.get("members", np.arange(n, dtype=np.int32)),
+        more.get("group", np.zeros(n, dtype=np.int32)),
+        members,
+        more.get("limits", np.array([0, len(members)], dtype=np.int32)),
         log_weights,
         drawn.view(np.uint8),
         keeper,
         kept,
+        more.get("source", np.arange(n, dtype=np.int32)),
+        more.get("n_filled", n),
+        more.get("n_filled", n),
+        more.get("pull", 0.0),
         table,
         squares,
         own,
@@ -148,6 +203,64 @@ def test_parameters_follow_the_rows_and_others_stay():
     free = ~drawn
     np.testing.assert_allclose(squares[free], exact[0][free], rtol=1e-9)
     np.testing.assert_allclose(own[free], exact[1][free], atol=1e-9)
+
+
+def test_nodes_without_rows_share_the_parameter_of_another_one(seed):
+    dimension = 12
+    X, arrays = rows_of(30, dimension, seed)
+    rng = np.random.default_rng(seed)
+    place, pull = np.tile([0, 1], 15), 2.5
+    table = np.full((5, dimension), np.nan)
+    table[0] = BETA * X[place == 0].sum(axis=0)
+    table[1] = rng.standard_normal(dimension)
+    filled = table.copy()
+    filled[2:] = pull * table[1]
+    drawn = np.array([False, True, False, False, False])
+    more = {"pull": pull, "seed": seed}
+    source = np.array([0, 1, 1, 1, 1], dtype=np.int32)
+    fixed = drawn, np.zeros(5), np.full(30, -1.0), np.tile(np.arange(30), 2)
+    _, after, apart, _, own, _ = moved(X, arrays, place, filled, *fixed, **more)
+    table[2:] = 0.0
+    given = X, arrays, place, table, *fixed
+    more |= {"n_filled": 2, "normalisers": normalisers(filled)}
+    _, other, shared, _, others, _ = moved(*given, **more, source=source)
+    assert (other == after).all()
+    has_rows = np.isin(np.arange(5), after)
+    assert has_rows[2:].any()
+    # Rows of the table are taken one after the other.
+    assert set(source[2:]) - {1} == set(range(2, 2 + (source[2:] != 1).sum()))
+    assert (source[has_rows & (np.arange(5) >= 2)] != 1).all()
+    np.testing.assert_allclose(shared[source[has_rows]], apart[has_rows], rtol=1e-12)
+    np.testing.assert_allclose(others, own, rtol=1e-10)
+    # Without `pull` they would be nowhere.
+    source[2:] = 1
+    _, wrong, *_ = moved(*given, **{**more, "pull": 0.0}, source=source)
+    assert (wrong != after).any()
+
+
+def test_rows_stay_in_their_group():
+    X, arrays = rows_of(40, 12, 3)
+    rng = np.random.default_rng(4)
+    group = np.array([0, 1, 1, 0, 1], dtype=np.int32)
+    place = rng.integers(0, 5, 40)
+    table = np.zeros((5, 12))
+    for node in range(5):
+        table[node] = BETA * X[place == node].sum(axis=0)
+    number, after, *_ = moved(
+        X,
+        arrays,
+        place,
+        table,
+        np.zeros(5, dtype=bool),
+        np.zeros(5),
+        np.full(40, -1.0),
+        np.arange(40),
+        group=group,
+        members=np.array([0, 3, 1, 2, 4], dtype=np.int32),
+        limits=np.array([0, 2, 5], dtype=np.int32),
+    )
+    assert number > 0
+    assert (group[after] == group[place]).all()
 
 
 def test_the_last_row_of_a_set_stays():

@@ -4,7 +4,7 @@ import numpy as np
 
 from reference.dependent_trees import log_normaliser
 
-__all__ = ["allocation", "log_density", "probabilities"]
+__all__ = ["allocation", "log_density", "natural_parameter", "probabilities"]
 
 
 def log_density(x, natural, beta):
@@ -40,3 +40,20 @@ def allocation(rows, sides, naturals, beta):
         naturals[side] += beta * x
         counts[side] += 1
     return total, naturals
+
+
+def natural_parameter(node, X, place, tree, directions, past, gone, strengths):
+    """Natural parameter of a node given its rows and the directions of all others.
+
+    `past` has its previous direction, if it has one; `gone` the sums of further rows;
+    `strengths` are beta, and those of parents and of the past.
+    """
+    beta, pull, pull_of_past = strengths
+    natural = beta * (X[place == node].sum(axis=0) + gone[node])
+    if node:
+        natural = natural + pull * directions[tree.parent[node]]
+    if node in past:
+        natural = natural + pull_of_past * past[node]
+    for child in np.flatnonzero(tree.parent == node):
+        natural = natural + pull * directions[child]
+    return natural

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import ChainStart, ChainState, birth_entries
 from skbnp.inference.edits import Lineage
-from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree, draw_all
+from skbnp.models.dependent_slices.directions import Directions
+from skbnp.models.dependent_slices.model import (
+    Phase,
+    Rows,
+    SlicedTree,
+    draw_all,
+)
 from skbnp.models.dependent_slices.moves.attachments import propose_attachment
 from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge
 from skbnp.models.dependent_slices.sample import (
@@ -99,7 +105,7 @@ class TreeChainState(ChainState):
     number_of_epoch: int
     tree: Tree
     place: NDArray[np.int32]  # (n_rows,)
-    directions: Array  # (n_nodes, V)
+    directions: Directions
     history: Array  # (n_nodes,)
     past: NDArray[np.intp]  # (n_nodes,)
     previous: Array  # (n_old, V)
@@ -127,7 +133,8 @@ class SliceChain:
     """Sweeps of one chain.
 
     A sweep consists of two phases, each of pieces whose tasks run side by side, of
-    proposals that change the tree, and of updates of what is learned.
+    proposals that change the tree, of updates of what is learned, and of the log
+    probability of what has come of it.
 
     Parameters
     ----------
@@ -143,7 +150,8 @@ class SliceChain:
     """
 
     phase: Phase
-    _staged: TreeChainState
+    _sums: sp.csr_array  # of the rows at each node, after a sweep
+    _log_joint: float
 
     def __init__(
         self,
@@ -155,6 +163,7 @@ class SliceChain:
         number: int = 0,
     ):
         self.epochs, self.settings, self.entropy = epochs, settings, entropy
+        self._memory: list[Array] = []  # of phases, for those to come
         if isinstance(start, TreeChainState):
             start = replace(start, lineage=list(start.lineage))
             self._restore(self._joined(start) if len(start.place) == 0 else start)
@@ -170,7 +179,7 @@ class SliceChain:
             self.settings.priors,
             state.tree,
             start.place,
-            _unit(state.means),
+            Directions.of(_unit(state.means)),
             state.history,
             np.full(len(state.tree), -1),
             np.zeros((0, state.dimension)),
@@ -194,7 +203,7 @@ class SliceChain:
             log_joint=log_joint_of(world),
             number_of_epoch=0,
             closed=(),
-            **_fields(world),
+            **_fields(world, world.sums),
         )
 
     def _joined(self, state: TreeChainState) -> TreeChainState:
@@ -232,14 +241,16 @@ class SliceChain:
     @property
     def n_pieces(self) -> int:
         """Pieces of a sweep."""
-        return 4 * len(PARITIES) + 1
+        return 4 * len(PARITIES) + 2
 
     def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
         """List what a piece consists of: blocks of nodes, or rows of groups of them."""
         if piece >= self.n_pieces:
             return []
+        if piece == self.n_pieces - 2:
+            return [self._change]
         if piece == self.n_pieces - 1:
-            return [self._end]
+            return [self._judge]
         number, part = divmod(piece, 4)
         if part == 0:
             return [partial(self._begin_phase, number)]
@@ -255,51 +266,66 @@ class SliceChain:
             self._open_epoch()
         else:
             self.world = self.phase.close(self.world.tree.next_id)
-        self.phase = Phase(self.world, PARITIES[number], self._streams(number))
+        memory = self._free_memory()
+        self.phase = Phase(self.world, PARITIES[number], self._streams(number), memory)
+        if self.phase.memory is not memory:
+            kept = [one for one in self._memory if one is not memory]
+            self._memory = [*kept, self.phase.memory]
+
+    def _free_memory(self) -> Array | None:
+        """Return an array of a phase that neither the state nor the tree refers to.
+
+        To touch new pages for thousands of features takes longer than to fill them.
+        """
+        used = {id(one.directions.drawn) for one in (self.state, self.world)}
+        return next((one for one in self._memory if id(one) not in used), None)
 
     def _streams(self, number: int) -> Callable[..., np.random.Generator]:
         place = self.state.number, self.state.step + 1, number
         return partial(stream, self.entropy, Purpose.SWEEP, *place)
 
-    def _end(self) -> None:
-        """Change the tree, learn concentrations, and stage the state."""
+    def _change(self) -> None:
+        """Change the tree, and learn concentrations."""
         world = self.phase.close(self.world.tree.next_id)
         rng = self._streams(len(PARITIES))()
         for _ in range(self.settings.n_proposals):
             world = propose_split_or_merge(world, rng)
             world = propose_attachment(world, rng)
-        world, before = self._learn(world), self.opened
+        self._sums = world.sums
+        self.world = self._learn(world)
+
+    def _learn(self, world: SlicedTree) -> SlicedTree:
+        """Set what is learned to its maximum, given nodes and directions."""
+        settings, n_rows = self.settings, float(world.masses.sum())
+        if settings.learns_concentration and n_rows > 0.0:
+            length = world.directions.products(self._sums) / n_rows
+            beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), world.dimension)
+            beta = np.clip(beta, LOWEST, HIGHEST)
+            world = replace(world, concentration=float(beta))
+        if settings.learns_prior_concentration and len(world.tree) > 1:
+            kappa = best_prior_concentration(*_prior_cosines(world), world.dimension)
+            world = replace(world, prior_concentration=kappa)
+        return world
+
+    def _judge(self) -> None:
+        self._log_joint = log_joint_of(self.world, self._sums)
+
+    def accept(self) -> None:
+        """Let the sweep that was run be the last complete one."""
+        world, before = self.world, self.opened
         step, ids = self.state.step + 1, world.tree.ids
         news = birth_entries(step, np.setdiff1d(ids, before.ids))
         news += _ends(step, np.setdiff1d(before.ids, ids))
-        self._staged = replace(
+        state = replace(
             before,
             step=step,
             ids=ids.copy(),
             next_id=world.tree.next_id,
             lineage=[*before.lineage, *news],
-            log_joint=log_joint_of(world),
-            **_fields(world),
+            log_joint=self._log_joint,
+            **_fields(world, self._sums),
         )
-
-    def _learn(self, world: SlicedTree) -> SlicedTree:
-        """Set what is learned to its maximum, given nodes and directions."""
-        settings, n_rows = self.settings, float(world.masses.sum())
-        sums, theta = world.sums, world.directions
-        if settings.learns_concentration and n_rows > 0.0:
-            at = np.repeat(np.arange(len(theta)), np.diff(sums.indptr))
-            length = float(sums.data @ theta[at, sums.indices]) / n_rows
-            beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), world.dimension)
-            beta = np.clip(beta, LOWEST, HIGHEST)
-            world = replace(world, concentration=float(beta))
-        if settings.learns_prior_concentration and len(theta) > 1:
-            kappa = best_prior_concentration(*_prior_cosines(world), world.dimension)
-            world = replace(world, prior_concentration=kappa)
-        return world
-
-    def accept(self) -> None:
-        """Let the sweep that was run be the last complete one."""
-        self._restore(self._staged)
+        self._restore(state)
 
     def rewind(self) -> None:
         """Go back to the last complete sweep."""
@@ -348,7 +374,7 @@ class SliceChain:
             closed=closed,
             tree=after.tree,
             place=after.tree.positions(memo.nodes[:, 0]).astype(np.int32),
-            directions=_unit(after.means),
+            directions=Directions.of(_unit(after.means)),
             history=after.history,
             past=np.arange(len(ids)),
             previous=after.previous,
@@ -379,6 +405,14 @@ class SliceChain:
             "prior_concentration": state.prior_concentration,
         }
 
+    def saved_state(self) -> TreeChainState:
+        """Return the present state, without directions that no node has."""
+        directions = self.state.directions
+        if len(directions.drawn) != len(directions):
+            directions = Directions.of(directions.gathered())
+            self.state = replace(self.state, directions=directions)
+        return self.state
+
     def sample(self) -> TreeSample:
         """Copy what prediction needs of the present state."""
         state = self.state
@@ -392,21 +426,22 @@ class SliceChain:
 
 def _prior_cosines(world: SlicedTree) -> tuple[Array, Array]:
     """Lengths of k1 theta_parent + k2 mu^(t-1), and products with directions."""
-    k1, k2, theta = (
-        world.priors.parent_weight,
-        world.priors.past_weight,
-        world.directions,
-    )
-    lengths, products = np.zeros(len(theta)), np.zeros(len(theta))
+    k1, k2 = world.priors.parent_weight, world.priors.past_weight
+    theta, squares = world.directions, np.zeros(len(world.tree))
+    products = np.zeros(len(world.tree))
     for at, above in enumerate(world.tree.parent.tolist()):
-        mean = k1 * theta[above] if at else np.zeros(world.dimension)
+        mine, parent = theta[at], theta[above]
+        if at:
+            squares[at], products[at] = k1**2, k1 * (parent @ mine)
         if world.past[at] >= 0:
-            mean = mean + k2 * world.previous[world.past[at]]
-        lengths[at], products[at] = np.linalg.norm(mean), mean @ theta[at]
-    return lengths, products
+            past = world.previous[world.past[at]]
+            squares[at] += k2**2 * (past @ past)
+            squares[at] += 2.0 * k1 * k2 * (parent @ past) if at else 0.0
+            products[at] += k2 * (past @ mine)
+    return np.sqrt(np.maximum(squares, 0.0)), products
 
 
-def _fields(world: SlicedTree) -> dict[str, Any]:
+def _fields(world: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
     """What a state keeps of where rows are."""
     return {
         "tree": world.tree,
@@ -417,7 +452,7 @@ def _fields(world: SlicedTree) -> dict[str, Any]:
         "previous": world.previous,
         "concentration": world.concentration,
         "prior_concentration": world.prior_concentration,
-        "sums": world.sums,
+        "sums": sums,
         "gone": world.gone,
         "gone_sums": world.gone_sums,
     }

@@ -34,12 +34,14 @@ from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import (
     draw_natural,
+    draw_naturals,
     expansion,
 )
 from skbnp.kernels._tree_rows import (
-    collect,
+    fill_parameters,
     move_rows,
 )
+from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.weights import (
     break_rest,
     draw_log_weights,
@@ -49,7 +51,7 @@ from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser
 from skbnp.models.dependent_trees.model import TreePriors
 from skbnp.trees import Tree
 
-__all__ = ["Phase", "Rows", "SlicedTree"]
+__all__ = ["Phase", "Rows", "SlicedTree", "draw_all"]
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int32]
@@ -59,8 +61,12 @@ Streams = Callable[..., np.random.Generator]
 MOST_OPENED = 8
 #: Nodes of a group, about.
 NODES_PER_GROUP = 12
+#: Groups whose rows one task moves.
+GROUPS_PER_TASK = 8
 #: Entries of the directions that one task computes.
-ENTRIES = 1 << 17
+ENTRIES = 1 << 18
+#: Rows for directions beyond those of candidates: nodes that split need some.
+SPARE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class SlicedTree:
     priors: TreePriors
     tree: Tree
     place: Places  # (n_rows,) position of the node of each row
-    directions: Array  # (n_nodes, V) theta
+    directions: Directions  # theta
     history: Array  # (n_nodes,) past rows in the window
     past: NDArray[np.intp]  # (n_nodes,) row of `previous`, -1 of new nodes
     previous: Array  # (n_old, V) mu of the epoch before
@@ -129,7 +135,7 @@ class SlicedTree:
     @property
     def dimension(self) -> int:
         """V."""
-        return int(self.directions.shape[1])
+        return self.directions.dimension
 
     @property
     def is_old(self) -> NDArray[np.bool_]:
@@ -201,13 +207,16 @@ class SlicedTree:
         return is_there, source
 
     def edited(
-        self, tree: Tree, place: Places, directions: Array | None = None
+        self, tree: Tree, place: Places, directions: Directions | None = None
     ) -> "SlicedTree":
         """Return that of another tree, with the same names of nodes.
 
-        New nodes have no past; they and others have the directions given, if any.
+        All have the directions given, or those that they had. New nodes have no past,
+        and no direction yet.
         """
         is_there, source = self._sources(tree)
+        if directions is None:
+            directions = self.directions.taken(source, is_there)
         gone_sums = sp.csr_array((len(tree), self.dimension))
         if self.gone_sums.nnz:
             onto = np.flatnonzero(is_there)
@@ -220,7 +229,7 @@ class SlicedTree:
             self,
             tree=tree,
             place=place,
-            directions=self.directions[source] if directions is None else directions,
+            directions=directions,
             history=np.where(is_there, self.history[source], 0.0),
             past=np.where(is_there, self.past[source], -1),
             gone=np.where(is_there, self.gone[source], 0.0),
@@ -259,9 +268,17 @@ class Phase:
         past.
     streams : callable
         Returns a generator for each name, some integers.
+    memory : ndarray of shape (n_rows, V), optional
+        For the directions of candidates, if it has a row of each.
     """
 
-    def __init__(self, world: SlicedTree, parity: int, streams: Streams):
+    def __init__(
+        self,
+        world: SlicedTree,
+        parity: int,
+        streams: Streams,
+        memory: Array | None = None,
+    ):
         self.world, self.streams, self.parity = world, streams, parity
         tree, n_nodes = world.tree, len(world.tree)
         rng = streams(0)
@@ -276,15 +293,21 @@ class Phase:
         # A direction that is proposed anew in this phase has no new children here.
         self._open(tree.depth % 2 != parity, log_weights, log_rest, rng)
         self.is_free = np.append(is_free, np.ones(len(self.above), dtype=bool))
+        self.is_drawn = (~self.is_free).view(np.uint8)
         self.parent = np.append(tree.parent, self.above).astype(np.int32)
         n = len(self.is_free)
-        self.table = np.empty((n, world.dimension))
+        if memory is None or len(memory) < n:
+            memory = np.empty((n + n // 4 + SPARE, world.dimension))
+        self.memory, self.table = memory, memory[:n]
         self.place = world.place.copy()
         self.n_nodes = n_nodes
         self._share_out(rng)
-        order, limits = world.rows.grouped(world.place, n)
+        order, limits = world.rows.grouped(world.place, n_nodes)
         self.order, self.limits = order, limits
-        self.squares, self.own = np.zeros(n), np.zeros(n)
+        # Rows of the table: opened nodes get one with their first row.
+        self.source = np.append(np.arange(n_nodes), self.above).astype(np.int32)
+        self.squares = np.full(n, world.pull**2)
+        self.own = np.full(n, log_normaliser_gain(self.squares[:1], world.dimension))
 
     def _open(self, given: NDArray, log_weights: Array, log_rest: Array, rng) -> None:
         """Break weights of new children of nodes whose directions stay as they are.
@@ -292,18 +315,14 @@ class Phase:
         Rows whose slice may be below the weight of some that is not broken off stay.
         """
         least = float(self.log_slices.min(initial=np.inf))
-        above, weights, left = [], [log_weights], -np.inf
-        for place in np.flatnonzero(given & (log_rest > least)).tolist():
-            found, rest = break_rest(
-                float(log_rest[place]), self.world.priors, least, MOST_OPENED, rng
-            )
-            seen = found > least  # no row may be at the others
-            above += [place] * int(seen.sum())
-            weights.append(found[seen])
-            left = max(left, rest)
-        self.above = np.array(above, dtype=np.int32)
-        self.log_weights = np.concatenate(weights)
-        self.stays = self.log_slices < left
+        places = np.flatnonzero(given & (log_rest > least))
+        found, left = break_rest(
+            log_rest[places], self.world.priors, least, MOST_OPENED, rng
+        )
+        seen = found > least  # no row may be at the others
+        self.above = places[np.nonzero(seen)[0]].astype(np.int32)
+        self.log_weights = np.append(log_weights, found[seen])
+        self.stays = self.log_slices < left.max(initial=-np.inf)
 
     def _share_out(self, rng: np.random.Generator) -> None:
         """Share candidates out between groups.
@@ -315,7 +334,7 @@ class Phase:
         """
         world, n = self.world, len(self.is_free)
         n_groups = max(n // NODES_PER_GROUP, 1)
-        self.group = rng.permutation(n) % n_groups
+        self.group = (rng.permutation(n) % n_groups).astype(np.int32)
         tree, given = world.tree, ~self.is_free
         stays = np.zeros(self.n_nodes, dtype=bool)
         stays[given[: self.n_nodes]] = True
@@ -332,71 +351,98 @@ class Phase:
         self.kept = np.bincount(family[in_set], counts[in_set], n).astype(np.int32)
         shut = last[family] & (self.kept[family] == 0)
         self.is_open = ~shut
+        members = np.flatnonzero(self.is_open).astype(np.int32)
+        members = members[np.argsort(self.group[members], kind="stable")]
+        limits = np.searchsorted(self.group[members], np.arange(n_groups + 1))
+        self.members = members, limits.astype(np.int32)
 
     # -- directions and natural parameters, some nodes at a time -----------------------
 
     def blocks(self) -> list[NDArray[np.int32]]:
-        """Candidates by task."""
+        """Nodes of the tree, and opened ones with rows, by task."""
         size = max(ENTRIES // max(self.world.dimension, 1), 1)
-        n = len(self.is_free)
-        numbers = np.arange(n, dtype=np.int32)
-        return [numbers[begin : begin + size] for begin in range(0, n, size)]
+        opened = np.unique(self.place[self.place >= self.n_nodes])
+        nodes = np.append(np.arange(self.n_nodes), opened).astype(np.int32)
+        return [nodes[begin : begin + size] for begin in range(0, len(nodes), size)]
 
     def fill(self, nodes: NDArray[np.int32]) -> None:
         """Compute natural parameters of nodes; those given have their directions."""
-        world, table = self.world, self.table
-        for at in nodes.tolist():
-            if at >= self.n_nodes:
-                table[at] = world.pull * world.directions[self.parent[at]]
-            elif self.is_free[at]:
-                table[at] = world.natural_without_rows(at)
-            else:
-                table[at] = world.directions[at]
-        collect(
-            *world.rows.arrays,
+        world, tree = self.world, self.world.tree
+        children, limits_below = tree.child_lists
+        gone, (indptr, words, values) = world.gone_sums, world.rows.arrays
+        fill_parameters(
+            nodes,
+            self.is_drawn,
+            world.directions.drawn,
+            world.directions.row,
+            tree.parent,
+            children,
+            limits_below,
+            world.previous,
+            world.past,
+            gone.indptr.astype(np.int32, copy=False),
+            gone.indices.astype(np.int32, copy=False),
+            gone.data,
+            indptr,
+            words,
+            values,
             self.order,
             self.limits,
-            nodes[self.is_free[nodes]],
             world.concentration,
-            table,
+            world.pull,
+            world.prior_concentration * world.priors.past_weight,
+            self.table,
+            self.squares,
+            self.own,
+            *expansion(world.dimension),
         )
-        some = table[nodes[0] : nodes[-1] + 1]
-        self.squares[nodes] = np.einsum("ij,ij->i", some, some)
-        self.own[nodes] = log_normaliser_gain(self.squares[nodes], world.dimension)
 
     def groups(self) -> list[NDArray[np.int32]]:
-        """Candidates by group."""
-        order = np.argsort(self.group, kind="stable").astype(np.int32)
-        limits = np.searchsorted(self.group[order], np.arange(1, self.group.max() + 1))
-        return np.split(order, limits)
+        """Groups of candidates by task."""
+        numbers = np.arange(self.group.max() + 1, dtype=np.int32)
+        return [
+            numbers[begin : begin + GROUPS_PER_TASK]
+            for begin in range(0, len(numbers), GROUPS_PER_TASK)
+        ]
 
-    def sweep(self, number: int, members: NDArray[np.int32]) -> int:
-        """Let rows of a group go from node to node; returns how many moved."""
-        members = members[self.is_open[members]]
-        is_member = np.zeros(len(self.is_free), dtype=bool)
-        is_member[members] = True
-        queue = np.flatnonzero(is_member[self.place] & ~self.stays).astype(np.int32)
+    def sweep(self, number: int, groups: NDArray[np.int32]) -> int:
+        """Let rows of some groups go from node to node; returns how many moved."""
+        is_here = (self.group >= groups[0]) & (self.group <= groups[-1]) & self.is_open
+        queue = np.flatnonzero(is_here[self.place] & ~self.stays).astype(np.int32)
         rng = self.streams(1, number)
         rng.shuffle(queue)
-        world = self.world
+        world, (members, limits) = self.world, self.members
         return move_rows(
             *world.rows.arrays,
             queue,
             self.log_slices,
             self.place,
+            self.group,
             members,
+            limits,
             self.log_weights,
-            (~self.is_free).view(np.uint8),
+            self.is_drawn,
             self.keeper,
             self.kept,
+            self.source,
+            self.n_nodes,
+            self._first_row(int(groups[0])),
+            world.pull,
             self.table,
             self.squares,
             self.own,
             world.concentration,
-            np.empty(len(members)),
+            np.empty(int(np.diff(limits).max())),
             *expansion(world.dimension),
             rng.bit_generator,
         )
+
+    def _first_row(self, group: int) -> int:
+        """Row of the table that opened nodes of a group and of those behind it have.
+
+        The first ones, as they get rows: so few pages are touched.
+        """
+        return self.n_nodes + int((self.group[self.n_nodes :] < group).sum())
 
     def draw_directions(self, number: int, nodes: NDArray[np.int32]) -> None:
         """Draw directions that were integrated out, in the place of their parameters.
@@ -404,13 +450,11 @@ class Phase:
         Those of the same level that never are, by a proposal.
         """
         rng, world = self.streams(2, number), self.world
-        counts = np.bincount(self.place, minlength=len(self.is_free))
-        for at in nodes.tolist():
-            if at >= self.n_nodes and counts[at] == 0:
-                continue
-            if self.is_free[at]:
-                self.table[at] = draw_natural(self.table[at], rng)
-            elif world.tree.depth[at] % 2 == self.parity:
+        free = self.source[nodes[self.is_free[nodes]]]
+        if len(free):
+            self.table[free] = draw_naturals(self.table[free], rng)
+        for at in nodes[~self.is_free[nodes]].tolist():
+            if world.tree.depth[at] % 2 == self.parity:
                 self.table[at] = self._propose_direction(at, rng)
 
     def _propose_direction(self, at: int, rng: np.random.Generator) -> Array:
@@ -446,7 +490,8 @@ class Phase:
         tree = Tree(tree.ids[left], tree.depth[left], tree.next_id)
         onto = np.zeros(len(self.is_free), dtype=np.int32)
         onto[source] = np.arange(len(source))
-        return world.edited(tree, onto[self.place], self.table[source])
+        directions = Directions(self.memory, self.source[source].astype(np.intp))
+        return world.edited(tree, onto[self.place], directions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,7 +555,7 @@ def draw_all(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
 
     Tangents stand for what is no exponential, and all draws are taken: a start.
     """
-    world = replace(world, directions=world.directions.copy())
+    world = replace(world, directions=Directions.of(world.directions.gathered()))
     sums = world.concentration * world.sums
     for at in [*range(len(world.tree)), *range(len(world.tree) - 1, -1, -1)]:
         natural = world.prior_natural(at) + sums[[at]].toarray()[0]

@@ -6,9 +6,10 @@ equations, and differ in the trees alone.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.models.dependent_slices.model import SlicedTree
@@ -21,6 +22,7 @@ from skbnp.models.dependent_trees.model import (
     sort_siblings,
     update_means,
 )
+from skbnp.trees import Tree
 
 __all__ = ["TreeSample", "epoch_of", "log_joint_of", "reading_of"]
 
@@ -91,13 +93,13 @@ def reading_of(world: SlicedTree) -> EpochState:
 
     It has had some updates from the directions that are drawn.
     """
-    state, stats = epoch_of(world, world.directions)
+    state, stats = epoch_of(world, world.directions.gathered())
     for _ in range(N_UPDATES):
         state = update_means(state, stats, world.priors)
     return replace(state, previous=no_past(*state.means.shape))
 
 
-def log_joint_of(world: SlicedTree) -> float:
+def log_joint_of(world: SlicedTree, sums: sp.csr_array | None = None) -> float:
     """Log probability of rows and their nodes, in nats per row.
 
     Weights are integrated out exactly, and directions from the leaves up: given its
@@ -106,33 +108,86 @@ def log_joint_of(world: SlicedTree) -> float:
     drawn. The logarithms bend so little over the places where a direction may be that
     this is within a nat for each node. Densities are with respect to the uniform
     one.
+
+    Parameters
+    ----------
+    sums : csr_array of shape (n_nodes, V), optional
+        Those of the rows at each node, if they are known.
     """
-    tree, k0 = world.tree, world.prior_concentration
+    tree, k0, beta = world.tree, world.prior_concentration, world.concentration
+    sums = world.sums if sums is None else sums
     n_rows = float(world.masses.sum())
     k1, k2 = world.priors.parent_weight, world.priors.past_weight
-    both = log_normaliser_gain(np.array([world.concentration**2]), world.dimension)
+    both = log_normaliser_gain(np.array([beta**2]), world.dimension)
     total = n_rows * float(both[0])
     total += world.log_prior()
-    naturals = world.concentration * world.sums.toarray()
-    nothing = np.zeros(world.dimension)  # above the root
-    for at in range(len(tree) - 1, -1, -1):
-        natural = naturals[at]
-        above = world.directions[tree.parent[at]] if at else nothing
-        past = np.zeros(1)
-        if world.past[at] >= 0:
-            past = k2 * world.previous[world.past[at]]
-            natural += k0 * past
-        product = k1 * float((above * past).sum())
-        cosine, size = k1 * float(above @ natural), k1**2 * float(above @ above)
-        given = k0**2 * (size + float(past @ past) + 2.0 * product)
-        here = k0**2 * size + float(natural @ natural) + 2.0 * k0 * cosine
+    below: dict[int, Array] = {}  # what children make of a node, (V,)
+    for level in _from_leaves(tree):
+        naturals = [_natural(world, sums, at, below.pop(at, None)) for at in level]
+        # Squares of kappa0 (k1 theta_parent + k2 mu^(t-1)), and with g of the rows and
+        # children; products of theta_parent with mu^(t-1) and g.
+        given, here, products, cosines = np.zeros((4, len(level)))
+        for number, (at, natural) in enumerate(zip(level, naturals, strict=True)):
+            here[number] = natural.square
+            parent = world.directions[int(tree.parent[at])]
+            if at:
+                cosines[number] = k1 * float(parent[natural.words] @ natural.values)
+                given[number] = (k0 * k1) ** 2  # directions have length one
+            if world.past[at] >= 0:
+                past = k2 * world.previous[world.past[at]]
+                given[number] += k0**2 * float(past @ past)
+                products[number] = k1 * float(parent @ past) if at else 0.0
+        here += (k0 * k1) ** 2 * (np.array(level) > 0) + 2.0 * k0 * cosines
+        given += 2.0 * k0**2 * products
         squares = np.maximum([given, here], 0.0)
         prior, posterior = log_normaliser_gain(squares, world.dimension)
-        total += prior - posterior
-        if at:
-            # Of log C_V(k) in theta'g: -kappa0 k1 A_V(k) / k.
-            slopes = k0 * bessel_slope(squares, world.dimension)
-            total -= slopes[1] * cosine - slopes[0] * k0 * product
-            naturals[tree.parent[at]] += slopes[1] * k1 * natural
-            naturals[tree.parent[at]] -= slopes[0] * k0 * k1 * past
+        total += float((prior - posterior).sum())
+        if level == [0]:
+            break
+        # Of log C_V(k) in theta'g: -kappa0 k1 A_V(k) / k.
+        of_past, of_all = k0 * bessel_slope(squares, world.dimension)
+        total -= float((of_all * cosines - of_past * k0 * products).sum())
+        for number, (at, natural) in enumerate(zip(level, naturals, strict=True)):
+            parent = below.setdefault(int(tree.parent[at]), np.zeros(world.dimension))
+            parent[natural.words] += of_all[number] * k1 * natural.values
+            if world.past[at] >= 0:
+                past = k2 * world.previous[world.past[at]]
+                parent -= of_past[number] * k0 * k1 * past
     return float(total) / max(n_rows, 1.0)
+
+
+class _Natural(NamedTuple):
+    """A natural parameter: some words, or all, none of them twice."""
+
+    words: NDArray[np.int32] | slice
+    values: Array
+
+    @property
+    def square(self) -> float:
+        """Of its length."""
+        return float(self.values @ self.values)
+
+
+def _natural(
+    world: SlicedTree, sums: sp.csr_array, at: int, below: Array | None
+) -> _Natural:
+    """What rows, children and the past say in the direction of a node."""
+    mine = slice(sums.indptr[at], sums.indptr[at + 1])
+    words, values = sums.indices[mine], world.concentration * sums.data[mine]
+    if below is None and world.past[at] < 0:
+        return _Natural(words, values)
+    dense = np.zeros(world.dimension) if below is None else below
+    dense[words] += values
+    if world.past[at] >= 0:
+        pull = world.prior_concentration * world.priors.past_weight
+        dense += pull * world.previous[world.past[at]]
+    return _Natural(slice(None), dense)
+
+
+def _from_leaves(tree: Tree) -> list[list[int]]:
+    """Nodes by how far the farthest leaf below them is, leaves first, the root last."""
+    height = np.zeros(len(tree), dtype=np.intp)
+    for at in range(len(tree) - 1, 0, -1):
+        above = tree.parent[at]
+        height[above] = max(height[above], height[at] + 1)
+    return [np.flatnonzero(height == level).tolist() for level in range(height[0] + 1)]

@@ -100,29 +100,31 @@ def draw_log_weights(
 
 
 def break_rest(
-    log_rest: float,
+    log_rest: Array,
     priors: TreePriors,
     least: float,
     limit: int,
     rng: np.random.Generator,
-) -> tuple[Array, float]:
+) -> tuple[Array, Array]:
     """Break what is left for new children until no more than `least` is left, in logs.
 
-    Returns log pi of the first children, and what is left for all others: more than
-    `least` where `limit` children are not enough.
+    Returns log pi of the first children of each node, (n_nodes, limit), -inf where
+    there are none, and what is left for all others, (n_nodes,): more than `least` where
+    `limit` children are not enough.
     """
-    found: list[float] = []
-    while log_rest > least and len(found) < limit:
-        take, skip = _draw_logs(1.0, priors.child_concentration, rng)
-        stay, _ = _draw_logs(1.0, priors.stop_concentration, rng)
-        found.append(log_rest + float(take) + float(stay))
-        log_rest += float(skip)
-    return np.array(found), log_rest
+    log_rest = log_rest.copy()
+    found = np.full((len(log_rest), limit), -np.inf)
+    for child in range(limit):
+        more = np.flatnonzero(log_rest > least)
+        ones = np.ones(len(more))
+        take, skip = _draw_logs(ones, priors.child_concentration * ones, rng)
+        stay, _ = _draw_logs(ones, priors.stop_concentration * ones, rng)
+        found[more, child] = log_rest[more] + take + stay
+        log_rest[more] += skip
+    return found, log_rest
 
 
-def _draw_logs(
-    a: Array | float, b: Array | float, rng: np.random.Generator
-) -> tuple[Array, Array]:
+def _draw_logs(a: Array, b: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Log v and log(1 - v) of draws v from Beta(a, b), a >= 1."""
     one, other = rng.standard_gamma(a), rng.standard_gamma(b)
     with np.errstate(divide="ignore"):
