@@ -13,21 +13,25 @@ recurrence of A_V(k) / k down from there, which is stable.
 
 from fractions import Fraction
 from functools import cache
+from threading import local
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skbnp.kernels._directions import place_draws
+
 __all__ = [
     "bessel_ratio",
     "draw",
+    "draw_in_place",
     "draw_natural",
-    "draw_naturals",
     "expansion",
     "inverse_bessel_ratio",
     "log_normaliser",
 ]
 
 Array = NDArray[np.float64]
+_THREAD = local()
 
 #: Smallest order of the expansion, and how many terms of it there are.
 LEAST_ORDER, N_TERMS = 24.0, 12
@@ -101,22 +105,29 @@ def draw(
 
 def draw_natural(natural: Array, rng: np.random.Generator) -> Array:
     """Draw a unit vector given the mean direction times the concentration, (V,)."""
-    return draw_naturals(natural[None], rng)[0]
+    drawn = natural[None].copy()
+    draw_in_place(drawn, np.zeros(1, dtype=np.intp), np.linalg.norm(drawn, axis=1), rng)
+    return drawn[0]
 
 
-def draw_naturals(naturals: Array, rng: np.random.Generator) -> Array:
-    """Draw a unit vector for each row of natural parameters, (n_draws, V)."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", naturals, naturals))
-    means = naturals / np.where(lengths > 0.0, lengths, 1.0)[:, None]
-    means[lengths == 0.0, 0] = 1.0
-    along = _draw_cosine_of_each(means.shape[1], lengths, rng)
-    across = rng.standard_normal(means.shape)
-    across -= np.einsum("ij,ij->i", across, means)[:, None] * means
-    rest = (1.0 - along) * (1.0 + along) / np.einsum("ij,ij->i", across, across)
-    across *= np.sqrt(rest)[:, None]
-    means *= along[:, None]
-    across += means
-    return across
+def draw_in_place(
+    table: Array, rows: NDArray[np.intp], lengths: Array, rng: np.random.Generator
+) -> None:
+    """Draw unit vectors given natural parameters, rows of a table, in their place.
+
+    `lengths` are those of the parameters, for each of `rows`.
+    """
+    cosines = _draw_cosine_of_each(table.shape[1], lengths, rng)
+    normals = _work(len(rows) * table.shape[1]).reshape(-1, table.shape[1])
+    place_draws(rows, cosines, rng.standard_normal(out=normals), table)
+
+
+def _work(size: int) -> Array:
+    """Return memory of this thread: new pages would take longer than the draws."""
+    memory = getattr(_THREAD, "memory", None)
+    if memory is None or len(memory) < size:
+        memory = _THREAD.memory = np.empty(size)
+    return np.asarray(memory[:size])
 
 
 def _draw_cosines(

@@ -101,3 +101,9 @@ def fits(
     values: NDArray[float64],
     found: NDArray[float64],
 ) -> None: ...
+def place_draws(
+    rows: NDArray[intp],
+    cosines: NDArray[float64],
+    normals: NDArray[float64],
+    table: NDArray[float64],
+) -> None: ...

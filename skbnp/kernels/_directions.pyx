@@ -403,3 +403,32 @@ def fits(
             for at in range(indptr[row], indptr[row + 1]):
                 total += values[at] * means[row, words[at]]
             found[i] = total
+
+
+def place_draws(
+    const Py_ssize_t[::1] rows,         # IN which rows of the table
+    const double[::1] cosines,          # IN (n_rows,) products with mean directions
+    double[:, ::1] normals,             # INOUT (n_rows, n_words) normal variables
+    double[:, ::1] table,               # INOUT natural parameters become directions
+):
+    """Draw around the mean directions of natural parameters, of length one.
+
+    The part of the normal variables that is across the mean, of the length that is
+    left; the mean of nothing is the first axis.
+    """
+    cdef Py_ssize_t i, n = table.shape[1]
+    cdef double* mean
+    cdef double* across
+    cdef double length, c, scale
+    with nogil:
+        for i in range(rows.shape[0]):
+            mean, across, c = &table[rows[i], 0], &normals[i, 0], cosines[i]
+            length = sqrt(dot(n, mean, mean))
+            if length > 0.0:
+                put_scaled(n, 1.0 / length, mean, mean)
+            else:
+                mean[0] = 1.0
+            add_scaled(n, -dot(n, mean, across), mean, across)
+            scale = sqrt((1.0 - c) * (1.0 + c) / dot(n, across, across))
+            put_scaled(n, c, mean, mean)
+            add_scaled(n, scale, across, mean)

@@ -7,9 +7,11 @@ from scipy.special import gammaln, ive
 from scipy.stats import kstest, vonmises_fisher
 
 from skbnp.distributions.von_mises_fisher import (
+    _draw_cosine_of_each,
     _draw_cosines,
     bessel_ratio,
     draw,
+    draw_in_place,
     inverse_bessel_ratio,
     log_normaliser,
 )
@@ -247,3 +249,34 @@ def test_draws_are_those_of_scipy(seed):
     for direction in np.vstack([mean, np.eye(4)]):
         assert kstest(mine @ direction, theirs @ direction).pvalue > 1e-6
     assert kstest(mine @ -mean, theirs @ mean).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 40])
+def test_draws_in_place_are_around_the_means_of_their_rows(dimension, seed):
+    rng = np.random.default_rng(seed)
+    naturals = rng.standard_normal((5, dimension)) * np.arange(5.0)[:, None]
+    kept, rows = naturals.copy(), np.array([3, 0, 4])
+    lengths = np.linalg.norm(naturals[rows], axis=1)
+    draw_in_place(naturals, rows, lengths, np.random.default_rng(seed))
+    assert_allclose(np.linalg.norm(naturals[rows], axis=1), 1.0)
+    assert (naturals[[1, 2]] == kept[[1, 2]]).all()
+    # The twin: the part of the same normal variables across the mean.
+    rng = np.random.default_rng(seed)
+    cosines = _draw_cosine_of_each(dimension, lengths, rng)
+    normals = rng.standard_normal((3, dimension))
+    for row, length, c, normal in zip(rows, lengths, cosines, normals, strict=True):
+        mean = kept[row] / length if length else np.eye(dimension)[0]
+        across = normal - (normal @ mean) * mean
+        across /= np.linalg.norm(across)
+        assert_allclose(naturals[row], c * mean + np.sqrt(1 - c**2) * across)
+        assert not np.allclose(naturals[row], c * mean - np.sqrt(1 - c**2) * across)
+
+
+def test_cosines_of_each_are_those_of_one(seed):
+    rng = np.random.default_rng(seed)
+    k = np.tile([0.0, 3.0, 200.0], 7000)
+    found = _draw_cosine_of_each(30, k, rng)
+    for one in (0.0, 3.0, 200.0):
+        others = _draw_cosines(30, one, 7000, rng)
+        assert kstest(found[k == one], others).pvalue > 1e-6
+    assert kstest(found[k == 3.0], found[k == 200.0]).pvalue < 1e-6

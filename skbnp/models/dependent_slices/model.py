@@ -25,6 +25,7 @@ Nodes are shared out at random between groups, and rows go to nodes of their gro
 alone. So groups are independent of each other, and run side by side.
 """
 
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -33,8 +34,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import (
+    draw_in_place,
     draw_natural,
-    draw_naturals,
     expansion,
 )
 from skbnp.kernels._tree_rows import (
@@ -297,7 +298,7 @@ class Phase:
         self.parent = np.append(tree.parent, self.above).astype(np.int32)
         n = len(self.is_free)
         if memory is None or len(memory) < n:
-            memory = np.empty((n + n // 4 + SPARE, world.dimension))
+            memory = _small_pages(n + n // 4 + SPARE, world.dimension)
         self.memory, self.table = memory, memory[:n]
         self.place = world.place.copy()
         self.n_nodes = n_nodes
@@ -450,9 +451,9 @@ class Phase:
         Those of the same level that never are, by a proposal.
         """
         rng, world = self.streams(2, number), self.world
-        free = self.source[nodes[self.is_free[nodes]]]
-        if len(free):
-            self.table[free] = draw_naturals(self.table[free], rng)
+        free = nodes[self.is_free[nodes]]
+        lengths = np.sqrt(np.maximum(self.squares[free], 0.0))
+        draw_in_place(self.table, self.source[free].astype(np.intp), lengths, rng)
         for at in nodes[~self.is_free[nodes]].tolist():
             if world.tree.depth[at] % 2 == self.parity:
                 self.table[at] = self._propose_direction(at, rng)
@@ -492,6 +493,14 @@ class Phase:
         onto[source] = np.arange(len(source))
         directions = Directions(self.memory, self.source[source].astype(np.intp))
         return world.edited(tree, onto[self.place], directions)
+
+
+def _small_pages(n_rows: int, dimension: int) -> Array:
+    """Return an array of which only rows that are written to take time and memory.
+
+    That of `np.empty` has pages of 2 MB, each of which is cleared for a single row.
+    """
+    return np.frombuffer(mmap.mmap(-1, 8 * n_rows * dimension)).reshape(n_rows, -1)
 
 
 @dataclass(frozen=True, slots=True)

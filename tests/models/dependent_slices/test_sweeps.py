@@ -238,8 +238,8 @@ def at_mode(natural, rng):
     return natural / np.linalg.norm(natural)
 
 
-def all_at_modes(naturals, rng):
-    return naturals / np.linalg.norm(naturals, axis=1, keepdims=True)
+def all_at_modes(table, rows, lengths, rng):
+    table[rows] /= np.linalg.norm(table[rows], axis=1, keepdims=True)
 
 
 def without_stops(*arguments):
@@ -607,7 +607,7 @@ def test_sweeps_keep_the_joint_distribution(epoch):
 @pytest.mark.parametrize(
     "wrong",
     [
-        (model, "draw_naturals", all_at_modes),
+        (model, "draw_in_place", all_at_modes),
         (attachments, "draw_natural", at_mode),
         BUGS["nodes-of-any-number"],
         BUGS["root-with-a-parent"],

@@ -121,10 +121,10 @@ def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
     """3 has the name and the past of the topic of 4, which was born without any."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
     swap = Exchange((3, 4), (4, 3))
-    assert propose_handover(state, PRIORS, Merge(2, 1)) is None
-    assert propose_handover(state, PRIORS, Merge(4, 5)) is None
+    assert propose_handover(state, PRIORS, Merge(2, 1), 0.0) is None
+    assert propose_handover(state, PRIORS, Merge(4, 5), np.inf) is None  # it is new
     wrong, _ = replay(state, stats, PRIORS, [swap])
-    found = propose_handover(wrong, PRIORS, Merge(3, 5))
+    found = propose_handover(wrong, PRIORS, Merge(3, 5), 0.0)
     assert found is not None
     exchange, merge = found
     assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {3: 4, 4: 3}
@@ -141,7 +141,7 @@ def test_without_a_past_nothing_is_proposed():
     state, _, _, _ = at_optimum(np.random.default_rng(0))
     state = replace(state, previous=no_past(*state.means.shape))
     assert len(with_past(state)) == 0
-    assert propose_handover(state, PRIORS, Merge(2, 1)) is None
+    assert propose_handover(state, PRIORS, Merge(2, 1), np.inf) is None
     assert propose_exchanges(state, PRIORS) == []
 
 

@@ -88,13 +88,15 @@ def propose_exchanges(state: EpochState, priors: TreePriors) -> list[Exchange]:
 
 
 def propose_handover(
-    state: EpochState, priors: TreePriors, merge: Merge
+    state: EpochState, priors: TreePriors, merge: Merge, most: float
 ) -> tuple[Exchange, Merge] | None:
     """Let others have the past of a node that merges; a node born since then ends.
 
     A topic whose rows went to others when the epoch began may have been born anew. The
-    assignment of pasts is the best for all nodes but the source, whose rows are those
-    of the target.
+    assignment of pasts is the best of those that leave none to the source, whose rows
+    are those of the target. By it directions lose `most` nats at the most: shares of
+    rows, which have a say in the bound, would give any new topic the past of one that
+    ends in its epoch.
     """
     tree, old = state.tree, with_past(state)
     source, target = tree.positions([merge.source, merge.target]).tolist()
@@ -102,8 +104,10 @@ def propose_handover(
         return None
     directions = past_gains(state, priors)
     directions[source] = 0.0
+    directions[source, old] = -HUGE
     names = _assigned(directions, state)
-    if names[source] in old or names[source] == 0:
+    gains = directions[np.arange(len(names)), names]
+    if gains.sum() < -most:
         return None
     (cycle,) = (one for one in _cycles(names) if source in one)
     ends, stays = tree.ids[names[[source, target]]].tolist()

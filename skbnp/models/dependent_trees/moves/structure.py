@@ -18,6 +18,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.protocols import Moves
 from skbnp.inference.trials import Rejections
+from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.local import Memo, Naturals
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.model import (
@@ -69,11 +70,11 @@ SETTLED = 0.05
 N_TURNS = 5
 #: Passes without a birth after which the tree stays, if nothing else changes it.
 PATIENCE = 3
-#: Nats that a birth must gain in an epoch with a past, where it is news: several are
-#: tried in each pass.
-LEAST_NEWS = 3.0
+#: Nats that a topic must gain that is news, in an epoch with a past: of a thousand that
+#: chance makes likelier, one gains as much.
+LEAST_NEWS = float(np.log(1000.0))
 #: Passes without a birth after which nodes of epochs before may merge.
-SETTLED_BIRTHS = 2
+SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
 BIRTH_SHARE, LEAST_BIRTHS = 0.25, 5
 #: Units of targets, whose births are tried side by side.
@@ -190,14 +191,20 @@ class TreeEdits(Moves):
     def _hand_over(
         self, learner: EpochLearner, merges: Sequence[tuple[Merge, float]]
     ) -> bool:
-        """Let a node of an epoch before merge, and its past go to others."""
+        """Let a node of an epoch before merge, and its past go to others.
+
+        If it just merged, one topic would end and another one begin: that must gain as
+        much as a birth.
+        """
         posterior = learner.posterior
         for merge, lost in merges:
-            both = propose_handover(posterior.state, posterior.model.priors, merge)
-            if both is not None:
-                lost += LEAST_GAIN * len(both[0].nodes)
-                if self._make_if_better(learner, both, lost):
-                    return True
+            state, priors = posterior.state, posterior.model.priors
+            both = propose_handover(state, priors, merge, LEAST_NEWS)
+            if both is None:
+                continue
+            least = max(lost, _gain(learner, [merge]) - LEAST_NEWS)
+            if self._make_if_better(learner, both, least):
+                return True
         return False
 
     def _products_of(self, state: EpochState, priors: TreePriors) -> Products:
@@ -373,8 +380,7 @@ class TreeEdits(Moves):
         posterior = learner.posterior
         model, state, stats = posterior.model, posterior.state, posterior.totals
         new, kept = replay(state, stats, model.priors, records)
-        before = sum(model.objective(state, stats).values())
-        after = sum(model.objective(new, kept).values())
+        before, after = _bound(model, state, stats), _bound(model, new, kept)
         if after - lost <= before + ROUNDING * abs(before):
             return False
         self._write(learner, records, new, kept, rows, said)
@@ -403,6 +409,18 @@ class TreeEdits(Moves):
         posterior = learner.posterior
         totals = learner.memory.totals(posterior.state.tree)
         posterior.replace_globals(update_sticks(posterior.state, totals), totals)
+
+
+def _bound(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
+    return sum(model.objective(state, stats).values())
+
+
+def _gain(learner: EpochLearner, records: Sequence[Record]) -> float:
+    """Rise of the bound by moves that are not made."""
+    posterior = learner.posterior
+    model, state, stats = posterior.model, posterior.state, posterior.totals
+    after = _bound(model, *replay(state, stats, model.priors, records))
+    return after - _bound(model, state, stats)
 
 
 def _fits(learner: EpochLearner, record: Record) -> bool:
