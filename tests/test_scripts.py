@@ -79,8 +79,8 @@ PEERS = {
     "benchmarks/sticks.py": ["loop", "--runs", "1"],
 }
 HAS_PEERS = all(find_spec(name) for name in ("gensim", "tomotopy"))
-#: Run by `clusters/test_processes.py`.
-ELSEWHERE = {"benchmarks/dask_faults.py"}
+#: Run by `clusters/test_processes.py`, and by those who may make networks.
+ELSEWHERE = {"benchmarks/dask_faults.py", "benchmarks/dask_hosts.py"}
 #: No scripts.
 SHARED = {"benchmarks/common.py", "benchmarks/corpora.py", "benchmarks/hlda.py"}
 

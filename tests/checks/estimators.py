@@ -124,6 +124,7 @@ INSTANCES = {
         **{name: value for name, value in _SMALL.items() if name != "warm_up"},
     ),
     "DependentTrees": DependentTrees(
+        max_components=5,
         structure_moves=EpochMoves(max_births=1, birth_rounds=2),
         batch_size=30,
         max_iter=3,
