@@ -145,7 +145,7 @@ def processor_seconds():
 
 
 def timed_fit(names, client):
-    """Fit with four passes; return trees, and seconds of workers and of this process."""
+    """Fit with four passes; return trees, seconds of workers and of this process."""
     before = sum(client.run(processor_seconds).values()), time.process_time()
     trees = fitted(client, names, 4, structure_moves=False, timeout=300)
     after = sum(client.run(processor_seconds).values()), time.process_time()
