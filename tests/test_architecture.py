@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import skbnp
 from checks.estimators import EVALUATIONS, FIRST, rows_of
+from checks.long import daily
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.metrics import document_completion_score, split_tokens
@@ -174,7 +175,7 @@ def test_estimators_ask_metrics_for_scores_alone():
             check_metrics_score_alone(path, (PACKAGE / path).read_text())
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", daily(2, FIRST))
 def test_evaluation_goes_one_way(name):
     X = rows_of(FIRST[name], make_bars(30, random_state=0).data)
     estimator = clone(FIRST[name]).fit(X)

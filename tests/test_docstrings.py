@@ -12,9 +12,17 @@ from numpydoc.docscrape import NumpyDocString
 from numpydoc.validate import ERROR_MSGS, validate
 
 import skbnp
+from checks.long import daily
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
 
 MODULES = [m.name for m in pkgutil.walk_packages(skbnp.__path__, "skbnp.")]
+#: Whose examples take seconds.
+SLOW = (
+    "skbnp.estimators._hca",
+    "skbnp.estimators._nested_crp",
+    "skbnp.inspection._epochs",
+)
+DAILY = [name for name in MODULES if name not in SLOW]
 PUBLIC_MODULES = [
     "skbnp",
     "skbnp.callbacks",
@@ -62,7 +70,9 @@ def public_objects():
                 yield f"{name}.{method}"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name", daily(-len(SLOW), sorted(MODULES, key=SLOW.__contains__))
+)
 def test_examples_run(name):
     module = importlib.import_module(name)
     assert doctest.testmod(module).failed == 0

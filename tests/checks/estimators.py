@@ -22,12 +22,13 @@ from skbnp.estimators import EpochMoves, TreeMoves
 from skbnp.estimators._variational import VariationalEstimator
 
 __all__ = [
+    "DAILY",
     "DOORS",
     "EVALUATIONS",
+    "FEW",
     "FIRST",
     "INSTANCES",
     "LEARNING",
-    "LONG",
     "criterion",
     "dense",
     "each_family",
@@ -137,8 +138,17 @@ INSTANCES = {
     ),
 }
 
-#: Moves take most of the time of trees; `estimators/test_nested_crp.py` has them daily.
-LONG = ("NestedCRP-batch-moves", "NestedCRP-memoized-moves", "NestedCRP-online-moves")
+#: Those that every check sees each day; the others are marked as long.
+DAILY = (
+    "HDP-online",
+    "HDP-memoized",
+    "StickBreakingHDP-online",
+    "GibbsHDP",
+    "GibbsNestedCRP",
+    "NestedCRP-batch",
+    "HierarchicalComponentAnalysis",
+    "DependentTrees",
+)
 
 
 def _kind(estimator):
@@ -162,6 +172,9 @@ for _name, _estimator in FIRST.items():
         for tags in (get_tags(other).input_tags for other in DOORS.values())
     ]:
         DOORS[_name] = _estimator
+
+#: Those that every check of kinds sees each day: of each sort of rows, and of samplers.
+FEW = (*DOORS, "GibbsHDP")
 
 #: What learns from data.
 LEARNING = ("fit", "partial_fit")
@@ -311,25 +324,27 @@ def still(estimator):
 each_family = pytest.mark.parametrize("family", ["collapsed", "mean_field"])
 
 
-def instance(name, *values):
+def instance(name, *values, daily=DAILY):
     """Parameters of a test of an instance of the list: it, and what is done to it."""
     label = "-".join([name, *map(str, values[1:])])
-    marks = [pytest.mark.long] if name in LONG else []
+    marks = [] if name in daily else [pytest.mark.long]
     return pytest.param(*values, id=label, marks=marks)
 
 
-def every_estimator(wanted=lambda estimator: True, among=INSTANCES):
+def every_estimator(
+    wanted=lambda estimator: True, among=INSTANCES, daily=DAILY, indirect=True
+):
     """Parametrise a test over the fixture `estimator`, an unfitted clone."""
     return pytest.mark.parametrize(
         "estimator",
-        [instance(name, e) for name, e in among.items() if wanted(e)],
-        indirect=True,
+        [instance(name, e, daily=daily) for name, e in among.items() if wanted(e)],
+        indirect=indirect,
     )
 
 
-def every_kind(wanted=lambda estimator: True):
-    """Parametrise a test over one estimator of each kind."""
-    return every_estimator(wanted, among=FIRST)
+def every_kind(wanted=lambda estimator: True, indirect=True):
+    """Parametrise a test over one estimator of each kind, few of them each day."""
+    return every_estimator(wanted, FIRST, FEW, indirect)
 
 
 def every_count_model():
@@ -337,12 +352,12 @@ def every_count_model():
     return every_estimator(takes_counts_only)
 
 
-def every_method(*methods, wanted=lambda estimator: True, among=INSTANCES):
+def every_method(*methods, wanted=lambda estimator: True, among=INSTANCES, daily=DAILY):
     """Parametrise a test over `estimator` and those of the methods that it has."""
     return pytest.mark.parametrize(
         ("estimator", "method"),
         [
-            instance(name, e, method)
+            instance(name, e, method, daily=daily)
             for name, e in among.items()
             if wanted(e)
             for method in methods

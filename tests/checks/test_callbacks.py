@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from checks.bad_input import bad_matrix, check_refuses
 from checks.callbacks import Keep, Recorder, StopAfter, Trouble
 from checks.estimators import (
+    FEW,
     INSTANCES,
     every_estimator,
     every_kind,
@@ -19,6 +20,7 @@ from checks.estimators import (
     is_variational,
     takes_counts_only,
 )
+from checks.long import daily
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.callbacks import HeldOutMonitor
@@ -100,7 +102,7 @@ def check_fitted_estimators(estimator, X):
         assert_same(alone.components_, handed.components_)
 
 
-@every_estimator()
+@every_estimator(daily=FEW)
 def test_callbacks_get_the_estimator_fitted_with_so_many_passes(estimator, rows):
     check_fitted_estimators(estimator, rows)
 
@@ -198,7 +200,7 @@ def test_scoring_monitor_logs_each_pass(estimator, rows):
 
 
 @every_estimator(among=TWO)
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", daily(1, [1, 2]))
 def test_progress_bar_and_scoring_monitor_work_in_a_search(
     estimator, n_jobs, rows, capsys
 ):
@@ -257,7 +259,7 @@ def test_held_out_monitor_works_in_a_pipeline(estimator, text):
 
 
 @every_estimator(among=TWO)
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", daily(1, [1, 2]))
 def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text):
     vectorizer = CountVectorizer().fit(text)
     monitor = HeldOutMonitor(vectorizer.transform(text[20:]))

@@ -7,6 +7,7 @@ import pytest
 from checks.corpora import topic_counts
 from checks.estimators import (
     EVALUATIONS,
+    FEW,
     FIRST,
     INSTANCES,
     LEARNING,
@@ -85,7 +86,7 @@ def test_batches_have_several_blocks(estimator, many, small_blocks):
     assert len(Batch.from_counts(many).blocks) > 3
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, daily=FEW)
 def test_learning_does_not_depend_on_the_number_of_jobs(
     estimator, method, many, small_blocks, seed
 ):
@@ -99,7 +100,7 @@ def test_any_number_of_jobs_gives_the_same_bits(estimator, n_jobs, many, small_b
     check_jobs_do_not_matter(estimator, lambda e: learned(e.fit(many)), n_jobs)
 
 
-@every_method(*EVALUATIONS)
+@every_method(*EVALUATIONS, daily=FEW)
 def test_evaluation_does_not_depend_on_the_number_of_jobs(fitted, method, small_blocks):
     X = rows_of(fitted, topic_counts(120, 24))
     one = getattr(fitted, method)(X)
@@ -125,7 +126,7 @@ def test_threading_backend_of_joblib_gives_the_same_bits(estimator, many, small_
     assert_same((one.transform(many), one.score(many)), (distr, score))
 
 
-@every_kind()
+@every_estimator(among=FIRST, daily=["HDP-online"])
 def test_processes_of_joblib_give_the_same_bits(estimator, many):
     X = many[:60]
     one = parallel(estimator).fit(X)

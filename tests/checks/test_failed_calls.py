@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from checks.bad_input import CORRUPT, KINDS, VALUES, bad_matrix
 from checks.estimators import (
     DOORS,
+    FEW,
     LEARNING,
     criterion,
     evaluate,
@@ -222,7 +223,7 @@ def test_estimator_is_usable_after_a_failure_in_fit(estimator, rows):
 NUMBERS, OTHERS = [2, 13], [3, 8, 18, 23]
 
 
-@every_estimator()
+@every_estimator(daily=FEW)
 @pytest.mark.parametrize(
     ("number", "error"),
     [

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
 from checks.estimators import (
+    FEW,
     FIRST,
     LEARNING,
     every_estimator,
@@ -158,12 +159,18 @@ def bad_values(name, estimator):
     return [v for v in BAD[name] if v is not None or name not in fine]
 
 
-def each_value(cases):
+def each_value(cases, daily=FIRST):
     """Parametrise over triples of an estimator, a parameter and a value."""
     return pytest.mark.parametrize(
         ("estimator", "name", "value"),
         [
-            pytest.param(e, name, value, id=f"{label}-{name}-{str(value)[:16]}")
+            pytest.param(
+                e,
+                name,
+                value,
+                id=f"{label}-{name}-{str(value)[:16]}",
+                marks=[] if label in daily else [pytest.mark.long],
+            )
             for label, e, name, value in cases
         ],
         indirect=["estimator"],
@@ -290,7 +297,8 @@ ALIKE = ("learning_decay", "learning_offset", "total_samples", "n_jobs", "random
         if name in e.get_params()
         if value is not None or name != size_name(e) or not is_variational(e)
         if label == "HDP-online" or name not in ALIKE
-    ]
+    ],
+    daily=FEW,
 )
 def test_parameter_on_the_border_of_its_range_is_accepted(estimator, name, value, rows):
     estimator = still(estimator) if is_tree(estimator) else estimator

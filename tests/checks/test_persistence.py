@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from checks.estimators import (
+    FEW,
     INSTANCES,
     evaluate,
     every_estimator,
@@ -55,7 +56,7 @@ def check_stream_survives(estimator, through, chunks):
     assert_same(learned(estimator), learned(copied))
 
 
-@every_estimator()
+@every_estimator(daily=FEW)
 def test_pickle_in_the_middle_of_a_stream_goes_on_with_the_same_bits(estimator, rows):
     chunks = [rows[:20], rows[20:45], rows[45:]]
     check_stream_survives(estimator, COPIES["pickle"], chunks)

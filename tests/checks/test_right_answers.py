@@ -15,12 +15,13 @@ import scipy.sparse as sp
 
 from checks.corpora import FORMATS
 from checks.estimators import (
+    DAILY,
     DOORS,
     EVALUATIONS,
+    FEW,
     FIRST,
     INSTANCES,
     LEARNING,
-    LONG,
     criterion,
     dense,
     every_count_model,
@@ -140,8 +141,10 @@ TOO_LONG = {"billions", "one-huge-count", "tiny-and-huge"}
 def each_small(*methods):
     """Parametrise over estimators with a method, and corpora that they take.
 
-    Fits are tried on all estimators, other methods on one of each kind.
+    Fits are tried on all estimators, other methods on one of each kind, of which few
+    learn by them each day.
     """
+    long = pytest.mark.long
     return pytest.mark.parametrize(
         ("estimator", "method", "X"),
         [
@@ -150,7 +153,7 @@ def each_small(*methods):
                 method,
                 X,
                 id=f"{label}-{method}-{name}",
-                marks=[pytest.mark.long] if label in LONG else [],
+                marks=[] if label in (DAILY if method == "fit" else FEW) else [long],
             )
             for label, estimator in INSTANCES.items()
             for method in methods
@@ -245,6 +248,8 @@ DTYPES = [
     "longdouble",
 ]
 NO_SUCH = ("csr", "float16")  # SciPy has none
+#: Of sparse counts, and of dense rows; the third door is that of both.
+QUICK = ("HDP-online", "HierarchicalComponentAnalysis")
 
 
 def check_same_answers(estimator, X, Y, method="fit"):
@@ -260,7 +265,7 @@ def check_same_answers(estimator, X, Y, method="fit"):
     assert_same(left, right)
 
 
-@every_estimator(takes_sparse, among=DOORS)
+@every_estimator(takes_sparse, among=DOORS, daily=["HDP-online"])
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_sparse_containers_equal_dense_ones(estimator, name, kind, rows):
@@ -271,7 +276,7 @@ def test_sparse_containers_equal_dense_ones(estimator, name, kind, rows):
 @pytest.mark.parametrize(
     ("estimator", "kind", "dtype"),
     [
-        instance(name, e, kind, dtype)
+        instance(name, e, kind, dtype, daily=QUICK)
         for name, e in DOORS.items()
         for kind in ["dense", *["csr"] * takes_sparse(e)]
         for dtype in DTYPES
@@ -349,7 +354,7 @@ def test_repeated_and_unsorted_indices_equal_their_sums(estimator, kind, rows):
     check_same_answers(estimator, rows, given)
 
 
-@every_method(*LEARNING, wanted=takes_sparse, among=FIRST)
+@every_method(*LEARNING, wanted=takes_sparse, among=FIRST, daily=FEW)
 def test_every_learning_method_takes_the_sums_of_repeated_entries(
     estimator, method, rows
 ):
@@ -392,7 +397,7 @@ def test_read_only_buffers_are_accepted(estimator, kind, rows):
     check_takes_read_only(estimator, kind, rows)
 
 
-@every_method(*LEARNING, among=FIRST)
+@every_method(*LEARNING, among=FIRST, daily=FEW)
 def test_read_only_rows_are_not_written_to_while_learning(estimator, method, rows):
     kind = "csr" if takes_sparse(estimator) else "dense"
     check_takes_read_only(estimator, kind, rows, method)
@@ -418,7 +423,7 @@ LAYOUTS = {
 }
 
 
-@every_estimator(among=DOORS)
+@every_estimator(among=DOORS, daily=QUICK)
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
 def test_memory_layout_does_not_matter(estimator, layout, rows):
     check_same_answers(estimator, rows, layout(dense(rows)))
@@ -439,7 +444,7 @@ FRAMES = {
 @pytest.mark.parametrize(
     ("estimator", "frame"),
     [
-        instance(name, e, frame)
+        instance(name, e, frame, daily=QUICK)
         for name, e in DOORS.items()
         for frame in FRAMES
         if takes_sparse(e) or "sparse" not in frame
@@ -516,7 +521,7 @@ def each_kept(*methods, among, kept, kept_sparse):
     return pytest.mark.parametrize(
         ("estimator", "method", "kind"),
         [
-            instance(name, e, method, kind)
+            instance(name, e, method, kind, daily=FEW)
             for name, e in among.items()
             for method in methods
             if hasattr(e, method)

@@ -9,6 +9,7 @@ import skops.io as sio
 from sklearn.base import clone
 
 from checks.estimators import INSTANCES, evaluate, rows_of
+from checks.long import daily
 from checks.states import TIMES, assert_same, learned
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -35,17 +36,17 @@ NOTES = {"_has_canonical_format", "_has_sorted_indices"}
 #: One of each, HDP of both families.
 SAVED = (
     "HDP-online",
+    "DependentTrees",
     "HDP-mean-field-online",
     "StickBreakingHDP-batch",
     "NestedCRP-batch",
     "GibbsHDP-chains",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",
-    "DependentTrees",
 )
 
 
-@pytest.mark.parametrize("name", SAVED)
+@pytest.mark.parametrize("name", daily(3, SAVED))
 def test_file_of_skops_holds_the_whole_estimator_and_few_types(name, counts):
     rows = rows_of(INSTANCES[name], counts)
     estimator = clone(INSTANCES[name]).fit(rows)

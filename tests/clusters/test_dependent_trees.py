@@ -89,6 +89,7 @@ def test_parameters_are_those_of_the_local_estimator():
     )
 
 
+@pytest.mark.long
 def test_fitted_attributes_are_those_of_the_local_estimator(undisturbed):
     local = skbnp.DependentTrees(**SETTINGS).fit(CORPUS.data, epochs=CORPUS.epochs)
 
@@ -127,6 +128,7 @@ def test_bits_do_not_depend_on_workers(shards_per_round, n_workers):
     assert {entry.kind for entry in found.lineage_} & {"merge", "birth"}
 
 
+@pytest.mark.long
 def test_rounds_of_shards_are_other_updates(undisturbed):
     assert fitted(shards_per_round=1).elbo_ != undisturbed.elbo_
     assert_same_fit(fitted(shards_per_round=4), undisturbed)
@@ -186,6 +188,7 @@ class KilledError(BaseException):
     """The driver has died."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shards_per_round", "moves", "numbers"),
     [
@@ -347,6 +350,7 @@ def test_a_client_that_waits_for_nothing_is_refused():
             fitted(client=client)
 
 
+@pytest.mark.long
 def test_streams_write_no_checkpoints(tmp_path):
     fitted(checkpoint_dir=tmp_path)
     names = sorted(tmp_path.iterdir())

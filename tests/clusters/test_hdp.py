@@ -127,6 +127,7 @@ def test_bits_do_not_depend_on_workers(n_workers, settings, fit, family):
     assert {entry.kind for entry in alone.lineage_} > {"init"}
 
 
+@pytest.mark.long
 def test_batches_have_the_same_bits_too(fit, family):
     alone = fit(learning_method="batch", **family)
     with scripted_workers(ScriptedPool(2)) as client:
@@ -134,6 +135,7 @@ def test_batches_have_the_same_bits_too(fit, family):
     assert_same_fit(found, alone)
 
 
+@pytest.mark.long
 def test_rounds_of_some_shards_are_other_rounds(fit, undisturbed, family):
     found = fit(shards_per_round=1, **family)
     assert len(found.history_["step"]) > len(undisturbed.history_["step"])
@@ -264,6 +266,7 @@ def stopped_after(n_passes, fit, **settings):
     return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("family", "method", "step"),
     [

@@ -65,6 +65,7 @@ def small(drawn, n=60):
 # What is learned ----------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_topics_keep_their_names_and_begin_and_end(fitted, drawn):
     names = {}  # of planted nodes, by epoch
     for epoch in range(4):
@@ -136,12 +137,14 @@ def test_partial_fit_epoch_by_epoch_is_fit(fitted, drawn):
     )
 
 
+@pytest.mark.long
 def test_order_of_epochs_among_rows_does_not_matter(fitted, drawn):
     turns = np.arange(1200).reshape(4, 300).T.ravel()  # epochs take turns
     trees = clone(fitted).fit(drawn.data[turns], epochs=drawn.epochs[turns])
     assert_array_equal(trees.components_, fitted.components_)
 
 
+@pytest.mark.long
 def test_chunks_of_an_epoch_add_up(drawn):
     rows = drawn.data[drawn.epochs == 0]
     trees = DependentTrees(random_state=0)
@@ -156,6 +159,7 @@ def test_chunks_of_an_epoch_add_up(drawn):
     assert list(trees.epochs_) == [0]
 
 
+@pytest.mark.long
 def test_limits_and_fixed_values_hold(drawn):
     X, epochs = small(drawn)
     for limit in (1, 2, 5):
@@ -168,6 +172,7 @@ def test_limits_and_fixed_values_hold(drawn):
     assert trees.prior_concentration_ == 30.0
 
 
+@pytest.mark.long
 def test_without_moves_the_clusters_stay(drawn):
     X, epochs = small(drawn)
     trees = DependentTrees(structure_moves=False, random_state=0).fit(X, epochs=epochs)
@@ -192,6 +197,7 @@ def test_messages_speak_of_nodes_and_rows(drawn, capsys):
     assert "topics" not in told
 
 
+@pytest.mark.long
 def test_no_topic_emerges_in_quiet_epochs():
     """Ten of the fifty epochs that the benchmark has."""
     corpus = make_dependent_trees(
@@ -314,6 +320,7 @@ def test_rows_without_words(drawn):
     assert some.score(np.vstack([X, empty])) == some.score(X)
 
 
+@pytest.mark.long
 def test_rows_around_one_direction_are_one_node(seed):
     """Its prior follows the rows, as it does: its concentration is not learned."""
     X = 1.0 + 0.3 * np.random.default_rng(seed).normal(size=(300, 20))
@@ -333,6 +340,7 @@ def test_rows_of_one_word_and_epochs_of_one_row():
     assert np.isfinite(trees.components_).all()
 
 
+@pytest.mark.long
 def test_epochs_without_documents(drawn):
     X, epochs = small(drawn, 40)
     middle, first = X.copy(), X.copy()
@@ -414,6 +422,7 @@ def test_what_is_no_direction_is_refused(drawn):
 # The same bits, copies, failures ------------------------------------------------------
 
 
+@pytest.mark.long
 def test_jobs_do_not_change_the_bits(drawn):
     X, epochs = small(drawn)
     one, three = (
@@ -458,6 +467,7 @@ class Stop(Exception):
     """Raised on purpose."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
 @pytest.mark.parametrize("number", [1, 2, 7, 20])
 def test_failures_leave_the_last_complete_update(number, error, drawn, monkeypatch):
@@ -494,6 +504,7 @@ def test_failures_leave_the_last_complete_update(number, error, drawn, monkeypat
 # Routing ------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_epochs_are_routed(drawn):
     X, epochs = small(drawn)
     with sklearn.config_context(enable_metadata_routing=True):

@@ -85,6 +85,7 @@ def test_planted_rows_are_predicted_as_by_the_variational_fit(seed, n_features):
     assert trees.score(X_test) > other.score(X_test) - 0.01 * abs(other.score(X_test))
 
 
+@pytest.mark.long
 def test_epochs_follow_each_other_and_nodes_keep_their_names(fitted, drawn):
     assert list(fitted.epochs_) == [0, 1, 2]
     assert [record.n_samples for record in fitted.epochs_.values()] == [120, 120, 120]
@@ -132,10 +133,12 @@ def check_directions_are_drawn_anew():
     assert trees.prior_concentration_ == pytest.approx(4000.0, rel=0.1)
 
 
+@pytest.mark.long
 def test_directions_whose_children_have_a_past_are_drawn_anew():
     check_directions_are_drawn_anew()
 
 
+@pytest.mark.long
 def test_directions_at_their_modes_are_found(monkeypatch):
     monkeypatch.setattr(chain, "draw_all", lambda world, rng: world)
     with pytest.raises(AssertionError):
@@ -213,6 +216,7 @@ def test_start_is_that_of_dependent_trees(drawn):
     assert few.lineage_[0].children == (0, 1, 2, 3, 4)
 
 
+@pytest.mark.long
 def test_a_chain_goes_on_in_the_newest_epoch(drawn):
     def make(sweeps):
         return GibbsDependentTrees(
@@ -239,6 +243,7 @@ def test_jobs_do_not_change_bits(drawn):
     assert_same(learned(fits[0]), learned(fits[1]))
 
 
+@pytest.mark.long
 def test_chunks_of_an_epoch_join_and_later_ones_close_it(drawn):
     trees = GibbsDependentTrees(max_iter=6, random_state=0)
     X = one_epoch(drawn)

@@ -44,6 +44,7 @@ def model(docs):
 # -- what it finds ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_components", daily(1, [1, 20, None]))
 def test_bars_are_found_from_any_start(n_components, bars, X, X_test):
     hdp = GibbsHDP(n_components, topic_word_prior=0.1, max_iter=150, random_state=0)

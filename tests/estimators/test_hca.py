@@ -31,6 +31,7 @@ def fitted(drawn):
 # What is learned ----------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_tree_is_found(fitted, drawn):
     assert fitted.converged_
     assert fitted.n_components_ == fitted.n_active_components_ == 13
@@ -46,6 +47,7 @@ def test_the_tree_is_found(fitted, drawn):
     assert (fitted.components_[rows, largest] > 0.0).all()
 
 
+@pytest.mark.long
 def test_the_trace_tells_what_happened(fitted):
     history = fitted.history_
     assert len({len(values) for values in history.values()}) == 1
@@ -117,6 +119,7 @@ def test_one_path_without_noise_is_pca(seed):
     assert_allclose(hca.score(X), pca.score(X), rtol=1e-3)
 
 
+@pytest.mark.long
 def test_scale_of_loadings_can_be_learned(drawn):
     """Data of another unit need not be scaled then, but for the prior of the noise."""
     found = [
@@ -191,6 +194,7 @@ def test_damaged_files_are_refused(fitted):
         HierarchicalComponentAnalysis().__setstate__(state)
 
 
+@pytest.mark.long
 def test_a_warm_start_goes_on(drawn):
     hca = HierarchicalComponentAnalysis(random_state=0, max_iter=5, warm_start=True)
     with pytest.warns(ConvergenceWarning):

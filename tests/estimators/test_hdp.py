@@ -107,6 +107,7 @@ def test_batch_bound_never_falls_after_the_warm_up(X, learn_priors, seed):
     assert np.diff(trace).min() > -1e-9
 
 
+@pytest.mark.long
 @each_family
 @METHODS
 def test_prediction_comes_close_to_that_of_the_true_topics(
@@ -189,6 +190,7 @@ def test_first_online_step_of_rate_one_is_the_batch_step(X, monkeypatch):
     assert_allclose(online.doc_concentration_, batch.doc_concentration_, rtol=1e-9)
 
 
+@pytest.mark.long
 @each_family
 def test_random_start_learns_too(X, X_test, family):
     hdp = HDP(20, variational_family=family, init="random", random_state=0).fit(X)
@@ -210,6 +212,7 @@ def test_online_history_has_an_entry_per_minibatch(X, family):
     assert last(hdp) == history[criterion(hdp)][-1]
 
 
+@pytest.mark.long
 @each_family
 def test_fit_ends_when_the_bound_has_settled(X, family):
     hdp = HDP(5, variational_family=family, learning_method="batch", max_iter=300)
@@ -277,6 +280,7 @@ def test_a_stream_of_unknown_length_counts_for_the_documents_seen(X, family):
     assert 0.6 * X.sum() < held <= X.sum() * (1 + 1e-9)
 
 
+@pytest.mark.long
 @each_family
 def test_stream_learns_what_a_fit_learns(X, X_test, family):
     hdp = HDP(20, variational_family=family, warm_up=2, random_state=0)

@@ -194,6 +194,7 @@ def test_evaluation_changes_nothing(evaluate, X):
     assert_same(learned(hdp), learned(before))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [0, 1])
 def test_collapsed_predicts_better_than_mean_field(number):
     """Tokens of documents that neither has seen, where topics are many.
@@ -242,6 +243,7 @@ def test_a_short_first_chunk_ends_no_topics(n_docs):
     assert HDP(100, random_state=0).partial_fit(chunk).n_components_ == 100
 
 
+@pytest.mark.long
 def test_a_stream_ends_topics_once_it_has_shown_enough_documents():
     X = make_bars(1200, random_state=0).data
     hdp = HDP(100, total_samples=1200, random_state=0)

@@ -70,6 +70,7 @@ def check_bars(hdp, bars):
     assert abs(hdp.score(test) - truth) < 0.03
 
 
+@pytest.mark.long
 @each_method
 @pytest.mark.parametrize("n_components", daily(1, [2, 60]))
 def test_held_out_documents_find_all_bars_from_any_start(n_components, method, bars, X):
@@ -78,6 +79,7 @@ def test_held_out_documents_find_all_bars_from_any_start(n_components, method, b
     assert hdp.converged_
 
 
+@pytest.mark.long
 @each_family
 @pytest.mark.parametrize("n_components", [1, 100])
 def test_one_topic_is_found_in_noise(n_components, family):
@@ -90,6 +92,7 @@ def test_one_topic_is_found_in_noise(n_components, family):
         assert hdp.n_iter_ <= 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case",
     daily(
@@ -121,6 +124,7 @@ def test_the_collapsed_family_has_no_bound_to_judge_by(X):
         HDP(3, split_merge=BOUND).partial_fit(X[:40])
 
 
+@pytest.mark.long
 @each_family
 @each_method
 def test_without_moves_two_topics_stay_two(method, family, bars, X):
@@ -177,6 +181,7 @@ def same(one, other):
     assert one.lineage_ == other.lineage_
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["online", "memoized"])
 def test_moves_do_not_depend_on_the_number_of_threads(method, X):
     one, two, three = (
@@ -188,6 +193,7 @@ def test_moves_do_not_depend_on_the_number_of_threads(method, X):
     same(one, three)
 
 
+@pytest.mark.long
 def test_another_seed_takes_another_way(grown, X):
     other = mean_field_hdp(3, max_iter=3, **{**OPTIONS, "random_state": 1}).fit(X)
     assert other.lineage_ != grown.lineage_
@@ -248,6 +254,7 @@ def test_what_users_change_does_not_reach_the_posterior(family, X):
     assert pickle.dumps(hdp._posterior) == before
 
 
+@pytest.mark.long
 def test_a_stream_keeps_learning_topics(X):
     """Half of the bars first, then all of them."""
     half = X[np.asarray(X[:, :50].sum(axis=1) > 0.9 * X.sum(axis=1)).ravel()]
@@ -259,6 +266,7 @@ def test_a_stream_keeps_learning_topics(X):
     assert hdp.n_components_ > few
 
 
+@pytest.mark.long
 @each_family
 def test_documents_one_by_one_do_not_end_good_topics(family, bars, X):
     """A topic is absent from most single documents."""
@@ -335,6 +343,7 @@ def test_what_follows_trials_is_exact_in_the_end(warm_up, X):
     assert hdp._posterior.stale < 0.5
 
 
+@pytest.mark.long
 def test_an_exact_bound_settles_after_trials(X):
     """The fit goes on after the eight passes that end others."""
     fits = [
@@ -352,6 +361,7 @@ def test_where_nothing_can_be_held_out_there_are_no_trials(X):
         hdp.set_params(max_iter=10, tol=0.1).fit(X[:6])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", daily(1, ["memoized", "online"]))
 def test_moves_forget_topics_that_a_fit_has_changed(method, X):
     hdp = mean_field_hdp(20, **{**OPTIONS, "batch_size": 20})

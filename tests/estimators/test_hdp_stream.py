@@ -36,6 +36,7 @@ def n_found(hdp, topics):
     return int(((one @ other.T).max(axis=1) > 0.95).sum())
 
 
+@pytest.mark.long
 @each_family
 @pytest.mark.parametrize("size", daily(1, [500, 100, 2000]))
 @pytest.mark.parametrize("start", daily(1, [300, 1]))
@@ -52,6 +53,7 @@ def test_planted_topics_are_found():
     assert abs(hdp.n_components_ - 15) <= 2
 
 
+@pytest.mark.long
 def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
     """What is checked above depends on the judge."""
     monkeypatch.setattr(
@@ -93,6 +95,7 @@ def test_documents_that_come_again_are_kept_once(bars):
     assert abs(hdp.n_components_ - 20) <= 1
 
 
+@pytest.mark.long
 def test_what_is_kept_is_bounded(bars, monkeypatch):
     monkeypatch.setattr(reservoir, "FEWEST_DOCS", 300)
     moves = SplitMerge(reservoir_tokens=100_000)
@@ -115,6 +118,7 @@ def test_without_births_topics_only_end(bars):
     assert not any(entry.kind == "birth" for entry in hdp.lineage_)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["online", "memoized", "batch"])
 def test_a_short_chunk_does_not_unlearn_a_fit(method, bars):
     hdp = HDP(40, learning_method=method, random_state=0).fit(bars.data)
@@ -124,6 +128,7 @@ def test_a_short_chunk_does_not_unlearn_a_fit(method, bars):
     assert hdp.component_ids_.tolist() == ids
 
 
+@pytest.mark.long
 @each_family
 def test_jobs_do_not_matter(family, bars):
     hdp = HDP(4, variational_family=family, random_state=0)
@@ -135,6 +140,7 @@ def test_jobs_do_not_matter(family, bars):
     assert_same(learned(one), learned(two))
 
 
+@pytest.mark.long
 @each_family
 def test_a_saved_stream_goes_on_as_if_it_had_not_been(family, bars):
     hdp = HDP(4, variational_family=family, random_state=0)
@@ -145,6 +151,7 @@ def test_a_saved_stream_goes_on_as_if_it_had_not_been(family, bars):
     assert_same(learned(hdp), learned(other))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_passes", daily(2, [1, 30, 6]))
 @pytest.mark.parametrize("total_samples", [None, 100_000])
 def test_an_interrupt_during_trials_leaves_what_was_before(

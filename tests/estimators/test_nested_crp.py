@@ -82,7 +82,8 @@ def copy_of(model):
 # -- what it finds ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.long
+@pytest.mark.parametrize("method", daily(1, METHODS))
 def test_documents_of_a_planted_tree_end_with_their_like(method, corpus, docs, sampler):
     settings = QUICK | {"init": sampler, "max_iter": 6}
     if method == "batch":
@@ -97,6 +98,7 @@ def test_documents_of_a_planted_tree_end_with_their_like(method, corpus, docs, s
     assert distance < 0.2
 
 
+@pytest.mark.long
 def test_levels_explain_documents_better_than_fewer(docs, X_test, model):
     scores = [NestedCRP(depth, **QUICK).fit(docs).score(X_test) for depth in (1, 2)]
     assert scores[0] < scores[1] < model.score(X_test)
@@ -249,6 +251,7 @@ def check_lineage(lineage, ids):
     assert alive == set(ids.tolist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_lineage_and_history_tell_of_every_move(method, few, X_test):
     crp = NestedCRP(
@@ -287,6 +290,7 @@ def check_history(crp):
     assert history["n_components"][-1] == crp.n_components_
 
 
+@pytest.mark.long
 @each_pair(("limit", "method"), [1, 3, 6], METHODS)
 def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
     crp = NestedCRP(
@@ -313,6 +317,7 @@ def test_hyperparameters_are_learned_as_asked(learn, method, few):
     assert (crp.child_concentration_ == 7.0) == (learn is False)
 
 
+@pytest.mark.long
 def test_priors_by_level_are_those_of_their_level(few):
     eta = (1.0, 0.5, 0.25)
     crp = NestedCRP(**QUICK).set_params(topic_word_prior=eta).fit(few)
@@ -342,6 +347,7 @@ def check_depth(max_depth, method, docs, X_test):
     assert np.isfinite(crp.elbo_)
 
 
+@pytest.mark.long
 @each_pair(("max_depth", "method"), [1, 2, 4], METHODS)
 def test_trees_of_any_depth(max_depth, method, docs, X_test):
     check_depth(max_depth, method, docs[:40], X_test)
@@ -360,6 +366,7 @@ def test_a_single_level_is_a_single_topic(few):
     assert len(crp.lineage_) == 1
 
 
+@pytest.mark.long
 @each_pair(
     ("init", "method"), ["auto", "agglomerative", "gibbs", "sequential"], METHODS
 )
@@ -371,6 +378,7 @@ def test_one_document_has_a_path(init, method):
     assert np.isfinite(crp.elbo_)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("init", ["agglomerative", "gibbs", "sequential"])
 def test_more_clusters_than_documents_and_documents_of_a_word(init):
     X = np.eye(7, 5) * 3.0
@@ -379,6 +387,7 @@ def test_more_clusters_than_documents_and_documents_of_a_word(init):
     assert np.isfinite(crp.elbo_)
 
 
+@pytest.mark.long
 @each_pair(("scale", "method"), [1e-6, 1e-2], METHODS)
 def test_weights_like_those_of_tf_idf(scale, method, few, X_test):
     norms = np.sqrt((few**2).sum(axis=1))
@@ -411,6 +420,7 @@ def test_a_corpus_without_tokens_has_a_root_and_a_start_comes_later(method, docs
     assert crp.n_components_ > 3
 
 
+@pytest.mark.long
 @each_pair(
     ("size", "learner"),
     [1e-100, 1e-5, 1e10],
@@ -430,6 +440,7 @@ def test_extreme_hyperparameters_give_finite_numbers(learner, size, docs):
 # -- going on --------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_warm_start_keeps_the_nodes_and_goes_on(method, few, X_test):
     crp = NestedCRP(learning_method=method, batch_size=20, warm_start=True, **QUICK)
@@ -462,6 +473,7 @@ def _fail(*args, **kwargs):
     raise Failure
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_another_depth_is_refused_where_a_tree_goes_on(method, few):
     crp = NestedCRP(warm_start=True, **QUICK).fit(few)
@@ -498,6 +510,7 @@ def test_interrupted_start_goes_on_from_its_best_tree(few, monkeypatch):
     assert crp.lineage_ == lineage
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most", daily(1, [20, 1000]))
 def test_online_fit_grows_a_tree_that_misses_branches(most, docs, monkeypatch):
     """By all documents, or by some of them."""
@@ -525,6 +538,7 @@ def test_not_converged_says_what_to_raise(few):
         assert crp.set_params(tol=0.1, max_iter=9).fit(few).converged_
 
 
+@pytest.mark.long
 def test_single_path_of_short_documents_names_the_cure():
     """A prior of 80 words at the levels leaves nothing for five."""
     drawn = make_tree(150, n_words=5, branching=(3,), random_state=0)
@@ -622,6 +636,7 @@ def test_stream_in_small_chunks_keeps_what_was_learned(size, corpus, sampler):
     assert found[0] > found[1] - 0.03
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("offset", daily(1, [500.0, 64.0]))
 def test_moves_of_a_stream_keep_its_mass_and_what_is_old(offset, corpus):
     """A chunk of a new leaf weighs as much as its step says, whatever moves."""
@@ -649,6 +664,7 @@ def test_start_that_may_not_be_larger_holds_all_documents(limit, docs):
     assert crp._posterior.totals.stub_masses.sum() == pytest.approx(90.0, rel=1e-4)
 
 
+@pytest.mark.long
 def test_documents_one_by_one_leave_the_tree_as_it_is(model, docs):
     crp = copy_of(model).set_params(learning_decay=0.5)
     for _ in range(40):
@@ -660,6 +676,7 @@ def test_documents_one_by_one_leave_the_tree_as_it_is(model, docs):
     assert crp.n_components_ < model.n_components_
 
 
+@pytest.mark.long
 def test_history_counts_the_moves_of_a_stream(docs):
     crp = NestedCRP(**(QUICK | {"structure_moves": True, "batch_size": 30}))
     for begin in (0, 30, 60):
@@ -790,11 +807,13 @@ def settled(model):
     return copy_of(model).set_params(max_doc_update_iter=1000, mean_change_tol=1e-9)
 
 
+@pytest.mark.long
 def test_fold_in_score_equals_its_transcription(settled, X_test):
     expected = transcribed_score(settled, X_test, X_test)
     assert fold_in_score(settled, X_test) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("observed", daily(1, [0.5, 0.8]))
 def test_document_completion_equals_its_transcription(observed, settled, X_test):
     expected = transcribed_score(settled, *split_tokens(X_test, observed=observed))

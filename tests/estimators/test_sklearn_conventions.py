@@ -23,6 +23,8 @@ from sklearn.utils import estimator_checks, get_tags
 from checks.estimators import (
     FIRST,
     evaluate,
+    every_estimator,
+    every_kind,
     fresh,
     is_tree,
     is_variational,
@@ -52,17 +54,17 @@ _TREE = {
     "structure_moves": TreeMoves(max_tries=1, max_rounds=1),
 }
 
-#: All checks are made on one of each kind.
+#: All checks are made on one of each kind, each day on the first three.
 KINDS = {
     "HDP": HDP(),
-    "HDP-mean-field": mean_field_hdp(max_iter=5),
-    "StickBreakingHDP": StickBreakingHDP(20, 5, max_iter=5),
     "GibbsHDP": GibbsHDP(max_iter=10),
-    "GibbsNestedCRP": GibbsNestedCRP(max_iter=10),
-    "NestedCRP": NestedCRP(**(_TREE | {"structure_moves": False})),
     "HierarchicalComponentAnalysis": HierarchicalComponentAnalysis(
         max_iter=2, structure_moves=TreeMoves(max_tries=1, max_rounds=1)
     ),
+    "HDP-mean-field": mean_field_hdp(max_iter=5),
+    "StickBreakingHDP": StickBreakingHDP(20, 5, max_iter=5),
+    "GibbsNestedCRP": GibbsNestedCRP(max_iter=10),
+    "NestedCRP": NestedCRP(**(_TREE | {"structure_moves": False})),
     "DependentTrees": DependentTrees(
         max_iter=2, structure_moves=EpochMoves(max_births=1, birth_rounds=2)
     ),
@@ -133,7 +135,7 @@ FURTHER = [
     "check_estimators_partial_fit_n_features",
 ]
 
-each = pytest.mark.parametrize("estimator", FIRST.values(), ids=FIRST.keys())
+each = every_kind(indirect=False)
 
 
 def reader(estimator):
@@ -184,7 +186,7 @@ def checks_of(estimator):
     ]
 
 
-@pytest.mark.parametrize("label", daily(len(KINDS), KINDS | OTHERS))
+@pytest.mark.parametrize("label", daily(3, KINDS | OTHERS))
 def test_scikit_learn_checks(label):
     for name, check in checks_of((KINDS | OTHERS)[label]):
         if label in KINDS or name in OF_LEARNING:
@@ -244,7 +246,7 @@ def grid_search(estimator, cv, n_jobs=None):
     return GridSearchCV(pipeline(estimator), grid, cv=cv, n_jobs=n_jobs)
 
 
-@each
+@every_estimator(among=FIRST, daily=["HDP-online"], indirect=False)
 def test_grid_search_over_raw_text_selects_by_held_out_score(estimator, text):
     cv = KFold(3, shuffle=True, random_state=0)
     estimator = fresh(estimator, max_iter=8)

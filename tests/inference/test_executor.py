@@ -231,6 +231,7 @@ def test_none_is_what_joblib_was_told():
         assert Executor(None).n_workers == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
 def test_backends_of_joblib(backend):
     """Results in order, exceptions, and the bits of a score; loky starts slowly."""

@@ -228,7 +228,7 @@ def check_never_falls(trace):
 # The bound ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", daily(3, range(8)))
 @pytest.mark.parametrize("learn", [False, True])
 def test_bound_after_any_passes_is_that_of_all_documents(case, learn, seed):
     """Merges and prunes on the way; several batches, and one."""
@@ -239,6 +239,7 @@ def test_bound_after_any_passes_is_that_of_all_documents(case, learn, seed):
         check_totals(one)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", daily(2, range(8)))
 def test_bound_through_trials_is_that_of_all_documents(case, seed):
     """Births, deaths, their merges; those kept and those rejected."""
@@ -309,6 +310,7 @@ def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves,
     check_never_falls(trace)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", daily(2, range(4)))
 def test_the_bound_never_falls_through_trials(case, seed):
     rng = np.random.default_rng([seed, case])
@@ -429,6 +431,7 @@ def next_trial(trials, monitor):
     return trials.candidate
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", range(4))
 def test_a_rejected_trial_changes_no_bit(case, seed):
     trials = BoundTrials(learner(np.random.default_rng([seed, case]), 5), MOVES, 60)
@@ -482,6 +485,7 @@ def test_the_comparison_of_bits_tells_a_learning_rival(seed):
     assert list(differences(before, trials.posterior))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", daily(1, range(6)))
 def test_an_accepted_trial_is_recorded_and_better(case, seed):
     trials = BoundTrials(learner(np.random.default_rng([seed, case]), 1), MOVES, 60)
@@ -543,6 +547,7 @@ def test_the_check_of_the_log_tells_an_id_given_twice():
         check_lineage(one.posterior)
 
 
+@pytest.mark.long
 def test_no_trial_begins_that_could_not_end(seed):
     for n_passes in range(1, 12):
         trials = BoundTrials(learner(np.random.default_rng(seed), 2), MOVES, n_passes)
@@ -550,6 +555,7 @@ def test_no_trial_begins_that_could_not_end(seed):
         assert trials.candidate is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_trials_stay_within_the_limit(limit, seed):
     rng = np.random.default_rng(seed)

@@ -34,6 +34,7 @@ def n_found(hdp, bars):
     return int(((one @ other.T).max(axis=1) > 0.95).sum())
 
 
+@pytest.mark.long
 @each_pair(("start", "method"), [1, 10, 100], METHODS)
 def test_bars_are_found_from_any_start(method, start, bars):
     hdp = HDP(start, learning_method=method, random_state=0).fit(bars.data)
@@ -49,12 +50,14 @@ def test_one_topic_is_found_where_there_is_one(start):
     assert HDP(start, random_state=0).fit(X).n_components_ <= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start", [3, 60])
 def test_planted_topics_are_found(start):
     X = make_hdp(900, n_components=15, random_state=1).data
     assert abs(HDP(start, random_state=0).fit(X).n_components_ - 15) <= 2
 
 
+@pytest.mark.long
 def test_births_begin_anew_where_words_alone_predict_better():
     """Of short documents: 200 topics are worse than none, and these than three."""
     rng = np.random.default_rng(0)
@@ -66,6 +69,7 @@ def test_births_begin_anew_where_words_alone_predict_better():
     assert merged.n_components_ == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", [slice(0, None, 2), OTHERS])
 def test_documents_that_choose_reductions_do_not_judge_them(part, bars, monkeypatch):
     """Of planted topics none may end, whatever those that choose say of it."""
@@ -137,6 +141,7 @@ def merge_two(posterior, found, budget):
     return 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gain", [0.0, 2.0])
 def test_reductions_that_gain_nothing_wait(gain, bars, monkeypatch):
     """Until everything is learned from, the model keeps the topics that are as good."""
@@ -182,6 +187,7 @@ def test_a_fit_without_time_for_trials_says_so(bars):
     assert not hdp.converged_
 
 
+@pytest.mark.long
 def test_trials_go_on_in_a_warm_start(bars):
     with pytest.warns(ConvergenceWarning, match="may not be final"):
         hdp = HDP(4, max_iter=17, warm_start=True, random_state=0).fit(bars.data)
@@ -202,11 +208,13 @@ def test_documents_of_one_token_have_nothing_to_judge_by():
     assert hdp.converged_
 
 
+@pytest.mark.long
 def test_topics_of_long_documents_are_found():
     X = make_hdp(120, n_components=10, n_words=20_000, n_features=200, random_state=0)
     assert abs(HDP(30, random_state=0).fit(X.data).n_components_ - 10) <= 1
 
 
+@pytest.mark.long
 def test_a_stream_keeps_its_topics_in_a_later_fit(bars):
     hdp = HDP(30, max_iter=20, warm_start=True, random_state=0)
     hdp.partial_fit(bars.data)
@@ -228,6 +236,7 @@ def test_zero_tolerance_makes_all_passes(bars):
     assert not hdp.converged_
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", daily(1, METHODS))
 def test_bits_do_not_depend_on_threads(method, bars):
     one, other = (
@@ -239,6 +248,7 @@ def test_bits_do_not_depend_on_threads(method, bars):
     assert_same(learned(one), learned(other))
 
 
+@pytest.mark.long
 def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
     X = bars.data[:200]
     whole = HDP(3, random_state=0).fit(X)

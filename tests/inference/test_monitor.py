@@ -284,7 +284,7 @@ LONG_WORK = {
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("work", daily(5, sorted(LONG_WORK, reverse=True)))
+@pytest.mark.parametrize("work", daily(2, sorted(LONG_WORK, reverse=True)))
 def test_long_work_says_how_far_it_is(work, caplog, monkeypatch):
     monkeypatch.setattr(module, "SILENCE", -1.0)  # all that would be said in time
     model, text = LONG_WORK[work]

@@ -438,6 +438,7 @@ def test_the_comparison_of_splits_tells_a_wrong_scale(seed):
         check_difference(got, exact)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", range(10))
 def test_restricted_iteration_raises_the_bound_it_ascends(case, seed, monkeypatch):
     """More updates of the children never end lower on the documents they fit."""

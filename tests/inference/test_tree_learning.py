@@ -265,7 +265,7 @@ DAILY_FORMS = [
 ]
 
 
-@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("learn", daily(1, [True, False]))
 @pytest.mark.parametrize(("memoized", "family"), FORMS)
 def test_bound_is_that_of_all_documents_and_never_falls(memoized, family, learn, seed):
     rng = np.random.default_rng(seed)
@@ -285,6 +285,7 @@ def test_bound_is_that_of_all_documents_and_never_falls(memoized, family, learn,
     assert moved == learn
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("learn", daily(1, [True, False]))
 @pytest.mark.parametrize(("memoized", "family"), DAILY_FORMS)
 def test_bound_rises_with_each_move_and_stays_that_of_all_documents(
@@ -306,6 +307,7 @@ def test_bound_rises_with_each_move_and_stays_that_of_all_documents(
     assert len(one.moved) >= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("memoized", "family"), DAILY_FORMS)
 def test_moves_of_the_paper_keep_the_bound_exact(memoized, family, seed):
     """They are accepted whatever the bound says, but growth at the prior is free."""
@@ -337,6 +339,7 @@ def test_pass_that_merges_by_rule_has_not_settled(seed, monkeypatch):
     assert not quiet[-1]
 
 
+@pytest.mark.long
 def test_updates_after_parts_and_after_all_agree_on_easy_data(seed):
     rng = np.random.default_rng(seed)
     X, ends = planted(rng)
@@ -364,6 +367,7 @@ def test_one_part_with_memory_is_one_update_after_all(seed):
     assert_allclose(*words, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.long
 def test_pass_tells_whether_the_bound_can_settle(seed):
     rng = np.random.default_rng(seed)
     X, _ = planted(rng)
@@ -376,6 +380,7 @@ def test_pass_tells_whether_the_bound_can_settle(seed):
     assert not all(quiet)
 
 
+@pytest.mark.long
 def test_rejected_moves_wait(seed):
     rng = np.random.default_rng(seed)
     X, _ = planted(rng)
@@ -456,6 +461,7 @@ def test_no_documents_no_update():
     assert one.trace == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [4, 7])
 def test_tree_does_not_outgrow_its_limit(limit, seed):
     rng = np.random.default_rng(seed)
@@ -536,6 +542,7 @@ def shape_of(tree, ends, of):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MENDS)
 def test_planted_fault_is_mended_by_its_move(name, seed, monkeypatch):
     rng = np.random.default_rng(seed)
@@ -557,6 +564,7 @@ def test_planted_fault_is_mended_by_its_move(name, seed, monkeypatch):
     assert set(one.moved) <= {recorded.get(each, each) for each in kinds}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["prune", "merge", "reattach", "split", "branch", "grow"]
 )
@@ -570,6 +578,7 @@ def test_planted_tree_is_left_alone(name, seed, monkeypatch):
     assert same_partition(ends_of(one), ends)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_nodes", daily(1, [1, 4]))
 def test_missing_branches_are_found_by_all_moves_together(n_nodes, seed):
     """From a single topic, and from one group of the two."""
@@ -627,6 +636,7 @@ def with_others(rng, kind=Watched, n_docs=40):
     return one
 
 
+@pytest.mark.long
 def test_totals_are_those_of_all_documents_whatever_moves(seed):
     """And moves never lower the bound of all."""
     one = with_others(np.random.default_rng(seed))
@@ -654,6 +664,7 @@ def test_moves_that_nobody_can_tell_of_are_not_made(seed):
 # Edits --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", daily(1, range(5)))
 def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch):
     """Here 200 sequences of 1 to 3 edits."""

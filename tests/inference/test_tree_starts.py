@@ -121,6 +121,7 @@ def test_each_number_of_groups_gives_a_tree(seed):
     assert n_groups == [2, 3, 5, 6]  # no more groups than leaves, and no tree twice
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_levels", [1, 2, 4, 6])
 def test_clusters_make_trees_of_any_depth(n_levels, seed):
     rng = np.random.default_rng(seed)
@@ -295,6 +296,7 @@ def test_each_start_is_named_afresh_and_holds_all_documents(init, moves, seed):
     check_chosen(chosen(X, init, moves=moves), 24)
 
 
+@pytest.mark.long
 def test_better_start_is_chosen(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
@@ -339,6 +341,7 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
         assert same_partition(topics.tree.parent[ends], group)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_entered", "keep_best"), [(0, True), (1, True), (4, True), (4, False)]
 )
@@ -402,6 +405,7 @@ def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
     assert_array_equal(posterior.state.stub_masses, [0.0, 0.0, 7.0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("init", ["agglomerative", "gibbs", "sequential"])
 @pytest.mark.parametrize("limit", daily(1, [2, 1, 4]))
 def test_lightest_leaves_go_where_there_are_too_many_nodes(init, limit, seed):

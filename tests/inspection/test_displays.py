@@ -106,7 +106,7 @@ def test_a_step_with_several_records_is_drawn_once():
 
 
 @pytest.mark.parametrize("n_topics", daily(1, [11, 1, 2, 5, 8]))
-@pytest.mark.parametrize("length", daily(2, [14, 120, 2, 40]))
+@pytest.mark.parametrize("length", daily(1, [14, 120, 2, 40]))
 def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
     display = many_topics(n_topics, length).plot()
     boxes = texts_of(display)
@@ -116,6 +116,7 @@ def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
     assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
 @pytest.mark.parametrize("n_topics", daily(1, [8, 1, 4]))
 def test_nothing_written_overlaps_in_given_axes(n_topics, layout):
@@ -132,6 +133,7 @@ def test_overlaps_are_seen():
     assert any(overlaps(a, b) for a, b in combinations(texts_of(display), 2))
 
 
+@pytest.mark.long
 def test_labels_keep_their_room_when_the_figure_grows():
     display = many_topics(8, 14).plot()
     display.figure_.set_size_inches(16, 9)

@@ -75,6 +75,7 @@ def test_report_finds_the_topic_that_was_born(trees, drawn):
         emerging_topics(trees, drawn.data[:, :5], drawn.epochs + 1990)
 
 
+@pytest.mark.long
 def test_report_of_one_epoch_is_empty(drawn):
     trees = DependentTrees(random_state=0).fit(drawn.data[:100])
     assert len(emerging_topics(trees, drawn.data[:100], np.zeros(100))) == 0

@@ -303,6 +303,7 @@ def test_nothing_written_overlaps_or_is_cut_off(n_ids, length):
     check_legible(show(log, range(n_ids), last_step=last, length=length))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", daily(1, [40, 3, 12]))
 @pytest.mark.parametrize("n_ids", daily(2, [30, 2, 8]))
 def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
@@ -313,6 +314,7 @@ def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
     assert len(written(display)) > n_ids
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
 @pytest.mark.parametrize("over_time", [False, True])
 def test_nothing_written_overlaps_in_given_axes(layout, over_time):

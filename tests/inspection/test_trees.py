@@ -99,7 +99,7 @@ def discs_of(display):
 # What stands where --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", daily(2, SHAPES))
 def test_terms_stand_at_their_node(shape):
     model = FakeTreeModel(SHAPES[shape]).fit()
     display = TopicTreeDisplay.from_estimator(model, n_terms=3)
@@ -119,7 +119,7 @@ def test_terms_stand_at_their_node(shape):
         assert left.min() < 2 * FONT * display.figure_.dpi / 72
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", daily(2, SHAPES))
 def test_levels_run_to_the_right_and_siblings_downwards(shape):
     model = FakeTreeModel(SHAPES[shape]).fit()
     display = TopicTreeDisplay.from_estimator(model)
@@ -131,6 +131,7 @@ def test_levels_run_to_the_right_and_siblings_downwards(shape):
         assert (y[later[later > i]] < y[i]).all()
 
 
+@pytest.mark.long
 def test_lines_join_parents_and_children(model):
     display = TopicTreeDisplay.from_estimator(model)
     tree, at = model.tree_, discs_of(display)[:, :2]
@@ -209,18 +210,20 @@ def test_dollar_signs_are_terms_too(model):
 
 
 @pytest.mark.parametrize("length", daily(1, [40, 1]))
-@pytest.mark.parametrize("shape", daily(4, SHAPES))
+@pytest.mark.parametrize("shape", daily(1, SHAPES))
 def test_nothing_written_overlaps_or_is_cut_off(shape, length):
     model = FakeTreeModel(SHAPES[shape], length).fit()
     check_legible(TopicTreeDisplay.from_estimator(model))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_terms", daily(1, [10, 1, 3]))
 def test_nothing_written_overlaps_with_few_or_many_terms(model, n_terms):
     check_legible(TopicTreeDisplay.from_estimator(model, n_terms=n_terms))
 
 
 # A chain of 50 levels has no room in six inches.
+@pytest.mark.long
 @pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
 @pytest.mark.parametrize("shape", daily(2, ["bushy", "root", "three levels", "deep"]))
 def test_nothing_written_overlaps_in_given_axes(shape, layout):
@@ -235,6 +238,7 @@ def test_nothing_written_overlaps_in_given_axes(shape, layout):
         assert room.y0 - 2 < box.y0 < box.y1 < room.y1 + 2
 
 
+@pytest.mark.long
 def test_three_levels_of_50_nodes_fill_a_page():
     display = TopicTreeDisplay.from_estimator(FakeTreeModel(length=5).fit())
     assert (display.figure_.get_size_inches() < [13.0, 12.0]).all()
@@ -252,6 +256,7 @@ def test_overlaps_are_seen(model):
 # As a display -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_plotting_again_makes_another_figure(model):
     display = TopicTreeDisplay.from_estimator(model)
     first = display.figure_
@@ -260,6 +265,7 @@ def test_plotting_again_makes_another_figure(model):
     assert len(display.texts_) == 10
 
 
+@pytest.mark.long
 def test_given_axes_are_used(model):
     figure, ax = plt.subplots()
     display = TopicTreeDisplay.from_estimator(model, ax=ax)

@@ -128,7 +128,7 @@ def test_there_are_712_seatings_of_mass_one():
 
 
 @pytest.mark.parametrize("concentration", CONCENTRATIONS)
-@pytest.mark.parametrize("steps", ["dishes", "all"])
+@pytest.mark.parametrize("steps", daily(1, ["all", "dishes"]))
 @few_and_many(N_FEW, N_REFERENCE)
 def test_frequencies_are_those_of_the_posterior(n_draws, steps, concentration, seed):
     settings = concentration, concentration, 0.5
@@ -136,7 +136,7 @@ def test_frequencies_are_those_of_the_posterior(n_draws, steps, concentration, s
     check_frequencies(draw, n_draws, DOCS, *settings)
 
 
-@pytest.mark.parametrize("docs", [DOCS, REPEATED], ids=["mixed", "repeated words"])
+@pytest.mark.parametrize("docs", [REPEATED, DOCS], ids=["repeated words", "mixed"])
 @pytest.mark.parametrize("steps", ["tokens", "long tables", "split-merge"])
 @few_and_many(N_FEW, N_REFERENCE // 3)
 def test_frequencies_of_each_kind_of_step_are_those_of_the_posterior(
@@ -273,6 +273,7 @@ def reference_draws(cls, docs, *settings, seed):
     return draw
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("docs", [DOCS, REPEATED], ids=["mixed", "repeated words"])
 def test_the_reference_has_the_frequencies_of_the_posterior(docs):
     draw = reference_draws(reference.Franchise, docs, *SETTINGS, seed=0)
@@ -285,11 +286,12 @@ def check_is_found(bug, n_draws):
         check_frequencies(draw, n_draws, REPEATED, *SETTINGS)
 
 
-@pytest.mark.parametrize("bug", PLAIN)
+@pytest.mark.parametrize("bug", daily(2, PLAIN))
 def test_a_third_of_the_draws_finds_each_plain_bug(bug):
     check_is_found(bug, N_FEW // 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", daily(2, SUBTLE))
 def test_check_finds_each_subtle_bug(bug):
     check_is_found(bug, N_FEW)

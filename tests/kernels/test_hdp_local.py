@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
 
+from checks.long import daily
 from reference import hdp_direct as reference
 from skbnp.kernels._hdp_local import (
     ACTIVE,
@@ -134,7 +135,7 @@ def check_equals_twin(
 
 
 @pytest.mark.parametrize("n_topics", [1, 2, 3, 4, 5, 15, 16, 17, 40])
-@pytest.mark.parametrize("eta", [0.01, 0.5])
+@pytest.mark.parametrize("eta", daily(1, [0.01, 0.5]))
 def test_kernel_equals_its_twin(n_topics, eta, seed):
     rng = np.random.default_rng([seed, n_topics])
     counts, log_weights, weights = corpus(rng, 6, 30, n_topics, eta)
@@ -147,7 +148,7 @@ def test_kernel_equals_its_twin(n_topics, eta, seed):
 
 
 @pytest.mark.parametrize("n_topics", [1, 2, 3, 8, 16, 17, 40])
-@pytest.mark.parametrize("max_iter", [1, 4, 6, 300])
+@pytest.mark.parametrize("max_iter", daily(2, [6, 1, 4, 300]))
 def test_kernel_leaves_out_topics_like_its_twin(n_topics, max_iter, seed):
     rng = np.random.default_rng([seed, n_topics])
     counts, log_weights, weights = corpus(rng, 6, 30, n_topics, 0.05)
@@ -390,7 +391,7 @@ def test_an_empty_document_uses_no_topic():
     assert not entropy.any()
 
 
-@pytest.mark.parametrize("tokens", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("tokens", daily(1, [0.1, 1.0, 5.0]))
 @pytest.mark.parametrize("plain", [False, True])
 def test_documents_of_little_weight_choose_their_topics(plain, tokens, seed):
     """All theta small: exponents far below the range, their differences within it."""

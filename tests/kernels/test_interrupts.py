@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from checks.long import daily
 from skbnp import HDP, NestedCRP, StickBreakingHDP
 from skbnp.kernels._hdp_local import infer_documents
 from skbnp.kernels._interrupts import end_with
@@ -115,11 +116,8 @@ FLAT = [
 TREE = NestedCRP(init="sequential", structure_moves=False, **ONE)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "method"),
-    [(flat, method) for flat in FLAT for method in ("fit", "transform")]
-    + [(TREE, "fit")],
-)
+@pytest.mark.parametrize("method", daily(1, ["fit", "transform"]))
+@pytest.mark.parametrize("estimator", daily(2, [*FLAT, TREE]))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_estimators_look_in_the_middle_of_one_document(estimator, method):
     X = np.random.default_rng(0).poisson(1.0, (1, 60000)) + 1

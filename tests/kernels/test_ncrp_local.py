@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, psi, softmax
 
+from checks.long import daily
 from reference import ncrp_topics as reference
 from skbnp.kernels._ncrp_local import (
     CHEAP_ITERATIONS,
@@ -186,7 +187,7 @@ def check_sums(given, found, *, factorised=False):
 
 @pytest.mark.parametrize("factorised", [False, True])
 @pytest.mark.parametrize("shape", STUBS)
-@pytest.mark.parametrize("tokens", [1.0, 0.3])
+@pytest.mark.parametrize("tokens", daily(1, [0.3, 1.0]))
 def test_the_document_step_equals_its_twin(shape, factorised, tokens, seed):
     given = problem(seed, shape, tokens=tokens)
     options = {"max_iter": 200, "tol": 0.0} if factorised else {}
@@ -195,7 +196,7 @@ def test_the_document_step_equals_its_twin(shape, factorised, tokens, seed):
     check_sums(given, found, factorised=factorised)
 
 
-@pytest.mark.parametrize("change", ["log_prior", "level_prior", "off_tree"])
+@pytest.mark.parametrize("change", daily(1, ["off_tree", "log_prior", "level_prior"]))
 def test_the_twin_tells_a_wrong_argument(change):
     given = problem()
     wrong = {**given, change: given[change].copy()}

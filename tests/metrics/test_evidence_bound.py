@@ -94,7 +94,7 @@ def smallest_gap(name, n_components, settings):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("n_components", daily(1, [3, 1, 2, 5]))
-@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize("corpus", daily(2, CORPORA))
 def test_bound_is_below_the_exact_evidence(corpus, n_components, settings):
     smallest_gap(corpus, n_components, settings)
 
@@ -241,6 +241,7 @@ def forty():
     return X, mean_field_hdp(40, split_merge=False, random_state=0).fit(X)
 
 
+@pytest.mark.long
 def test_bound_is_highest_near_the_true_number_of_topics(forty):
     X, hdp = forty
     models = {
@@ -252,6 +253,7 @@ def test_bound_is_highest_near_the_true_number_of_topics(forty):
     assert bounds[2] < bounds[10] < bounds[20], "which finds 19"
 
 
+@pytest.mark.long
 def test_bound_rises_when_idle_topics_go_and_falls_when_bars_merge(forty):
     X, hdp = forty
     n_tokens = hdp.components_.sum(axis=1)

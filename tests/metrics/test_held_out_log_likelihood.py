@@ -19,7 +19,13 @@ PRIORS = {
     "per topic": [0.9, 0.1, 0.02, 2.0],
     "with leftover": [0.9, 0.1, 0.02, 2.0, 0.7],
 }
-priors = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+priors = pytest.mark.parametrize(
+    "prior",
+    [
+        pytest.param(prior, id=name, marks=[pytest.mark.long] * (place > 0))
+        for place, (name, prior) in enumerate(PRIORS.items())
+    ],
+)
 
 
 def corpus(seed=0, n_docs=25, n_features=15, n_topics=4, concentration=0.2):

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
+from checks.long import daily
 from skbnp.metrics import split_tokens
 
 FALSE_ALARM = 1e-6
@@ -294,7 +295,7 @@ def draws_over_documents(split, seed=0):
     return draws
 
 
-@pytest.mark.parametrize("draws", [draws_over_seeds, draws_over_documents])
+@pytest.mark.parametrize("draws", daily(1, [draws_over_documents, draws_over_seeds]))
 def test_every_token_is_equally_likely_to_be_held(draws, seed):
     check_hypergeometric(draws(split_tokens, seed))
 

@@ -292,6 +292,7 @@ def responsibilities(kind, counts, hints, state, n_passes=25):
     return r
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_topics", [2, 3])
 def test_responsibilities_are_closer_to_the_exact_ones_than_mean_field(n_topics, seed):
     errors = {CollapsedHDP: [], DirectHDP: []}

@@ -248,7 +248,7 @@ def ascent(rng, learn, n_passes=8):
 
 
 @pytest.mark.parametrize("learn", [False, True])
-@pytest.mark.parametrize("corpus", daily(20, range(100)))
+@pytest.mark.parametrize("corpus", daily(5, range(100)))
 def test_the_objective_never_falls(corpus, learn, seed):
     trace = ascent(np.random.default_rng([seed, corpus]), learn)
     check_never_falls(trace, abs(trace[0]))
@@ -345,6 +345,7 @@ def random_doc_topic(rng, n_docs=40, n_topics=5):
     return counts
 
 
+@pytest.mark.long
 def test_weights_reach_the_optimum_of_the_table_form(seed):
     rng = np.random.default_rng(seed)
     doc_topic, state = random_doc_topic(rng), random_state(rng, 5)

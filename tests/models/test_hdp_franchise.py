@@ -212,6 +212,7 @@ def test_geweke_with_hyperparameters(split_merge, seed):
     check_geweke(make_move(LEARN, split_merge=split_merge), 4_000, seed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("concentration", daily(1, [1.3, 0.3, 5.0]))
 @pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
 def test_geweke_without_hyperparameters(split_merge, concentration, seed):
@@ -320,6 +321,7 @@ def test_steps_are_chosen_by_the_tokens_not_by_their_seating():
     assert seat(worlds[0]).meal_part < MEAL_PART
 
 
+@pytest.mark.long
 def test_topic_prior_is_drawn_from_its_posterior(seed):
     """Slices of log eta against the density on a grid, by Kolmogorov and Smirnov."""
     rng = np.random.default_rng(seed)

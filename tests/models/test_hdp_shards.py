@@ -505,6 +505,7 @@ def processes_of(X, **settings):
     return Processes([shard.X for shard in shards], X.shape[1], **settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     "settings", [(3, 0.3), pytest.param((2, 0.0), marks=pytest.mark.long)]

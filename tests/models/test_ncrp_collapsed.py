@@ -201,7 +201,7 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", daily(2, ["many", "deep", "one", "two"]))
+@pytest.mark.parametrize("name", daily(1, ["many", "deep", "one", "two"]))
 @each_n_draws
 def test_frequencies_given_counts_before_are_those_of_the_posterior(
     n_draws, name, seed

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, psi
 
+from checks.long import daily
 from reference import ncrp_topics as reference
 from reference import nested_crp as collapsed
 from skbnp.components.tree_sticks import (
@@ -374,7 +375,7 @@ def check_below_evidence(value, docs, priors):
 
 
 @pytest.mark.parametrize("family", ["conditional", "factorised"])
-@pytest.mark.parametrize("n_leaves", [0, 1, 3])
+@pytest.mark.parametrize("n_leaves", daily(2, [1, 0, 3]))
 @pytest.mark.parametrize("name", CORPORA)
 def test_elbo_is_below_the_evidence(name, n_leaves, family, seed):
     docs, n_levels = CORPORA[name]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import betaln, gammaln, psi, softmax
 
+from checks.long import daily
 from reference import hdp_direct as hdp
 
 SETTINGS = [(1.0, 1.0, 0.5), (0.3, 2.5, 0.05), (5.0, 0.4, 1.7)]  # alpha, gamma, eta
@@ -293,7 +294,7 @@ def check_bound_is_below_evidence(elbo_terms, corpus, seed):
         assert terms["z"] + terms["pi"] + terms["phi"] < evidence
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", daily(3, range(10)))
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_bound_is_below_exact_evidence(corpus, seed):
     check_bound_is_below_evidence(hdp.elbo_terms, corpus, seed)
@@ -457,11 +458,13 @@ def check_document_ascent(step, seeds):
         assert np.diff(values).min() > -1e-10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 def test_document_objective_does_not_decrease_under_document_update(seed):
     check_document_ascent(hdp.document_step, [seed])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", WRONG_STEPS)
 def test_document_ascent_check_rejects_wrong_step(wrong):
     with pytest.raises(AssertionError):
@@ -769,6 +772,7 @@ def weights_by_tokens(doc_topic, alpha, gamma, start, scale):
     return mass / mass.sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [1.0, 7.5])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_weights_maximise_profile_objective(solver, scale):
@@ -793,6 +797,7 @@ def test_tables_and_refreshed_tangent_reach_optimum_of_lbfgs(solver, seed):
     np.testing.assert_allclose(weights, expected, rtol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_optimal_weights_do_not_depend_on_start(solver):
     doc_topic, alpha, gamma, start = weights_problem(0)
@@ -835,6 +840,7 @@ def test_weights_objective_does_not_decrease_under_tangent_step():
     assert np.diff(values).min() > -1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_topic_without_tokens_falls_to_the_floor(solver):
     doc_topic, alpha, gamma, start = weights_problem(0)
@@ -976,6 +982,7 @@ def test_fixed_theta_lbfgs_has_no_better_neighbour():
         assert hdp.fixed_theta_objective(logits + move, *rest)[0] < best
 
 
+@pytest.mark.long
 def test_alternating_fixed_theta_and_theta_reaches_profile_optimum():
     doc_topic, alpha, gamma, weights = weights_problem(0)
     padded = np.column_stack([doc_topic, np.zeros(len(doc_topic))])

@@ -70,6 +70,7 @@ def evidence_of_another_alpha(docs, alpha, gamma, eta, n_features):
     return hdp_surrogate.evidence(docs, 3.0 * alpha, gamma, eta, n_features)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_evidence_sums_to_one(settings):
     check_probabilities_sum_to_one(hdp_surrogate.evidence, settings)
@@ -85,6 +86,7 @@ def test_evidence_is_expectation_over_prior(settings):
     check_evidence_by_prior_sampling(hdp_surrogate.evidence, settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "wrong", [evidence_of_another_gamma, evidence_of_another_alpha]
 )

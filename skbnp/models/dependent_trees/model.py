@@ -83,6 +83,7 @@ __all__ = [
     "stick_gain",
     "update_means",
     "update_nodes",
+    "update_own_nodes",
     "update_sticks",
     "windowed",
 ]
@@ -231,39 +232,44 @@ def update_means(
     """Update q(theta) of all nodes, level by level, down and up again."""
     levels = state.tree.levels
     order = np.concatenate([*levels, *levels[-2::-1]])
-    return _updated(state, stats, priors, order)
+    return _update_rows(_with_own_means(state), stats, priors, order)
 
 
 def update_nodes(
     state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
 ) -> EpochState:
     """Update q(theta) of some nodes once, those above first."""
+    return update_own_nodes(_with_own_means(state), stats, priors, ids)
+
+
+def update_own_nodes(
+    state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
+) -> EpochState:
+    """Do as `update_nodes` in place: the arrays of the state are nobody else's."""
     rows = np.flatnonzero(np.isin(state.tree.ids, ids))
     rows = rows[np.argsort(state.tree.depth[rows], kind="stable")]
-    return _updated(state, stats, priors, rows)
+    return _update_rows(state, stats, priors, rows)
 
 
-def _updated(
-    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
-) -> EpochState:
-    means, concentrations = state.means.copy(), state.concentrations.copy()
-    state = replace(state, means=means, concentrations=concentrations)
-    for block in blocks(rows, state.dimension):
-        _update_rows(state, stats, priors, block)
-    return state
+def _with_own_means(state: EpochState) -> EpochState:
+    return replace(
+        state, means=state.means.copy(), concentrations=state.concentrations.copy()
+    )
 
 
 def _update_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
-) -> None:
+) -> EpochState:
     """Update q(theta) of some nodes in place, one after the other."""
-    kernels.update_directions(
-        rows,
-        state.concentrations,
-        np.empty(state.dimension),
-        np.empty(len(state.tree)),
-        *_known(state, stats, priors),
-    )
+    for block in blocks(rows, state.dimension):
+        kernels.update_directions(
+            block,
+            state.concentrations,
+            np.empty(state.dimension),
+            np.empty(len(state.tree)),
+            *_known(state, stats, priors),
+        )
+    return state
 
 
 def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple[Any, ...]:

@@ -362,11 +362,13 @@ def check_attachments(n_draws=1500):
 each_few = few_and_many(1500, 4000)
 
 
+@pytest.mark.long
 @each_few
 def test_splits_and_merges_have_the_frequencies_alone(n_draws):
     check_splits(n_draws)
 
 
+@pytest.mark.long
 @each_few
 def test_attachments_have_the_frequencies_alone(n_draws):
     check_attachments(n_draws)

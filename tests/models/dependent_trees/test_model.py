@@ -272,6 +272,7 @@ def update_by_printed_pull(state, stats, priors, rows):
             state.dimension,
         )
         state.means[row] = found / length * natural
+    return state
 
 
 def test_printed_pull_of_the_past_lowers_the_bound(monkeypatch):
@@ -708,6 +709,7 @@ def many_clusters(rng, n_clusters=130, dimension=80, n_rows=900):
     return unit(rows + 0.02 * rng.random((n_rows, dimension)))
 
 
+@pytest.mark.long
 def test_fits_with_and_without_screening_have_the_same_bits(monkeypatch):
     X = many_clusters(np.random.default_rng(2), n_rows=600)
     monkeypatch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 100)

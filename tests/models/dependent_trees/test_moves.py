@@ -186,6 +186,7 @@ def settled(seed, *, past=False, n_clusters=12):
 # Learning on the common loop ----------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_parts", [1, 3])
 def test_bound_never_falls(n_parts, seed, monkeypatch):
     """Updates after each part, moves after each pass, in two epochs."""
@@ -267,6 +268,7 @@ def test_rows_not_at_hand_keep_what_they_said(seed):
     assert_allclose(memory.others.n_tokens, 200.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_features", daily(1, [40, 400]))
 def test_planted_trees_are_found(n_features, seed):
     corpus, X = planted(seed, n_features)
@@ -721,6 +723,7 @@ def test_no_birth_without_need(seed):
     assert propose(learner, int(learner.posterior.ids[1])) is None
 
 
+@pytest.mark.long
 def test_births_find_what_the_start_left_out(seed):
     learner, corpus = with_two_in_one(seed, moves=TreeEdits(EpochMoves()))
     passes(learner, 8)
@@ -733,6 +736,7 @@ def test_births_find_what_the_start_left_out(seed):
 # Settings -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_jobs_do_not_change_the_bits(seed, monkeypatch):
     monkeypatch.setattr(structure, "PATIENCE", 1)
     _, X = planted(seed)
@@ -770,6 +774,7 @@ class ForgetfulShards(LocalShards):
         return super().total(*args)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "shards_per_round", [pytest.param(1, marks=pytest.mark.long), 3]
 )

@@ -391,6 +391,7 @@ def test_bound_is_below_the_evidence_of_one_path(seed):
     assert evidence - 3.0 < bound < evidence
 
 
+@pytest.mark.long
 def test_bound_is_below_the_evidence_of_a_tree(seed):
     """Two rows, two levels: both go to one leaf with probability 1 / (1 + gamma)."""
     rng = np.random.default_rng(seed)

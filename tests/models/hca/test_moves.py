@@ -212,6 +212,7 @@ def test_rejected_moves_change_nothing(settled):
         assert_array_equal(one, other)
 
 
+@pytest.mark.long
 def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
     """Totals are the sums of all memos, and the bound never falls."""
     X = drawn.data
@@ -253,6 +254,7 @@ def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [1, 3, 5, 8])
 def test_trees_stay_within_their_limit(limit, drawn):
     learner = begin(drawn.data, max_components=limit)
@@ -260,6 +262,7 @@ def test_trees_stay_within_their_limit(limit, drawn):
     assert len(learner.posterior.state.tree) <= max(limit, 3)
 
 
+@pytest.mark.long
 def test_lineage_tells_the_tree(drawn):
     learner = begin(drawn.data)
     run(learner, 20)
@@ -276,6 +279,7 @@ def test_lineage_tells_the_tree(drawn):
 # Recovery -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", daily(1, [10, 11]))
 def test_planted_trees_are_found(draw):
     """Root, 3 groups and 9 leaves, their number unknown; rows overlap near the mean."""
@@ -304,6 +308,7 @@ def test_noise_needs_one_path(seed):
     assert len(learner.posterior.state.tree) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_levels", [1, 2, 4])
 def test_few_rows_are_learned_from(n_levels):
     X = np.random.default_rng(0).normal(size=(3, 5))

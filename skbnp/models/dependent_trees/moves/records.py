@@ -19,6 +19,7 @@ from skbnp.models.dependent_trees.model import (
     no_past,
     past_of,
     update_nodes,
+    update_own_nodes,
 )
 from skbnp.trees import Tree
 
@@ -216,10 +217,10 @@ def replay(
     _inherit(new.history, state.history, state.tree, tree, heirs)
     new = replace(new, masses=kept.masses)
     born = {heirs.get(birth.new, birth.new) for birth in births} - {-1}
-    new = update_nodes(new, kept, priors, np.array(sorted(born), dtype=np.intp))
+    new = update_own_nodes(new, kept, priors, np.array(sorted(born), dtype=np.intp))
     touched = {node for record in records for node in record.touched}
     ids = np.array(sorted(heirs.get(node, node) for node in touched), dtype=np.intp)
-    return update_nodes(new, kept, priors, ids), kept
+    return update_own_nodes(new, kept, priors, ids), kept
 
 
 def _one_by_one(
@@ -283,13 +284,15 @@ def _with_birth(
 
 
 def _resized(state: EpochState, tree: Tree) -> EpochState:
-    """Put nodes where another tree has them; new ones know nothing yet."""
+    """Copy nodes to where another tree has them; new ones know nothing yet."""
     is_old = np.isin(tree.ids, state.tree.ids)
     to = np.flatnonzero(is_old)
     places = state.tree.positions(tree.ids[to])
     shape = (len(tree), state.dimension)
 
     def moved(values: Array) -> Array:
+        if len(to) == len(tree):
+            return values[places]
         found = np.zeros((len(tree), *values.shape[1:]))
         found[to] = values[places]
         return found

@@ -100,6 +100,7 @@ class TreeEdits(Moves):
         self._n_idle, self._concentration = 0, np.inf
         self._rejections = Rejections()  # targets of births
         self._products: Products | None = None
+        self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
@@ -122,7 +123,7 @@ class TreeEdits(Moves):
         self._n_without_birth = 0 if n_births else self._n_without_birth + 1
         if len(self.records) > n_before:
             self._sort(learner)
-        self._products = None
+        self._products = self._present = None
         changed = [one for one in self.records[n_before:] if not isinstance(one, Sort)]
         self._n_idle = 0 if n_births or changed else self._n_idle + 1
         waits = self.moves.birth and self._n_idle < PATIENCE
@@ -202,7 +203,7 @@ class TreeEdits(Moves):
             both = propose_handover(state, priors, merge, LEAST_NEWS)
             if both is None:
                 continue
-            least = max(lost, _gain(learner, [merge]) - LEAST_NEWS)
+            least = max(lost, self._gain(learner, [merge]) - LEAST_NEWS)
             if self._make_if_better(learner, both, least):
                 return True
         return False
@@ -378,13 +379,30 @@ class TreeEdits(Moves):
         By more than `lost`, which is what it may fall yet, or the least that counts.
         """
         posterior = learner.posterior
-        model, state, stats = posterior.model, posterior.state, posterior.totals
-        new, kept = replay(state, stats, model.priors, records)
-        before, after = _bound(model, state, stats), _bound(model, new, kept)
+        model, before = posterior.model, self._bound(learner)
+        new, kept = replay(posterior.state, posterior.totals, model.priors, records)
+        after = _bound(model, new, kept)
         if after - lost <= before + ROUNDING * abs(before):
             return False
         self._write(learner, records, new, kept, rows, said)
+        self._present = posterior.model, posterior.state, posterior.totals, after
         return True
+
+    def _bound(self, learner: EpochLearner) -> float:
+        """Return the bound of the present state: many proposals are judged by it."""
+        posterior = learner.posterior
+        seen = posterior.model, posterior.state, posterior.totals
+        last = self._present
+        if last is None or any(a is not b for a, b in zip(last, seen, strict=False)):
+            self._present = last = (*seen, _bound(*seen))
+        return last[3]
+
+    def _gain(self, learner: EpochLearner, records: Sequence[Record]) -> float:
+        """Rise of the bound by moves that are not made."""
+        posterior = learner.posterior
+        model, state, stats = posterior.model, posterior.state, posterior.totals
+        after = _bound(model, *replay(state, stats, model.priors, records))
+        return after - self._bound(learner)
 
     def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
         posterior = learner.posterior
@@ -413,14 +431,6 @@ class TreeEdits(Moves):
 
 def _bound(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
     return sum(model.objective(state, stats).values())
-
-
-def _gain(learner: EpochLearner, records: Sequence[Record]) -> float:
-    """Rise of the bound by moves that are not made."""
-    posterior = learner.posterior
-    model, state, stats = posterior.model, posterior.state, posterior.totals
-    after = _bound(model, *replay(state, stats, model.priors, records))
-    return after - _bound(model, state, stats)
 
 
 def _fits(learner: EpochLearner, record: Record) -> bool:
