@@ -77,9 +77,11 @@ class ShardedMixin(BaseEstimator):
     def _checkpoints(self, session: Session) -> Checkpoints | None:
         """Return where checkpoints are, or go; None if nowhere."""
         if self.checkpoint_dir is None:
+            if self.resume:
+                raise ValueError("resume=True needs a checkpoint_dir.")
             return None
         origin = {
-            f"parameter {name}": _told(value)
+            f"parameter {name}": _text_of(value)
             for name, value in self.get_params(deep=False).items()
             if name not in FREE
         }
@@ -143,7 +145,7 @@ def _clone(estimator: Any) -> Any:
     return type(estimator)(**{k: clone(v, safe=False) for k, v in params.items()})
 
 
-def _told(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """Tell values apart by texts, but not random generators."""
     return "a generator" if isinstance(value, np.random.RandomState) else repr(value)
 

@@ -89,8 +89,8 @@ class Checkpoints:
         other = [name for name in names if origin.get(name) != self.origin.get(name)]
         if other:
             raise ValueError(
-                f"The checkpoint in {str(self.folder)!r} is of another fit: "
-                f"{', '.join(other)} differ. Use resume=False, or another folder."
+                f"The checkpoint in {str(self.folder)!r} is of another fit, with other "
+                f"{', '.join(other)}. Use resume=False, or another folder."
             )
 
     def _paths(self) -> list[Path]:

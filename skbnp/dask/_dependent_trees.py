@@ -160,7 +160,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         another fit has left there is removed, unless `resume` asks for it.
     resume : bool, default=False
         Whether `fit` goes on from the newest checkpoint, if there is one: to the bits
-        of a fit that nothing has stopped.
+        of a fit that nothing has stopped. It needs `checkpoint_dir`.
     shards_per_round : int or None, default=None
         Shards after which all directions are updated, in passes but the first of an
         epoch. None is all: a pass is one exact step. Results depend on it, and on how

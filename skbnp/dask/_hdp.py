@@ -135,7 +135,7 @@ class HDP(ShardedMixin, LocalHDP):
         there is removed, unless `resume` asks for it.
     resume : bool, default=False
         Whether `fit` goes on from the newest checkpoint, if there is one: to the bits
-        of a fit that nothing has stopped.
+        of a fit that nothing has stopped. It needs `checkpoint_dir`.
     shards_per_round : int or None, default=None
         Shards of which a round visits documents; None is all. Results depend on it,
         and on how rows are cut into blocks, but not on who holds them.

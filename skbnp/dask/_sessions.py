@@ -111,6 +111,8 @@ def open_session(
         return LocalSession(blocks, read)
     if client.asynchronous:
         raise ValueError("client must be a synchronous one: fit waits for workers.")
+    if client.status == "closed":
+        raise ValueError("client is closed: fit needs one that is connected.")
     return WorkerSession(client, blocks, read, timeout)
 
 

@@ -126,6 +126,7 @@ class scripted_workers:
         self.pool = pool
         self.roster = _shards.Roster(pool, timeout, pool.clock, pool.sleep)
         self.client = mock.create_autospec(Client, instance=True, asynchronous=False)
+        self.client.status = "running"
         self.patches = [
             mock.patch.object(_sessions, "ClientPool", return_value=pool),
             mock.patch.object(_sessions, "Roster", return_value=self.roster),

@@ -256,7 +256,7 @@ def test_other_rows_are_refused(tmp_path):
         (X, EPOCHS[::-1].rechunk(EPOCHS.chunks)),
         (chunked(CORPUS.data, (60, 60)), chunked(CORPUS.epochs, (60, 60))),
     ]:
-        with pytest.raises(ValueError, match="rows of X differ"):
+        with pytest.raises(ValueError, match=r"with other rows of X\."):
             trees.fit(rows, epochs=epochs)
 
 
@@ -343,11 +343,19 @@ def test_chunks_of_a_stream_are_learned():
         trees.partial_fit(X, epochs=0)
 
 
-def test_a_client_that_waits_for_nothing_is_refused():
+def test_a_client_that_cannot_be_waited_for_is_refused():
     with scripted_workers(ScriptedPool(1)) as client:
         client.asynchronous = True
         with pytest.raises(ValueError, match="synchronous"):
             fitted(client=client)
+        client.asynchronous, client.status = False, "closed"
+        with pytest.raises(ValueError, match="closed"):
+            fitted(client=client)
+
+
+def test_a_fit_goes_on_from_a_folder_alone():
+    with pytest.raises(ValueError, match="needs a checkpoint_dir"):
+        fitted(resume=True)
 
 
 @pytest.mark.long
