@@ -575,11 +575,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         if self.tol > 0 and unsettled:
             which = ", ".join(map(str, unsettled[:5]))
             which += ", ..." if len(unsettled) > 5 else ""
-            s, number = ("s", f"{len(unsettled)} ") if len(unsettled) > 1 else ("", "")
+            epochs = f"epoch {which}"
+            if len(unsettled) > 1:
+                epochs = f"{len(unsettled)} epochs ({which})"
             warn_caller(
-                f"Bound or tree of {number}epoch{s} {which} still changed in the last "
-                f"of {self.max_iter} passes, tol={self.tol:g}. Increase max_iter or "
-                "tol.",
+                f"Bound or tree of {epochs} still changed in the last of "
+                f"{self.max_iter} passes, tol={self.tol:g}. Increase max_iter or tol.",
                 ConvergenceWarning,
             )
 
