@@ -1,5 +1,6 @@
 """Moves of dependent trees: records, partitions, gains, and learning with them."""
 
+import pickle
 from dataclasses import replace
 from itertools import pairwise
 
@@ -63,6 +64,7 @@ from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
     Birth,
+    Exchange,
     Merge,
     Remove,
     Reverse,
@@ -388,6 +390,16 @@ def test_memos_follow_records():
 
 
 # Partitions ---------------------------------------------------------------------------
+
+
+def test_shards_are_told_of_moves_in_short():
+    many = tuple(range(10**6, 10**6 + 50))
+    ends = [Merge(10**6, 10**6 + 1), Remove(10**6), Exchange(many, many[::-1])]
+    assert all(len(pickle.dumps(record)) < 1000 for record in ends)
+    others = [Attach(5, 2, 3), Reverse(5, 2), Sort(np.arange(10**6))]
+    nobody, nothing = np.empty(0, dtype=np.intp), Memo.joined([])
+    assert Edit.of(others, nobody, nothing) is None
+    assert Edit.of([*ends, *others], nobody, nothing).records == tuple(ends)
 
 
 def random_tree(rng, n_nodes):
