@@ -362,13 +362,13 @@ def check_state(state: EpochState, n_features: int) -> None:
         check_array(name, getattr(state, name), (n,))
     for name, shape in (
         ("means", (n, n_features)),
-        ("previous", (n, n_features)),
+        ("previous", (len(state.previous), n_features)),
         ("above", (n_features,)),
         ("centroid", (n_features,)),
     ):
-        value = getattr(state, name)
-        if name == "previous" and isinstance(value, np.ndarray) and n:
-            value = np.ascontiguousarray(value)
-        check_array(name, value, shape, least=-HUGE)
+        check_array(name, getattr(state, name), shape, least=-HUGE)
+    check_array("past", state.past, (n,), kind="i", least=-1)
+    n_before = len(state.previous)
+    check_number("past", int(state.past.max()), least=-1, most=n_before - 1)
     for name in ("concentration", "prior_concentration"):
         check_number(name, getattr(state, name), least=1e-300, most=HUGE)

@@ -199,7 +199,8 @@ cdef double best_length(
 cdef struct Epoch:
     Py_ssize_t n_words
     double* means               # (n_nodes, n_words) E
-    const double* previous      # (n_nodes, n_words) mu^(t-1), NULL: there is none
+    const double* previous      # (n_before, n_words) mu^(t-1)
+    const Py_ssize_t* past      # (n_nodes,) rows there, -1 of new nodes
     const double* above         # (n_words,) mean of the parent of the root
     const double* centroid      # (n_words,) a row more at the root
     const Py_ssize_t* parent    # (n_nodes,)
@@ -222,13 +223,8 @@ cdef inline const double* parent_of(const Epoch* e, Py_ssize_t row) noexcept nog
 
 cdef inline const double* past_of(const Epoch* e, Py_ssize_t row) noexcept nogil:
     """Previous direction of a node; NULL where there is none."""
-    cdef const double* past
-    cdef Py_ssize_t i
-    if e.previous != NULL:
-        past = e.previous + row * e.n_words
-        for i in range(e.n_words):
-            if past[i] != 0.0:
-                return past
+    if e.past[row] >= 0:
+        return e.previous + e.past[row] * e.n_words
     return NULL
 
 
@@ -242,8 +238,9 @@ cdef void fill_natural(
     cdef double square, slope
     cdef int32_t i
     put_scaled(n, e.pull, parent_of(e, row), natural)
-    if e.previous != NULL:
-        add_scaled(n, e.pull_of_past, e.previous + row * n, natural)
+    past = past_of(e, row)
+    if past != NULL:
+        add_scaled(n, e.pull_of_past, past, natural)
     for i in range(e.indptr[row], e.indptr[row + 1]):
         natural[e.words[i]] += e.strength * e.values[i]
     if row == 0:
@@ -261,7 +258,8 @@ cdef void fill_natural(
 
 
 cdef Epoch make_epoch(
-    const double[:, ::1] means, const double[:, ::1] previous,
+    const double[:, ::1] means,
+    const double[:, ::1] previous, const Py_ssize_t[::1] past,
     const double[::1] above, const double[::1] centroid,
     const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
     const Py_ssize_t[::1] limits,
@@ -271,6 +269,7 @@ cdef Epoch make_epoch(
     cdef Epoch e
     e.n_words, e.means = means.shape[1], <double*>&means[0, 0]
     e.previous = &previous[0, 0] if previous.shape[0] else NULL
+    e.past = &past[0]
     e.above, e.centroid = &above[0], &centroid[0]
     e.parent, e.limits = &parent[0], &limits[0]
     e.children = &children[0] if children.shape[0] else NULL
@@ -284,7 +283,8 @@ cdef Epoch make_epoch(
 def natural_parameter(
     Py_ssize_t row,
     double[::1] natural,                # OUT (n_words,)
-    const double[:, ::1] means, const double[:, ::1] previous,
+    const double[:, ::1] means,
+    const double[:, ::1] previous, const Py_ssize_t[::1] past,
     const double[::1] above, const double[::1] centroid,
     const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
     const Py_ssize_t[::1] limits,
@@ -296,7 +296,7 @@ def natural_parameter(
     """What priors, rows and children say in the direction of a node, see `Epoch`."""
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
     cdef Epoch epoch = make_epoch(
-        means, previous, above, centroid, parent, children, limits, indptr, words,
+        means, previous, past, above, centroid, parent, children, limits, indptr, words,
         values, strength, pull, pull_of_past,
     )
     with nogil:
@@ -309,7 +309,7 @@ def update_directions(
     double[::1] natural,                # WORK (n_words,)
     double[::1] lengths_below,          # WORK (n_nodes,)
     double[:, ::1] means,               # INOUT
-    const double[:, ::1] previous,
+    const double[:, ::1] previous, const Py_ssize_t[::1] past,
     const double[::1] above, const double[::1] centroid,
     const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
     const Py_ssize_t[::1] limits,
@@ -324,7 +324,7 @@ def update_directions(
     """
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
     cdef Epoch epoch = make_epoch(
-        means, previous, above, centroid, parent, children, limits, indptr, words,
+        means, previous, past, above, centroid, parent, children, limits, indptr, words,
         values, strength, pull, pull_of_past,
     )
     cdef Py_ssize_t i
@@ -359,7 +359,7 @@ cdef double update_direction(
 def inner_products(
     const Py_ssize_t[::1] rows,         # IN nodes
     const double[:, ::1] means,
-    const double[:, ::1] previous,
+    const double[:, ::1] previous, const Py_ssize_t[::1] past,
     const double[::1] above,
     const Py_ssize_t[::1] parent,
     double[:, ::1] found,               # OUT (n_rows, 6)
@@ -371,20 +371,20 @@ def inner_products(
     cdef Epoch e
     cdef const double* own
     cdef const double* up
-    cdef const double* past
+    cdef const double* mu
     cdef Py_ssize_t i, row, n = means.shape[1]
     e.n_words, e.means, e.above = n, <double*>&means[0, 0], &above[0]
     e.previous = &previous[0, 0] if previous.shape[0] else NULL
-    e.parent = &parent[0]
+    e.parent, e.past = &parent[0], &past[0]
     with nogil:
         for i in range(rows.shape[0]):
             row = rows[i]
-            own, up, past = e.means + row * n, parent_of(&e, row), past_of(&e, row)
+            own, up, mu = e.means + row * n, parent_of(&e, row), past_of(&e, row)
             found[i, 0], found[i, 1] = dot(n, own, own), dot(n, up, up)
             found[i, 2] = dot(n, up, own)
-            found[i, 3] = dot(n, past, own) if past != NULL else 0.0
-            found[i, 4] = dot(n, up, past) if past != NULL else 0.0
-            found[i, 5] = past != NULL
+            found[i, 3] = dot(n, mu, own) if mu != NULL else 0.0
+            found[i, 4] = dot(n, up, mu) if mu != NULL else 0.0
+            found[i, 5] = mu != NULL
 
 
 def fits(

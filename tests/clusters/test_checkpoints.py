@@ -11,7 +11,7 @@ from skbnp.dask import _checkpoints
 from skbnp.dask._checkpoints import Checkpoints, decode, encode
 from skbnp.inference.edits import Lineage
 from skbnp.inference.shards import World
-from skbnp.models.dependent_trees.model import EpochStats, no_past
+from skbnp.models.dependent_trees.model import EpochStats
 from skbnp.trees import Tree
 
 ORIGIN = {"class": "A", "rows of X": "abc"}
@@ -39,15 +39,6 @@ def test_values_come_back_as_they_were():
     assert found["scalars"] == value["scalars"]
     assert isinstance(found["scalars"][1], np.datetime64)
     assert_array_equal(found["matrix"].toarray(), value["matrix"].toarray())
-
-
-def test_rows_that_are_one_take_no_room():
-    arrays = {}
-    text = encode(no_past(5, 4), arrays)
-    assert sum(array.size for array in arrays.values()) == 4
-    found = decode(text, arrays)
-    assert found.shape == (5, 4)
-    assert found.strides[0] == 0
 
 
 @pytest.mark.parametrize("value", [object(), len, {1}, np.array([{}]), b"bytes"])

@@ -11,9 +11,9 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
+    lengths_and_spreads,
     natural_of,
     no_past,
-    spreads_of,
     update_nodes,
 )
 from skbnp.models.dependent_trees.model import _fits as fits
@@ -33,10 +33,10 @@ def random_epoch(seed, dimension, past):
     """Three of the nodes have no past, none if there is none at all."""
     rng = np.random.default_rng(seed)
     n = len(TREE)
-    previous = no_past(n, dimension)
+    pasts = no_past(n, dimension)
     if past:
-        previous = unit(rng.standard_normal((n, dimension)))
-        previous[[2, 5, 6]] = 0.0
+        at = np.array([3, 0, -1, 1, 2, -1, -1])
+        pasts = unit(rng.standard_normal((4, dimension))), at
     means = rng.uniform(0.1, 0.95, size=(n, 1)) * unit(
         rng.standard_normal((n, dimension))
     )
@@ -48,7 +48,7 @@ def random_epoch(seed, dimension, past):
         np.zeros(n),
         means,
         natural_lengths(np.linalg.norm(means, axis=1), 0.0, dimension),
-        previous,
+        *pasts,
         0.5 * unit(rng.standard_normal(dimension)) * past,
         unit(rng.random(dimension)),
         2.0 * dimension,
@@ -62,7 +62,7 @@ def twin(state, stats, node):
         node,
         state.tree.parent,
         state.means,
-        state.previous,
+        state.pasts,
         state.above,
         state.centroid,
         stats.sums.toarray(),
@@ -104,7 +104,7 @@ def test_updates_are_one_after_the_other(dimension, past, seed):
         natural = twin(before, stats, node)
         length = optimal_length(
             float(np.linalg.norm(natural)),
-            float(spreads_of(before, PRIORS, np.array([node]))[0]),
+            float(lengths_and_spreads(before, PRIORS)[1][node]),
             np.linalg.norm(means[TREE.parent == node], axis=1),
             state.prior_concentration * PRIORS.parent_weight,
             dimension,
@@ -125,7 +125,7 @@ def test_inner_products_and_fits_are_those_of_numpy(past, seed):
     rows = np.array([4, 0, 6])
     up = state.means[TREE.parent[rows]]
     up[1] = state.above
-    own, mu = state.means[rows], state.previous[rows]
+    own, mu = state.means[rows], state.pasts[rows]
     wanted = [
         (own * own).sum(axis=1),
         (up * up).sum(axis=1),

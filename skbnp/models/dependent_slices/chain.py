@@ -376,7 +376,7 @@ class SliceChain:
             place=after.tree.positions(memo.nodes[:, 0]).astype(np.int32),
             directions=Directions.of(_unit(after.means)),
             history=after.history,
-            past=np.arange(len(ids)),
+            past=after.past,
             previous=after.previous,
             sums=sp.csr_array(after.means.shape),  # follows
             gone=np.zeros(len(ids)),
@@ -487,7 +487,7 @@ def _pruned(state: EpochState, next_id: int) -> EpochState:
         history=state.history[places],
         means=state.means[places],
         concentrations=state.concentrations[places],
-        previous=state.previous[places],
+        past=state.past[places],
     )
 
 

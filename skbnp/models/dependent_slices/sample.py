@@ -18,7 +18,6 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
-    no_past,
     sort_siblings,
     update_means,
 )
@@ -69,17 +68,15 @@ class TreeSample:
 
 def epoch_of(world: SlicedTree, directions: Array) -> tuple[EpochState, EpochStats]:
     """Read a state as one of the variational model, with given directions."""
-    n_nodes, masses, is_old = len(world.tree), world.masses, world.is_old
-    previous = no_past(n_nodes, world.dimension)
-    if is_old.any():
-        previous = np.where(is_old[:, None], world.previous[world.past], 0.0)
+    n_nodes, masses = len(world.tree), world.masses
     state = EpochState(
         world.tree,
         masses,
         world.history,
         directions,
         np.zeros(n_nodes),
-        previous,
+        world.previous,
+        world.past,
         np.zeros(world.dimension),
         np.zeros(world.dimension),
         world.concentration,
@@ -96,7 +93,7 @@ def reading_of(world: SlicedTree) -> EpochState:
     state, stats = epoch_of(world, world.directions.gathered())
     for _ in range(N_UPDATES):
         state = update_means(state, stats, world.priors)
-    return replace(state, previous=no_past(*state.means.shape))
+    return state.without_past()
 
 
 def log_joint_of(world: SlicedTree, sums: sp.csr_array | None = None) -> float:

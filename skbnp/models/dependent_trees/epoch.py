@@ -22,7 +22,6 @@ from skbnp.models.dependent_trees.model import (
     learn_concentration,
     learn_prior_concentration,
     next_epoch,
-    no_past,
     objective,
     sort_siblings,
     update_means,
@@ -156,8 +155,7 @@ class EpochPosterior(Posterior):
 
     def as_closed(self) -> ClosedEpoch:
         """Return the open epoch as it would be closed now."""
-        state = self.state
-        state = replace(state, previous=no_past(*state.means.shape))
+        state = self.state.without_past()
         n_rows = round(self.totals.n_tokens)
         return ClosedEpoch(self.label, state, n_rows, self.first_step)
 

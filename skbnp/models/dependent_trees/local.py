@@ -38,7 +38,7 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
-    spreads_of,
+    lengths_and_spreads,
 )
 from skbnp.trees import Tree
 
@@ -91,14 +91,13 @@ class Naturals:
     @classmethod
     def of(cls, state: EpochState, priors: TreePriors) -> "Naturals":
         """Read them off the means."""
-        dimension, everywhere = state.dimension, np.arange(len(state.tree))
-        lengths = np.linalg.norm(state.means, axis=1)
-        spreads = spreads_of(state, priors, everywhere)
+        dimension = state.dimension
+        lengths, spreads = lengths_and_spreads(state, priors)
         y = natural_lengths(lengths, spreads, dimension)
         slopes = bessel_slope(y * y + spreads, dimension)
         pull = state.prior_concentration * priors.parent_weight
         weights = np.bincount(
-            state.tree.parent[1:], pull**2 * slopes[1:], len(everywhere)
+            state.tree.parent[1:], pull**2 * slopes[1:], len(state.tree)
         )
         shares = 1.0 / (1.0 + weights * slopes)
         places = cls(y / shares, lengths, shares, spreads, slopes, dimension)

@@ -69,16 +69,15 @@ __all__ = [
     "direction_bound",
     "learn_concentration",
     "learn_prior_concentration",
+    "lengths_and_spreads",
     "merge_gain",
     "merged",
     "natural_of",
     "next_epoch",
     "no_past",
     "objective",
-    "past_of",
     "prior_concentrations",
     "sort_siblings",
-    "spreads_of",
     "stick_evidence",
     "stick_gain",
     "update_means",
@@ -116,7 +115,8 @@ class EpochState:
     history: Array  # (n_nodes,) hX, masses of the epochs in the window
     means: Array  # (n_nodes, V) E
     concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
-    previous: Array  # (n_nodes, V) mu of the epoch before, zero: none; see `no_past`
+    previous: Array  # (n_before, V) mu of the epoch before
+    past: NDArray[np.intp]  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
     above: Array  # (V,) mean of the parent of the root, zero where there is none
     centroid: Array  # (V,) counts as a row at the root, zero where there is none
     concentration: float  # beta
@@ -136,6 +136,23 @@ class EpochState:
     def ids(self) -> NDArray[np.intp]:
         """Names of the nodes."""
         return self.tree.ids
+
+    @property
+    def with_past(self) -> NDArray[np.intp]:
+        """Places of nodes that were there in the epoch before."""
+        return np.flatnonzero(self.past >= 0)
+
+    @property
+    def pasts(self) -> Array:
+        """Directions of the epoch before, (n_nodes, V), zero of new nodes."""
+        found = np.zeros_like(self.means)
+        found[self.with_past] = self.previous[self.past[self.with_past]]
+        return found
+
+    def without_past(self) -> "EpochState":
+        """Forget the epoch before."""
+        previous, past = no_past(len(self.tree), self.dimension)
+        return replace(self, previous=previous, past=past)
 
     def parents(self, rows: NDArray[np.intp]) -> Array:
         """Means of the parents of some nodes, (n_rows, V)."""
@@ -196,19 +213,9 @@ class EpochStats:
         )
 
 
-def no_past(n_nodes: int, dimension: int) -> Array:
-    """Return previous directions of nodes none of which was there before.
-
-    All rows are one, so that they take no memory.
-    """
-    return np.broadcast_to(np.zeros((1, dimension)), (n_nodes, dimension))
-
-
-def past_of(previous: Array, rows: NDArray[np.intp]) -> Array:
-    """Previous directions of some nodes."""
-    if previous.strides[0] == 0:
-        return no_past(len(rows), previous.shape[1])
-    return previous[rows]
+def no_past(n_nodes: int, dimension: int) -> tuple[Array, NDArray[np.intp]]:
+    """Return previous directions, and their rows, of nodes all of which are new."""
+    return np.zeros((0, dimension)), np.full(n_nodes, -1, dtype=np.intp)
 
 
 def blocks(rows: NDArray[np.intp], dimension: int) -> Iterator[NDArray[np.intp]]:
@@ -278,7 +285,8 @@ def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple[An
     children, limits = tree.child_lists
     return (
         state.means,
-        _past(state),
+        state.previous,
+        state.past,
         state.above,
         state.centroid,
         tree.parent,
@@ -290,11 +298,6 @@ def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple[An
         k0 * priors.past_weight,
         *expansion(state.dimension),
     )
-
-
-def _past(state: EpochState) -> Array:
-    """Return previous directions, none where no node has any."""
-    return state.previous if state.previous.strides[0] else state.previous[:0]
 
 
 def _entries(
@@ -313,14 +316,24 @@ def _inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
     """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes; whether they have a past."""
     found = np.empty((len(rows), 6))
     kernels.inner_products(
-        rows, state.means, _past(state), state.above, state.tree.parent, found
+        rows,
+        state.means,
+        state.previous,
+        state.past,
+        state.above,
+        state.tree.parent,
+        found,
     )
     return found.T
 
 
-def spreads_of(state: EpochState, priors: TreePriors, rows: NDArray[np.intp]) -> Array:
-    """Return v of some nodes."""
-    return _spreads(state, priors, rows, _inner_products(state, rows)[1])
+def lengths_and_spreads(state: EpochState, priors: TreePriors) -> tuple[Array, Array]:
+    """Return |E| and v of all nodes."""
+    squares = np.einsum("ij,ij->i", state.means, state.means)
+    of_parents = squares[state.tree.parent]
+    of_parents[0] = state.above @ state.above
+    spreads = _spreads(state, priors, _all(state), of_parents)
+    return np.sqrt(squares), spreads
 
 
 def _spreads(
@@ -456,7 +469,7 @@ def _reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> Epoch
         history=state.history[places],
         means=state.means[places],
         concentrations=state.concentrations[places],
-        previous=past_of(state.previous, places),
+        past=state.past[places],
     )
 
 
@@ -565,6 +578,7 @@ def next_epoch(state: EpochState, history: Array) -> EpochState:
         masses=np.zeros(len(state.tree)),
         history=history,
         previous=state.means / np.maximum(lengths, 1e-300),
+        past=np.where(lengths.ravel() > 0.0, _all(state), -1),
         centroid=np.zeros(state.dimension),
     )
     tree = state.tree.sort_siblings(-state.tree.accumulate(history))

@@ -166,7 +166,7 @@ def start_from(stats: EpochStats, priors: TreePriors) -> tuple[EpochState, Epoch
         np.zeros(n_nodes),
         np.zeros((n_nodes, dimension)),
         np.zeros(n_nodes),
-        no_past(n_nodes, dimension),
+        *no_past(n_nodes, dimension),
         np.zeros(dimension),
         total / max(float(np.linalg.norm(total)), 1e-300),
         float(np.clip(beta, LOWEST, HIGHEST)),

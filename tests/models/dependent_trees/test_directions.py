@@ -30,6 +30,7 @@ from skbnp.models.dependent_trees.model import (
     TreePriors,
     learn_concentration,
     natural_of,
+    no_past,
     update_means,
     update_sticks,
 )
@@ -55,7 +56,8 @@ def random_state(rng, tree=TREE, *, past=True):
         rng.gamma(1.0, 3.0, size=n) * past,
         ratio * unit(rng.standard_normal((n, DIMENSION))),
         eta,
-        unit(rng.standard_normal((n, DIMENSION))) * past,
+        unit(rng.standard_normal((n, DIMENSION))),
+        np.arange(n) if past else np.full(n, -1),
         unit(rng.random(DIMENSION)),
         unit(rng.random(DIMENSION)),
         30.0,
@@ -287,7 +289,7 @@ def test_naturals_are_those_of_the_last_update(past, seed):
     found = Naturals.of(state, PRIORS).by_position(tree)
     naturals = found.lengths[:, None] * unit(state.means)
     for leaf in (1, 2, 3):
-        wanted = 12.0 * 1.1 * state.means[0] + 12.0 * 0.8 * state.previous[leaf]
+        wanted = 12.0 * 1.1 * state.means[0] + 12.0 * 0.8 * state.pasts[leaf]
         wanted += 30.0 * stats.sums.toarray()[leaf]
         assert_allclose(naturals[leaf], wanted, rtol=1e-6, atol=1e-6)
     assert_allclose(found.shares[1:], 1.0)
@@ -363,7 +365,7 @@ def mixed_groups(rng, concentration, dimension=2000):
         zero[:, 0],
         zero,
         np.ones(2),
-        zero,
+        *no_past(2, dimension),
         zero[0],
         zero[0],
         2000.0,

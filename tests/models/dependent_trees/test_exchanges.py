@@ -14,7 +14,6 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     TreePriors,
     direction_bound,
-    no_past,
     update_nodes,
     update_sticks,
 )
@@ -23,9 +22,10 @@ from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
     propose_handover,
-    with_past,
 )
+from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
+    Attach,
     Exchange,
     Merge,
     heirs_of,
@@ -38,6 +38,10 @@ from skbnp.trees import Tree
 TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
 PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
 CYCLE = Exchange((2, 6, 3), (6, 3, 2))
+
+
+def products_of(state):
+    return Products.of(state, PRIORS), state.previous @ state.previous.T
 
 
 def unit(rows):
@@ -55,7 +59,8 @@ def at_optimum(rng, n_rows=200, dimension=30):
         rng.gamma(1.0, 20.0, size=7),
         0.9 * previous,
         np.full(7, 100.0),
-        previous * (TREE.ids != 4)[:, None],
+        previous,
+        np.where(TREE.ids != 4, np.arange(7), -1),
         np.zeros(dimension),
         unit(rows.mean(axis=0)),
         60.0,
@@ -82,7 +87,7 @@ def test_rows_stay_and_names_go(seed):
     assert_array_equal(kept.masses, stats.masses)
     for name, was in zip(CYCLE.names, CYCLE.names, strict=True):
         mine, other = new.tree.positions(name), TREE.positions(was)
-        assert_array_equal(new.previous[mine], state.previous[other])
+        assert_array_equal(new.pasts[mine], state.pasts[other])
         assert new.history[mine] == state.history[other]
     recalled = recall(new.tree, replay_memo(memo, [CYCLE]), X)
     assert_allclose(recalled.masses, kept.masses)
@@ -92,17 +97,57 @@ def test_rows_stay_and_names_go(seed):
     assert_array_equal(back.history, state.history)
 
 
+def test_exchanges_in_a_row_name_nodes_as_one_after_the_other(seed):
+    """Directions are updated once for all of them."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    records = [CYCLE, Exchange((1, 5), (5, 1)), Exchange((2, 4), (4, 2))]
+    new, _ = replay(state, stats, PRIORS, records)
+    once = state
+    for record in records:
+        once, _ = replay(once, stats, PRIORS, [record])
+    assert new.tree == once.tree
+    assert_array_equal(new.history, once.history)
+    assert_array_equal(new.pasts, once.pasts)
+    assert_allclose(new.means, once.means, atol=0.05)
+    followed, _ = replay(state, stats, PRIORS, [*records, Merge(6, 3)])
+    assert followed.tree == once.tree.merge(6, 3)
+
+
+@pytest.mark.parametrize(
+    "records", [[CYCLE], [Merge(3, 5)], [CYCLE, Merge(2, 5), Attach(6, 1, 5)]]
+)
+def test_products_after_moves_are_those_of_the_new_state(records, seed):
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    products = Products.of(state, PRIORS)
+    new, _ = replay(state, stats, PRIORS, records)
+    fresh, found = Products.of(new, PRIORS), Products.of(new, PRIORS, products)
+    assert_allclose(found.means, fresh.means, atol=1e-12)
+    assert_allclose(found.past, fresh.past, atol=1e-12)
+    assert_allclose(found.means[:, :-1], new.means @ new.means.T, atol=1e-12)
+    assert_allclose(found.past[:, :-1], new.pasts @ new.means.T, atol=1e-12)
+
+
+def test_products_of_means_that_seem_alike_are_kept():
+    """Were concentrations alike without means, products would be those of before."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    new, _ = replay(state, stats, PRIORS, [CYCLE])
+    before = replace(state, tree=new.tree, concentrations=new.concentrations)
+    last = replace(Products.of(state, PRIORS), state=before)
+    wrong = Products.of(new, PRIORS, last)
+    assert not np.allclose(wrong.means, Products.of(new, PRIORS).means, atol=1e-6)
+
+
 def test_gains_of_leaves_are_the_full_difference(seed):
     """What children say to a node bends with its past, which leaves do not have."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    gains = past_gains(state, PRIORS)
+    gains = past_gains(*products_of(state))
     everywhere = np.arange(7)
     before = direction_bound(state, stats, PRIORS, everywhere)
     for node in np.setdiff1d(everywhere, TREE.parent):
         for past in range(7):
-            previous = state.previous.copy()
-            previous[node] = state.previous[past]
-            new = replace(state, previous=previous)
+            pasts = state.past.copy()
+            pasts[node] = state.past[past]
+            new = replace(state, past=pasts)
             new = update_nodes(new, stats, PRIORS, TREE.ids[[node]])
             after = direction_bound(new, stats, PRIORS, everywhere)
             assert_allclose(gains[node, past], after - before, atol=2e-3)
@@ -110,9 +155,9 @@ def test_gains_of_leaves_are_the_full_difference(seed):
 
 def test_pasts_in_wrong_hands_are_found(seed):
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    assert propose_exchanges(state, PRIORS) == []
+    assert propose_exchanges(*products_of(state)) == []
     wrong, _ = replay(state, stats, PRIORS, [CYCLE])
-    (found,) = propose_exchanges(wrong, PRIORS)
+    (found,) = propose_exchanges(*products_of(wrong))
     right, _ = replay(wrong, stats, PRIORS, [found])
     assert right.tree == TREE
 
@@ -121,10 +166,12 @@ def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
     """3 has the name and the past of the topic of 4, which was born without any."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
     swap = Exchange((3, 4), (4, 3))
-    assert propose_handover(state, PRIORS, Merge(2, 1), 0.0) is None
-    assert propose_handover(state, PRIORS, Merge(4, 5), np.inf) is None  # it is new
+    assert propose_handover(*products_of(state), Merge(2, 1), 0.0) is None
+    assert (
+        propose_handover(*products_of(state), Merge(4, 5), np.inf) is None
+    )  # it is new
     wrong, _ = replay(state, stats, PRIORS, [swap])
-    found = propose_handover(wrong, PRIORS, Merge(3, 5), 0.0)
+    found = propose_handover(*products_of(wrong), Merge(3, 5), 0.0)
     assert found is not None
     exchange, merge = found
     assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {3: 4, 4: 3}
@@ -139,10 +186,10 @@ def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
 
 def test_without_a_past_nothing_is_proposed():
     state, _, _, _ = at_optimum(np.random.default_rng(0))
-    state = replace(state, previous=no_past(*state.means.shape))
-    assert len(with_past(state)) == 0
-    assert propose_handover(state, PRIORS, Merge(2, 1), np.inf) is None
-    assert propose_exchanges(state, PRIORS) == []
+    state = state.without_past()
+    assert len(state.with_past) == 0
+    assert propose_handover(*products_of(state), Merge(2, 1), np.inf) is None
+    assert propose_exchanges(*products_of(state)) == []
 
 
 @pytest.mark.long

@@ -31,13 +31,14 @@ from skbnp.models.dependent_trees.model import (
     TreePriors,
     learn_concentration,
     learn_prior_concentration,
+    lengths_and_spreads,
     merge_gain,
     merged,
     natural_of,
     next_epoch,
+    no_past,
     objective,
     sort_siblings,
-    spreads_of,
     update_means,
     update_sticks,
     windowed,
@@ -59,8 +60,8 @@ def random_state(rng, tree=TREE, dimension=DIMENSION, *, past=True):
     n = len(tree)
     eta = rng.gamma(2.0, 20.0, size=n)
     ratio = reference.bessel_ratio(eta, dimension)[:, None]
-    previous = unit(rng.standard_normal((n, dimension))) * past
-    previous[2] = 0.0  # was not there
+    previous = unit(rng.standard_normal((n, dimension)))
+    was_there = past & (np.arange(n) != 2)
     return EpochState(
         tree,
         rng.gamma(1.0, 5.0, size=n),
@@ -68,6 +69,7 @@ def random_state(rng, tree=TREE, dimension=DIMENSION, *, past=True):
         ratio * unit(rng.standard_normal((n, dimension))),
         eta,
         previous,
+        np.where(was_there, rng.permutation(n), -1),
         unit(rng.random(dimension)),
         unit(rng.random(dimension)),
         30.0,
@@ -123,7 +125,7 @@ def test_terms_are_those_of_the_reference(past, seed):
     directions = reference.direction_terms(
         TREE.parent,
         state.means,
-        state.previous,
+        state.pasts,
         state.above,
         state.prior_concentration,
         1.1,
@@ -147,7 +149,7 @@ def test_bound_is_the_evidence_of_one_row_at_one_node(seed):
         np.zeros(1),
         np.zeros((1, DIMENSION)),
         np.ones(1),
-        np.zeros((1, DIMENSION)),
+        *no_past(1, DIMENSION),
         above,
         np.zeros(DIMENSION),
         30.0,
@@ -238,7 +240,7 @@ def printed_pull(state, priors, places):
     k0 = state.prior_concentration
     a = 3.0 * (state.dimension / 2 - 1) * k0 * priors.parent_weight
     a *= priors.past_weight / rho
-    return np.where(state.previous[places].any(axis=1), k0 * a, 0.0)
+    return np.where(state.past[places] >= 0, k0 * a, 0.0)
 
 
 def without_descendants(tree, masses, stop, child):
@@ -260,13 +262,11 @@ def update_by_printed_pull(state, stats, priors, rows):
         slope *= k0**2 * priors.parent_weight * priors.past_weight
         wrong = printed_pull(state, priors, children) + slope
         natural = natural_of(state, stats, priors, row)
-        natural += (wrong * state.previous[children].any(axis=1)) @ state.previous[
-            children
-        ]
+        natural += (wrong * (state.past[children] >= 0)) @ state.pasts[children]
         length = np.linalg.norm(natural)
         found = optimal_length(
             float(length),
-            float(spreads_of(state, priors, np.array([row]))[0]),
+            float(lengths_and_spreads(state, priors)[1][row]),
             np.linalg.norm(state.means[children], axis=1),
             k0 * priors.parent_weight,
             state.dimension,
@@ -338,14 +338,14 @@ def test_pull_of_the_past_is_the_slope_of_the_normaliser(seed):
         rho = model.prior_concentrations(other, PRIORS, children)
         return log_normaliser(rho, DIMENSION)
 
-    previous = state.previous.copy()
-    previous[children] = 0.0
-    stats, without = random_stats(rng, state), replace(state, previous=previous)
+    past = state.past.copy()
+    past[children] = -1
+    stats, without = random_stats(rng, state), replace(state, past=past)
     bent = natural_of(state, stats, PRIORS, 0) - natural_of(without, stats, PRIORS, 0)
     steps = 1e-5 * np.eye(DIMENSION)
     slopes = [(normalisers(h).sum() - normalisers(-h).sum()) / 2e-5 for h in steps]
     assert_allclose(bent, slopes, rtol=1e-5, atol=1e-6)
-    printed = printed_pull(state, PRIORS, children) @ state.previous[children]
+    printed = printed_pull(state, PRIORS, children) @ state.pasts[children]
     assert not np.allclose(printed, slopes, rtol=0.5)
 
 
@@ -611,7 +611,7 @@ def test_next_epoch_remembers_directions_and_masses(seed):
     history = rng.gamma(1.0, size=7)
     new = next_epoch(state, history)
     places = new.tree.positions(TREE.ids)
-    assert_allclose(new.previous[places], unit(state.means))
+    assert_allclose(new.pasts[places], unit(state.means))
     assert_array_equal(new.history[places], history)
     through = new.tree.accumulate(new.history)
     for parent in range(7):

@@ -16,7 +16,6 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     TreePriors,
     direction_bound,
-    past_of,
     stick_evidence,
     update_nodes,
 )
@@ -72,7 +71,7 @@ def attach_gain(
             history=state.history[near],
             means=state.means[near],
             concentrations=state.concentrations[near],
-            previous=past_of(state.previous, near),
+            past=state.past[near],
             above=around,
             centroid=np.zeros(state.dimension),
         )
@@ -160,7 +159,7 @@ def reverse_gain(
             history=state.history[at],
             means=state.means[at],
             concentrations=state.concentrations[at],
-            previous=past_of(state.previous, at),
+            past=state.past[at],
             above=above,
             centroid=centroid,
         )

@@ -33,7 +33,6 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     TreePriors,
     natural_of,
-    spreads_of,
     stick_evidence,
 )
 from skbnp.models.dependent_trees.moves.records import Birth
@@ -147,7 +146,8 @@ def propose_birth(
 class _Trial:
     """A new node below a target, for collected rows.
 
-    Its direction and that of the target follow the rows in turn; all others stay.
+    Its direction and that of the target follow the rows in turn; all others stay. They
+    stay in a space of few dimensions, see `_on_features`.
     """
 
     def __init__(
@@ -164,11 +164,14 @@ class _Trial:
         self.tree = state.tree.add(self.target, first_id=self.new)
         self.place = int(self.tree.positions(self.new))
         self.at = int(state.tree.positions(self.target))
-        self.X = sp.csr_array(collected.X.astype(np.float64))
-        self.transposed = self.X.T
         self.pull = state.prior_concentration * priors.parent_weight
-        self.natural = natural_of(state, stats, priors, self.at)
-        self.spread = spreads_of(state, priors, np.array([self.at]))
+        self.used, inverse = np.unique(collected.X.indices, return_inverse=True)
+        values, limits = collected.X.data.astype(np.float64), collected.X.indptr
+        shape = (collected.X.shape[0], len(self.used) + 2)
+        self.X = sp.csr_array((values, inverse.ravel(), limits), shape=shape)
+        self.transposed = self.X.T
+        natural = natural_of(state, stats, priors, self.at)
+        self.natural, self.mean = _on_features(self.used, natural, state.means[self.at])
         below = np.flatnonzero(state.tree.parent == self.at)
         self.below = np.linalg.norm(state.means[below], axis=1)
         memo = collected.memo
@@ -185,7 +188,9 @@ class _Trial:
         self.said = _Said(memo, shares, places, products)
         beta, own = state.concentration, shares[self.rows, self.columns]
         names = np.sort(state.tree.ids)
-        self.share = float(naturals.shares[np.searchsorted(names, self.target)])
+        column = np.searchsorted(names, self.target)
+        self.share = float(naturals.shares[column])
+        self.spread = float(naturals.spreads[column])
         by_id = np.searchsorted(names, nodes)
         self.gains = naturals.gains(by_id, self.products, own, beta)
         self.on_target = self.said.shares_of(int(self.tree.positions(self.target)))
@@ -198,7 +203,7 @@ class _Trial:
         """Products of rows with the means of their nodes, one for each share."""
         if len(places) == 0:
             return np.empty(0)
-        X, means = self.X, self.state.means
+        X, means = self.collected.X, self.state.means
         first, counts = X.indptr[self.rows], np.diff(X.indptr)[self.rows]
         begins = np.cumsum(counts) - counts
         at = np.arange(int(counts.sum())) + np.repeat(first - begins, counts)
@@ -218,18 +223,19 @@ class _Trial:
         lengths = eta * bessel_slope(eta**2, state.dimension)
         cosines = np.full(self.collected.X.shape[0], -1.0)
         for node, length in zip(near.tolist(), lengths.tolist(), strict=True):
-            found = self.cosines_to(state.means[node]) / max(length, 1e-300)
+            direction = np.append(state.means[node, self.used], [0.0, 0.0])
+            found = self.cosines_to(direction) / max(length, 1e-300)
             cosines = np.maximum(cosines, found)
         shares = np.cumsum(np.maximum(1.0 - cosines, 0.0) ** 2 + 1e-12)
         draw = rng.random() * shares[-1]
         row = min(int(np.searchsorted(shares, draw, side="right")), len(shares) - 1)
-        return self.collected.X[[row]].toarray()[0].astype(np.float64)
+        return np.asarray(self.X[[row]].toarray()[0])
 
     def run(self, first: Ints, n_rounds: int) -> Proposed | None:
         """Begin with some rows, and let the new node take what it can."""
         taken = np.zeros(self.collected.X.shape[0])
         taken[first] = 1.0
-        mean = self.state.means[self.at]
+        mean = self.mean
         for _ in range(n_rounds):
             mass = float(taken.sum())
             if mass < 1.0:
@@ -270,14 +276,14 @@ class _Trial:
     def _mean_of_target(self, natural: Array) -> Array:
         """Mean of the target, about: what children say in its length stays a share."""
         counts = self.share * natural
-        slope = bessel_slope(counts @ counts + self.spread[0], self.state.dimension)
+        slope = bessel_slope(counts @ counts + self.spread, self.state.dimension)
         return counts * slope
 
     def _length_of_target(self, natural: Array, own: Array | None) -> float:
         """Length of the best mean of the target, by that of the new node, if any."""
         return optimal_length(
             float(np.linalg.norm(natural)),
-            float(self.spread[0]),
+            self.spread,
             self._lengths_below(own),
             self.pull,
             self.state.dimension,
@@ -295,7 +301,7 @@ class _Trial:
         `natural` is what all but the lengths of the children says in its direction.
         """
         dimension, spread = self.state.dimension, self._spread_below(length)
-        own = natural * length - conjugate(length, self.spread[0], dimension)
+        own = natural * length - conjugate(length, self.spread, dimension)
         return float(own - conjugate(below, spread, dimension).sum())
 
     def _spread_below(self, length: float) -> float:
@@ -323,7 +329,7 @@ class _Trial:
             part[self.rows, self.columns],
             beta,
             self.share,
-            self.spread[0],
+            self.spread,
             dimension,
         )
         others = np.full(self.said.shares.shape, -np.inf)
@@ -410,7 +416,7 @@ class _Trial:
         gain = rise[1] - self.before[1]
         gain += state.concentration * (rise[2] - self.before[2])
         gain -= self.evidence
-        before = state.means[self.at]
+        before = self.mean
         length = float(np.linalg.norm(before))
         along = float(self.natural @ before) / max(length, 1e-300)
         gain -= self._worth(along, length, self.below)
@@ -430,6 +436,21 @@ class _Trial:
         length = self._length_of_target(natural, own)
         along = float(np.linalg.norm(natural))
         return gain + self._worth(along, length, self._lengths_below(own))
+
+
+def _on_features(used: Ints, natural: Array, mean: Array) -> tuple[Array, Array]:
+    """Coordinates of two vectors where they and rows with these features span a space.
+
+    Those of the features, and two of an orthonormal basis of what is left of the two
+    vectors: products and lengths are what they were.
+    """
+    left, other = natural.copy(), mean.copy()
+    left[used] = other[used] = 0.0
+    length = float(np.linalg.norm(left))
+    both = float(left @ other) / max(length, 1e-300)
+    other -= both / max(length, 1e-300) * left
+    first = np.append(natural[used], [length, 0.0])
+    return first, np.append(mean[used], [both, float(np.linalg.norm(other))])
 
 
 @dataclass(frozen=True, slots=True)

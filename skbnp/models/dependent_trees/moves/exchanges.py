@@ -13,16 +13,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
-from skbnp.models.dependent_trees.local import Naturals
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    TreePriors,
-    past_of,
-)
+from skbnp.models.dependent_trees.model import EpochState
+from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge
 from skbnp.trees import Tree
 
-__all__ = ["past_gains", "propose_exchanges", "propose_handover", "with_past"]
+__all__ = ["past_gains", "propose_exchanges", "propose_handover"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -34,49 +30,46 @@ LEAST_GAIN = 1.0
 HUGE = 1e12
 
 
-def with_past(state: EpochState) -> Ints:
-    """Places of nodes that were there in the epoch before."""
-    places = np.arange(len(state.tree))
-    return np.flatnonzero(past_of(state.previous, places).any(axis=1))
-
-
-def past_gains(state: EpochState, priors: TreePriors) -> Array:
+def past_gains(products: Products, of_pasts: Array) -> Array:
     """What directions gain if a node has the past of another, (n_nodes, n_nodes).
 
-    Rows are nodes, columns pasts. The direction of the node follows, all others stay.
+    Rows are nodes, columns pasts, whose products with each other are given, by their
+    rows. The direction of the node follows, all others stay.
     """
+    state, priors = products.state, products.priors
     everywhere = np.arange(len(state.tree))
+    if products.past is None:
+        return np.zeros((len(everywhere), len(everywhere)))
     k1 = state.prior_concentration * state.parent_weights(everywhere, priors)[:, None]
     k2 = state.prior_concentration * priors.past_weight
-    past = state.previous.astype(np.float32)
-    means = np.vstack([state.means, state.above]).astype(np.float32)
-    products = (means @ past.T).astype(np.float64)  # E_e'mu_p
-    both = (past @ past.T).astype(np.float64)
-    there = np.asarray(past.any(axis=1))
-    naturals = Naturals.of(state, priors).by_position(state.tree)
+    along = products.past.T  # E_e'mu_p; last: of what is above the root
+    there = state.past >= 0
+    both = np.where(there[:, None] & there, of_pasts[np.ix_(state.past, state.past)], 0)
+    naturals = products.naturals
     shares, spreads = naturals.shares[:, None], naturals.spreads[:, None]
     eta, of_means = naturals.lengths, np.maximum(naturals.mean_lengths, 1e-300)
-    with_own = (eta / of_means)[:, None] * products[:-1]
+    with_own = (eta / of_means)[:, None] * along[:-1]
     own = np.diagonal(with_own)[:, None]
     squares = eta[:, None] ** 2 + 2.0 * k2 * (with_own - own)
     squares += k2**2 * (there[:, None] * 1.0 + there[None] - 2.0 * both)
     counts = np.maximum(squares, 0.0) * shares**2 + spreads
-    rho = k1**2 + there[None] * (k2**2 + 2.0 * k1 * k2 * products[state.tree.parent])
+    rho = k1**2 + there[None] * (k2**2 + 2.0 * k1 * k2 * along[state.tree.parent])
     worth = log_normaliser_gain(rho, state.dimension)
     worth -= log_normaliser_gain(counts, state.dimension) / shares
     return np.asarray(worth - np.diagonal(worth)[:, None])
 
 
-def propose_exchanges(state: EpochState, priors: TreePriors) -> list[Exchange]:
+def propose_exchanges(products: Products, of_pasts: Array) -> list[Exchange]:
     """Find the cycles of the best assignment of pasts, those of most gain first.
 
     Directions alone tell whose past a node has: where one topic ends as another begins,
     shares of rows would give the new one the past of any. The root, which cannot end,
     takes no name that is new.
     """
-    if len(with_past(state)) == 0:
+    state = products.state
+    if len(state.with_past) == 0:
         return []
-    directions = past_gains(state, priors)
+    directions = past_gains(products, of_pasts)
     names = _assigned(directions, state)
     found = []
     for cycle in _cycles(names):
@@ -88,7 +81,7 @@ def propose_exchanges(state: EpochState, priors: TreePriors) -> list[Exchange]:
 
 
 def propose_handover(
-    state: EpochState, priors: TreePriors, merge: Merge, most: float
+    products: Products, of_pasts: Array, merge: Merge, most: float
 ) -> tuple[Exchange, Merge] | None:
     """Let others have the past of a node that merges; a node born since then ends.
 
@@ -98,11 +91,12 @@ def propose_handover(
     rows, which have a say in the bound, would give any new topic the past of one that
     ends in its epoch.
     """
-    tree, old = state.tree, with_past(state)
+    state = products.state
+    tree, old = state.tree, state.with_past
     source, target = tree.positions([merge.source, merge.target]).tolist()
     if source not in old or len(old) == len(tree):
         return None
-    directions = past_gains(state, priors)
+    directions = past_gains(products, of_pasts)
     directions[source] = 0.0
     directions[source, old] = -HUGE
     names = _assigned(directions, state)
@@ -118,7 +112,7 @@ def propose_handover(
 
 def _assigned(directions: Array, state: EpochState) -> Ints:
     """Find whose past each node has in the best assignment."""
-    new = np.setdiff1d(np.arange(1, len(directions)), with_past(state))
+    new = np.setdiff1d(np.arange(1, len(directions)), state.with_past)
     gains = directions + LEAST_GAIN * np.eye(len(directions))
     gains[0, new] = -HUGE
     _, names = linear_sum_assignment(gains, maximize=True)

@@ -18,7 +18,6 @@ from skbnp.models.dependent_trees.model import (
     merge_gain,
     stick_gain,
 )
-from skbnp.models.dependent_trees.moves.exchanges import with_past
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Merge
@@ -59,7 +58,7 @@ def propose_merges(
     units = merge_units(tree, parity)
     heavy = tree.accumulate(stats.masses + state.history)
     # What was there before has a name that users know.
-    old = with_past(state)
+    old = state.with_past
     heavy[old] += 2.0 * heavy[0] + 1.0
     merges = np.ones(len(tree), dtype=bool)
     merges[stays] = False

@@ -41,35 +41,43 @@ class Products:
     priors: TreePriors
     means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: with what is above the root
     past: Array | None  # (n_nodes, n_nodes + 1) mu_a^(t-1)'E_b; last: as above
+    naturals: Naturals  # by position
     scale: Array  # (n_nodes,) |n| / |E|
-    shares: Array  # (n_nodes,) share s of n that counts, see `local.Naturals`
-    spreads: Array  # (n_nodes,) v
     worth: Array  # (n_nodes,) h(s |n|; v) / s; without the value at zero
     prior_worth: Array  # (n_nodes,) log C_V(rho) - log C_V(0)
 
     @classmethod
-    def of(cls, state: EpochState, priors: TreePriors) -> "Products":
-        """Multiply all pairs, in single precision: they are for ranking."""
-        means = state.means.astype(np.float32)
-        right = np.vstack([means, state.above.astype(np.float32)[None]]).T
-        past = None
-        if state.previous.strides[0]:
-            past = (state.previous.astype(np.float32) @ right).astype(np.float64)
-        everywhere = np.arange(len(state.tree))
-        rho = prior_concentrations(state, priors, everywhere)
+    def of(
+        cls, state: EpochState, priors: TreePriors, last: "Products | None" = None
+    ) -> "Products":
+        """Multiply all pairs, but those that are alike in another state of the epoch.
+
+        A node whose concentration is the same has the same mean.
+        """
+        means, past = _products(state, last)
+        rho = prior_concentrations(state, priors, np.arange(len(state.tree)))
         naturals = Naturals.of(state, priors).by_position(state.tree)
         lengths, shares = naturals.lengths, naturals.shares
         return cls(
             state,
             priors,
-            (means @ right).astype(np.float64),
+            means,
             past,
+            naturals,
             lengths / np.maximum(naturals.mean_lengths, 1e-300),
-            shares,
-            naturals.spreads,
             _worth(lengths**2, shares, naturals.spreads, state.dimension),
             log_normaliser_gain(rho**2, state.dimension),
         )
+
+    @property
+    def shares(self) -> Array:
+        """Shares s of natural parameters that count, see `local.Naturals`."""
+        return self.naturals.shares
+
+    @property
+    def spreads(self) -> Array:
+        """How natural parameters spread, v."""
+        return self.naturals.spreads
 
     @property
     def parent(self) -> Ints:
@@ -183,6 +191,35 @@ class Products:
             gain += log_normaliser_gain(rho**2, dimension)
             gain -= self.prior_worth[c][:, None]
         return gain
+
+
+def _products(state: EpochState, last: Products | None) -> tuple[Array, Array | None]:
+    """Return products of means with each other, and of pasts with them."""
+    tree, n_nodes = state.tree, len(state.tree)
+    means, past = np.empty((n_nodes, n_nodes + 1)), None
+    means[:, -1] = state.means @ state.above
+    old = state.with_past
+    if len(old):
+        before, at_before = state.previous, state.past[old]
+        past = np.zeros_like(means)
+        past[old, -1] = (before @ state.above)[at_before]
+    is_new = np.ones(n_nodes, dtype=bool)
+    if last is not None:
+        there = np.flatnonzero(np.isin(tree.ids, last.state.tree.ids))
+        was = last.state.tree.positions(tree.ids[there])
+        stays = state.concentrations[there] == last.state.concentrations[was]
+        at, places = there[stays], was[stays]
+        is_new[at] = False
+        means[np.ix_(at, at)] = last.means[np.ix_(places, places)]
+        if past is not None and last.past is not None:  # it stays with the id
+            past[np.ix_(there, at)] = last.past[np.ix_(was, places)]
+    new = np.flatnonzero(is_new)
+    some = state.means if len(new) == n_nodes else state.means[new]
+    of_some = state.means @ some.T
+    means[:, new], means[new, :-1] = of_some, of_some.T
+    if past is not None:
+        past[np.ix_(old, new)] = (before @ some.T)[at_before]
+    return means, past
 
 
 def _worth(squares: Array, shares: Array, spreads: Array, dimension: int) -> Array:

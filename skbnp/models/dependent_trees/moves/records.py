@@ -6,6 +6,7 @@ nothing and judges nothing: the same records lead to the same tree, see `Tree.di
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,8 +17,6 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
-    no_past,
-    past_of,
     update_nodes,
     update_own_nodes,
 )
@@ -204,7 +203,7 @@ def replay(
     if not records:
         return state, stats
     if any(isinstance(record, Exchange) for record in records):
-        return _one_by_one(state, stats, priors, records)
+        return _in_turns(state, stats, priors, records)
     tree = state.tree
     for record in records:
         tree = record.edit(tree)
@@ -223,30 +222,31 @@ def replay(
     return update_own_nodes(new, kept, priors, ids), kept
 
 
-def _one_by_one(
+def _in_turns(
     state: EpochState, stats: EpochStats, priors: TreePriors, records: Sequence[Record]
 ) -> tuple[EpochState, EpochStats]:
-    """Replay records of which some exchange names."""
-    for record in records:
-        if isinstance(record, Exchange):
-            state = update_nodes(
-                _exchanged(state, record), stats, priors, np.array(record.touched)
-            )
+    """Replay records of which some exchange names; those in a row count as one."""
+    for exchanges, group in groupby(records, lambda one: isinstance(one, Exchange)):
+        some = list(group)
+        if exchanges:
+            touched = np.unique([name for one in some for name in one.touched])
+            state = update_nodes(_exchanged(state, some), stats, priors, touched)
         else:
-            state, stats = replay(state, stats, priors, [record])
+            state, stats = replay(state, stats, priors, some)
     return state, stats
 
 
-def _exchanged(state: EpochState, record: Exchange) -> EpochState:
-    """Let nodes have the names and the past of others."""
-    places = np.arange(len(state.tree))
-    to, of = state.tree.positions(record.nodes), state.tree.positions(record.names)
-    places[to] = of
+def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
+    """Let nodes have the names and the pasts of others."""
+    tree = state.tree
+    for record in records:
+        tree = record.edit(tree)
+    places = state.tree.positions(tree.ids)
     return replace(
         state,
-        tree=record.edit(state.tree),
+        tree=tree,
         history=state.history[places],
-        previous=past_of(state.previous, places),
+        past=state.past[places],
     )
 
 
@@ -285,19 +285,15 @@ def _with_birth(
 
 def _resized(state: EpochState, tree: Tree) -> EpochState:
     """Copy nodes to where another tree has them; new ones know nothing yet."""
-    is_old = np.isin(tree.ids, state.tree.ids)
-    to = np.flatnonzero(is_old)
-    places = state.tree.positions(tree.ids[to])
-    shape = (len(tree), state.dimension)
+    is_new = ~np.isin(tree.ids, state.tree.ids)
+    places = np.zeros(len(tree), dtype=np.intp)
+    places[~is_new] = state.tree.positions(tree.ids[~is_new])
 
     def moved(values: Array) -> Array:
-        if len(to) == len(tree):
-            return values[places]
-        found = np.zeros((len(tree), *values.shape[1:]))
-        found[to] = values[places]
+        found = values[places]
+        found[is_new] = 0.0
         return found
 
-    has_past = state.previous.strides[0] != 0
     return replace(
         state,
         tree=tree,
@@ -305,7 +301,7 @@ def _resized(state: EpochState, tree: Tree) -> EpochState:
         history=moved(state.history),
         means=moved(state.means),
         concentrations=moved(state.concentrations),
-        previous=moved(state.previous) if has_past else no_past(*shape),
+        past=np.where(is_new, -1, state.past[places]),
     )
 
 

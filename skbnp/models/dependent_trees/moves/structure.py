@@ -24,7 +24,6 @@ from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
-    TreePriors,
     sort_siblings,
     update_sticks,
 )
@@ -41,7 +40,6 @@ from skbnp.models.dependent_trees.moves.exchanges import (
     LEAST_GAIN,
     propose_exchanges,
     propose_handover,
-    with_past,
 )
 from skbnp.models.dependent_trees.moves.merges import propose_merges
 from skbnp.models.dependent_trees.moves.partition import birth_units
@@ -61,6 +59,8 @@ from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["TreeEdits"]
+
+Array = NDArray[np.float64]
 
 #: Rows below which a leaf ends that has none in the window.
 NO_ROWS = 1e-3
@@ -100,6 +100,7 @@ class TreeEdits(Moves):
         self._n_idle, self._concentration = 0, np.inf
         self._rejections = Rejections()  # targets of births
         self._products: Products | None = None
+        self._pasts: tuple[Array, Array] | None = None  # those, and their products
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
@@ -177,7 +178,7 @@ class TreeEdits(Moves):
                 state,
                 stats,
                 priors,
-                self._products_of(state, priors),
+                self._products_of(learner),
                 parity,
                 test,
                 losses,
@@ -197,10 +198,12 @@ class TreeEdits(Moves):
         If it just merged, one topic would end and another one begin: that must gain as
         much as a birth.
         """
-        posterior = learner.posterior
         for merge, lost in merges:
-            state, priors = posterior.state, posterior.model.priors
-            both = propose_handover(state, priors, merge, LEAST_NEWS)
+            state = learner.posterior.state
+            if state.past[state.tree.positions(merge.source)] < 0:
+                continue
+            products, of_pasts = self._products_of(learner), self._past_products(state)
+            both = propose_handover(products, of_pasts, merge, LEAST_NEWS)
             if both is None:
                 continue
             least = max(lost, self._gain(learner, [merge]) - LEAST_NEWS)
@@ -208,21 +211,33 @@ class TreeEdits(Moves):
                 return True
         return False
 
-    def _products_of(self, state: EpochState, priors: TreePriors) -> Products:
+    def _products_of(self, learner: EpochLearner) -> Products:
         """Return products of all pairs, those of the last call if it was the same."""
-        if self._products is None or self._products.state is not state:
-            self._products = Products.of(state, priors)
-        return self._products
+        posterior, last = learner.posterior, self._products
+        if last is None or last.state is not posterior.state:
+            self._products = last = Products.of(
+                posterior.state, posterior.model.priors, last
+            )
+        return last
+
+    def _past_products(self, state: EpochState) -> Array:
+        """Return products of previous directions, which an epoch does not change."""
+        if self._pasts is None or self._pasts[0] is not state.previous:
+            self._pasts = state.previous, state.previous @ state.previous.T
+        return self._pasts[1]
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Let nodes have the pasts that explain them best."""
-        posterior = learner.posterior
-        for record in propose_exchanges(posterior.state, posterior.model.priors):
-            self._make_if_better(learner, [record], LEAST_GAIN * len(record.nodes))
+        state = learner.posterior.state
+        if len(state.with_past):
+            of_pasts = self._past_products(state)
+            found = propose_exchanges(self._products_of(learner), of_pasts)
+            least = [LEAST_GAIN * len(record.nodes) for record in found]
+            self._keep(learner, found, least)
 
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Nodes of epochs before that do not merge: while births may return to them."""
-        places = with_past(state)
+        places = state.with_past
         if self._n_without_birth < SETTLED_BIRTHS:
             return places
         pauses = (stats.masses[places] < 1.0) & (state.history[places] >= 1.0)
@@ -236,7 +251,7 @@ class TreeEdits(Moves):
         state, priors = posterior.state, posterior.model.priors
         if len(state.tree) == 1:
             return
-        products = self._products_of(state, priors)
+        products = self._products_of(learner)
         reversals = propose_reversals(state, posterior.totals, priors, products)
         if self._keep(learner, [one for one, _ in reversals], [0.0] * len(reversals)):
             return
