@@ -28,6 +28,7 @@ KERNELS = [
     "_special",
     "_sphere",
     "_split_merge",
+    "_sticks",
     "_tables",
     "_tree_rows",
     "_word_topics",

@@ -24,6 +24,14 @@ static void all_log(ptrdiff_t n, const double *x, double *out)
 }
 
 SKBNP_CLONES
+static void all_digamma(ptrdiff_t n, const double *x, double *out)
+{
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = fast_log(digamma_factor(x[i])) + digamma_exponent(x[i]);
+}
+
+SKBNP_CLONES
 static void all_log_gamma(ptrdiff_t n, const double *x, double *log_gammas,
                           double *digammas)
 {

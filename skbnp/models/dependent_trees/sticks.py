@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, psi
 
+from skbnp.kernels import _sticks as kernels
 from skbnp.trees import Tree
 
 __all__ = ["Sticks", "before", "behind"]
@@ -38,19 +39,17 @@ class Sticks:
 
         `stop` and `child` are alpha and gamma.
         """
-        through = tree.accumulate(masses)
-        return cls(
-            (1.0 + masses, stop + (through - masses)),
-            (1.0 + through, child + behind(tree, through)),
-        )
+        found = np.empty((4, len(tree)))
+        kernels.beta_parameters(tree.parent, masses, stop, child, found)
+        return cls((found[0], found[1]), (found[2], found[3]))
 
     def log_weights(self, tree: Tree) -> Array:
         """E log pi_e of each node."""
-        (stay, leave), (take, skip) = map(_expected_logs, (self.stop, self.child))
-        into = take + before(tree, skip)
-        into[1:] += leave[tree.parent[1:]]
-        into[0] = 0.0
-        return tree.distribute(into) + stay
+        given, found = np.stack([*self.stop, *self.child]), np.empty(len(tree))
+        kernels.expected_log_weights(
+            tree.parent, given, np.empty((6, len(tree))), found
+        )
+        return found
 
     def mean_weights(self, tree: Tree) -> Array:
         """E pi_e of each node; what is left of one belongs to nodes not there yet."""

@@ -37,6 +37,7 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.models.dependent_trees.moves.records import Birth
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
 
 __all__ = [
@@ -164,6 +165,8 @@ class _Trial:
         self.tree = state.tree.add(self.target, first_id=self.new)
         self.place = int(self.tree.positions(self.new))
         self.at = int(state.tree.positions(self.target))
+        self.masses = np.insert(state.masses, self.place, 0.0)
+        self.history = np.insert(state.history, self.place, 0.0)
         self.pull = state.prior_concentration * priors.parent_weight
         self.used, inverse = np.unique(collected.X.indices, return_inverse=True)
         values, limits = collected.X.data.astype(np.float64), collected.X.indptr
@@ -346,14 +349,14 @@ class _Trial:
 
     def _log_weights(self, taken: Array) -> Array:
         """E log pi of all nodes, had the new one these parts of the rows."""
-        masses = np.insert(self.state.masses, self.place, 0.0)
+        masses = self.masses.copy()
         lost = taken[self.rows] * self.said.shares[self.rows, self.columns]
         np.subtract.at(masses, self.places, lost)
         masses[self.place] = taken.sum()
-        both = np.insert(self.state.history, self.place, 0.0) + np.maximum(masses, 0.0)
-        sticks = replace(
-            self.state, tree=self.tree, masses=both, history=np.zeros(len(both))
-        ).sticks(self.priors)
+        both, priors = self.history + np.maximum(masses, 0.0), self.priors
+        sticks = Sticks.given(
+            self.tree, both, priors.stop_concentration, priors.child_concentration
+        )
         return sticks.log_weights(self.tree)
 
     @cached_property
@@ -411,8 +414,7 @@ class _Trial:
         state, dimension, place = self.state, self.state.dimension, self.place
         rise = self._terms(said)
         change = rise[0] - self.before[0]
-        masses, history = np.insert(state.masses, place, 0.0) + change, state.history
-        masses = np.maximum(masses, 0.0)
+        masses, history = np.maximum(self.masses + change, 0.0), self.history
         gain = rise[1] - self.before[1]
         gain += state.concentration * (rise[2] - self.before[2])
         gain -= self.evidence
@@ -425,8 +427,8 @@ class _Trial:
         own, tree = None, self.tree
         if mean is None:
             tree, masses = state.tree, np.delete(masses, place)
+            history = state.history
         else:
-            history = np.insert(history, place, 0.0)
             rows = self._rows(said.shares_of(place))
             own = self._mean_of_new(rows, mean)
             gain += float(rows @ own)

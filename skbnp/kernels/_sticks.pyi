@@ -1,0 +1,16 @@
+from numpy import float64, intp
+from numpy.typing import NDArray
+
+def beta_parameters(
+    parent: NDArray[intp],
+    masses: NDArray[float64],
+    stop: float,
+    child: float,
+    found: NDArray[float64],
+) -> None: ...
+def expected_log_weights(
+    parent: NDArray[intp],
+    parameters: NDArray[float64],
+    work: NDArray[float64],
+    found: NDArray[float64],
+) -> None: ...

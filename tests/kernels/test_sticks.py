@@ -1,0 +1,50 @@
+"""Sticks of a tree against the reference, which walks it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from reference import dependent_trees as reference
+from skbnp.kernels._sticks import beta_parameters, expected_log_weights
+from skbnp.trees import Tree
+
+
+def random_tree(rng, n_nodes):
+    parents = [-1, *(int(rng.integers(node)) for node in range(1, n_nodes))]
+    return Tree.from_parents(parents)
+
+
+def weights_of(parent, masses, stop, child):
+    given, found = np.empty((4, len(parent))), np.empty(len(parent))
+    beta_parameters(parent, masses, stop, child, given)
+    expected_log_weights(parent, given, np.empty((6, len(parent))), found)
+    return given, found
+
+
+@pytest.mark.parametrize("n_nodes", [1, 2, 40])
+def test_expected_logs_are_those_of_the_reference(n_nodes, seed):
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, n_nodes)
+    masses = rng.gamma(0.3, 100.0, size=n_nodes)
+    nothing = np.zeros(n_nodes)
+    for stop, child in ((0.4, 0.7), (1e-6, 50.0)):
+        given, found = weights_of(tree.parent, masses, stop, child)
+        children = reference.children_of(tree.parent.tolist())
+        sticks = children, masses, nothing, stop, child
+        wanted = reference.log_weights(*sticks)
+        assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+        stops, chosen = reference.stick_parameters(*sticks)
+        for node, (q, _) in stops.items():
+            assert_allclose(given[:2, node], q, rtol=1e-13, atol=1e-12)
+        for node, (q, _) in chosen.items():
+            assert_allclose(given[2:, node], q, rtol=1e-13, atol=1e-12)
+
+
+def test_order_of_siblings_matters():
+    """A node behind another has less: where lists are reversed, weights differ."""
+    rng = np.random.default_rng(0)
+    masses = rng.gamma(2.0, size=6)
+    parent = Tree.from_parents([-1, 0, 0, 0, 0, 0]).parent
+    _, found = weights_of(parent, masses, 0.4, 0.7)
+    _, reversed_ = weights_of(parent, np.append(masses[0], masses[:0:-1]), 0.4, 0.7)
+    assert not np.allclose(found[1:], reversed_[:0:-1], atol=1e-3)
