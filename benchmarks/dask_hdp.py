@@ -112,7 +112,7 @@ def measured(X, n_workers, n_passes, **settings):
     """Bytes down and up, and seconds of workers, the busiest and all."""
     pool = SitePool(n_workers)
     client = mock.create_autospec(Client, instance=True)
-    client.asynchronous = False
+    client.asynchronous, client.status = False, "running"
     with mock.patch.object(_sessions, "ClientPool", return_value=pool):
         hdp = HDP(client=client, split_merge=False, tol=0.0, random_state=0, **settings)
         begin = time.process_time()
