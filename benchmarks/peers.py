@@ -314,11 +314,11 @@ longer, after a fit that was interrupted at that time. "mean field", which shall
 is `variational_family="mean_field"`, from 100 topics, in minibatches of 256 documents
 and with steps that decay with 0.6: the defaults before there was another family.
 "fall": by how much the score fell below its best so far, at the most. Peers start from
-K topics under a topic prior eta; tomotopy and gensim's LDA learn their document priors, and everything else is
-at the defaults of each library, but for gensim's minibatches of 256 documents (its
-default of 2000 makes one of some of these corpora). Topics: those of gensim's HDP are
-the ones with at least 1e-4 of the tokens; the weight of a topic of tomotopy's HDP is
-the share of documents that use it.
+K topics under a topic prior eta; tomotopy and gensim's LDA learn their document priors,
+and everything else is at the defaults of each library, but for gensim's minibatches of
+256 documents (its default of 2000 makes one of some of these corpora). Topics: those of
+gensim's HDP are the ones with at least 1e-4 of the tokens; the weight of a topic of
+tomotopy's HDP is the share of documents that use it.
 
 Medians of the seeds, all settings of the peers.
 """
