@@ -33,6 +33,17 @@ def conjugates(
     n_steps: int,
     terms: NDArray[float64],
 ) -> None: ...
+def prior_slope(
+    kappa: float,
+    lengths: NDArray[float64],
+    products: NDArray[float64],
+    mean_lengths: NDArray[float64],
+    spreads: NDArray[float64],
+    dimension: int,
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> float: ...
 def optimal_length(
     natural: float,
     spread: float,
@@ -69,6 +80,7 @@ def update_directions(
     concentrations: NDArray[float64],
     natural: NDArray[float64],
     lengths_below: NDArray[float64],
+    squares: NDArray[float64],
     means: NDArray[float64],
     previous: NDArray[float64],
     past: NDArray[intp],

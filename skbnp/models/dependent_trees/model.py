@@ -45,7 +45,6 @@ from scipy.optimize import brentq
 from scipy.special import betaln, xlogy
 
 from skbnp.distributions.von_mises_fisher import (
-    bessel_ratio,
     expansion,
     inverse_bessel_ratio,
     log_normaliser,
@@ -54,7 +53,6 @@ from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import (
     conjugate,
     log_normaliser_gain,
-    pull_on_lengths,
 )
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
@@ -268,13 +266,12 @@ def _update_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> EpochState:
     """Update q(theta) of some nodes in place, one after the other."""
+    n_nodes = len(state.tree)
+    natural, lengths, squares = np.empty(state.dimension), *np.full((2, n_nodes), -1.0)
+    known = _known(state, stats, priors)
     for block in blocks(rows, state.dimension):
         kernels.update_directions(
-            block,
-            state.concentrations,
-            np.empty(state.dimension),
-            np.empty(len(state.tree)),
-            *_known(state, stats, priors),
+            block, state.concentrations, natural, lengths, squares, *known
         )
     return state
 
@@ -426,15 +423,12 @@ def best_prior_concentration(
     Of sum log C_V(kappa0 r_e) + kappa0 d_e - h*(|E_e|; kappa0^2 w_e) over nodes, with
     lengths r and products d; without spreads w directions are given.
     """
-    has_spreads = bool(np.any(spreads))
+    given = np.broadcast_arrays(lengths, products, mean_lengths, spreads)
+    arrays = [np.ascontiguousarray(one, dtype=np.float64) for one in given]
 
     def slope(log_kappa: float) -> float:
-        kappa = np.exp(log_kappa)
-        gain = products - lengths * bessel_ratio(kappa * lengths, dimension)
-        if has_spreads:
-            square = kappa**2 * spreads
-            gain += kappa * spreads * pull_on_lengths(mean_lengths, square, dimension)
-        return float(gain.sum())
+        kappa = float(np.exp(log_kappa))
+        return kernels.prior_slope(kappa, *arrays, dimension, *expansion(dimension))
 
     lowest = np.log(max(LEAST_PRIOR_SHARE * dimension, LOWEST))
     highest = np.log(HIGHEST)

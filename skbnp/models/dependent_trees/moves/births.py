@@ -128,7 +128,7 @@ def propose_birth(
     The sticks must have followed the masses (`update_sticks`). Its id is the next one
     of the tree. Time O(V + n_nodes) for each round, and of the words of the rows.
     """
-    if len(collected.rows) < LEAST_ROWS:
+    if len(collected.rows) <= LEAST_ROWS:
         return None
     trial = _Trial(state, stats, priors, naturals, collected)
     cosines = trial.cosines_to(trial.draw_seed(rng))
