@@ -28,8 +28,9 @@ Ints = NDArray[np.intp]
 
 #: Nats below zero down to which merges are judged by exact differences.
 SLACK = 20.0
-#: Nats that sticks do not gain by a merge.
-MOST_STICKS = 200.0
+#: Nats that sticks do not gain by a merge, and beyond them by which the ranking is off
+#: at the most.
+MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
 
@@ -167,7 +168,7 @@ def _ranked(
         (int(rows[one]), int(targets[other]))
         for one in range(len(rows))
         for other in best[one].tolist()
-        if gains[one, other] > -np.inf
+        if gains[one, other] > -MOST_STICKS - MOST_OFF
     ]
 
 
