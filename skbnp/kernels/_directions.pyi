@@ -54,6 +54,22 @@ def optimal_length(
     n_steps: int,
     terms: NDArray[float64],
 ) -> float: ...
+def merged_worths(
+    sources: NDArray[intp],
+    targets: NDArray[intp],
+    naturals: NDArray[float64],
+    spreads: NDArray[float64],
+    lengths: NDArray[float64],
+    children: NDArray[intp],
+    limits: NDArray[intp],
+    pull: float,
+    lengths_below: NDArray[float64],
+    found: NDArray[float64],
+    dimension: int,
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> None: ...
 def natural_parameter(
     row: int,
     natural: NDArray[float64],

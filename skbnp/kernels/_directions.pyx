@@ -80,6 +80,15 @@ cdef double natural_length(
     return y
 
 
+cdef inline double conjugate(
+    const Sphere* s, double length, double spread, double zero, double dimension
+) noexcept nogil:
+    """h*(e; v) - log C_V(0)."""
+    cdef double e = min(length, 1.0 - LEAST_SHORTFALL)
+    cdef double y = natural_length(s, e, spread, dimension)
+    return y * e + log_constant(s, y * y + spread, zero)
+
+
 cdef double resisted(
     const Sphere* s, double natural, double spread, double weight, double dimension
 ) noexcept nogil:
@@ -154,14 +163,12 @@ def conjugates(
 ):
     """h*(e; v) - log C_V(0) = y e + log C_V(sqrt(y^2 + v)) - log C_V(0)."""
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef double zero, e, y
+    cdef double zero
     cdef Py_ssize_t i
     with nogil:
         zero = at_zero(&sphere)
         for i in range(lengths.shape[0]):
-            e = min(lengths[i], 1.0 - LEAST_SHORTFALL)
-            y = natural_length(&sphere, e, spreads[i], dimension)
-            found[i] = y * e + log_constant(&sphere, y * y + spreads[i], zero)
+            found[i] = conjugate(&sphere, lengths[i], spreads[i], zero, dimension)
 
 
 def prior_slope(
@@ -206,6 +213,53 @@ def optimal_length(
     with nogil:
         found = best_length(&sphere, natural, spread, n_below, below, pull, dimension)
     return found
+
+
+def merged_worths(
+    const Py_ssize_t[::1] sources,      # IN (n_pairs,) nodes
+    const Py_ssize_t[::1] targets,      # IN (n_pairs,) siblings, or parents
+    const double[::1] naturals,         # IN (n_pairs,) |n| of both in one
+    const double[::1] spreads,          # IN (n_nodes,) v
+    const double[::1] lengths,          # IN (n_nodes,) |E|
+    const Py_ssize_t[::1] children,     # IN (n_nodes - 1,) those of a node side by side
+    const Py_ssize_t[::1] limits,       # IN (n_nodes + 1,) where those of a node begin
+    double pull,                        # K
+    double[::1] lengths_below,          # WORK (n_nodes,)
+    double[::1] found,                  # OUT (n_pairs,)
+    Py_ssize_t dimension,
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+):
+    """Return n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)) of pairs of nodes in one.
+
+    At its maximum over the length e, those of the children of both held fixed; values
+    of h* are less those at zero.
+    """
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef double zero, e, spread
+    cdef Py_ssize_t i, j, at, n_below, source, target
+    with nogil:
+        zero = at_zero(&sphere)
+        for i in range(sources.shape[0]):
+            source, target, n_below = sources[i], targets[i], 0
+            for at in range(limits[source], limits[source + 1]):
+                lengths_below[n_below] = lengths[children[at]]
+                n_below += 1
+            for at in range(limits[target], limits[target + 1]):
+                if children[at] != source:
+                    lengths_below[n_below] = lengths[children[at]]
+                    n_below += 1
+            e = best_length(
+                &sphere, naturals[i], spreads[target], n_below, &lengths_below[0], pull,
+                dimension,
+            )
+            spread = pull * pull * max((1.0 - e) * (1.0 + e), 0.0)
+            found[i] = naturals[i] * e
+            found[i] -= conjugate(&sphere, e, spreads[target], zero, dimension)
+            for j in range(n_below):
+                found[i] -= conjugate(
+                    &sphere, lengths_below[j], spread, zero, dimension
+                )
 
 
 cdef double best_length(

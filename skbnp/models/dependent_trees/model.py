@@ -80,9 +80,11 @@ __all__ = [
     "stick_gain",
     "update_means",
     "update_nodes",
+    "update_own_means",
     "update_own_nodes",
     "update_sticks",
     "windowed",
+    "with_own_means",
 ]
 
 Array = NDArray[np.float64]
@@ -235,16 +237,23 @@ def update_means(
     state: EpochState, stats: EpochStats, priors: TreePriors
 ) -> EpochState:
     """Update q(theta) of all nodes, level by level, down and up again."""
+    return update_own_means(with_own_means(state), stats, priors)
+
+
+def update_own_means(
+    state: EpochState, stats: EpochStats, priors: TreePriors
+) -> EpochState:
+    """Do as `update_means` in place: the arrays of the state are nobody else's."""
     levels = state.tree.levels
     order = np.concatenate([*levels, *levels[-2::-1]])
-    return _update_rows(_with_own_means(state), stats, priors, order)
+    return _update_rows(state, stats, priors, order)
 
 
 def update_nodes(
     state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
 ) -> EpochState:
     """Update q(theta) of some nodes once, those above first."""
-    return update_own_nodes(_with_own_means(state), stats, priors, ids)
+    return update_own_nodes(with_own_means(state), stats, priors, ids)
 
 
 def update_own_nodes(
@@ -256,7 +265,8 @@ def update_own_nodes(
     return _update_rows(state, stats, priors, rows)
 
 
-def _with_own_means(state: EpochState) -> EpochState:
+def with_own_means(state: EpochState) -> EpochState:
+    """Return the state with a copy of its directions."""
     return replace(
         state, means=state.means.copy(), concentrations=state.concentrations.copy()
     )

@@ -32,6 +32,8 @@ from skbnp.models.dependent_trees.moves.attachments import (
     propose_reversals,
 )
 from skbnp.models.dependent_trees.moves.births import (
+    LEAST_ROWS,
+    TOL,
     Proposed,
     propose_birth,
     renumbered,
@@ -320,7 +322,7 @@ class TreeEdits(Moves):
         posterior = learner.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         masses, ids = posterior.totals.masses, posterior.state.tree.ids
-        able = np.flatnonzero(masses >= 2.0)
+        able = np.flatnonzero(masses > LEAST_ROWS + TOL)
         if len(able) == 0:
             return np.empty(0, dtype=np.intp)
         shares = masses[able] / masses[able].sum()
