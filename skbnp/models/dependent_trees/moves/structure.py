@@ -71,14 +71,14 @@ SETTLED = 0.05
 #: Times that merges and attachments take turns after a pass.
 N_TURNS = 5
 #: Passes without a birth after which the tree stays, if nothing else changes it.
-PATIENCE = 3
+PATIENCE = 2
 #: Nats that a topic must gain that is news, in an epoch with a past: of a thousand that
 #: chance makes likelier, one gains as much.
 LEAST_NEWS = float(np.log(1000.0))
 #: Passes without a birth after which nodes of epochs before may merge.
 SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
-BIRTH_SHARE, LEAST_BIRTHS = 0.25, 5
+BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
 #: Kinds of moves that wait where they gain nothing: targets, or nodes and parents.
