@@ -56,6 +56,7 @@ class Products:
         rho = prior_concentrations(state, priors, np.arange(len(state.tree)))
         naturals = Naturals.of(state, priors).by_position(state.tree)
         lengths, shares = naturals.lengths, naturals.shares
+        np.fill_diagonal(means, naturals.mean_lengths**2)
         return cls(
             state,
             priors,
