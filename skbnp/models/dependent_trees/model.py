@@ -434,11 +434,12 @@ def best_prior_concentration(
     lengths r and products d; without spreads w directions are given.
     """
     given = np.broadcast_arrays(lengths, products, mean_lengths, spreads)
-    arrays = [np.ascontiguousarray(one, dtype=np.float64) for one in given]
+    r, d, e, w = (np.ascontiguousarray(one, dtype=np.float64) for one in given)
+    series = expansion(dimension)
 
     def slope(log_kappa: float) -> float:
         kappa = float(np.exp(log_kappa))
-        return kernels.prior_slope(kappa, *arrays, dimension, *expansion(dimension))
+        return kernels.prior_slope(kappa, r, d, e, w, dimension, *series)
 
     lowest = np.log(max(LEAST_PRIOR_SHARE * dimension, LOWEST))
     highest = np.log(HIGHEST)

@@ -103,14 +103,15 @@ class Products:
         parent, dimension = self.parent, self.dimension
         lengths = np.sqrt(np.diagonal(self.means))
         naturals = np.sqrt(np.maximum(self._merged_squares(sources, targets), 0.0))
-        found = np.empty(len(sources))
+        found, (children, limits) = np.empty(len(sources)), self.state.tree.child_lists
         kernels.merged_worths(
             sources,
             targets,
             naturals,
             self.spreads,
             lengths,
-            *self.state.tree.child_lists,
+            children,
+            limits,
             self._pull,
             np.empty(len(lengths)),
             found,
