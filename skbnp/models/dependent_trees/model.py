@@ -46,13 +46,13 @@ from scipy.special import betaln, xlogy
 
 from skbnp.distributions.von_mises_fisher import (
     expansion,
-    inverse_bessel_ratio,
     log_normaliser,
 )
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import (
     conjugate,
     log_normaliser_gain,
+    natural_lengths,
 )
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
@@ -397,7 +397,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     total = float(_fits(state, stats, _all(state)).sum())
     total += float(state.centroid @ state.means[0])
     length = total / (n_rows + state.centroid.any())
-    beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), state.dimension)
+    beta = natural_lengths(np.clip(length, 0.0, 1.0), 0.0, state.dimension)
     return replace(state, concentration=float(np.clip(beta, LOWEST, HIGHEST)))
 
 
