@@ -33,6 +33,17 @@ def conjugates(
     n_steps: int,
     terms: NDArray[float64],
 ) -> None: ...
+def prior_slope(
+    kappa: float,
+    lengths: NDArray[float64],
+    products: NDArray[float64],
+    mean_lengths: NDArray[float64],
+    spreads: NDArray[float64],
+    dimension: int,
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> float: ...
 def optimal_length(
     natural: float,
     spread: float,
@@ -43,6 +54,22 @@ def optimal_length(
     n_steps: int,
     terms: NDArray[float64],
 ) -> float: ...
+def merged_worths(
+    sources: NDArray[intp],
+    targets: NDArray[intp],
+    naturals: NDArray[float64],
+    spreads: NDArray[float64],
+    lengths: NDArray[float64],
+    children: NDArray[intp],
+    limits: NDArray[intp],
+    pull: float,
+    lengths_below: NDArray[float64],
+    found: NDArray[float64],
+    dimension: int,
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> None: ...
 def natural_parameter(
     row: int,
     natural: NDArray[float64],
@@ -69,6 +96,7 @@ def update_directions(
     concentrations: NDArray[float64],
     natural: NDArray[float64],
     lengths_below: NDArray[float64],
+    squares: NDArray[float64],
     means: NDArray[float64],
     previous: NDArray[float64],
     past: NDArray[intp],

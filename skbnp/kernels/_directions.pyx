@@ -21,6 +21,16 @@ cdef extern from "src/vectors.h" nogil:
     double dot(Py_ssize_t n, const double* x, const double* y)
     void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
     void put_scaled(Py_ssize_t n, double a, const double* x, double* y)
+    void put_both(
+        Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
+    )
+    void add_both(
+        Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
+    )
+    void products_of_two(Py_ssize_t n, const double* x, const double* y, double* found)
+    void products_of_three(
+        Py_ssize_t n, const double* x, const double* y, const double* z, double* found
+    )
 
 cdef:
     # Steps of Newton's method at the most, and the relative change that ends it.
@@ -68,6 +78,15 @@ cdef double natural_length(
         if fabs(step) <= TOL * y:
             break
     return y
+
+
+cdef inline double conjugate(
+    const Sphere* s, double length, double spread, double zero, double dimension
+) noexcept nogil:
+    """h*(e; v) - log C_V(0)."""
+    cdef double e = min(length, 1.0 - LEAST_SHORTFALL)
+    cdef double y = natural_length(s, e, spread, dimension)
+    return y * e + log_constant(s, y * y + spread, zero)
 
 
 cdef double resisted(
@@ -144,14 +163,38 @@ def conjugates(
 ):
     """h*(e; v) - log C_V(0) = y e + log C_V(sqrt(y^2 + v)) - log C_V(0)."""
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef double zero, e, y
+    cdef double zero
     cdef Py_ssize_t i
     with nogil:
         zero = at_zero(&sphere)
         for i in range(lengths.shape[0]):
-            e = min(lengths[i], 1.0 - LEAST_SHORTFALL)
-            y = natural_length(&sphere, e, spreads[i], dimension)
-            found[i] = y * e + log_constant(&sphere, y * y + spreads[i], zero)
+            found[i] = conjugate(&sphere, lengths[i], spreads[i], zero, dimension)
+
+
+def prior_slope(
+    double kappa,
+    const double[::1] lengths,          # IN (n,) r
+    const double[::1] products,         # IN (n,) d
+    const double[::1] mean_lengths,     # IN (n,) |E|
+    const double[::1] spreads,          # IN (n,) w
+    Py_ssize_t dimension,
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+):
+    """Slope in kappa of sum log C_V(kappa r) + kappa d - h*(|E|; kappa^2 w)."""
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef double total = 0.0, square = kappa * kappa, v, y
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(lengths.shape[0]):
+            v = square * lengths[i] * lengths[i]
+            total += products[i]
+            total -= kappa * lengths[i] * lengths[i] * bessel_slope(&sphere, v)
+            if spreads[i] > 0.0:
+                v = square * spreads[i]
+                y = natural_length(&sphere, mean_lengths[i], v, dimension)
+                total += kappa * spreads[i] * bessel_slope(&sphere, y * y + v)
+    return total
 
 
 def optimal_length(
@@ -170,6 +213,53 @@ def optimal_length(
     with nogil:
         found = best_length(&sphere, natural, spread, n_below, below, pull, dimension)
     return found
+
+
+def merged_worths(
+    const Py_ssize_t[::1] sources,      # IN (n_pairs,) nodes
+    const Py_ssize_t[::1] targets,      # IN (n_pairs,) siblings, or parents
+    const double[::1] naturals,         # IN (n_pairs,) |n| of both in one
+    const double[::1] spreads,          # IN (n_nodes,) v
+    const double[::1] lengths,          # IN (n_nodes,) |E|
+    const Py_ssize_t[::1] children,     # IN (n_nodes - 1,) those of a node side by side
+    const Py_ssize_t[::1] limits,       # IN (n_nodes + 1,) where those of a node begin
+    double pull,                        # K
+    double[::1] lengths_below,          # WORK (n_nodes,)
+    double[::1] found,                  # OUT (n_pairs,)
+    Py_ssize_t dimension,
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+):
+    """Return n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)) of pairs of nodes in one.
+
+    At its maximum over the length e, those of the children of both held fixed; values
+    of h* are less those at zero.
+    """
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef double zero, e, spread
+    cdef Py_ssize_t i, j, at, n_below, source, target
+    with nogil:
+        zero = at_zero(&sphere)
+        for i in range(sources.shape[0]):
+            source, target, n_below = sources[i], targets[i], 0
+            for at in range(limits[source], limits[source + 1]):
+                lengths_below[n_below] = lengths[children[at]]
+                n_below += 1
+            for at in range(limits[target], limits[target + 1]):
+                if children[at] != source:
+                    lengths_below[n_below] = lengths[children[at]]
+                    n_below += 1
+            e = best_length(
+                &sphere, naturals[i], spreads[target], n_below, &lengths_below[0], pull,
+                dimension,
+            )
+            spread = pull * pull * max((1.0 - e) * (1.0 + e), 0.0)
+            found[i] = naturals[i] * e
+            found[i] -= conjugate(&sphere, e, spreads[target], zero, dimension)
+            for j in range(n_below):
+                found[i] -= conjugate(
+                    &sphere, lengths_below[j], spread, zero, dimension
+                )
 
 
 cdef double best_length(
@@ -237,24 +327,26 @@ cdef void fill_natural(
     cdef const double* own = e.means + row * n
     cdef double square, slope
     cdef int32_t i
-    put_scaled(n, e.pull, parent_of(e, row), natural)
     past = past_of(e, row)
     if past != NULL:
-        add_scaled(n, e.pull_of_past, past, natural)
+        put_both(n, e.pull, parent_of(e, row), e.pull_of_past, past, natural)
+    else:
+        put_scaled(n, e.pull, parent_of(e, row), natural)
     for i in range(e.indptr[row], e.indptr[row + 1]):
         natural[e.words[i]] += e.strength * e.values[i]
     if row == 0:
         add_scaled(n, e.strength, e.centroid, natural)
     for at in range(e.limits[row], e.limits[row + 1]):
         child = e.children[at]
-        add_scaled(n, e.pull, e.means + child * n, natural)
         past = past_of(e, child)
-        if past != NULL:
+        if past == NULL:
+            add_scaled(n, e.pull, e.means + child * n, natural)
+        else:
             # Slope of log C_V(rho) in E'mu, by the child: -g(rho^2) kappa0^2 k1 k2.
             square = e.pull * e.pull + e.pull_of_past * e.pull_of_past
             square += 2.0 * e.pull * e.pull_of_past * dot(n, own, past)
             slope = -bessel_slope(s, square) * e.pull * e.pull_of_past
-            add_scaled(n, slope, past, natural)
+            add_both(n, e.pull, e.means + child * n, slope, past, natural)
 
 
 cdef Epoch make_epoch(
@@ -308,6 +400,7 @@ def update_directions(
     double[::1] concentrations,         # INOUT (n_nodes,)
     double[::1] natural,                # WORK (n_words,)
     double[::1] lengths_below,          # WORK (n_nodes,)
+    double[::1] squares,                # WORK (n_nodes,) E'E, -1 where not known yet
     double[:, ::1] means,               # INOUT
     const double[:, ::1] previous, const Py_ssize_t[::1] past,
     const double[::1] above, const double[::1] centroid,
@@ -331,28 +424,41 @@ def update_directions(
     with nogil:
         for i in range(rows.shape[0]):
             concentrations[rows[i]] = update_direction(
-                &epoch, &sphere, rows[i], &natural[0], &lengths_below[0]
+                &epoch, &sphere, rows[i], &natural[0], &lengths_below[0], &squares[0]
             )
 
 
+cdef inline double square_of(
+    const Epoch* e, Py_ssize_t row, double* squares
+) noexcept nogil:
+    """E'E of a node."""
+    cdef const double* mean = e.means + row * e.n_words
+    if squares[row] < 0.0:
+        squares[row] = dot(e.n_words, mean, mean)
+    return squares[row]
+
+
 cdef double update_direction(
-    const Epoch* e, const Sphere* s, Py_ssize_t row, double* natural, double* below
+    const Epoch* e, const Sphere* s, Py_ssize_t row,
+    double* natural, double* below, double* squares,
 ) noexcept nogil:
     """Put the mean of a node at its maximum; return eta with A_V(eta) = |E|."""
     cdef Py_ssize_t n = e.n_words, first = e.limits[row], at
     cdef Py_ssize_t n_below = e.limits[row + 1] - first
-    cdef const double* mean = parent_of(e, row)
     cdef double square, spread, length, found
     fill_natural(e, s, row, natural)
-    square = dot(n, mean, mean)
+    if row:
+        square = square_of(e, e.parent[row], squares)
+    else:
+        square = dot(n, e.above, e.above)
     # A root without a parent has no spread.
     spread = e.pull * e.pull * max(1.0 - square, 0.0) if row or square > 0.0 else 0.0
     for at in range(n_below):
-        mean = e.means + e.children[first + at] * n
-        below[at] = sqrt(dot(n, mean, mean))
+        below[at] = sqrt(square_of(e, e.children[first + at], squares))
     length = sqrt(dot(n, natural, natural))
     found = best_length(s, length, spread, n_below, below, e.pull, n)
     put_scaled(n, found / max(length, LEAST), natural, e.means + row * n)
+    squares[row] = -1.0 if length < LEAST else found * found
     return natural_length(s, found, 0.0, n)
 
 
@@ -380,10 +486,11 @@ def inner_products(
         for i in range(rows.shape[0]):
             row = rows[i]
             own, up, mu = e.means + row * n, parent_of(&e, row), past_of(&e, row)
-            found[i, 0], found[i, 1] = dot(n, own, own), dot(n, up, up)
-            found[i, 2] = dot(n, up, own)
-            found[i, 3] = dot(n, mu, own) if mu != NULL else 0.0
-            found[i, 4] = dot(n, up, mu) if mu != NULL else 0.0
+            if mu != NULL:
+                products_of_three(n, own, up, mu, &found[i, 0])
+            else:
+                products_of_two(n, own, up, &found[i, 0])
+                found[i, 3] = found[i, 4] = 0.0
             found[i, 5] = mu != NULL
 
 

@@ -6,6 +6,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import dependent_trees as reference
+from skbnp.distributions.von_mises_fisher import expansion, log_normaliser
+from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import natural_lengths, optimal_length
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -138,3 +140,47 @@ def test_inner_products_and_fits_are_those_of_numpy(past, seed):
     wanted = (stats.sums.toarray()[rows] * own).sum(axis=1)
     assert_allclose(fits(state, stats, rows), wanted, rtol=1e-12, atol=1e-14)
     assert not np.allclose(fits(state, stats, rows[::-1].copy()), wanted, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dimension", [2, 7, 60])
+def test_slope_of_prior_concentration_is_that_of_the_twin(dimension, seed):
+    rng = np.random.default_rng(seed)
+    lengths, products = rng.uniform(0.5, 1.5, size=(2, 5))
+    mean_lengths = rng.uniform(0.1, 0.95, size=5)
+    spreads = rng.uniform(0.1, 1.0, size=5)
+    spreads[1] = 0.0
+    given = lengths, products, mean_lengths, spreads
+    for kappa in (0.3 * dimension, 4.0 * dimension):
+        wanted = reference.prior_slope(kappa, *given, dimension)
+        found = kernels.prior_slope(kappa, *given, dimension, *expansion(dimension))
+        assert_allclose(found, wanted, rtol=1e-8, atol=1e-9)
+        given_directions = *given[:3], np.zeros(5)
+        other = reference.prior_slope(kappa, *given_directions, dimension)
+        assert abs(found - other) > 1e-3
+
+
+@pytest.mark.parametrize("dimension", [4, 60])
+def test_worths_of_merges_are_those_of_the_twin(dimension, seed):
+    """Into the parent, and into a sibling; children of both are below."""
+    rng = np.random.default_rng(seed)
+    children, limits = TREE.child_lists
+    sources, targets = np.array([1, 4, 1]), np.array([0, 0, 4])
+    naturals = rng.uniform(0.5, 3.0, size=3) * dimension
+    lengths = rng.uniform(0.1, 0.9, size=len(TREE))
+    pull = 1.3 * dimension
+    spreads = pull**2 * rng.uniform(0.1, 0.9, size=len(TREE))
+    found, work = np.empty(3), np.empty(len(TREE))
+    given = spreads, lengths, children, limits, pull, work, found, dimension
+    kernels.merged_worths(sources, targets, naturals, *given, *expansion(dimension))
+    uniform = float(log_normaliser(0.0, dimension))
+    pairs = zip(sources, targets, naturals, found, strict=True)
+    for source, target, natural, worth in pairs:
+        below = [c for c in range(1, len(TREE)) if TREE.parent[c] in (source, target)]
+        below = [c for c in below if c != source]
+        spread = spreads[target]
+        wanted = reference.worth_above(natural, spread, lengths[below], pull, dimension)
+        assert_allclose(worth, wanted + (1 + len(below)) * uniform, rtol=1e-6)
+        fewer = reference.worth_above(
+            natural, spread, lengths[below[1:]], pull, dimension
+        )
+        assert abs(worth - fewer - len(below) * uniform) > 1e-3

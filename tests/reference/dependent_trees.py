@@ -19,8 +19,11 @@ __all__ = [
     "log_weights",
     "loss",
     "natural_length",
+    "prior_slope",
+    "pull_on_length",
     "spread_normaliser",
     "stick_terms",
+    "worth_above",
 ]
 
 
@@ -167,6 +170,12 @@ def natural_length(length, spread, dimension):
     return brentq(excess, 1e-9 * top, top, xtol=1e-14 * top, rtol=1e-14)
 
 
+def pull_on_length(length, spread, dimension):
+    """Return g(u) = A(k) / k where g(u) y = e, u = k^2 = y^2 + v."""
+    k = np.hypot(natural_length(length, spread, dimension), max(spread, 0.0) ** 0.5)
+    return bessel_ratio(k, dimension) / k
+
+
 def conjugate(length, spread, dimension):
     """h*(e; v), the maximum of y e - h(y; v) over y."""
     spread = max(spread, 0.0)
@@ -178,6 +187,28 @@ def conjugate(length, spread, dimension):
         options={"xatol": 1e-10 * top},
     )
     return -found.fun
+
+
+def prior_slope(kappa, lengths, products, mean_lengths, spreads, dimension):
+    """Slope in kappa of sum log C(kappa r) + kappa d - h*(|E|; kappa^2 w)."""
+    total = 0.0
+    for r, d, e, w in zip(lengths, products, mean_lengths, spreads, strict=True):
+        total += d - r * bessel_ratio(kappa * r, dimension)
+        total += kappa * w * pull_on_length(e, kappa**2 * w, dimension)
+    return total
+
+
+def worth_above(natural, spread, lengths_below, pull, dimension):
+    """n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)) at its maximum over e."""
+
+    def loss(e):
+        own = natural * e - conjugate(e, spread, dimension)
+        spread_below = pull**2 * (1.0 - e**2)
+        return -own + sum(conjugate(c, spread_below, dimension) for c in lengths_below)
+
+    options = {"xatol": 1e-9}
+    bounds = 1e-4, 1.0 - 1e-6
+    return -minimize_scalar(loss, bounds=bounds, method="bounded", options=options).fun
 
 
 def collapsed_step(rows, log_weights, means, naturals, shares, spreads, concentration):

@@ -43,7 +43,6 @@ __all__ = [
     "log_normaliser_gain",
     "natural_lengths",
     "optimal_length",
-    "pull_on_lengths",
     "row_gains",
 ]
 
@@ -82,14 +81,6 @@ def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) ->
     found = np.empty_like(e)
     kernels.conjugates(e, v, found, dimension, *expansion(dimension))
     return found.reshape(shape)
-
-
-def pull_on_lengths(
-    lengths: Array | float, spreads: Array | float, dimension: int
-) -> Array:
-    """Return g(u) at the optimum of `conjugate`: -2 dh* / dv."""
-    y = natural_lengths(lengths, spreads, dimension)
-    return bessel_slope(y * y + spreads, dimension)
 
 
 def optimal_length(

@@ -25,8 +25,10 @@ from skbnp.models.dependent_trees.model import (
     objective,
     sort_siblings,
     update_means,
+    update_own_means,
     update_sticks,
     windowed,
+    with_own_means,
 )
 from skbnp.utils.validation import check_labels
 
@@ -92,10 +94,10 @@ class EpochModel:
         """
         if not self.learns_prior_concentration:
             return self, state
-        state = learn_prior_concentration(state, self.priors)
+        state = with_own_means(learn_prior_concentration(state, self.priors))
         for _ in range(N_TURNS):
             last = state.prior_concentration
-            state = update_means(state, totals, self.priors)
+            state = update_own_means(state, totals, self.priors)
             if self.learns_concentration:
                 state = learn_concentration(state, totals)
             state = learn_prior_concentration(state, self.priors)

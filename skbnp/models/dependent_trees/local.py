@@ -194,10 +194,16 @@ class NodeTable:
         for tile in range(len(self.directions)):
             part = slice(tile * TILE, min((tile + 1) * TILE, n_nodes))
             columns = part.start + np.flatnonzero(at_old[part] >= 0)
-            was = at_old[columns]
-            step = beta * self.directions[tile].T[columns - part.start]
-            step -= was_beta * old.directions[was // TILE, :, was % TILE]
-            squares = np.einsum("ij,ij->i", step, step).astype(np.float64)
+            was, lanes = at_old[columns], columns - part.start
+            if len(was) and np.array_equal(was, columns):  # as they are stored
+                now, then = self.directions[tile], old.directions[tile]
+            else:
+                now = self.directions[tile][:, lanes]
+                then = old.directions[was // TILE, :, was % TILE].T
+                lanes = np.arange(len(was))
+            step = beta * now
+            step -= was_beta * then
+            squares = np.einsum("ij,ij->j", step, step)[lanes].astype(np.float64)
             weights = self.log_weights[columns] - old.log_weights[was]
             rises[columns] = relative * np.sqrt(squares) + absolute
             rises[columns] += np.maximum(weights, 0.0)

@@ -45,16 +45,14 @@ from scipy.optimize import brentq
 from scipy.special import betaln, xlogy
 
 from skbnp.distributions.von_mises_fisher import (
-    bessel_ratio,
     expansion,
-    inverse_bessel_ratio,
     log_normaliser,
 )
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import (
     conjugate,
     log_normaliser_gain,
-    pull_on_lengths,
+    natural_lengths,
 )
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
@@ -82,9 +80,11 @@ __all__ = [
     "stick_gain",
     "update_means",
     "update_nodes",
+    "update_own_means",
     "update_own_nodes",
     "update_sticks",
     "windowed",
+    "with_own_means",
 ]
 
 Array = NDArray[np.float64]
@@ -237,16 +237,23 @@ def update_means(
     state: EpochState, stats: EpochStats, priors: TreePriors
 ) -> EpochState:
     """Update q(theta) of all nodes, level by level, down and up again."""
+    return update_own_means(with_own_means(state), stats, priors)
+
+
+def update_own_means(
+    state: EpochState, stats: EpochStats, priors: TreePriors
+) -> EpochState:
+    """Do as `update_means` in place: the arrays of the state are nobody else's."""
     levels = state.tree.levels
     order = np.concatenate([*levels, *levels[-2::-1]])
-    return _update_rows(_with_own_means(state), stats, priors, order)
+    return _update_rows(state, stats, priors, order)
 
 
 def update_nodes(
     state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
 ) -> EpochState:
     """Update q(theta) of some nodes once, those above first."""
-    return update_own_nodes(_with_own_means(state), stats, priors, ids)
+    return update_own_nodes(with_own_means(state), stats, priors, ids)
 
 
 def update_own_nodes(
@@ -258,7 +265,8 @@ def update_own_nodes(
     return _update_rows(state, stats, priors, rows)
 
 
-def _with_own_means(state: EpochState) -> EpochState:
+def with_own_means(state: EpochState) -> EpochState:
+    """Return the state with a copy of its directions."""
     return replace(
         state, means=state.means.copy(), concentrations=state.concentrations.copy()
     )
@@ -268,13 +276,12 @@ def _update_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> EpochState:
     """Update q(theta) of some nodes in place, one after the other."""
+    n_nodes = len(state.tree)
+    natural, lengths, squares = np.empty(state.dimension), *np.full((2, n_nodes), -1.0)
+    known = _known(state, stats, priors)
     for block in blocks(rows, state.dimension):
         kernels.update_directions(
-            block,
-            state.concentrations,
-            np.empty(state.dimension),
-            np.empty(len(state.tree)),
-            *_known(state, stats, priors),
+            block, state.concentrations, natural, lengths, squares, *known
         )
     return state
 
@@ -390,7 +397,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     total = float(_fits(state, stats, _all(state)).sum())
     total += float(state.centroid @ state.means[0])
     length = total / (n_rows + state.centroid.any())
-    beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), state.dimension)
+    beta = natural_lengths(np.clip(length, 0.0, 1.0), 0.0, state.dimension)
     return replace(state, concentration=float(np.clip(beta, LOWEST, HIGHEST)))
 
 
@@ -426,15 +433,13 @@ def best_prior_concentration(
     Of sum log C_V(kappa0 r_e) + kappa0 d_e - h*(|E_e|; kappa0^2 w_e) over nodes, with
     lengths r and products d; without spreads w directions are given.
     """
-    has_spreads = bool(np.any(spreads))
+    given = np.broadcast_arrays(lengths, products, mean_lengths, spreads)
+    r, d, e, w = (np.ascontiguousarray(one, dtype=np.float64) for one in given)
+    series = expansion(dimension)
 
     def slope(log_kappa: float) -> float:
-        kappa = np.exp(log_kappa)
-        gain = products - lengths * bessel_ratio(kappa * lengths, dimension)
-        if has_spreads:
-            square = kappa**2 * spreads
-            gain += kappa * spreads * pull_on_lengths(mean_lengths, square, dimension)
-        return float(gain.sum())
+        kappa = float(np.exp(log_kappa))
+        return kernels.prior_slope(kappa, r, d, e, w, dimension, *series)
 
     lowest = np.log(max(LEAST_PRIOR_SHARE * dimension, LOWEST))
     highest = np.log(HIGHEST)

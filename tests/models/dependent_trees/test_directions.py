@@ -20,7 +20,6 @@ from skbnp.models.dependent_trees.directions import (
     log_normaliser_gain,
     natural_lengths,
     optimal_length,
-    pull_on_lengths,
     row_gains,
 )
 from skbnp.models.dependent_trees.local import Naturals, NodeTable, visit
@@ -147,6 +146,11 @@ def test_conjugate_without_spread_is_the_entropy_of_mean_field(dimension):
     assert_allclose(conjugate(e, 0.0, dimension), wanted, rtol=1e-9, atol=1e-9)
     spread = conjugate(e, float(dimension), dimension)
     assert (spread < wanted - 1e-6).all()
+
+
+def pull_on_lengths(lengths, spreads, dimension):
+    y = natural_lengths(lengths, spreads, dimension)
+    return bessel_slope(y * y + spreads, dimension)
 
 
 @pytest.mark.parametrize("dimension", [2, 8, 400, 20000])

@@ -16,7 +16,7 @@ from skbnp.distributions.von_mises_fisher import draw, log_normaliser
 from skbnp.estimators import EpochMoves, _dependent_trees
 from skbnp.kernels._sphere import TILE
 from skbnp.models.dependent_trees import local, memory, model
-from skbnp.models.dependent_trees.directions import optimal_length, pull_on_lengths
+from skbnp.models.dependent_trees.directions import optimal_length
 from skbnp.models.dependent_trees.local import (
     Drift,
     Memo,
@@ -378,7 +378,8 @@ def test_prior_concentration_of_a_first_epoch_has_the_mean_product(seed):
     parents, lengths = state.parents(rows), np.linalg.norm(state.means[rows], axis=1)
     products = np.einsum("ij,ij->i", parents, state.means[rows])
     shortfall = 1.0 - np.linalg.norm(parents, axis=1) ** 2
-    slopes = pull_on_lengths(lengths, k**2 * shortfall, DIMENSION)
+    given = zip(lengths, k**2 * shortfall, strict=True)
+    slopes = np.array([reference.pull_on_length(*one, DIMENSION) for one in given])
     mean = (products + k * slopes * shortfall).mean()
     assert mean > 1.001 * products.mean()  # independent directions have less
     least = 0.01 * DIMENSION * PRIORS.parent_weight

@@ -19,6 +19,7 @@ from skbnp.inference.monitor import discarding
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards
+from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees import memory
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior, close_epoch
 from skbnp.models.dependent_trees.local import (
@@ -517,30 +518,61 @@ def test_attachment_is_worth_the_full_difference(past, seed):
     assert abs(sticks - found) > 1e-3
 
 
-def full_gain_of_reversal(learner, record, n_updates):
-    """What a reversed edge changes in the objective, both ends updated so often."""
+def settled_in_turn(learner, record, n_updates):
+    """Make a move, and update what it touches so often, those above first."""
     posterior = learner.posterior
-    state, stats, both = posterior.state, posterior.totals, np.array(record.touched)
-    new, kept = replay(state, stats, PRIORS, [record])
-    for at in range(n_updates):
-        state = update_nodes(state, stats, PRIORS, both)
-        new = update_nodes(new, kept, PRIORS, both) if at else new
-    objective = posterior.model.objective
-    return sum(objective(new, kept).values()) - sum(objective(state, stats).values())
+    old = posterior.state
+    new, kept = replay(old, posterior.totals, PRIORS, [record])
+    at = old.tree.positions(new.tree.ids)
+    given = {"means": old.means[at], "concentrations": old.concentrations[at]}
+    new = replace(new, **given)
+    for _ in range(n_updates):
+        new = update_nodes(new, kept, PRIORS, np.array(record.touched))
+    return sum(posterior.model.objective(new, kept).values())
 
 
 @pytest.mark.parametrize("past", [False, True])
 def test_reversal_is_worth_the_full_difference(past, seed):
     learner = settled(seed, past=past)
-    state, stats = learner.posterior.state, learner.posterior.totals
-    tree = state.tree
-    for node in tree.ids[1:].tolist():
-        record = Reverse(node, int(tree.parent_of(node)))
+    posterior = learner.posterior
+    state, stats = posterior.state, posterior.totals
+    for node in state.tree.ids[1:].tolist():
+        record = Reverse(node, int(state.tree.parent_of(node)))
         found = reverse_gain(state, stats, PRIORS, node)
-        wanted = full_gain_of_reversal(learner, record, N_UPDATES)
+        old = state
+        for _ in range(N_UPDATES):
+            old = update_nodes(old, stats, PRIORS, np.array(record.touched))
+        before = sum(posterior.model.objective(old, stats).values())
+        wanted = settled_in_turn(learner, record, N_UPDATES) - before
         assert_allclose(found, wanted, rtol=1e-8, atol=1e-7)
-        fewer = full_gain_of_reversal(learner, record, 1)
-        assert abs(fewer - wanted) > 1e-6
+        assert abs(settled_in_turn(learner, record, 0) - before - found) > 1e-6
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
+    """What moves is updated first: a parent follows a direction that it had there."""
+    learner = settled(seed, past=past)
+    posterior, stats = learner.posterior, learner.posterior.totals
+    kappa = 100.0 * posterior.state.prior_concentration
+    state = replace(posterior.state, prior_concentration=kappa)
+    for _ in range(50):
+        state = update_means(state, stats, PRIORS)
+    posterior.replace_globals(state, stats)
+    before, tree = bound(learner), state.tree
+    ids, losses = tree.ids.tolist(), []
+    for node in ids[1:]:
+        old = tree.parent_of(node)
+        moves = [(Reverse(node, old), reverse_gain(state, stats, PRIORS, node))]
+        for parent in ids:
+            if parent not in (old, *tree.subtree_of(node).tolist()):
+                gain = attach_gain(state, stats, PRIORS, node, parent)
+                moves.append((Attach(node, old, parent), gain))
+        for record, gain in moves:
+            after = replay(state, stats, PRIORS, [record])
+            found = sum(posterior.model.objective(*after).values()) - before
+            assert found > gain - 1e-6
+            losses.append(gain - settled_in_turn(learner, record, 1) + before)
+    assert max(losses) > 1.0  # those above first
 
 
 def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
@@ -555,7 +587,7 @@ def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
     assert sum(model.objective(state, stats).values()) < before - 1.0
     while True:
         products = Products.of(state, PRIORS)
-        found = propose_reversals(state, stats, PRIORS, products)
+        found = propose_reversals(state, stats, PRIORS, products, Rejections(), 1)
         if not found:
             break
         records = [record for record, gain in found if gain > 1.0]
@@ -593,21 +625,21 @@ def test_ranking_knows_what_directions_gain(past, seed):
     tree = state.tree
     products = Products.of(state, PRIORS)
     rows = np.flatnonzero(tree.parent == 0)
-    gains = products.merges(rows, np.append(0, rows))
+    pairs = [(a, b) for a in rows.tolist() for b in [0, *rows.tolist()] if a != b]
+    sources, targets = np.array(pairs).T.copy()
+    gains = products.merges(sources, targets)
+    exact = products.exact_merges(sources, targets)
     close = 0.5 if not past else 15.0
-    for one, source in enumerate(rows.tolist()):
-        for other, target in enumerate([0, *rows.tolist()]):
-            if source == target:
-                continue
-            ids = int(tree.ids[source]), int(tree.ids[target])
-            found = merge_gain(state, stats, PRIORS, *ids).gain
-            moved = tree.merge(*ids)
-            spread = replay(state, stats, PRIORS, [Merge(*ids)])[0]
-            sticks = stick_evidence(moved, spread.masses, spread.history, PRIORS)
-            sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
-            assert abs(gains[one, other] - (found - sticks)) < close
-            assert abs(products.merge(source, target) - (found - sticks)) < close
-    assert np.ptp(gains[np.isfinite(gains)]) > 100.0
+    for one, (source, target) in enumerate(pairs):
+        ids = int(tree.ids[source]), int(tree.ids[target])
+        found = merge_gain(state, stats, PRIORS, *ids).gain
+        moved = tree.merge(*ids)
+        spread = replay(state, stats, PRIORS, [Merge(*ids)])[0]
+        sticks = stick_evidence(moved, spread.masses, spread.history, PRIORS)
+        sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
+        assert abs(gains[one] - (found - sticks)) < close
+        assert abs(exact[one] - (found - sticks)) < close
+    assert np.ptp(gains) > 100.0
 
 
 def test_proposed_moves_raise_the_bound_together(seed):
@@ -639,7 +671,7 @@ def test_proposed_moves_raise_the_bound_together(seed):
         lost = kept.entropies.sum() - exact.entropies.sum()
         assert -1e-6 <= lost <= sum(loss for _, loss in merges) + 1e-5
     assert n_merges > 5
-    moves = propose_attachments(state, stats, PRIORS, products)
+    moves = propose_attachments(state, stats, PRIORS, products, Rejections(), 1)
     assert moves
     new, kept = replay(state, stats, PRIORS, [record for record, _ in moves])
     assert sum(model.objective(new, kept).values()) > before

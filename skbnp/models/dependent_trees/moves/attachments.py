@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
@@ -31,17 +32,15 @@ __all__ = [
 ]
 
 #: Nats below zero down to which directions may lose: sticks gain some.
-SLACK = 5.0
+SLACK = 1.0
 #: Parents of a node that are judged, the best of the ranking.
 N_PARENTS = 2
-#: Nats that a move gains at the least, so that rounding moves nothing for ever.
-LEAST_GAIN = 1e-6
+#: Nats that a move gains at the least: places of nodes without rows are nearly alike.
+LEAST_GAIN = 1.0
 #: Edges that are judged, the best of the ranking, and updates of both nodes for it.
 N_EDGES, N_UPDATES = 6, 2
 #: By how much less a node may point to what is above its parent than this does.
 COSINE_SLACK = 0.05
-#: Nats that the reversal of an edge gains at the least: ends are nearly alike.
-LEAST_REVERSAL = 1.0
 
 
 def attach_gain(
@@ -88,11 +87,17 @@ def attach_gain(
 
 
 def propose_attachments(
-    state: EpochState, stats: EpochStats, priors: TreePriors, products: Products
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    products: Products,
+    rejections: Rejections,
+    n_passes: int,
 ) -> list[tuple[Attach, float]]:
     """Find moves of nodes that raise the bound by themselves, of most gain first.
 
     No node moves twice, and none goes below one that moves: together they leave a tree.
+    Nodes and parents that gain nothing wait in `rejections` for some passes.
     """
     tree = state.tree
     nodes = np.arange(1, len(tree))
@@ -107,12 +112,15 @@ def propose_attachments(
     judged = []
     for at in range(len(nodes)):
         for place in best[at].tolist():
-            if gains[at, place] > -SLACK:
-                node, parent = int(tree.ids[at + 1]), int(tree.ids[place])
+            node, parent = int(tree.ids[at + 1]), int(tree.ids[place])
+            is_open = rejections.is_over((node, parent), n_passes)
+            if gains[at, place] > -SLACK and is_open:
                 gain = attach_gain(state, stats, priors, node, parent)
                 if gain > LEAST_GAIN:
                     old = int(tree.ids[tree.parent[at + 1]])
                     judged.append((Attach(node, old, parent), gain))
+                else:
+                    rejections.add((node, parent), n_passes)
     judged.sort(key=lambda one: (-one[1], one[0].node, one[0].parent))
     return _compatible(tree, judged)
 
@@ -176,11 +184,17 @@ def reverse_gain(
 
 
 def propose_reversals(
-    state: EpochState, stats: EpochStats, priors: TreePriors, products: Products
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    products: Products,
+    rejections: Rejections,
+    n_passes: int,
 ) -> list[tuple[Reverse, float]]:
     """Find edges whose reversal raises the bound, none near another, best first.
 
-    Edges are ranked by how the ends of each point to what is above them.
+    Edges are ranked by how the ends of each point to what is above them; those that
+    gain nothing wait in `rejections` for some passes.
     """
     tree, places = state.tree, np.arange(1, len(state.tree))
     if len(places) == 0:
@@ -200,9 +214,13 @@ def propose_reversals(
     judged = []
     for at in best[better[best] > -COSINE_SLACK].tolist():
         node, parent = int(tree.ids[places[at]]), int(tree.ids[parents[at]])
+        if not rejections.is_over((node, parent), n_passes):
+            continue
         gain = reverse_gain(state, stats, priors, node)
-        if gain > LEAST_REVERSAL:
+        if gain > LEAST_GAIN:
             judged.append((Reverse(node, parent), gain))
+        else:
+            rejections.add((node, parent), n_passes)
     judged.sort(key=lambda one: (-one[1], one[0].node))
     used: set[int] = set()
     chosen = []

@@ -128,7 +128,7 @@ def propose_birth(
     The sticks must have followed the masses (`update_sticks`). Its id is the next one
     of the tree. Time O(V + n_nodes) for each round, and of the words of the rows.
     """
-    if len(collected.rows) < LEAST_ROWS:
+    if len(collected.rows) <= LEAST_ROWS:
         return None
     trial = _Trial(state, stats, priors, naturals, collected)
     cosines = trial.cosines_to(trial.draw_seed(rng))
@@ -213,9 +213,9 @@ class _Trial:
         values = X.data[at] * means[np.repeat(places, counts), X.indices[at]]
         return np.add.reduceat(values, begins)
 
-    def cosines_to(self, direction: Array) -> Array:
-        """Products of all rows with a direction."""
-        return np.asarray(self.X @ direction)
+    def cosines_to(self, directions: Array) -> Array:
+        """Products of all rows with a direction, or with some in columns."""
+        return np.asarray(self.X @ directions)
 
     def draw_seed(self, rng: np.random.Generator) -> Array:
         """Draw a row that is far from the target and its children."""
@@ -224,15 +224,17 @@ class _Trial:
         near = np.append(self.at, children)
         eta = state.concentrations[near]
         lengths = eta * bessel_slope(eta**2, state.dimension)
-        cosines = np.full(self.collected.X.shape[0], -1.0)
-        for node, length in zip(near.tolist(), lengths.tolist(), strict=True):
-            direction = np.append(state.means[node, self.used], [0.0, 0.0])
-            found = self.cosines_to(direction) / max(length, 1e-300)
-            cosines = np.maximum(cosines, found)
+        directions = np.zeros((self.X.shape[1], len(near)))
+        directions[: len(self.used)] = state.means[np.ix_(near, self.used)].T
+        found = self.cosines_to(directions) / np.maximum(lengths, 1e-300)
+        cosines = np.maximum(found.max(axis=1), -1.0)
         shares = np.cumsum(np.maximum(1.0 - cosines, 0.0) ** 2 + 1e-12)
         draw = rng.random() * shares[-1]
         row = min(int(np.searchsorted(shares, draw, side="right")), len(shares) - 1)
-        return np.asarray(self.X[[row]].toarray()[0])
+        part = slice(self.X.indptr[row], self.X.indptr[row + 1])
+        seed = np.zeros(self.X.shape[1])
+        seed[self.X.indices[part]] = self.X.data[part]
+        return seed
 
     def run(self, first: Ints, n_rounds: int) -> Proposed | None:
         """Begin with some rows, and let the new node take what it can."""

@@ -21,6 +21,7 @@ from skbnp.models.dependent_trees.model import (
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Merge
+from skbnp.trees import Tree
 
 __all__ = ["PairLosses", "propose_merges"]
 
@@ -28,8 +29,9 @@ Ints = NDArray[np.intp]
 
 #: Nats below zero down to which merges are judged by exact differences.
 SLACK = 20.0
-#: Nats that sticks do not gain by a merge.
-MOST_STICKS = 200.0
+#: Nats that sticks do not gain by a merge, and beyond them by which the ranking is off
+#: at the most.
+MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
 
@@ -62,20 +64,15 @@ def propose_merges(
     heavy[old] += 2.0 * heavy[0] + 1.0
     merges = np.ones(len(tree), dtype=bool)
     merges[stays] = False
-    lists = [np.flatnonzero(tree.parent == node) for node in np.unique(tree.parent[1:])]
+    sources, targets = _ranked(tree, np.flatnonzero(merges), units, heavy, products)
+    gains = products.exact_merges(sources, targets)
+    likely = np.flatnonzero(gains > -MOST_STICKS)
 
     def judge(unit: int) -> list[tuple[Merge, float]]:
-        own = [rows for rows in lists if units[rows[0]] == unit]
-        pairs = [
-            pair
-            for rows in own
-            for pair in _ranked(rows[merges[rows]], units, heavy, products)
-        ]
         judged = []
-        for source, target in pairs:
-            about = products.merge(source, target)
-            if about > -MOST_STICKS:
-                about += stick_gain(state, priors, source, target)
+        for at in likely[units[sources[likely]] == unit].tolist():
+            source, target = int(sources[at]), int(targets[at])
+            about = gains[at] + stick_gain(state, priors, source, target)
             if about <= -SLACK:
                 continue
             record = Merge(int(tree.ids[source]), int(tree.ids[target]))
@@ -86,7 +83,8 @@ def propose_merges(
         judged.sort(key=lambda one: (-one[0], one[1].source, one[1].target))
         return _disjoint([(record, lost) for _, record, lost in judged])
 
-    return [one for found in run(judge, np.unique(units)) for one in found]
+    some = np.unique(units[sources[likely]])
+    return [one for found in run(judge, some) for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,34 +139,50 @@ class PairLosses:
 
 
 def _ranked(
-    rows: Ints, units: Ints, heavy: NDArray[np.float64], products: Products
-) -> list[tuple[int, int]]:
-    """Pairs of a list of siblings, the lighter into the heavier, or into the parent.
+    tree: Tree,
+    nodes: Ints,
+    units: Ints,
+    heavy: NDArray[np.float64],
+    products: Products,
+) -> tuple[Ints, Ints]:
+    """Find pairs of some nodes, the lighter into the heavier sibling, or the parent.
 
-    Nodes with a past count as heavier than any without.
+    The best of each by rank. Nodes with a past count as heavier than any without.
     """
-    if len(rows) == 0:
-        return []
-    parent = products.parent[rows[0]]
-    targets = rows
-    if units[parent] == units[rows[0]]:
-        targets = np.append(parent, rows)
-    gains = products.merges(rows, targets)
+    sources, targets = _pairs(tree, nodes)
+    into_parent = tree.parent[sources] == targets
     # The earlier of equally heavy siblings stays.
-    order = np.lexsort((rows, -heavy[rows]))
-    rank = np.empty(len(rows), dtype=np.intp)
-    rank[order] = np.arange(len(rows))
-    ranks = rank if len(targets) == len(rows) else np.append(-1, rank)
-    gains[rank[:, None] <= ranks[None]] = -np.inf
-    if len(targets) > len(rows):  # into a parent without a past: none that has one
-        gains[heavy[rows] > heavy[parent], 0] = -np.inf
-    best = np.argsort(-gains, axis=1, kind="stable")[:, :N_TARGETS]
-    return [
-        (int(rows[one]), int(targets[other]))
-        for one in range(len(rows))
-        for other in best[one].tolist()
-        if gains[one, other] > -np.inf
-    ]
+    lighter = (heavy[sources] < heavy[targets]) | (
+        (heavy[sources] == heavy[targets]) & (sources > targets)
+    )
+    # None that has a past into a parent without.
+    can = np.where(
+        into_parent,
+        (units[sources] == units[targets]) & (heavy[sources] <= heavy[targets]),
+        lighter & (sources != targets),
+    )
+    sources, targets = sources[can], targets[can]
+    gains = products.merges(sources, targets)
+    order = np.lexsort((targets, -gains, sources))
+    firsts = np.searchsorted(sources[order], sources[order])
+    order = order[np.arange(len(order)) - firsts < N_TARGETS]
+    order = order[gains[order] > -MOST_STICKS - MOST_OFF]
+    return sources[order], targets[order]
+
+
+def _pairs(tree: Tree, nodes: Ints) -> tuple[Ints, Ints]:
+    """Pair each of some nodes with its parent, and with each other sibling of these."""
+    nodes = nodes[nodes > 0]
+    nodes = nodes[np.argsort(tree.parent[nodes], kind="stable")]
+    parents, begins = np.unique(tree.parent[nodes], return_index=True)
+    counts = np.diff(begins, append=len(nodes))
+    of_list = np.repeat(np.arange(len(parents)), counts)
+    sizes = counts[of_list]  # siblings of each, itself among them
+    ends = np.cumsum(sizes)
+    within = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
+    sources = np.concatenate([nodes, np.repeat(nodes, sizes)])
+    siblings = nodes[np.repeat(begins[of_list], sizes) + within]
+    return sources, np.concatenate([tree.parent[nodes], siblings])
 
 
 def _disjoint(judged: list[tuple[Merge, float]]) -> list[tuple[Merge, float]]:

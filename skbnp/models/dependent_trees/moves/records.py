@@ -215,8 +215,10 @@ def replay(
     new = _resized(state, tree)
     _inherit(new.history, state.history, state.tree, tree, heirs)
     new = replace(new, masses=kept.masses)
-    born = {heirs.get(birth.new, birth.new) for birth in births} - {-1}
-    new = update_own_nodes(new, kept, priors, np.array(sorted(born), dtype=np.intp))
+    first = {heirs.get(birth.new, birth.new) for birth in births} - {-1}
+    first |= {one.node for one in records if isinstance(one, (Attach, Reverse))}
+    first |= {one.parent for one in records if isinstance(one, Reverse)}
+    new = update_own_nodes(new, kept, priors, np.array(sorted(first), dtype=np.intp))
     touched = {node for record in records for node in record.touched}
     ids = np.array(sorted(heirs.get(node, node) for node in touched), dtype=np.intp)
     return update_own_nodes(new, kept, priors, ids), kept

@@ -23,7 +23,7 @@ class EpochMoves:
         Whether nodes are tried below other parents, and new nodes for some of the rows
         of another.
     max_births : int or None
-        Nodes of which rows are tried for a new one after a pass; `None` is a quarter
+        Nodes of which rows are tried for a new one after a pass; `None` is a third
         of the nodes, five at least.
     birth_rows : int
         Rows from which a new node begins, at the most.

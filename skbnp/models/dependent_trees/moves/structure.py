@@ -32,6 +32,8 @@ from skbnp.models.dependent_trees.moves.attachments import (
     propose_reversals,
 )
 from skbnp.models.dependent_trees.moves.births import (
+    LEAST_ROWS,
+    TOL,
     Proposed,
     propose_birth,
     renumbered,
@@ -69,16 +71,18 @@ SETTLED = 0.05
 #: Times that merges and attachments take turns after a pass.
 N_TURNS = 5
 #: Passes without a birth after which the tree stays, if nothing else changes it.
-PATIENCE = 3
+PATIENCE = 2
 #: Nats that a topic must gain that is news, in an epoch with a past: of a thousand that
 #: chance makes likelier, one gains as much.
 LEAST_NEWS = float(np.log(1000.0))
 #: Passes without a birth after which nodes of epochs before may merge.
 SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
-BIRTH_SHARE, LEAST_BIRTHS = 0.25, 5
+BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
+#: Kinds of moves that wait where they gain nothing: targets, or nodes and parents.
+KINDS = ("attachment", "birth", "reversal")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row says something else.
@@ -98,7 +102,7 @@ class TreeEdits(Moves):
         self.moves = moves
         self.records: list[Record] = []  # all so far
         self._n_idle, self._concentration = 0, np.inf
-        self._rejections = Rejections()  # targets of births
+        self._rejections = {kind: Rejections() for kind in KINDS}
         self._products: Products | None = None
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
@@ -136,7 +140,9 @@ class TreeEdits(Moves):
             "n_idle": self._n_idle,
             "n_without_birth": self._n_without_birth,
             "concentration": self._concentration,
-            "rejections": self._rejections.account(),
+            "rejections": {
+                kind: waits.account() for kind, waits in self._rejections.items()
+            },
         }
 
     def resume(self, account: Mapping[str, Any]) -> None:
@@ -144,7 +150,9 @@ class TreeEdits(Moves):
         self._n_idle = account["n_idle"]
         self._n_without_birth = account["n_without_birth"]
         self._concentration = account["concentration"]
-        self._rejections = Rejections.resumed(account["rejections"])
+        self._rejections = {
+            kind: Rejections.resumed(account["rejections"][kind]) for kind in KINDS
+        }
 
     # Kinds of moves -------------------------------------------------------------------
 
@@ -252,11 +260,13 @@ class TreeEdits(Moves):
         if len(state.tree) == 1:
             return
         products = self._products_of(learner)
-        reversals = propose_reversals(state, posterior.totals, priors, products)
+        given = state, posterior.totals, priors, products
+        waits, n_passes = self._rejections, learner.n_passes
+        reversals = propose_reversals(*given, waits["reversal"], n_passes)
         if self._keep(learner, [one for one, _ in reversals], [0.0] * len(reversals)):
             return
         if len(state.tree) > 2:
-            found = propose_attachments(state, posterior.totals, priors, products)
+            found = propose_attachments(*given, waits["attachment"], n_passes)
             self._keep(learner, [record for record, _ in found], [0.0] * len(found))
 
     def _bear(self, learner: EpochLearner) -> int:
@@ -298,9 +308,9 @@ class TreeEdits(Moves):
         born = {one.target for one in self.records[n_before:] if isinstance(one, Birth)}
         for node in targets.tolist():
             if node in born:
-                self._rejections.forget((node,))
+                self._rejections["birth"].forget((node,))
             else:
-                self._rejections.add((node,), learner.n_passes)
+                self._rejections["birth"].add((node,), learner.n_passes)
         return n_births
 
     def _targets(self, learner: EpochLearner, n_tries: int) -> NDArray[np.intp]:
@@ -312,14 +322,14 @@ class TreeEdits(Moves):
         posterior = learner.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         masses, ids = posterior.totals.masses, posterior.state.tree.ids
-        able = np.flatnonzero(masses >= 2.0)
+        able = np.flatnonzero(masses > LEAST_ROWS + TOL)
         if len(able) == 0:
             return np.empty(0, dtype=np.intp)
         shares = masses[able] / masses[able].sum()
         drawn = rng.choice(able, size=len(able), replace=False, p=shares)
         waits = np.array(
             [
-                not self._rejections.is_over((node,), learner.n_passes)
+                not self._rejections["birth"].is_over((node,), learner.n_passes)
                 for node in ids[drawn].tolist()
             ]
         )
