@@ -1,8 +1,9 @@
 """Run a script on tiny corpora: `python script_runner.py FOLDER SCRIPT [ARGUMENT ...]`.
 
-The folder takes the corpora and what the script writes. Without arguments, scripts are read
-from the standard input, one JSON list in each line, and the status of each is written. They
-run in copies of this process, so that imports are made once, and write to `log.txt`.
+The folder takes the corpora and what the script writes. Without arguments, scripts are
+read from the standard input, one JSON list in each line, and the status of each is
+written. They run in copies of this process, so that imports are made once, and write to
+`log.txt` in the folder.
 """
 
 import json

@@ -327,7 +327,7 @@ def list_lines(estimator, method, X, watched=WATCHED):
 
 
 def by_turns(places):
-    """Return one place of each line: the first of those in even places, else the last."""
+    """Return one place of each line: first visits and last ones by turns."""
     lines = {}
     for place in places:
         lines.setdefault(place[:2], []).append(place)
