@@ -1,17 +1,24 @@
 """Run a script on tiny corpora: `python script_runner.py FOLDER SCRIPT [ARGUMENT ...]`.
 
-The folder takes the corpora and what the script writes.
+The folder takes the corpora and what the script writes. Without arguments, scripts are
+read from the standard input, one JSON list in each line, and the status of each is
+written. They run in copies of this process, so that imports are made once, and write to
+`log.txt` in the folder.
 """
 
+import json
 import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
+os.environ["MPLBACKEND"] = "Agg"
+
+import matplotlib.pyplot  # noqa: F401  for the scripts
 import numpy as np
 import scipy.sparse as sp
 
-os.environ["MPLBACKEND"] = "Agg"
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
@@ -26,6 +33,7 @@ from skbnp import (
     NestedCRP,
     StickBreakingHDP,
     datasets,
+    inspection,  # noqa: F401  for the scripts
 )
 
 CORPORA = (
@@ -119,5 +127,29 @@ def main(folder, script, *arguments):
     runpy.run_path(str(path), run_name="__main__")
 
 
+def serve():
+    """Run the scripts of the standard input."""
+    for line in sys.stdin:
+        folder, *command = json.loads(line)
+        with (Path(folder) / "log.txt").open("w") as log:
+            if not hasattr(os, "fork"):  # Windows
+                again = [sys.executable, __file__, folder, *command]
+                status = subprocess.call(
+                    again, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            elif pid := os.fork():
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            else:
+                with open(os.devnull) as nothing:
+                    os.dup2(nothing.fileno(), 0)
+                os.dup2(log.fileno(), 1)
+                os.dup2(log.fileno(), 2)
+                return main(Path(folder), *command)  # and the copy ends
+        print(status, flush=True)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    if len(sys.argv) > 1:
+        main(Path(sys.argv[1]), *sys.argv[2:])
+    else:
+        serve()

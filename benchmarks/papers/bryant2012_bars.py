@@ -4,9 +4,10 @@
 (the paper does not state them); online learning with rho_t = (1 + t)^-0.5, and
 memoized learning.
 
-    python benchmarks/papers/bryant2012_bars.py
+    python benchmarks/papers/bryant2012_bars.py [--starts N ...] [--seeds N ...]
 """
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -83,6 +84,10 @@ few are bars.
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", nargs="+", type=int, default=STARTS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
+    options = parser.parse_args()
     bars = make_bars(2200, random_state=0)
     truth = standard_score(bars.topic_word_distr, 0.1, bars.data[2000:])
     rows = [{"method": "truth", "topics": 20, "bars found": 20, "score": truth}]
@@ -90,8 +95,8 @@ if __name__ == "__main__":
         for moves in MOVES:
             if (method, moves) == ("memoized", "paper"):
                 continue
-            for start in STARTS:
-                for seed in SEEDS if MOVES[moves] else SEEDS[:1]:
+            for start in options.starts:
+                for seed in options.seeds if MOVES[moves] else options.seeds[:1]:
                     rows.append(run(bars, method, start, seed, moves))
                     print(rows[-1], flush=True)
     save("bryant2012_bars", rows, list(rows[1]), READING)

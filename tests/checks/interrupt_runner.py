@@ -154,12 +154,15 @@ def interrupt_long_fit(estimator, n_jobs, *, early):
 
 
 def interrupt_every_line(estimator, n_jobs, *, method):
-    """Ctrl-C at each line of the engine, once at its first visits and once later."""
+    """Ctrl-C at each line of the engine: at the first visit of one line, or, if there
+    is one, at the third of the next.
+    """
     X = rows_of(estimator, topic_counts(40, 12))
     estimator = fresh(still(estimator), n_jobs=n_jobs, max_iter=3)
     if method == "partial_fit":
         estimator.partial_fit(X)
-    twins, places, found, sound = {}, list_lines(estimator, method, X), [], set()
+    twins, found, sound = {}, [], set()
+    places = by_turns(list_lines(estimator, method, X))
     for place in places:
         victim = again(estimator, method, X)
         raised = run_until(place, lambda: getattr(victim, method)(X))  # noqa: B023
@@ -285,15 +288,19 @@ MOVING = {
 def walk(on_line, call, watched=WATCHED):
     """Call with `on_line(file, line)` before each line of the watched functions."""
 
+    names = {}  # of files, by their paths
+
     def local(frame, event, argument):
         if event == "line":
-            on_line(Path(frame.f_code.co_filename).name, frame.f_lineno)
+            on_line(names[frame.f_code.co_filename], frame.f_lineno)
         return local
 
     def trace(frame, event, argument):
         code = frame.f_code
-        place = (Path(code.co_filename).name, code.co_name)
-        return local if place in watched else None
+        path = code.co_filename
+        if path not in names:
+            names[path] = Path(path).name
+        return local if (names[path], code.co_name) in watched else None
 
     sys.settrace(trace)
     try:
@@ -317,6 +324,14 @@ def list_lines(estimator, method, X, watched=WATCHED):
         for number in (0, 2)
         if number < total
     ]
+
+
+def by_turns(places):
+    """Return one place of each line: first visits and last ones by turns."""
+    lines = {}
+    for place in places:
+        lines.setdefault(place[:2], []).append(place)
+    return [visits[-(at % 2)] for at, visits in enumerate(lines.values())]
 
 
 def run_until(place, call, watched=WATCHED):

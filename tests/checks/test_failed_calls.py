@@ -10,6 +10,7 @@ from checks.bad_input import CORRUPT, KINDS, VALUES, bad_matrix
 from checks.estimators import (
     DOORS,
     FEW,
+    INSTANCES,
     LEARNING,
     criterion,
     evaluate,
@@ -218,22 +219,19 @@ def test_estimator_is_usable_after_a_failure_in_fit(estimator, rows):
     check_usable(estimator, rows)
 
 
-#: Visits that fail every day, and others of the first two dozen: every fifth, so that
-#: all places in a pass of four visits are among them.
+#: Visits that fail, of each estimator: two for all, and of the others of the first two
+#: dozen one by turns. All places in a pass of four visits are among them.
 NUMBERS, OTHERS = [2, 13], [3, 8, 18, 23]
 
 
-@every_estimator(daily=FEW)
 @pytest.mark.parametrize(
-    ("number", "error"),
+    ("estimator", "number", "error"),
     [
-        pytest.param(
-            number,
-            (Failure, KeyboardInterrupt)[number % 2],
-            marks=() if number in NUMBERS else pytest.mark.long,
-        )
-        for number in sorted(NUMBERS + OTHERS)
+        instance(name, e, number, (Failure, KeyboardInterrupt)[number % 2], daily=FEW)
+        for at, (name, e) in enumerate(INSTANCES.items())
+        for number in [*NUMBERS, OTHERS[at % len(OTHERS)]]
     ],
+    indirect=["estimator"],
 )
 def test_failure_in_any_visit_of_a_long_fit_leaves_a_consistent_estimator(
     estimator, number, error, rows

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.estimators import INSTANCES, is_variational
+from checks.estimators import FIRST, INSTANCES, is_variational
 from checks.long import daily
 
 pytestmark = pytest.mark.skipif(
@@ -48,12 +48,11 @@ def check_interrupt(seen, case=None):
 
 #: Interrupted each day.
 TWO = ["HDP-online", "GibbsHDP"]
+#: One of each other kind, with memory, and with several chains.
+OTHERS = [*(n for n in FIRST if n not in TWO), "HDP-memoized", "GibbsHDP-chains"]
 
 
-@pytest.mark.parametrize(
-    "names",
-    daily(1, [TWO, [n for n in INSTANCES if n not in TWO and "moves" not in n]]),
-)
+@pytest.mark.parametrize("names", daily(1, [TWO, OTHERS]))
 def test_interrupt_leaves_the_last_complete_update(names):
     """Once passes are made, and before the first is complete."""
     early = ["early:HDP-batch:1", "early:HDP-batch:2"] * ("HDP-online" in names)
@@ -73,30 +72,30 @@ def test_interrupt_leaves_the_last_complete_update(names):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [*ONLINE, "HierarchicalComponentAnalysis"])
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_interrupt_at_any_line_leaves_the_last_complete_update(method, name):
-    seen = run(case := f"lines-{method}:{name}:1")[case]
-    assert seen["n_places"] > 50
-    assert not seen["found"], seen["found"][:10]
+def test_interrupt_at_any_line_leaves_the_last_complete_update():
+    found = run(
+        "lines-fit:HDP-online:1",
+        "lines-partial_fit:HDP-mean-field-online:1",
+        "lines-fit:HierarchicalComponentAnalysis:1",
+    )
+    for case, seen in found.items():
+        assert seen["n_places"] > 50, case
+        assert not seen["found"], (case, seen["found"][:10])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name",
+    "names",
     [
-        "HDP-online",
-        "HDP-collapsed-memoized",
-        "HDP-mean-field-online",
-        "HDP-memoized",
-        "NestedCRP-memoized-moves",
-        "HierarchicalComponentAnalysis",
+        ["HDP-online", "HDP-collapsed-memoized", "HDP-mean-field-online"],
+        ["HDP-memoized", "NestedCRP-memoized-moves", "HierarchicalComponentAnalysis"],
     ],
+    ids="-".join,
 )
-def test_interrupt_in_a_move_leaves_a_consistent_estimator(name):
-    seen = run(case := f"moves:{name}:1")[case]
-    assert seen["n_places"] > 20
-    assert not seen["found"], seen["found"][:10]
+def test_interrupt_in_a_move_leaves_a_consistent_estimator(names):
+    for case, seen in run(*(f"moves:{name}:1" for name in names)).items():
+        assert seen["n_places"] > 20, case
+        assert not seen["found"], (case, seen["found"][:10])
 
 
 # -- negative controls -----------------------------------------------------------------

@@ -15,7 +15,7 @@ from skbnp.dask._sites import Raised, Site
 __all__ = ["FAULTS", "ScriptedPool", "numbers_of_calls", "scripted_workers"]
 
 #: One of so many calls of a fit meets a fault of each kind; all do with 1.
-STEP = int(os.environ.get("SKBNP_TEST_CALL_STEP", "4"))
+STEP = int(os.environ.get("SKBNP_TEST_CALL_STEP", "16"))
 
 #: What may happen to the worker that is called.
 FAULTS = (
@@ -30,9 +30,14 @@ FAULTS = (
 )
 
 
-def numbers_of_calls(fault):
-    """Return numbers of calls at which a fault is tried: other ones for each kind."""
-    return count(1 + FAULTS.index(fault) % STEP, STEP)
+def numbers_of_calls(fault, shards_per_round):
+    """Return numbers of calls at which a fault is tried.
+
+    They are other ones for each kind and for each of two ways to make rounds, so that
+    each call meets one fault.
+    """
+    turn = 2 * FAULTS.index(fault) + (shards_per_round is not None)
+    return count(1 + turn % STEP, STEP)
 
 
 class ScriptedPool:
@@ -125,8 +130,7 @@ class scripted_workers:
     def __init__(self, pool, timeout=5.0):
         self.pool = pool
         self.roster = _shards.Roster(pool, timeout, pool.clock, pool.sleep)
-        self.client = mock.create_autospec(Client, instance=True, asynchronous=False)
-        self.client.status = "running"
+        self.client = mock.NonCallableMock(Client, asynchronous=False, status="running")
         self.patches = [
             mock.patch.object(_sessions, "ClientPool", return_value=pool),
             mock.patch.object(_sessions, "Roster", return_value=self.roster),

@@ -162,7 +162,7 @@ def test_faults_change_no_bit(order, undisturbed):
 @pytest.mark.parametrize("shards_per_round", [None, 1])
 def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round):
     alone = fitted(shards_per_round=shards_per_round)
-    for number in numbers_of_calls(fault):
+    for number in numbers_of_calls(fault, shards_per_round):
         pool = ScriptedPool(3, {number: fault})
         with scripted_workers(pool) as client:
             found = fitted(client=client, shards_per_round=shards_per_round)
@@ -192,14 +192,9 @@ class KilledError(BaseException):
 @pytest.mark.parametrize(
     ("shards_per_round", "moves", "numbers"),
     [
-        (2, SETTINGS["structure_moves"], (2, 5)),
-        pytest.param(
-            *(2, SETTINGS["structure_moves"], range(1, 7)), marks=pytest.mark.long
-        ),
-        pytest.param(
-            *(None, SETTINGS["structure_moves"], range(1, 7)), marks=pytest.mark.long
-        ),
-        pytest.param(None, False, range(1, 7), marks=pytest.mark.long),
+        (2, SETTINGS["structure_moves"], range(1, 7)),
+        (None, SETTINGS["structure_moves"], (2, 5)),
+        (None, False, (3, 6)),
     ],
 )
 def test_a_fit_goes_on_from_any_checkpoint(tmp_path, shards_per_round, moves, numbers):

@@ -17,7 +17,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
 from checks.failures import Failure, failing_visit
-from checks.long import daily
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsHDP
 from skbnp.callbacks import HeldOutMonitor
@@ -45,9 +44,9 @@ def model(docs):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("n_components", daily(1, [1, 20, None]))
+@pytest.mark.parametrize("n_components", [1, None])
 def test_bars_are_found_from_any_start(n_components, bars, X, X_test):
-    hdp = GibbsHDP(n_components, topic_word_prior=0.1, max_iter=150, random_state=0)
+    hdp = GibbsHDP(n_components, topic_word_prior=0.1, max_iter=100, random_state=0)
     hdp.fit(X)
     truth, found = bars.topic_word_distr, hdp.topic_word_distr_
     distance = np.abs(truth[:, None] - found[None]).sum(axis=2)

@@ -494,7 +494,7 @@ def test_failure_in_the_first_chunk_leaves_nothing(docs):
 
 STARTS = {
     "sampler": GibbsNestedCRP(max_iter=40, random_state=0, **PRIORS),
-    "variational": NestedCRP(max_iter=20, random_state=0, **PRIORS),
+    "variational": NestedCRP(max_iter=3, random_state=0, **PRIORS),
     "sequential": NestedCRP(max_iter=3, init="sequential", random_state=0, **PRIORS),
 }
 

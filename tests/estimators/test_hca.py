@@ -316,11 +316,13 @@ def test_dates_are_refused():
 @pytest.mark.long
 def test_streams_find_the_tree():
     """Chunk by chunk, the tree grows and is put in order."""
-    drawn = make_subspace_tree(1500, random_state=6)
-    hca = HierarchicalComponentAnalysis(random_state=0, batch_size=128)
-    for chunk in np.array_split(drawn.data, 5):
+    drawn = make_subspace_tree(900, random_state=6)
+    hca = HierarchicalComponentAnalysis(
+        max_components=24, random_state=0, batch_size=128
+    )
+    for chunk in np.array_split(drawn.data, 3):
         hca.partial_fit(chunk)
-    assert hca.n_iter_ == 5
+    assert hca.n_iter_ == 3
     assert 13 <= hca.n_components_ <= 16
     assert adjusted_rand_score(drawn.target, hca.apply(drawn.data)) > 0.9
     batch = HierarchicalComponentAnalysis(random_state=0).fit(drawn.data)
@@ -328,10 +330,9 @@ def test_streams_find_the_tree():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("total", [100_000, 3_000])
-def test_first_rows_of_a_long_stream_do_not_ask_for_a_tree_of_their_noise(total, drawn):
+def test_first_rows_of_a_long_stream_do_not_ask_for_a_tree_of_their_noise(drawn):
     """They stand for many, but are no more than they are."""
-    hca = HierarchicalComponentAnalysis(total_samples=total, random_state=0)
+    hca = HierarchicalComponentAnalysis(total_samples=100_000, random_state=0)
     hca.set_params(max_components=40).partial_fit(drawn.data[:300])
     assert 13 <= hca.n_components_ <= 16
     assert adjusted_rand_score(drawn.target, hca.apply(drawn.data)) > 0.9
@@ -349,11 +350,12 @@ TABLE_2 = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("max_depth", TABLE_2)
+@pytest.mark.parametrize("max_depth", [2, 5])
 def test_digits_of_the_paper_are_reconstructed(max_depth, seed, data_folder):
     """Table 2 of Wang and Blei (2009), at their numbers of nodes.
 
-    `benchmarks/papers/wang2009.py` has five seeds: each is below these errors.
+    `benchmarks/papers/wang2009.py` has all depths and five seeds: each is below these
+    errors.
     """
     digits = np.load(data_folder / "optdigits.npz")
     limit, *most = TABLE_2[max_depth]

@@ -85,7 +85,6 @@ OTHERS = {
         max_iter=10, n_chains=2, n_jobs=2, learn_priors=True
     ),
     "NestedCRP-moves-jobs": NestedCRP(n_jobs=2, **_TREE),
-    "NestedCRP-memoized": NestedCRP(learning_method="memoized", **_TREE),
     "NestedCRP-online": NestedCRP(
         learning_method="online",
         local_family="factorised",

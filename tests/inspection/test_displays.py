@@ -11,7 +11,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
 from checks.estimators import mean_field_hdp
-from checks.long import daily
+from checks.long import each_pair
 from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
@@ -105,8 +105,7 @@ def test_a_step_with_several_records_is_drawn_once():
     assert_array_equal(topics.get_xydata(), [[1, 5], [2, 4]])
 
 
-@pytest.mark.parametrize("n_topics", daily(1, [11, 1, 2, 5, 8]))
-@pytest.mark.parametrize("length", daily(1, [14, 120, 2, 40]))
+@each_pair(("n_topics", "length"), [11, 1, 8], [14, 120, 2])
 def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
     display = many_topics(n_topics, length).plot()
     boxes = texts_of(display)
@@ -117,8 +116,9 @@ def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
-@pytest.mark.parametrize("n_topics", daily(1, [8, 1, 4]))
+@pytest.mark.parametrize(
+    ("n_topics", "layout"), [(8, "tight"), (4, None), (1, "constrained")]
+)
 def test_nothing_written_overlaps_in_given_axes(n_topics, layout):
     _, axes = plt.subplots(1, 2, figsize=(12, 5), layout=layout)
     display = many_topics(n_topics, 14).plot(axes[1])

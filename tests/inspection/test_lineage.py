@@ -304,8 +304,7 @@ def test_nothing_written_overlaps_or_is_cut_off(n_ids, length):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("length", daily(1, [40, 3, 12]))
-@pytest.mark.parametrize("n_ids", daily(2, [30, 2, 8]))
+@pytest.mark.parametrize(("n_ids", "length"), [(30, 40), (2, 3), (8, 12), (30, 3)])
 def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
     log, last = random_lineage(n_ids)
     terms = random_terms(log, last, length)
@@ -315,8 +314,10 @@ def test_nothing_written_overlaps_with_terms_over_time(n_ids, length):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("layout", daily(1, ["tight", None, "constrained"]))
-@pytest.mark.parametrize("over_time", [False, True])
+@pytest.mark.parametrize(
+    ("layout", "over_time"),
+    [("tight", True), (None, False), ("constrained", True)],
+)
 def test_nothing_written_overlaps_in_given_axes(layout, over_time):
     log, last = random_lineage(12)
     terms = random_terms(log, last) if over_time else None

@@ -209,7 +209,7 @@ N_FEW = 2_000
 @pytest.mark.long
 @pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
 def test_geweke_with_hyperparameters(split_merge, seed):
-    check_geweke(make_move(LEARN, split_merge=split_merge), 4_000, seed)
+    check_geweke(make_move(LEARN, split_merge=split_merge), N_FEW, seed)
 
 
 @pytest.mark.long

@@ -26,7 +26,7 @@ CORPORA = {
 GAMMA, ALPHA, ETA = 0.8, (2.0, 1.0, 0.5), (1.0, 0.5, 0.2)
 #: Draws in which wrong moves are found.
 N_DRAWS = 8_000
-each_n_draws = few_and_many(N_DRAWS, 100_000)
+each_n_draws = few_and_many(N_DRAWS, 5 * N_DRAWS)
 
 
 def walks_of(docs, n_levels, gamma=GAMMA, seed=0):
@@ -531,7 +531,7 @@ N_FEW = 2_000
 @pytest.mark.long
 @pytest.mark.parametrize("move", [moved_in_part, moved])
 def test_geweke(move, seed):
-    check_joint_distribution(World.draw, statistics, move, 4_000, seed)
+    check_joint_distribution(World.draw, statistics, move, N_FEW, seed)
 
 
 class CountsLeavesAsRestaurants(NestedPriors):
