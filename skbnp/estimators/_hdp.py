@@ -276,13 +276,9 @@ class HDP(VariationalTopicModel):
     **The number of topics** is judged by prediction in either family, for no bound
     ranks numbers of topics as prediction does. `fit` holds out a fifth of the documents
     (no more than hold 40,000 tokens, or than 200; of fewer than 500 documents 100, or a
-    quarter), and predicts each fifth of their tokens from the others, as `score` does;
-    of half of the words of a document all tokens are in the same fifth. If all were
-    dealt out one by one, words that documents repeat would ask for smaller topic priors
-    and more topics than words that a document did not have; as they are dealt, eta
-    comes out about twice as large for documents that the model drew. Tokens held out of
-    documents that are learned from are no such judges: topics that no two documents
-    share predict them well.
+    quarter), and predicts each fifth of their tokens from the others, as `score`
+    does. Tokens held out of documents that are learned from are no such judges: topics
+    that no two documents share predict them well.
 
     - Births: after four passes (`trial_passes`) a candidate with three times as many
       topics (at least ten more; at most one more for each document) learns beside the

@@ -3,9 +3,7 @@
 No bound ranks numbers of topics as prediction does, and what documents that were
 learned from say is optimistic, even of tokens held out of them: topics that no document
 shares predict these well. So trials are judged by documents that nobody learns from
-until the trials have ended. They are folded in as `score` does it. Of half of the words
-of a document all tokens are predicted together, as words that it did not have: a topic
-that knows a document by words that it repeats predicts those tokens, and no others.
+until the trials have ended. They are folded in as `score` does it.
 """
 
 from dataclasses import dataclass, replace
@@ -60,8 +58,6 @@ FEWEST_JUDGES = 5
 OTHERS = slice(1, None, 2)
 #: Parts of a held-out document; each is predicted from all others.
 N_FOLDS = 5
-#: Share of the words of a document whose tokens stay together, in one of its parts.
-TOGETHER = 0.5
 #: Units that a count is split into, at the most.
 MOST_UNITS = 10**8
 #: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
@@ -290,16 +286,14 @@ class Folds(NamedTuple):
 def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
     """Deal the tokens of documents out to their parts at random.
 
-    Those of half of the words of a document stay together, all others are dealt out one
-    by one. None if the tokens of hardly any document can be predicted. A fractional
-    count c is split into ceil(c) equal units.
+    None if the tokens of hardly any can be predicted. A fractional count c is split
+    into ceil(c) equal units. Words are not left out with all their tokens: they would not
+    be missing at random, and ask for larger topic priors, and of a small vocabulary for
+    many more topics, than the documents were drawn with.
     """
     parts = np.full(N_FOLDS, 1.0 / N_FOLDS)
     units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
     dealt = rng.multinomial(units, parts).reshape(-1, N_FOLDS)
-    together = np.flatnonzero(rng.random(whole.nnz) < TOGETHER)
-    dealt[together] = 0
-    dealt[together, rng.integers(N_FOLDS, size=len(together))] = units[together]
     docs, observed, held = list[Any](), list[sp.csr_array](), list[sp.csr_array]()
     for part in range(N_FOLDS):
         into, rest = whole.copy(), whole.copy()
