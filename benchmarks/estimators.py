@@ -307,9 +307,6 @@ LEARNERS = {
     "HDP, partial_fit": lambda X: one_pass_hdp(total_samples=X.shape[0]).partial_fit(X),
     "HDP, memoized": lambda X: one_pass_hdp(**MEMOIZED).fit(X),
     "HDP, mean field": lambda X: one_pass_hdp(**MEAN_FIELD).fit(X),
-    "HDP, mean field, memoized": lambda X: one_pass_hdp(**MEAN_FIELD, **MEMOIZED).fit(
-        X
-    ),
 }
 
 
