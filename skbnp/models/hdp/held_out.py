@@ -287,9 +287,9 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
     """Deal the tokens of documents out to their parts at random.
 
     None if the tokens of hardly any can be predicted. A fractional count c is split
-    into ceil(c) equal units. Words are not left out with all their tokens: they would not
-    be missing at random, and ask for larger topic priors, and of a small vocabulary for
-    many more topics, than the documents were drawn with.
+    into ceil(c) equal units. Words are not left out with all their tokens: they would
+    not be missing at random, and ask for larger topic priors, and of a small vocabulary
+    for many more topics, than the documents were drawn with.
     """
     parts = np.full(N_FOLDS, 1.0 / N_FOLDS)
     units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
