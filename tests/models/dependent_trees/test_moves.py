@@ -19,7 +19,7 @@ from skbnp.inference.monitor import discarding
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards
-from skbnp.inference.trials import Rejections
+from skbnp.inference.trials import WAIT, Rejections
 from skbnp.models.dependent_trees import memory
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior, close_epoch
 from skbnp.models.dependent_trees.local import (
@@ -46,7 +46,7 @@ from skbnp.models.dependent_trees.model import (
     update_nodes,
     update_sticks,
 )
-from skbnp.models.dependent_trees.moves import structure
+from skbnp.models.dependent_trees.moves import attachments, structure
 from skbnp.models.dependent_trees.moves.attachments import (
     N_UPDATES,
     attach_gain,
@@ -573,6 +573,49 @@ def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
             assert found > gain - 1e-6
             losses.append(gain - settled_in_turn(learner, record, 1) + before)
     assert max(losses) > 1.0  # those above first
+
+
+@pytest.mark.parametrize(
+    ("propose", "judge"),
+    [(propose_attachments, "attach_gain"), (propose_reversals, "reverse_gain")],
+)
+def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeypatch):
+    learner = settled(seed)
+    state, stats = learner.posterior.state, learner.posterior.totals
+    products, rejections, judged = Products.of(state, PRIORS), Rejections(), []
+
+    def judge_all(n_passes, gain):
+        """Return what is judged in a pass if all gain as much."""
+        judged.clear()
+
+        def worth(state, stats, priors, *pair):
+            judged.append(pair)
+            return gain
+
+        monkeypatch.setattr(attachments, judge, worth)
+        propose(state, stats, PRIORS, products, rejections, n_passes)
+        return list(judged)
+
+    candidates = judge_all(1, gain=10.0)
+    assert candidates
+    assert rejections.account() == []
+    assert judge_all(1, gain=0.0) == candidates
+    assert len(rejections.account()) == len(candidates)
+    for n_passes in range(2, 1 + WAIT):
+        assert judge_all(n_passes, gain=10.0) == []
+    assert judge_all(1 + WAIT, gain=10.0) == candidates
+
+
+def test_rejections_of_each_kind_are_resumed():
+    edits, other = TreeEdits(EpochMoves()), TreeEdits(EpochMoves())
+    for number, kind in enumerate(structure.KINDS):
+        edits._rejections[kind].add((number, 7), n_passes=number)
+    other.resume(edits.account())
+    assert other.account() == edits.account()
+    for number, kind in enumerate(structure.KINDS):
+        for key in range(len(structure.KINDS)):
+            waits = not other._rejections[kind].is_over((key, 7), number)
+            assert waits == (key == number)
 
 
 def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):

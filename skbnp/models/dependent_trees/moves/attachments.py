@@ -35,12 +35,14 @@ __all__ = [
 SLACK = 1.0
 #: Parents of a node that are judged, the best of the ranking.
 N_PARENTS = 2
-#: Nats that a move gains at the least: places of nodes without rows are nearly alike.
-LEAST_GAIN = 1.0
+#: Nats that a move gains at the least, so that rounding moves nothing for ever.
+LEAST_GAIN = 1e-6
 #: Edges that are judged, the best of the ranking, and updates of both nodes for it.
 N_EDGES, N_UPDATES = 6, 2
 #: By how much less a node may point to what is above its parent than this does.
 COSINE_SLACK = 0.05
+#: Nats that the reversal of an edge gains at the least: ends are nearly alike.
+LEAST_REVERSAL = 1.0
 
 
 def attach_gain(
@@ -217,7 +219,7 @@ def propose_reversals(
         if not rejections.is_over((node, parent), n_passes):
             continue
         gain = reverse_gain(state, stats, priors, node)
-        if gain > LEAST_GAIN:
+        if gain > LEAST_REVERSAL:
             judged.append((Reverse(node, parent), gain))
         else:
             rejections.add((node, parent), n_passes)

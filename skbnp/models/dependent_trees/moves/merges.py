@@ -29,8 +29,8 @@ Ints = NDArray[np.intp]
 
 #: Nats below zero down to which merges are judged by exact differences.
 SLACK = 20.0
-#: Nats that sticks do not gain by a merge, and beyond them by which the ranking is off
-#: at the most.
+#: Nats that sticks do not gain by a merge, and beyond them by which the ranking is
+#: seldom too low.
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2

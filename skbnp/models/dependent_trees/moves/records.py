@@ -197,8 +197,9 @@ def replay(
 ) -> tuple[EpochState, EpochStats]:
     """Change tree and statistics as records say, one after the other.
 
-    Then sticks follow, new nodes get a direction, and those of all nodes that were
-    touched are updated once, those above first. Nothing is drawn and nothing is judged.
+    Then sticks follow and directions are updated: first those of new nodes and of nodes
+    that moved, then those of all that were touched, those above first. Nothing is drawn
+    and nothing is judged.
     """
     if not records:
         return state, stats
@@ -215,9 +216,10 @@ def replay(
     new = _resized(state, tree)
     _inherit(new.history, state.history, state.tree, tree, heirs)
     new = replace(new, masses=kept.masses)
-    first = {heirs.get(birth.new, birth.new) for birth in births} - {-1}
-    first |= {one.node for one in records if isinstance(one, (Attach, Reverse))}
-    first |= {one.parent for one in records if isinstance(one, Reverse)}
+    moved = {birth.new for birth in births}
+    moved |= {one.node for one in records if isinstance(one, (Attach, Reverse))}
+    moved |= {one.parent for one in records if isinstance(one, Reverse)}
+    first = {heirs.get(node, node) for node in moved} - {-1}
     new = update_own_nodes(new, kept, priors, np.array(sorted(first), dtype=np.intp))
     touched = {node for record in records for node in record.touched}
     ids = np.array(sorted(heirs.get(node, node) for node in touched), dtype=np.intp)

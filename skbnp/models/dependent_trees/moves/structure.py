@@ -33,7 +33,6 @@ from skbnp.models.dependent_trees.moves.attachments import (
 )
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
-    TOL,
     Proposed,
     propose_birth,
     renumbered,
@@ -81,7 +80,8 @@ SETTLED_BIRTHS = 3
 BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
-#: Kinds of moves that wait where they gain nothing: targets, or nodes and parents.
+#: Kinds of moves that wait where they gain nothing: targets, or nodes and parents. A
+#: fit may end while some wait.
 KINDS = ("attachment", "birth", "reversal")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
@@ -322,7 +322,7 @@ class TreeEdits(Moves):
         posterior = learner.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         masses, ids = posterior.totals.masses, posterior.state.tree.ids
-        able = np.flatnonzero(masses > LEAST_ROWS + TOL)
+        able = np.flatnonzero(masses > LEAST_ROWS + NO_ROWS)
         if len(able) == 0:
             return np.empty(0, dtype=np.intp)
         shares = masses[able] / masses[able].sum()
