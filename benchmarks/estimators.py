@@ -495,7 +495,8 @@ def draw(rows):
     for against, ax in panel.items():
         ax.set(xlabel=PANELS[against], ylabel="Processor time of a pass (s)")
         ax.grid(alpha=0.3)
-        ax.legend()
+        ax.set_ylim(top=6.0 * ax.get_ylim()[1])  # the legend stands above the lines
+        ax.legend(loc="upper left")
     figure.savefig(common.RESULTS / "estimators_growth.png", dpi=120)
 
 
