@@ -249,3 +249,24 @@ def natural_parameter(
             slope = bessel_ratio(rho, dimension) / rho
             total = total - slope * k0**2 * k1 * k2 * previous[child]
     return total
+
+
+def ranked_merges(parent, nodes, units, heavy, gains, n_targets, least):
+    """Pairs of nodes whose merge is judged, by sources, those of most gain first.
+
+    Each into a sibling that is heavier, or as heavy and earlier, or into a parent of
+    its unit that is no lighter; the best of each, if they gain more than `least`.
+    """
+    found = []
+    for node in sorted(set(nodes) - {0}):
+        above, targets = parent[node], []
+        if units[node] == units[above] and heavy[node] <= heavy[above]:
+            targets.append(above)
+        for other in nodes:
+            is_sibling = other not in (0, node) and parent[other] == above
+            if is_sibling and (heavy[node], -node) < (heavy[other], -other):
+                targets.append(other)
+        targets.sort(key=lambda target: (-gains[node, target], target))
+        best = targets[:n_targets]
+        found += [(node, target) for target in best if gains[node, target] > least]
+    return found

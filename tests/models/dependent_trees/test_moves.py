@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
 from checks.long import daily
+from reference import dependent_trees as reference
 from skbnp.datasets import make_dependent_trees
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import learn
@@ -46,7 +47,7 @@ from skbnp.models.dependent_trees.model import (
     update_nodes,
     update_sticks,
 )
-from skbnp.models.dependent_trees.moves import attachments, structure
+from skbnp.models.dependent_trees.moves import attachments, merges, structure
 from skbnp.models.dependent_trees.moves.attachments import (
     N_UPDATES,
     attach_gain,
@@ -683,6 +684,44 @@ def test_ranking_knows_what_directions_gain(past, seed):
         assert abs(gains[one] - (found - sticks)) < close
         assert abs(exact[one] - (found - sticks)) < close
     assert np.ptp(gains) > 100.0
+
+
+class KnownGains:
+    """In the place of products: gains of merges by pair."""
+
+    def __init__(self, gains):
+        self.gains = gains
+
+    def merges(self, sources, targets):
+        return self.gains[sources, targets]
+
+
+def test_pairs_that_are_judged_are_those_of_the_reference(seed):
+    """Nodes with a past, infinitely heavy, among others, ties, nodes that stay."""
+    rng = np.random.default_rng(seed)
+    differ = np.zeros(3, dtype=bool)
+    least = -merges.MOST_STICKS - merges.MOST_OFF
+    for _ in range(30):
+        n_nodes = int(rng.integers(2, 30))
+        tree = Tree([0], [0])
+        for node in range(1, n_nodes):
+            tree = tree.add(int(rng.integers(node)), first_id=node)
+        heavy = rng.integers(1, 4, n_nodes) + 10.0 * (rng.random(n_nodes) < 0.3)
+        units, gains = rng.integers(2, size=n_nodes), rng.normal(least, 50.0, (30, 30))
+        nodes = np.flatnonzero(rng.random(n_nodes) < 0.8)
+        pairs = merges._ranked(tree, nodes, units, heavy, KnownGains(gains))
+        found = list(zip(*(places.tolist() for places in pairs), strict=True))
+        given = tree.parent.tolist(), nodes.tolist(), units
+        n_targets = merges.N_TARGETS
+        wanted = reference.ranked_merges(*given, heavy, gains, n_targets, least)
+        assert found == wanted
+        others = (
+            reference.ranked_merges(*given, heavy, gains, n_targets, least + 10.0),
+            reference.ranked_merges(*given, heavy % 10.0, gains, n_targets, least),
+            reference.ranked_merges(*given, heavy, gains, n_targets + 1, least),
+        )
+        differ |= [found != other for other in others]
+    assert differ.all()
 
 
 def test_proposed_moves_raise_the_bound_together(seed):
