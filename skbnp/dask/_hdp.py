@@ -106,7 +106,7 @@ class HDP(ShardedMixin, LocalHDP):
         Decay of the step sizes (kappa), in [0.5, 1].
     total_samples : float or None, default=None
         Without effect: `fit` uses the number of documents.
-    max_iter : int, default=60
+    max_iter : int, default=100
         Passes over the data, warm-up and trials included.
     tol : float, default=1e-4
         As in `skbnp.HDP`.
@@ -227,7 +227,7 @@ class HDP(ShardedMixin, LocalHDP):
         learning_offset=1.0,
         learning_decay=0.5,
         total_samples=None,
-        max_iter=60,
+        max_iter=100,
         tol=1e-4,
         max_doc_update_iter=100,
         mean_change_tol=1e-3,

@@ -127,9 +127,9 @@ class HDP(VariationalTopicModel):
         those learned from so far, in collapsed learning at least as many as hold the
         tokens of the topics' prior (`n_components` * `n_features` *
         `topic_word_prior`). `fit` uses the number of documents of `X`.
-    max_iter : int, default=60
+    max_iter : int, default=100
         Passes over the data in `fit`, warm-up and trials included. On text, trials take
-        10 to 50. With fewer than 14 (2 `trial_passes` and six; mean-field: 16) there
+        15 to 60. With fewer than 14 (2 `trial_passes` and six; mean-field: 16) there
         are none that held-out documents judge.
     tol : float, default=1e-4
         `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
@@ -289,6 +289,10 @@ class HDP(VariationalTopicModel):
       .005 nats per token for each doubling; and so on until a fifth of the topics find
       no documents (half of them in the mean-field family). Topics that are not needed
       may still leave; growth that ends too early ends for good.
+    - Then a copy of the model goes on for as many passes, with steps that decrease
+      further, and replaces it if held-out documents gain more than .002 nats per token
+      and a quarter of a standard error; and so on. Of large corpora of short documents,
+      which topics are needed shows late.
     - Where words alone, without topics, predict better, all topics are merged, and
       births begin anew.
     - Reductions: from every other held-out document follows what each merge of similar
@@ -414,7 +418,7 @@ class HDP(VariationalTopicModel):
         learning_offset=1.0,
         learning_decay=0.5,
         total_samples=None,
-        max_iter=60,
+        max_iter=100,
         tol=1e-4,
         max_doc_update_iter=100,
         mean_change_tol=1e-3,

@@ -6,6 +6,7 @@ visited the schedule's, and what may change the components that of the moves.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Generic, Protocol, TypeVar
 
 from skbnp.components.statistics import Weighting
@@ -65,15 +66,17 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         self, posterior: PosteriorT, memory: MemoryT
     ) -> "Learner[PosteriorT, CorpusT, VisitorT, MemoryT]":
         """Return one that learns another posterior, with steps as from the start."""
-        return Learner(
-            posterior,
-            self.corpus,
-            self.schedule.afresh(),
-            self.visitor,
-            memory,
-            self.moves,
-            warm_up=self.warm_up,
-        )
+        learner = self.fork(posterior, memory)
+        learner.schedule, learner.n_passes = self.schedule.afresh(), 0
+        return learner
+
+    def fork(
+        self, posterior: PosteriorT, memory: MemoryT
+    ) -> "Learner[PosteriorT, CorpusT, VisitorT, MemoryT]":
+        """Return one that goes on from here with a copy of what is learned."""
+        learner = copy(self)
+        learner.posterior, learner.memory = posterior, memory
+        return learner
 
     @property
     def n_updates(self) -> int:

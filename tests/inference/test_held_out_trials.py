@@ -16,6 +16,7 @@ from skbnp.estimators import SplitMerge
 from skbnp.inference.edits import Merge, apply
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut
+from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.moves import held_out as held_out_moves
 
 METHODS = ["online", "memoized", "batch"]
@@ -65,8 +66,56 @@ def test_births_begin_anew_where_words_alone_predict_better():
     proportions = rng.dirichlet(np.full(3, 0.3), size=2000)
     X = sp.csr_array(rng.multinomial(15, proportions @ topics))
     assert HDP(200, random_state=0).fit(X).n_components_ == 3
-    merged = HDP(200, split_merge=SplitMerge(births=False), random_state=0).fit(X)
+    merged = HDP(
+        200, split_merge=SplitMerge(births=False), max_iter=14, random_state=0
+    )
+    merged.fit(X)  # there is time for one trial
     assert merged.n_components_ == 1
+
+
+def reduce_at_once(trials):
+    """Leave out that the model goes on after births."""
+    return trials._first_reduction()
+
+
+@pytest.mark.parametrize("n_gains", [0, 2])
+def test_the_model_goes_on_while_it_predicts_better(n_gains, bars, monkeypatch):
+    """Its steps go on, too; what gains nothing is forgotten."""
+    begun = []
+    new_run, gain = HeldOutTrials._new_run, HeldOutTrials._gain
+
+    def note_run(self, kind, learner, n_changes):
+        begun.append((kind, learner.n_updates // learner.schedule.n_batches))
+        return new_run(self, kind, learner, n_changes)
+
+    def say_gain(self, run, other):
+        if run.kind != "continuation":
+            return gain(self, run, other)
+        n_tried = sum(kind == "continuation" for kind, _ in begun)
+        return Gain(0.01 if n_tried <= n_gains else 0.0, 0.001)
+
+    monkeypatch.setattr(HeldOutTrials, "_new_run", note_run)
+    monkeypatch.setattr(HeldOutTrials, "_gain", say_gain)
+    moves = SplitMerge(births=False)
+    HDP(30, split_merge=moves, random_state=0).fit(bars.data[:300])
+    length = moves.trial_passes
+    tried = [("continuation", length * (n + 1)) for n in range(n_gains + 1)]
+    assert begun[: n_gains + 3] == [("start", 0), *tried, ("reduction", 0)]
+    assert not any(kind == "continuation" for kind, _ in begun[n_gains + 3 :])
+
+
+def test_the_model_goes_on_in_a_copy(bars, monkeypatch):
+    """The model itself stays as it is until that is known to gain."""
+    seen, decide = [], HeldOutTrials._decide
+
+    def look(self, run, monitor):
+        seen.append((run.kind, self.posterior.totals.topic_words.dense()))
+        decide(self, run, monitor)
+
+    monkeypatch.setattr(HeldOutTrials, "_decide", look)
+    HDP(30, random_state=0).fit(bars.data[:300])
+    place = [kind for kind, _ in seen].index("continuation")
+    np.testing.assert_array_equal(seen[place - 1][1], seen[place][1])
 
 
 @pytest.mark.long
@@ -84,6 +133,7 @@ def test_documents_that_choose_reductions_do_not_judge_them(part, bars, monkeypa
         return logs
 
     monkeypatch.setattr(HeldOut, "log_probability", flattered)
+    monkeypatch.setattr(HeldOutTrials, "_after_births", reduce_at_once)
     monkeypatch.setattr(held_out_trials, "BUDGET", 10.0)
     moves = SplitMerge(births=False)
     hdp = HDP(20, split_merge=moves, random_state=0).fit(bars.data)
@@ -145,9 +195,8 @@ def merge_two(posterior, found, budget):
 @pytest.mark.parametrize("gain", [0.0, 2.0])
 def test_reductions_that_gain_nothing_wait(gain, bars, monkeypatch):
     """Until everything is learned from, the model keeps the topics that are as good."""
-    monkeypatch.setattr(
-        held_out_trials.HeldOutTrials, "_gain", lambda *runs: Gain(gain, 1.0)
-    )
+    monkeypatch.setattr(HeldOutTrials, "_gain", lambda *runs: Gain(gain, 1.0))
+    monkeypatch.setattr(HeldOutTrials, "_after_births", reduce_at_once)
     monkeypatch.setattr(held_out_moves, "reduce", merge_two)
     monkeypatch.setattr(held_out_trials, "FEW", 0.0)
     moves = SplitMerge(births=False)

@@ -2,11 +2,13 @@
 
 Topics are learned from all documents but a few that are held out. Then a candidate with
 three times as many topics learns as long, beside the model, and replaces it if it
-predicts these documents better; and so on while nearly all topics find documents. Then
-topics that prediction does not miss are merged or end, some at a time, as long as what
-is left predicts alike. In the end everything is learned from, the
-held-out documents, too, with steps as from a start: beside the model, until that is as
-good. The topic prior follows what predicts these documents best, if it is learned.
+predicts these documents better; and so on while nearly all topics find documents. The
+model goes on learning as long as it then predicts better: which topics are needed shows
+when they have formed. Then those that prediction does not miss are merged or end, some
+at a time, as long as what is left predicts alike. In the end everything is learned
+from, the held-out documents, too, with steps as from a start: beside the model, until
+that is as good. The topic prior follows what predicts these documents best, if it is
+learned.
 """
 
 import sys
@@ -44,7 +46,7 @@ __all__ = ["HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentVisitor, RunningAverage]
-Kind = Literal["start", "births", "reduction", "merge of all"]
+Kind = Literal["start", "births", "continuation", "reduction", "merge of all"]
 
 #: Births for each present topic, and at the least.
 BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
@@ -61,6 +63,8 @@ ALIKE, ALIKE_ERRORS = 0.002, 0.25
 BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
+#: Reductions that there must be time for after the model has gone on.
+REDUCTIONS = 2
 
 
 @dataclass(slots=True)
@@ -167,11 +171,12 @@ class HeldOutTrials:
         run.learner.one_pass(monitor if run is self.model else run.monitor)
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
+        may_end = run.kind in ("births", "continuation")
         if is_half or is_over:
             executor = run.learner.visitor.executor
             run.found = self._predict(run, executor)
             run.logs[run.n_passes] = self.held.log_probability(run.found)
-        if is_over or (is_half and run.kind == "births" and self._is_behind(run)):
+        if is_over or (is_half and may_end and self._is_behind(run)):
             self._decide(run, monitor)
         return False
 
@@ -193,18 +198,26 @@ class HeldOutTrials:
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.prior_limit is None or is_raw:  # topics of a start must form first
             return found
-        limit = HIGHEST if run.kind == "reduction" else self.prior_limit
+        has_grown = run.kind in ("continuation", "reduction")
+        limit = HIGHEST if has_grown else self.prior_limit
         return suit_prior(self.held, found, run.learner.posterior, limit)
 
     def _gain(self, run: _Run, other: _Run) -> Gain:
-        """Gain over another run after as many passes."""
-        new, old = run.logs[run.n_passes], other.logs[run.n_passes]
+        """Gain over another run after as many passes, or over the one that goes on."""
+        n_passes = self.length if run.kind == "continuation" else run.n_passes
+        new, old = run.logs[run.n_passes], other.logs[n_passes]
         judges = OTHERS if run.kind == "reduction" else slice(None)
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
     def _is_behind(self, run: _Run) -> bool:
         gain = self._gain(run, self.model)
         return gain.mean < -gain.error
+
+    def _is_behind_words(self, run: _Run) -> bool:
+        """Whether the frequencies of words predict better than all topics."""
+        prior = run.learner.posterior.state.topic_word_prior
+        words = self.held.log_probability_of_words(prior)
+        return compare(words, run.logs[run.n_passes], self.n_tokens).mean > 0.0
 
     # -- decisions --------------------------------------------------------------------
 
@@ -214,7 +227,15 @@ class HeldOutTrials:
             accepted = self._is_better(run)
             self._report(run, self.model, accepted, monitor)
             births = self._births(self._adopted(run, monitor)) if accepted else None
-            self._begin(births or self._first_reduction(), monitor)
+            self._begin(births or self._after_births(), monitor)
+        elif run.kind == "continuation":
+            gain = self._gain(run, self.model)
+            accepted = gain.mean > max(ALIKE_ERRORS * gain.error, ALIKE)
+            self._report(run, self.model, accepted, monitor)
+            if accepted:
+                self._adopted(run, monitor)
+            more = self._after_births() if accepted else self._first_reduction()
+            self._begin(more, monitor)
         elif run.kind == "merge of all":
             accepted = self._is_alike(run)
             self._report(run, self.best, accepted, monitor)
@@ -233,7 +254,7 @@ class HeldOutTrials:
                 self.best = run
             self._begin(self._reduction(run) if accepted and not few else None, monitor)
         else:
-            self._begin(self._births(run) or self._first_reduction(), monitor)
+            self._begin(self._births(run) or self._after_births(), monitor)
 
     def _is_better(self, run: _Run) -> bool:
         if run.n_passes < self.length:
@@ -245,6 +266,15 @@ class HeldOutTrials:
     def _is_alike(self, run: _Run) -> bool:
         gain = self._gain(run, self.best)
         return gain.mean >= -max(ALIKE_ERRORS * gain.error, ALIKE)
+
+    def _after_births(self) -> _Run | None:
+        """Let the model go on; reduce if there is no time for both, or no use."""
+        n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
+        if self.passes_left < n_both or self._is_behind_words(self.model):
+            return self._first_reduction()
+        learner = self.model.learner
+        learner = learner.fork(learner.posterior.copy(), learner.memory.copy())
+        return self._new_run("continuation", learner, 0)
 
     def _first_reduction(self) -> _Run | None:
         self.best = self.model
@@ -316,8 +346,7 @@ class HeldOutTrials:
         if found is None or run.n_topics < 2:
             return None
         posterior = run.learner.posterior.copy()
-        words = self.held.log_probability_of_words(posterior.state.topic_word_prior)
-        if compare(words, run.logs[run.n_passes], self.n_tokens).mean > 0.0:
+        if self._is_behind_words(run):
             kind: Kind = "merge of all"
             n_changes = held_out_moves.merge_all(posterior)
         else:
@@ -367,6 +396,10 @@ class StreamTrials(HeldOutTrials):
             prior_limit=prior_limit,
             length=2 * moves.trial_passes,  # the model knows more documents
         )
+
+    def _after_births(self) -> _Run | None:
+        """Reduce: the stream itself goes on."""
+        return self._first_reduction()
 
     def run_all(self, found: Prediction, monitor: Monitor) -> None:
         """Make all trials; `found` is what the model says of the held-out documents."""
