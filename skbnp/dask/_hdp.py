@@ -20,6 +20,7 @@ from skbnp.estimators._base import (
     warn_if_few_documents,
     warn_if_no_counts,
 )
+from skbnp.estimators._hdp import REMEMBERED
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import NOTHING, RunningAverage
@@ -386,7 +387,8 @@ class HDP(ShardedMixin, LocalHDP):
     def _fit_schedule(self, posterior, corpus, n_forgetting):
         if self.learning_method == "batch":
             return WholeSchedule(corpus.sizes)
-        return self._rounds(posterior, corpus, n_forgetting=n_forgetting)
+        schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
+        return schedule.remembering(REMEMBERED)
 
     # -- checkpoints ------------------------------------------------------------------
 

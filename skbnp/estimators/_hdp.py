@@ -12,7 +12,7 @@ from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
 from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Moves
-from skbnp.inference.schedules import BatchSchedule, Schedule
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
@@ -40,6 +40,9 @@ MOST_TOPICS = 1000
 #: Passes over everything after trials. In the collapsed family the second half is
 #: averaged; in the mean-field family the first have mean weights, and some are exact.
 FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
+#: Share of a pass that the last minibatches of forgetting stand for, at the least:
+#: where they are many, steps as from a start would leave hardly any of the corpus.
+REMEMBERED = 1.0 / 3.0
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
@@ -307,7 +310,9 @@ class HDP(VariationalTopicModel):
     - In the end everything is learned from, in six passes with steps as from a start
       (mean-field: eight); the first half beside the model, which they replace. In
       collapsed learning the second half is averaged: the step sizes of the start would
-      weigh less than a pass, and scores go up and down.
+      weigh less than a pass, and scores go up and down. Of many minibatches (27 of the
+      default step sizes) steps begin so much smaller that then the last third of a pass
+      counts.
 
     - The topic prior (collapsed family, ``learn_priors="auto"``): after the first four
       passes, and twice in each candidate's passes, eta moves by a step of Newton's
@@ -695,17 +700,17 @@ class HDP(VariationalTopicModel):
             warm_up=self._warm_up * held.train.n_docs,
         )
 
-    def _rounds(self, posterior, corpus, **changes) -> Schedule:
+    def _rounds(self, posterior, corpus, **changes) -> OnlineSchedule:
         """Return when the documents of a fit are visited online."""
         return self._schedule(posterior, corpus.X, **changes)
 
     def _fit_schedule(self, posterior, corpus, n_forgetting) -> Schedule:
         if self.learning_method == "batch":
             return BatchSchedule(corpus.n_docs)
-        reshuffle = self.learning_method == "online"
-        return self._rounds(
-            posterior, corpus, reshuffle=reshuffle, n_forgetting=n_forgetting
-        )
+        if self.learning_method == "memoized":
+            return self._rounds(posterior, corpus, reshuffle=False)
+        schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
+        return schedule.remembering(REMEMBERED)
 
     @property
     def _final_passes(self) -> int:

@@ -223,6 +223,18 @@ class OnlineSchedule:
         step = (self.offset + min(t, last)) ** -self.decay
         return step / (1.0 + step * max(t - last, 0.0))
 
+    def remembering(self, share: float) -> "OnlineSchedule":
+        """Return the same with steps as after more updates.
+
+        So many that the last step that forgets, rho, is no larger than that of a mean
+        over such a share of a pass: 1 / rho minibatches. The same where all forget.
+        """
+        if np.isinf(self.n_forgetting):
+            return self
+        least = (share * self.n_batches) ** (1.0 / self.decay) - self.offset
+        n_more = int(np.ceil(least - self.n_forgetting * self.n_batches))
+        return replace(self, first_step=max(n_more, self.first_step))
+
     def n_updates(self, n_passes: int) -> int:
         """Updates by which steps have decreased after so many passes."""
         return self.first_step + n_passes * self.n_batches

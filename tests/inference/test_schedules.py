@@ -64,6 +64,29 @@ def test_minibatches_count_alike_when_nothing_is_forgotten(first_step):
     assert forgetting[0] < 0.7 * forgetting[-1]
 
 
+@pytest.mark.parametrize("decay", [0.5, 0.7, 1.0])
+@pytest.mark.parametrize("batch_size", [1, 10, 400])
+def test_a_share_of_a_pass_is_remembered(batch_size, decay):
+    """Where steps as from a start would leave less of it."""
+    share, n_passes = 1.0 / 3.0, 2
+    plain = OnlineSchedule(
+        400, batch_size, 1.0, decay, entropy=0, n_forgetting=n_passes
+    )
+    schedule = plain.remembering(share)
+    n_before = n_passes * plain.n_batches
+    last = rounds(schedule, *range(n_passes))[-1].step
+    would = rounds(plain, *range(n_passes))[-1].step
+    largest = 1.0 / (share * plain.n_batches)
+    if would <= largest:
+        assert schedule == plain
+    else:  # and no more than needed
+        assert last <= largest < schedule.step_size(n_before + schedule.first_step - 1)
+
+
+def test_a_schedule_that_always_forgets_stays():
+    assert ONLINE.remembering(1.0) == ONLINE
+
+
 def test_step_check_rejects_a_count_from_zero():
     with pytest.raises(AssertionError):
         check_step_sizes(ONLINE, n_passes=1, first_step=-1)

@@ -643,6 +643,10 @@ class BlockSchedule:
         """Updates by which steps have decreased after so many passes."""
         return self.steps.n_updates(n_passes)
 
+    def remembering(self, share: float) -> "BlockSchedule":
+        """Return the same with steps as after more updates, see `OnlineSchedule`."""
+        return replace(self, steps=self.steps.remembering(share))
+
     def afresh(self) -> "BlockSchedule":
         """Return the same for a posterior that has made no updates."""
         return replace(self, steps=self.steps.afresh())
