@@ -142,7 +142,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         Without effect: updates follow `shards_per_round` shards.
     max_iter : int, default=100
         Passes over the rows of an epoch.
-    tol : float, default=1e-5
+    tol : float, default=1e-4
         Learning of an epoch ends when the bound changes by less, relatively, between
         two passes, and no move changes the tree.
     n_jobs : int or None, default=None
@@ -255,7 +255,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         sparse_output=False,
         batch_size=None,
         max_iter=100,
-        tol=1e-5,
+        tol=1e-4,
         n_jobs=None,
         random_state=None,
         verbose=0,

@@ -131,7 +131,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         takes no longer than the visits of these rows.
     max_iter : int, default=100
         Passes over the rows of an epoch.
-    tol : float, default=1e-5
+    tol : float, default=1e-4
         Learning of an epoch ends when the bound changes by less, relatively, between
         two passes, and no move changes the tree. With 0, all `max_iter` passes are
         made.
@@ -289,7 +289,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         sparse_output=False,
         batch_size=None,
         max_iter=100,
-        tol=1e-5,
+        tol=1e-4,
         n_jobs=None,
         random_state=None,
         verbose=0,

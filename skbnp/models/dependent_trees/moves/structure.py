@@ -70,7 +70,7 @@ SETTLED = 0.05
 #: Times that merges and attachments take turns after a pass.
 N_TURNS = 5
 #: Passes without a birth after which the tree stays, if nothing else changes it.
-PATIENCE = 2
+PATIENCE = 1
 #: Nats that a topic must gain that is news, in an epoch with a past: of a thousand that
 #: chance makes likelier, one gains as much.
 LEAST_NEWS = float(np.log(1000.0))
