@@ -47,7 +47,9 @@ def host(number):
         ip("-n", space, "link", "set", "lo", "up")
         yield address, line, ["ip", *inside]
     finally:
-        ip("netns", "delete", space)  # and its line
+        # A namespace lives, with its end of the line, as long as its processes do.
+        subprocess.run(["ip", "link", "delete", line], check=False)
+        ip("netns", "delete", space)
 
 
 @contextmanager

@@ -236,30 +236,52 @@ def merged_worths(
     of h* are less those at zero.
     """
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef double zero, e, spread
-    cdef Py_ssize_t i, j, at, n_below, source, target
+    cdef double zero
+    cdef double* below = &lengths_below[0]
+    cdef Py_ssize_t i, n_below, source, target
     with nogil:
         zero = at_zero(&sphere)
         for i in range(sources.shape[0]):
-            source, target, n_below = sources[i], targets[i], 0
-            for at in range(limits[source], limits[source + 1]):
-                lengths_below[n_below] = lengths[children[at]]
-                n_below += 1
-            for at in range(limits[target], limits[target + 1]):
-                if children[at] != source:
-                    lengths_below[n_below] = lengths[children[at]]
-                    n_below += 1
-            e = best_length(
-                &sphere, naturals[i], spreads[target], n_below, &lengths_below[0], pull,
+            source, target = sources[i], targets[i]
+            n_below = put_lengths(
+                &lengths[0], &children[0], limits[source], limits[source + 1], source,
+                below,
+            )
+            n_below += put_lengths(
+                &lengths[0], &children[0], limits[target], limits[target + 1], source,
+                below + n_below,
+            )
+            found[i] = best_worth(
+                &sphere, naturals[i], spreads[target], n_below, below, pull, zero,
                 dimension,
             )
-            spread = pull * pull * max((1.0 - e) * (1.0 + e), 0.0)
-            found[i] = naturals[i] * e
-            found[i] -= conjugate(&sphere, e, spreads[target], zero, dimension)
-            for j in range(n_below):
-                found[i] -= conjugate(
-                    &sphere, lengths_below[j], spread, zero, dimension
-                )
+
+
+cdef inline Py_ssize_t put_lengths(
+    const double* lengths, const Py_ssize_t* children,
+    Py_ssize_t begin, Py_ssize_t end, Py_ssize_t but, double* found,
+) noexcept nogil:
+    """Put the lengths of some children, all but one, side by side; return how many."""
+    cdef Py_ssize_t at, n_found = 0
+    for at in range(begin, end):
+        if children[at] != but:
+            found[n_found] = lengths[children[at]]
+            n_found += 1
+    return n_found
+
+
+cdef double best_worth(
+    const Sphere* s, double natural, double spread,
+    Py_ssize_t n_below, const double* below, double pull, double zero, double dimension,
+) noexcept nogil:
+    """Worth of a direction and of those of its children, at its best length."""
+    cdef double e = best_length(s, natural, spread, n_below, below, pull, dimension)
+    cdef double spread_below = pull * pull * max((1.0 - e) * (1.0 + e), 0.0)
+    cdef double found = natural * e - conjugate(s, e, spread, zero, dimension)
+    cdef Py_ssize_t i
+    for i in range(n_below):
+        found -= conjugate(s, below[i], spread_below, zero, dimension)
+    return found
 
 
 cdef double best_length(
