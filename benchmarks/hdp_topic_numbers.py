@@ -194,14 +194,10 @@ tokens dealt out at random to documents of the same lengths. Settings were chose
 ap, sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles and on seeds 0 and 1
 of corpora that are made; the rest decided nothing.
 
-Online rows of kos, reuters395, jacm, sotu, nips_abstracts and citeulike_titles are of
-the present default, which learns the topic prior; all others are of fits that kept it
-at 0.05, as with `learn_priors="concentrations"`.
-
-Online rows are of the present trials (bars 10x10, 2000: of seeds 2 to 19), and so are
-memoized ones of kos, reuters395, docstrings, jacm and arxiv_titles, and of seeds 2 to 4
-of what is made (bars 10x10, 2000: to 19); the others are of trials
-before, in which held-out documents that judged reductions had chosen them, too.
+Online rows of text, and of seeds 5 to 7 of what is made, are of the present trials. The
+others are of trials in which models did not go on before reductions; mean-field rows,
+and memoized ones of ap, sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles,
+of such in which documents that judged reductions had chosen them, too.
 """
 
 
