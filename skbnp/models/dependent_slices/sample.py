@@ -19,7 +19,8 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     sort_siblings,
-    update_means,
+    update_own_means,
+    with_own_means,
 )
 from skbnp.trees import Tree
 
@@ -91,8 +92,9 @@ def reading_of(world: SlicedTree) -> EpochState:
     It has had some updates from the directions that are drawn.
     """
     state, stats = epoch_of(world, world.directions.gathered())
+    state = with_own_means(state)
     for _ in range(N_UPDATES):
-        state = update_means(state, stats, world.priors)
+        state = update_own_means(state, stats, world.priors)
     return state.without_past()
 
 
