@@ -210,7 +210,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       size: with these all updates ascend one bound.
     - The mean direction of the rows counts as one row at the first root; in [1]_ it is
       the parent of each root, by which `prior_concentration_` has no maximum.
-    - The first eight passes over an epoch leave the own part of a row out of the node
+    - The first five passes over an epoch leave the own part of a row out of the node
       that it is scored at. These alone may lower the bound.
     - beta is one for all nodes, and learned, as kappa_0 is, which [1]_ sets to 100:
       this decides how many nodes rows can pay for.

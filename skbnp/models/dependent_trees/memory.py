@@ -47,7 +47,7 @@ __all__ = [
 Ints = NDArray[np.intp]
 
 #: Passes of an epoch whose visits are collapsed, see `local`.
-N_COLLAPSED = 8
+N_COLLAPSED = 5
 
 
 class ShardCorpus(Corpus):
