@@ -292,16 +292,18 @@ class HDP(VariationalTopicModel):
       .005 nats per token for each doubling; and so on until a fifth of the topics find
       no documents (half of them in the mean-field family). Topics that are not needed
       may still leave; growth that ends too early ends for good.
-    - Then a copy of the model goes on for as many passes, with steps that decrease
-      further, and replaces it if held-out documents gain more than .002 nats per token
-      and a quarter of a standard error; and so on. Of large corpora of short documents,
-      which topics are needed shows late.
+    - Collapsed family: then a copy of the model goes on for as many passes, or half as
+      many if it is behind then, with steps that decrease further, and replaces it if
+      held-out documents gain more than .002 nats per token and a quarter of a standard
+      error; and so on, unless words alone predict better or time is left for no more
+      than one reduction. Which topics are needed shows late in large corpora of short
+      documents.
     - Where words alone, without topics, predict better, all topics are merged, and
       births begin anew.
     - Reductions: from every other held-out document follows what each merge of similar
       topics and each end of a topic would cost with proportions as they are. The
       cheapest, of .001 nats together, are made in a candidate that learns as long, with
-      steps as from a start. It is kept if it predicts the other held-out documents
+      steps as from a start, or with those of a model that has gone on. It is kept if it predicts the other held-out documents
       alike, within .002 nats or a quarter of a standard error of the best; and so on
       until hardly any are left; those that do not gain a standard error wait beside the
       model for the end. Documents that choose what ends must
@@ -310,9 +312,8 @@ class HDP(VariationalTopicModel):
     - In the end everything is learned from, in six passes with steps as from a start
       (mean-field: eight); the first half beside the model, which they replace. In
       collapsed learning the second half is averaged: the step sizes of the start would
-      weigh less than a pass, and scores go up and down. Of many minibatches (27 of the
-      default step sizes) steps begin so much smaller that then the last third of a pass
-      counts.
+      weigh less than a pass, and scores go up and down. Online, steps of more than 27
+      minibatches begin so much smaller that the last third of a pass counts then.
 
     - The topic prior (collapsed family, ``learn_priors="auto"``): after the first four
       passes, and twice in each candidate's passes, eta moves by a step of Newton's

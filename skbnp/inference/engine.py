@@ -73,7 +73,7 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
     def fork(
         self, posterior: PosteriorT, memory: MemoryT
     ) -> "Learner[PosteriorT, CorpusT, VisitorT, MemoryT]":
-        """Return one that goes on from here with a copy of what is learned."""
+        """Return one that goes on from here with these; all else is shared."""
         learner = copy(self)
         learner.posterior, learner.memory = posterior, memory
         return learner

@@ -13,9 +13,10 @@ from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
+from skbnp.components.topics import HIGHEST
 from skbnp.inference.edits import Merge, apply
 from skbnp.models.hdp import held_out_trials
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, suit_prior
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.moves import held_out as held_out_moves
 
@@ -98,8 +99,72 @@ def test_the_model_goes_on_while_it_predicts_better(n_gains, bars, monkeypatch):
     HDP(30, split_merge=moves, random_state=0).fit(bars.data[:300])
     length = moves.trial_passes
     tried = [("continuation", length * (n + 1)) for n in range(n_gains + 1)]
-    assert begun[: n_gains + 3] == [("start", 0), *tried, ("reduction", 0)]
+    reduced = ("reduction", length * (n_gains + 1) if n_gains else 0)
+    assert begun[: n_gains + 3] == [("start", 0), *tried, reduced]
     assert not any(kind == "continuation" for kind, _ in begun[n_gains + 3 :])
+
+
+def test_mean_field_models_do_not_go_on(bars, monkeypatch):
+    """Their topics have been learned with mean weights, and would not be any more."""
+    kinds, new_run = [], HeldOutTrials._new_run
+
+    def note_run(self, kind, *given):
+        kinds.append(kind)
+        return new_run(self, kind, *given)
+
+    monkeypatch.setattr(HeldOutTrials, "_new_run", note_run)
+    hdp = HDP(30, variational_family="mean_field", random_state=0)
+    hdp.fit(bars.data[:300])
+    assert "reduction" in kinds
+    assert "continuation" not in kinds
+    hdp.set_params(variational_family="collapsed").fit(bars.data[:300])
+    assert "continuation" in kinds
+
+
+def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
+    """So that what goes on is not ahead by its topic prior alone."""
+    limits = []
+
+    def note_limit(held, found, posterior, highest):
+        limits.append(highest)
+        return suit_prior(held, found, posterior, highest)
+
+    monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
+    judged, gain = [], HeldOutTrials._gain
+
+    def look(self, run, other):
+        if run.kind == "continuation" and other.kind == "start":
+            judged.append(other)
+            logs = self.held.log_probability(other.found)
+            np.testing.assert_array_equal(other.logs[other.n_passes], logs)
+        return gain(self, run, other)
+
+    monkeypatch.setattr(HeldOutTrials, "_gain", look)
+    moves = SplitMerge(births=False)
+    HDP(30, split_merge=moves, random_state=0).fit(bars.data[:300])
+    assert limits[0] == 0.05  # while births may come
+    assert set(limits[1:]) == {HIGHEST}
+    assert judged
+
+
+@pytest.mark.parametrize(("batch_size", "is_smaller"), [(8, True), (128, False)])
+def test_last_steps_of_many_minibatches_are_small(
+    batch_size, is_smaller, bars, monkeypatch
+):
+    made, fit_schedule = [], HDP._fit_schedule
+
+    def note_schedule(self, *given):
+        made.append(fit_schedule(self, *given))
+        return made[-1]
+
+    monkeypatch.setattr(HDP, "_fit_schedule", note_schedule)
+    HDP(20, batch_size=batch_size, random_state=0).fit(bars.data[:300])
+    (schedule,) = made
+    assert np.isfinite(schedule.n_forgetting)
+    assert (schedule.first_step > 0) == is_smaller
+    if is_smaller:
+        last = schedule.step_size(schedule.n_updates(int(schedule.n_forgetting)))
+        assert last <= 3.0 / schedule.n_batches
 
 
 def test_the_model_goes_on_in_a_copy(bars, monkeypatch):

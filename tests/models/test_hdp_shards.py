@@ -126,6 +126,9 @@ def test_steps_are_those_of_minibatches(X):
         assert steps == [round.step for round in plain.one_pass(number)]
     assert schedule.n_updates(3) == plain.n_updates(3)
     assert next(schedule.afresh().one_pass(0)).step == 2**-0.5
+    many = schedule_of(corpus_of(X, 50), n_forgetting=2)
+    assert many.remembering(1.0).steps == many.steps.remembering(1.0)
+    assert many.remembering(1.0) != many
 
 
 def test_passes_differ_but_not_from_call_to_call(X):

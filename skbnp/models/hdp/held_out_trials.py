@@ -268,13 +268,26 @@ class HeldOutTrials:
         return gain.mean >= -max(ALIKE_ERRORS * gain.error, ALIKE)
 
     def _after_births(self) -> _Run | None:
-        """Let the model go on; reduce if there is no time for both, or no use."""
+        """Let the model go on; reduce if there is no time for both, or no use.
+
+        Mean-field topics are not: after so many passes with mean weights, exact ones
+        would be another kind of learning.
+        """
+        self._free_prior(self.model)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
-        if self.passes_left < n_both or self._is_behind_words(self.model):
+        is_early = self.passes_left < n_both or self.posterior.model.has_bound
+        if is_early or self._is_behind_words(self.model):
             return self._first_reduction()
         learner = self.model.learner
         learner = learner.fork(learner.posterior.copy(), learner.memory.copy())
         return self._new_run("continuation", learner, 0)
+
+    def _free_prior(self, run: _Run) -> None:
+        """Judge a state under any topic prior that suits it, as those that follow."""
+        if self.prior_limit is not None and run.found is not None:
+            posterior = run.learner.posterior
+            run.found = suit_prior(self.held, run.found, posterior, HIGHEST)
+            run.logs[run.n_passes] = self.held.log_probability(run.found)
 
     def _first_reduction(self) -> _Run | None:
         self.best = self.model
@@ -355,7 +368,10 @@ class HeldOutTrials:
             n_changes = held_out_moves.reduce(posterior, candidates, BUDGET)
         if n_changes == 0:
             return None
-        learner = run.learner.restart(posterior, run.learner.memory.copy())
+        # Steps of a model that has gone on go on, too: it would fall behind itself.
+        has_gone_on = run.learner.n_passes > self.length
+        begin = run.learner.fork if has_gone_on else run.learner.restart
+        learner = begin(posterior, run.learner.memory.copy())
         return self._new_run(kind, learner, n_changes)
 
     def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> _Run:

@@ -877,7 +877,6 @@ def test_births_find_what_the_start_left_out(seed):
 
 @pytest.mark.long
 def test_jobs_do_not_change_the_bits(seed, monkeypatch):
-    monkeypatch.setattr(structure, "PATIENCE", 1)
     _, X = planted(seed)
     states = []
     for n_jobs in (1, 3):
