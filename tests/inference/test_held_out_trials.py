@@ -11,9 +11,9 @@ from checks.callbacks import StopAfter
 from checks.long import daily, each_pair
 from checks.states import assert_same, learned
 from skbnp import HDP
+from skbnp.components.topics import HIGHEST
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
-from skbnp.components.topics import HIGHEST
 from skbnp.inference.edits import Merge, apply
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, suit_prior
