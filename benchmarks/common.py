@@ -119,11 +119,12 @@ def watch(step, look, limit, goal=np.inf, spacing=1.05, times=()):
 class Curve:
     """A callback that looks at a fit now and then, and ends it in time.
 
-    `look` takes a fitted estimator and returns a list; `points` are [seconds, *look].
+    `look` takes a fitted estimator and returns a list; `points` are [seconds, *look],
+    a factor `spacing` and `gap` seconds apart at the least.
     """
 
-    def __init__(self, look, limit, spacing=1.15):
-        self.look, self.limit, self.spacing = look, limit, spacing
+    def __init__(self, look, limit, spacing=1.15, gap=1.0):
+        self.look, self.limit, self.spacing, self.gap = look, limit, spacing, gap
         self.points, self.looking = [], 0.0
 
     def seconds(self):
@@ -147,7 +148,7 @@ class Curve:
             before = time.process_time()
             self.points.append([seconds, *self.look(fitted_estimator)])
             self.looking += time.process_time() - before
-            self.next = max(self.spacing * seconds, seconds + 1.0)
+            self.next = max(self.spacing * seconds, seconds + self.gap)
         return seconds > self.limit
 
 

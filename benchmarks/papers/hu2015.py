@@ -176,10 +176,10 @@ present state, which is one sample.
 def curve_of(trees, X, held):
     """Fit by looks; returns [seconds, gain]."""
     look = common.Curve(
-        lambda fitted: [fitted.score(X[held])], limit=600.0, spacing=1.05
+        lambda fitted: [fitted.score(X[held])], limit=600.0, spacing=1.05, gap=0.0
     )
     trees.set_callbacks(look).fit(X[~held])
-    return look.points
+    return [*look.points, [look.seconds(), trees.score(X[held])]]
 
 
 def curves(options):
