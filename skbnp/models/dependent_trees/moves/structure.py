@@ -69,8 +69,6 @@ NO_ROWS = 1e-3
 SETTLED = 0.05
 #: Times that merges and attachments take turns after a pass.
 N_TURNS = 5
-#: Passes without a birth after which the tree stays, if nothing else changes it.
-PATIENCE = 1
 #: Nats that a topic must gain that is news, in an epoch with a past: of a thousand that
 #: chance makes likelier, one gains as much.
 LEAST_NEWS = float(np.log(1000.0))
@@ -101,7 +99,7 @@ class TreeEdits(Moves):
     def __init__(self, moves: EpochMoves):
         self.moves = moves
         self.records: list[Record] = []  # all so far
-        self._n_idle, self._concentration = 0, np.inf
+        self._concentration = np.inf
         self._rejections = {kind: Rejections() for kind in KINDS}
         self._products: Products | None = None
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
@@ -129,15 +127,11 @@ class TreeEdits(Moves):
         if len(self.records) > n_before:
             self._sort(learner)
         self._products = self._present = None
-        changed = [one for one in self.records[n_before:] if not isinstance(one, Sort)]
-        self._n_idle = 0 if n_births or changed else self._n_idle + 1
-        waits = self.moves.birth and self._n_idle < PATIENCE
-        return not changed and not waits
+        return all(isinstance(record, Sort) for record in self.records[n_before:])
 
     def account(self) -> dict[str, Any]:
         """Return what other moves need to go on alike."""
         return {
-            "n_idle": self._n_idle,
             "n_without_birth": self._n_without_birth,
             "concentration": self._concentration,
             "rejections": {
@@ -147,7 +141,6 @@ class TreeEdits(Moves):
 
     def resume(self, account: Mapping[str, Any]) -> None:
         """Go on where other moves were."""
-        self._n_idle = account["n_idle"]
         self._n_without_birth = account["n_without_birth"]
         self._concentration = account["concentration"]
         self._rejections = {
