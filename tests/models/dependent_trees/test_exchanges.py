@@ -22,12 +22,14 @@ from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
     propose_handover,
+    propose_new_root,
 )
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
     Exchange,
     Merge,
+    Reverse,
     heirs_of,
     replay,
     replay_memo,
@@ -184,12 +186,61 @@ def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
     assert gain > direction_bound(*plain, PRIORS, everywhere) + 1.0
 
 
+def test_a_topic_that_begins_at_the_root_makes_room(seed):
+    """The root has a new topic and the past of 0, whose rows a child has."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    assert propose_new_root(*products_of(state)) is None
+    right, kept = replay(state, stats, PRIORS, [Attach(4, 5, 0)])
+    assert propose_new_root(*products_of(right)) is None
+    edits = [Reverse(4, 0), Exchange((4, 0), (0, 4))]
+    wrong, kept = replay(right, kept, PRIORS, edits)
+    assert wrong.tree.ids[0] == 0
+    found = propose_new_root(*products_of(wrong))
+    assert found is not None
+    exchange, reverse = found
+    assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {0: 4, 4: 0}
+    assert reverse == Reverse(0, 4)
+    back, same = replay(wrong, kept, PRIORS, found)
+    assert {n: back.tree.parent_of(n) for n in TREE.ids.tolist()} == {
+        n: right.tree.parent_of(n) for n in TREE.ids.tolist()
+    }
+    assert back.past[back.tree.positions(4)] == -1
+    everywhere = np.arange(7)
+    gain = direction_bound(back, same, PRIORS, everywhere)
+    assert gain > direction_bound(wrong, kept, PRIORS, everywhere) + 1.0
+
+
+@pytest.mark.long
+def test_a_birth_at_the_root_is_found(monkeypatch):
+    """Without the move, the root's name goes to a topic that begins in epoch 2."""
+    lifetimes = np.tile([0, 5], (10, 1))
+    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
+    corpus = make_dependent_trees(
+        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=3
+    )
+    first = corpus.epochs <= 2
+
+    def is_new():
+        trees = DependentTrees(random_state=3)
+        trees.fit(corpus.data[first], epochs=corpus.epochs[first])
+        record = trees.epochs_[2]
+        rows = corpus.data[(corpus.epochs == 2) & (corpus.target == 9)]
+        nearest = (rows @ record.components.T).argmax(axis=1)
+        name = record.component_ids[np.bincount(nearest).argmax()]
+        return name not in trees.epochs_[1].component_ids
+
+    assert is_new()
+    monkeypatch.setattr(structure, "propose_new_root", lambda *given: None)
+    assert not is_new()
+
+
 def test_without_a_past_nothing_is_proposed():
     state, _, _, _ = at_optimum(np.random.default_rng(0))
     state = state.without_past()
     assert len(state.with_past) == 0
     assert propose_handover(*products_of(state), Merge(2, 1), np.inf) is None
     assert propose_exchanges(*products_of(state)) == []
+    assert propose_new_root(*products_of(state)) is None
 
 
 @pytest.mark.long

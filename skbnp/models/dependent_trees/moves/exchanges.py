@@ -15,10 +15,15 @@ from scipy.optimize import linear_sum_assignment
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.models.dependent_trees.model import EpochState
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Exchange, Merge
+from skbnp.models.dependent_trees.moves.records import Exchange, Merge, Reverse
 from skbnp.trees import Tree
 
-__all__ = ["past_gains", "propose_exchanges", "propose_handover"]
+__all__ = [
+    "past_gains",
+    "propose_exchanges",
+    "propose_handover",
+    "propose_new_root",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -78,6 +83,29 @@ def propose_exchanges(products: Products, of_pasts: Array) -> list[Exchange]:
             found.append((gain, _exchange(state.tree, cycle, names)))
     found.sort(key=lambda one: (-one[0], one[1].nodes))
     return [record for _, record in found]
+
+
+def propose_new_root(
+    products: Products, of_pasts: Array
+) -> tuple[Exchange, Reverse] | None:
+    """Let a child of the root have its past and its place, and the root a name.
+
+    A topic that begins may have been at the root, which cannot be new; then a child of
+    the root has the rows that the past of the root explains.
+    """
+    state = products.state
+    tree = state.tree
+    if not 0 < len(state.with_past) < len(tree):
+        return None
+    directions = past_gains(products, of_pasts)
+    gains = directions + LEAST_GAIN * np.eye(len(directions))
+    _, names = linear_sum_assignment(gains, maximize=True)
+    heir = int(np.flatnonzero(names == 0)[0])
+    if state.past[names[0]] >= 0 or tree.parent[heir] != 0:
+        return None
+    (cycle,) = (one for one in _cycles(names) if 0 in one)
+    exchange = _exchange(tree, cycle, names)
+    return exchange, Reverse(int(tree.ids[0]), int(tree.ids[names[0]]))
 
 
 def propose_handover(

@@ -41,6 +41,7 @@ from skbnp.models.dependent_trees.moves.exchanges import (
     LEAST_GAIN,
     propose_exchanges,
     propose_handover,
+    propose_new_root,
 )
 from skbnp.models.dependent_trees.moves.merges import propose_merges
 from skbnp.models.dependent_trees.moves.partition import birth_units
@@ -232,6 +233,10 @@ class TreeEdits(Moves):
         state = learner.posterior.state
         if len(state.with_past):
             of_pasts = self._past_products(state)
+            both = propose_new_root(self._products_of(learner), of_pasts)
+            if both is not None:
+                lost = LEAST_GAIN * len(both[0].nodes)
+                self._make_if_better(learner, both, lost)
             found = propose_exchanges(self._products_of(learner), of_pasts)
             least = [LEAST_GAIN * len(record.nodes) for record in found]
             self._keep(learner, found, least)
