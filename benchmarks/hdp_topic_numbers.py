@@ -194,11 +194,12 @@ tokens dealt out at random to documents of the same lengths. Settings were chose
 ap, sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles and on seeds 0 and 1
 of corpora that are made; the rest decided nothing.
 
-Online rows of text, and of seeds 5 to 7 of what is made, are of the present trials, and
-so are memoized ones of kos, docstrings and arxiv_titles of seed 0. The others are of
-trials in which models did not go on before reductions; mean-field rows, and memoized
-ones of ap, sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles, of such in
-which documents that judged reductions had chosen them, too.
+Online rows of text, and of seeds 5 to 7 of what is made, are of the present trials. The
+others are of trials before: memoized rows of kos, docstrings and arxiv_titles of seed 0
+of nearly the same, other ones of trials in which models did not go on before
+reductions; mean-field rows, and memoized ones of ap, sotu, nips_abstracts, arxiv2000,
+bbc_tech and citeulike_titles, of such in which documents that judged reductions had
+chosen them, too.
 """
 
 
