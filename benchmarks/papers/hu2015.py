@@ -225,8 +225,8 @@ def curves(options):
 THREADS = """
 Figure 5 of the paper: seconds of the clock with one and two threads, in turns, medians
 of {repeats}; one epoch of `{name}`, {n_rows} rows. `DependentTrees` ten passes without
-moves, `GibbsDependentTrees` forty sweeps. Results are the same bits. Target: two threads
-1.6 times as fast. The paper has 1.37 times on 8 cores for the sampler.
+moves, `GibbsDependentTrees` forty sweeps. Results are the same bits. Target: two
+threads 1.6 times as fast. The paper has 1.37 times on 8 cores for the sampler.
 """
 
 
