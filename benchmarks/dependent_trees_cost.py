@@ -8,10 +8,10 @@ rows, all nodes scored, and moves after a pass. Processor seconds are fitted by 
     visits     stored words x nodes, stored words, rounds x nodes x V (tables),
     updates    rounds x nodes x V, stored words (sums),
     merges     nodes^2 x V, nodes x V, stored words,
-    births     targets x V, targets x nodes, targets x stored words of one, nodes x V,
 
-coefficients not below zero, relative errors least; pairs of a node and a word that it
-has rows of, by a power of stored words and of nodes. A larger run, which they are not
+coefficients not below zero, relative errors least; births, whose rounds and rows vary,
+by powers of stored words, nodes and V, and pairs of a node and a word that it has rows
+of by powers of stored words and nodes. A larger run, which they are not
 fitted to, is predicted. Then they are read for many more documents: rows are cut evenly
 over machines; each machine updates all directions by itself, once in a pass, on one
 core; visits and births are on all cores. Up and down go sums, 12 bytes a pair.
@@ -45,6 +45,7 @@ CASES = [
     (32000, 200, 11849),
     (60000, 400, 11849),
     (90000, 800, 11849),
+    (110000, 1200, 11849),
 ]
 #: What is read: documents, nodes, words; stored words of a document; passes.
 DOCUMENTS, NODES, WORDS, STORED, N_PASSES = 8_400_000, 10_000, 70_000, 51.5, 200
@@ -125,19 +126,20 @@ def terms(case):
         ],
         "updates": [case["rounds"] * nodes * words / 1e9, stored / 1e9],
         "merges": [nodes**2 * words / 1e9, nodes * words / 1e9, stored / 1e9],
-        "births": [
-            case["targets"] * words / 1e9,
-            case["targets"] * nodes / 1e9,
-            case["targets"] * stored / nodes / 1e9,
-            nodes * words / 1e9,
-        ],
     }
+
+
+def sizes(case):
+    """Logarithms of e, and of what births are powers of."""
+    return np.log([np.e, case["stored"], case["nodes"], case["words"]])
 
 
 def fitted(cases):
     """Coefficients of each kind, and of the logarithm of pairs."""
-    found = {}
-    for kind in cases[0]["seconds"]:
+    births = np.log([case["seconds"]["births"] for case in cases])
+    powers = np.array([sizes(case) for case in cases])
+    found = {"births": np.linalg.lstsq(powers, births, rcond=None)[0]}
+    for kind in terms(cases[0]):
         A = np.array([terms(case)[kind] for case in cases])
         y = np.array([case["seconds"][kind] for case in cases])
         found[kind] = nnls(A / y[:, None], np.ones(len(y)))[0]
@@ -147,7 +149,8 @@ def fitted(cases):
 
 
 def predicted(case, found):
-    return {kind: float(np.dot(terms(case)[kind], found[kind])) for kind in found}
+    seconds = {kind: float(np.dot(t, found[kind])) for kind, t in terms(case).items()}
+    return seconds | {"births": float(np.exp(sizes(case) @ found["births"]))}
 
 
 def pairs_of(case, power):
@@ -228,7 +231,8 @@ def main():
         list(rows[0]),
         "Processor seconds of a pass and of its moves, in brackets what the model "
         "predicts. It is fitted to all lines but the last. Seconds for each billion of "
-        f"its terms (`terms` in the script): {text}.",
+        "its terms (`terms` in the script), of births powers of e, stored words, nodes "
+        f"and words: {text}.",
     )
     rows = reading(given.machines, found, power)
     common.save(
