@@ -156,10 +156,10 @@ def test_a_batch_of_one_pass_is_that_of_the_local_estimator(counts, family):
 @pytest.mark.long
 def test_fits_of_both_kinds_predict_alike():
     """Bars are found, as many as there are."""
-    X, settings = make_bars(500, random_state=1).data, {"random_state": 0}
-    ours = HDP(30, **settings).fit(da.from_array(X[:300], chunks=(80, -1)))
-    local = skbnp.HDP(30, **settings).fit(X[:300])
-    assert abs(ours.score(X[300:]) - local.score(X[300:])) < 0.005
+    X, settings = make_bars(1000, random_state=1).data, {"random_state": 0}
+    ours = HDP(30, **settings).fit(da.from_array(X[:800], chunks=(200, -1)))
+    local = skbnp.HDP(30, **settings).fit(X[:800])
+    assert abs(ours.score(X[800:]) - local.score(X[800:])) < 0.005
     assert ours.n_components_ == local.n_components_ == 20
 
 
