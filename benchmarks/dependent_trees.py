@@ -8,9 +8,9 @@ The parts are planted, drift, quiet, text and large.
 
 Peers on text, both at mean directions and maximum likelihood: one von Mises-Fisher
 distribution for each epoch, and for each epoch spherical k-means with as many clusters
-as the tree has nodes, as a mixture. Constants were chosen by `nips` and planted seeds 0
-to 4, exchanges of pasts by drift of seeds 0 to 4; all else was run once, as it is found
-here.
+as the tree has nodes, as a mixture. Constants were chosen by `nips` (of late seeds 0
+and 2) and `sotu` (seed 0) and planted seeds 0 to 4, exchanges of pasts by drift of
+seeds 0 to 9; all else was run once, as it is found here.
 """
 
 import argparse

@@ -192,7 +192,8 @@ held-out token of unseen documents, the standard split;
 5x5, 300": 10 bars, 300 documents; "hdp 15, 800": 15 topics, 800 documents. "permuted":
 tokens dealt out at random to documents of the same lengths. Settings were chosen on
 ap, sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles and on seeds 0 and 1
-of corpora that are made; the rest decided nothing.
+of corpora that are made; that models go on before reductions, and how much of a pass
+the last steps remember, was seen on arxiv_titles; the rest decided nothing.
 
 Online rows of text, and of seeds 5 to 7 of what is made, are of the present trials. The
 others are of trials before: memoized rows of kos, docstrings and arxiv_titles of seed 0

@@ -98,8 +98,7 @@ def propose_new_root(
     if not 0 < len(state.with_past) < len(tree):
         return None
     directions = past_gains(products, of_pasts)
-    gains = directions + LEAST_GAIN * np.eye(len(directions))
-    _, names = linear_sum_assignment(gains, maximize=True)
+    names = _best_assignment(directions)
     heir = int(np.flatnonzero(names == 0)[0])
     if state.past[names[0]] >= 0 or tree.parent[heir] != 0:
         return None
@@ -139,10 +138,16 @@ def propose_handover(
 
 
 def _assigned(directions: Array, state: EpochState) -> Ints:
-    """Find whose past each node has in the best assignment."""
+    """Find whose past each node has in the best assignment; the root has one."""
     new = np.setdiff1d(np.arange(1, len(directions)), state.with_past)
-    gains = directions + LEAST_GAIN * np.eye(len(directions))
+    gains = directions.copy()
     gains[0, new] = -HUGE
+    return _best_assignment(gains)
+
+
+def _best_assignment(directions: Array) -> Ints:
+    """Find whose past each node has in the best assignment of all."""
+    gains = directions + LEAST_GAIN * np.eye(len(directions))
     _, names = linear_sum_assignment(gains, maximize=True)
     return np.asarray(names)
 
