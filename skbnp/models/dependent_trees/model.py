@@ -36,7 +36,7 @@ exact maximum; kappa0 is learned, and not 100.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -635,9 +635,16 @@ def merged(
 
 
 def merge_gain(
-    state: EpochState, stats: EpochStats, priors: TreePriors, source: int, target: int
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    source: int,
+    target: int,
+    past_of: Literal["source", "target"] = "target",
 ) -> MergeGain:
     """What `merged` would change, from statistics of the nodes concerned alone.
+
+    Both may have a past, of which the merged node keeps one.
 
     A row that has a and b of the two nodes loses (a + b) log(a + b) - a log a - b log b
     >= 0 of its entropy. That of all rows is at most M h(M_source / M), M = M_source +
@@ -657,7 +664,10 @@ def merge_gain(
     centroid = state.centroid if top == 0 else np.zeros(state.dimension)
     small = replace(small, above=around, centroid=centroid)
     few = stats.taken(near)
-    after = merged(small, few, priors, source, target)
+    kept = (
+        small if past_of == "target" else _with_pasts_exchanged(small, source, target)
+    )
+    after = merged(kept, few, priors, source, target)
     gain = _all_directions(*after, priors) - _all_directions(small, few, priors)
     gain += stick_gain(state, priors, place, into)
 
@@ -666,6 +676,13 @@ def merge_gain(
     coin = -(xlogy(share, share) + xlogy(1.0 - share, 1.0 - share))
     entropy = stats.entropies[place] + stats.entropies[into]
     return MergeGain(float(gain), float(min(both * coin, entropy)))
+
+
+def _with_pasts_exchanged(state: EpochState, one: int, other: int) -> EpochState:
+    places = state.tree.positions([one, other])
+    past = state.past.copy()
+    past[places] = past[places[::-1]]
+    return replace(state, past=past)
 
 
 def _neighbours(tree: Tree, place: int, into: int, top: int) -> NDArray[np.intp]:

@@ -14,15 +14,16 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     TreePriors,
     direction_bound,
+    merge_gain,
     update_nodes,
     update_sticks,
 )
-from skbnp.models.dependent_trees.moves import structure
+from skbnp.models.dependent_trees.moves import merges, structure
 from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
     propose_handover,
-    propose_new_root,
+    propose_new_roots,
 )
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
@@ -44,6 +45,21 @@ CYCLE = Exchange((2, 6, 3), (6, 3, 2))
 
 def products_of(state):
     return Products.of(state, PRIORS), state.previous @ state.previous.T
+
+
+def propose(state, stats, merge):
+    """A merge, with the past that it keeps."""
+    _, past_of = merges._best_merge(state, stats, PRIORS, merge)
+    return merges.MergeProposal(merge, past_of, 0.0)
+
+
+def pairs_of(tree):
+    """Nodes that may merge, by id: siblings, and a child into its parent."""
+    for source in range(1, len(tree)):
+        above = tree.parent[source]
+        for target in [*np.flatnonzero(tree.parent == above).tolist(), int(above)]:
+            if target != source:
+                yield int(tree.ids[source]), int(tree.ids[target])
 
 
 def unit(rows):
@@ -189,14 +205,15 @@ def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
 def test_a_topic_that_begins_at_the_root_makes_room(seed):
     """The root has a new topic and the past of 0, whose rows a child has."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    assert propose_new_root(*products_of(state)) is None
     right, kept = replay(state, stats, PRIORS, [Attach(4, 5, 0)])
-    assert propose_new_root(*products_of(right)) is None
+    everywhere = np.arange(7)
+    for wrong in propose_new_roots(*products_of(right)):  # worse, all of them
+        gain = direction_bound(*replay(right, kept, PRIORS, wrong), PRIORS, everywhere)
+        assert gain < direction_bound(right, kept, PRIORS, everywhere)
     edits = [Reverse(4, 0), Exchange((4, 0), (0, 4))]
     wrong, kept = replay(right, kept, PRIORS, edits)
     assert wrong.tree.ids[0] == 0
-    found = propose_new_root(*products_of(wrong))
-    assert found is not None
+    (found, *_) = propose_new_roots(*products_of(wrong))
     exchange, reverse = found
     assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {0: 4, 4: 0}
     assert reverse == Reverse(0, 4)
@@ -205,32 +222,102 @@ def test_a_topic_that_begins_at_the_root_makes_room(seed):
         n: right.tree.parent_of(n) for n in TREE.ids.tolist()
     }
     assert back.past[back.tree.positions(4)] == -1
-    everywhere = np.arange(7)
     gain = direction_bound(back, same, PRIORS, everywhere)
     assert gain > direction_bound(wrong, kept, PRIORS, everywhere) + 1.0
+
+
+def test_a_merged_node_keeps_the_better_past(seed):
+    """That of the source, if it is nearer to the rows of both."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    before = direction_bound(state, stats, PRIORS, np.arange(7))
+    kept = []
+    for source, target in ((2, 6), (6, 2), (1, 0), (3, 5), (6, 1), (4, 5)):
+        proposal = propose(state, stats, Merge(source, target))
+        after = replay(state, stats, PRIORS, proposal.records)
+        (name,) = {source, target} & set(after[0].tree.ids.tolist())
+        others = (
+            [Merge(source, target)],
+            [
+                Exchange((source, target), (target, source)),
+                Merge(target, source),
+            ],
+        )
+        gains = [
+            direction_bound(*replay(state, stats, PRIORS, one), PRIORS, np.arange(6))
+            for one in others[: 1 + (4 not in (source, target))]  # 4 has no past
+        ]
+        assert_allclose(
+            direction_bound(*after, PRIORS, np.arange(6)) - before,
+            max(gains) - before,
+            atol=1e-6,
+        )
+        kept.append(name == target)
+    assert kept[0] != kept[1]  # of two siblings the same past is the better one
+    assert kept[-1]
+
+
+def planted_drift(seed, until):
+    """Epochs of a tree of which one leaf begins in epoch 2, and another ends then."""
+    lifetimes = np.tile([0, 5], (10, 1))
+    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
+    corpus = make_dependent_trees(
+        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=seed
+    )
+    some = corpus.epochs <= until
+    trees = DependentTrees(random_state=seed)
+    return corpus, trees.fit(corpus.data[some], epochs=corpus.epochs[some])
+
+
+def name_of(corpus, trees, epoch, node):
+    """The name that most rows of a planted node have in an epoch."""
+    record = trees.epochs_[epoch]
+    rows = corpus.data[(corpus.epochs == epoch) & (corpus.target == node)]
+    nearest = (rows @ record.components.T).argmax(axis=1)
+    return record.component_ids[np.bincount(nearest).argmax()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("of", [10, 15])
+def test_a_topic_that_ends_keeps_no_rows(of):
+    """While births go on it may not merge; an epoch does not end before it may."""
+    corpus, trees = planted_drift(of, until=3)
+    ended, record = name_of(corpus, trees, 2, 6), trees.epochs_[3]
+    assert record.masses[record.component_ids == ended].sum() < 1.0
+    state, stats = trees._posterior.state, trees._posterior.totals
+    for source, target in pairs_of(state.tree):
+        assert not merge_gain(state, stats, TreePriors(), source, target).is_safe
+
+
+@pytest.mark.long
+def test_a_topic_does_not_take_the_name_of_one_that_ended(monkeypatch):
+    """Where the better past is not kept, it does: both are one, its rows the fewer."""
+
+    def n_kept():
+        corpus, trees = planted_drift(2, until=5)
+        return sum(
+            len({name_of(corpus, trees, epoch, node) for epoch in range(6)}) == 1
+            for node in (0, 1, 2, 3, 4, 5, 7, 8)
+        )
+
+    assert n_kept() == 8
+
+    def merge_alone(*given):
+        return merge_gain(*given[:3], given[3].source, given[3].target), "target"
+
+    monkeypatch.setattr(merges, "_best_merge", merge_alone)
+    assert n_kept() < 8
 
 
 @pytest.mark.long
 def test_a_birth_at_the_root_is_found(monkeypatch):
     """Without the move, the root's name goes to a topic that begins in epoch 2."""
-    lifetimes = np.tile([0, 5], (10, 1))
-    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
-    corpus = make_dependent_trees(
-        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=3
-    )
-    first = corpus.epochs <= 2
 
     def is_new():
-        trees = DependentTrees(random_state=3)
-        trees.fit(corpus.data[first], epochs=corpus.epochs[first])
-        record = trees.epochs_[2]
-        rows = corpus.data[(corpus.epochs == 2) & (corpus.target == 9)]
-        nearest = (rows @ record.components.T).argmax(axis=1)
-        name = record.component_ids[np.bincount(nearest).argmax()]
-        return name not in trees.epochs_[1].component_ids
+        corpus, trees = planted_drift(18, until=2)
+        return name_of(corpus, trees, 2, 9) not in trees.epochs_[1].component_ids
 
     assert is_new()
-    monkeypatch.setattr(structure, "propose_new_root", lambda *given: None)
+    monkeypatch.setattr(structure, "propose_new_roots", lambda *given: [])
     assert not is_new()
 
 
@@ -240,7 +327,7 @@ def test_without_a_past_nothing_is_proposed():
     assert len(state.with_past) == 0
     assert propose_handover(*products_of(state), Merge(2, 1), np.inf) is None
     assert propose_exchanges(*products_of(state)) == []
-    assert propose_new_root(*products_of(state)) is None
+    assert propose_new_roots(*products_of(state)) == []
 
 
 @pytest.mark.long

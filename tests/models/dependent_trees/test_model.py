@@ -649,7 +649,7 @@ def test_merge_gain_is_the_difference_of_the_bound(past, seed):
     stats = random_stats(rng, state)
     state = update_sticks(state, stats)
     before = value(state, stats)
-    n_pairs = 0
+    n_pairs = n_other = 0
     for source, target in pairs_of(TREE):
         new, kept = merged(state, stats, PRIORS, source, target)
         found = merge_gain(state, stats, PRIORS, source, target)
@@ -657,7 +657,17 @@ def test_merge_gain_is_the_difference_of_the_bound(past, seed):
         assert_allclose(kept.masses.sum(), stats.masses.sum())
         assert_allclose(found.gain, value(new, kept) - before, atol=1e-8)
         n_pairs += 1
+        places = TREE.positions([source, target])
+        if (state.past[places] >= 0).all():  # the other past may be kept
+            pasts = state.past.copy()
+            pasts[places] = pasts[places[::-1]]
+            other = replace(state, past=pasts)
+            after = merged(other, stats, PRIORS, source, target)
+            swapped = merge_gain(state, stats, PRIORS, source, target, past_of="source")
+            assert_allclose(swapped.gain, value(*after) - before, atol=1e-8)
+            n_other += abs(swapped.gain - found.gain) > 1e-6
     assert n_pairs == 14
+    assert (n_other > 0) == past
 
 
 def overlapping_fit(rng):

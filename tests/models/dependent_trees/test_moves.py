@@ -740,7 +740,7 @@ def test_proposed_moves_raise_the_bound_together(seed):
         if not merges:
             continue
         n_merges += len(merges)
-        records = [record for record, _ in merges]
+        records = [one.merge for one in merges]
         ids = [node for record in records for node in (record.source, record.target)]
         assert len(set(ids)) == len(ids)
         for record in records:
@@ -751,7 +751,7 @@ def test_proposed_moves_raise_the_bound_together(seed):
         after = sum(model.objective(update_sticks(new, exact), exact).values())
         assert after > before
         lost = kept.entropies.sum() - exact.entropies.sum()
-        assert -1e-6 <= lost <= sum(loss for _, loss in merges) + 1e-5
+        assert -1e-6 <= lost <= sum(one.lost for one in merges) + 1e-5
     assert n_merges > 5
     moves = propose_attachments(state, stats, PRIORS, products, Rejections(), 1)
     assert moves

@@ -22,7 +22,7 @@ __all__ = [
     "past_gains",
     "propose_exchanges",
     "propose_handover",
-    "propose_new_root",
+    "propose_new_roots",
 ]
 
 Array = NDArray[np.float64]
@@ -85,22 +85,31 @@ def propose_exchanges(products: Products, of_pasts: Array) -> list[Exchange]:
     return [record for _, record in found]
 
 
-def propose_new_root(
+def propose_new_roots(
     products: Products, of_pasts: Array
-) -> tuple[Exchange, Reverse] | None:
+) -> list[tuple[Exchange, Reverse]]:
     """Let a child of the root have its past and its place, and the root a name.
 
     A topic that begins may have been at the root, which cannot be new; then a child of
-    the root has the rows that the past of the root explains.
+    the root has the rows that the past of the root explains. Assignments of pasts are
+    the best of those that give the root another one, and of those that give it none.
     """
     state = products.state
-    tree = state.tree
-    if not 0 < len(state.with_past) < len(tree):
-        return None
+    if len(state.tree) == 1 or state.past[0] < 0:
+        return []
     directions = past_gains(products, of_pasts)
+    directions[0, 0] = -HUGE
+    found = [_new_root(directions, state.tree)]
+    if len(state.with_past) < len(state.tree):
+        directions[0, state.with_past] = -HUGE
+        found.append(_new_root(directions, state.tree))
+    return [one for one in dict.fromkeys(found) if one is not None]
+
+
+def _new_root(directions: Array, tree: Tree) -> tuple[Exchange, Reverse] | None:
     names = _best_assignment(directions)
     heir = int(np.flatnonzero(names == 0)[0])
-    if state.past[names[0]] >= 0 or tree.parent[heir] != 0:
+    if tree.parent[heir] != 0:
         return None
     (cycle,) = (one for one in _cycles(names) if 0 in one)
     exchange = _exchange(tree, cycle, names)

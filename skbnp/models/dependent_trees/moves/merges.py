@@ -20,10 +20,10 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Merge
+from skbnp.models.dependent_trees.moves.records import Exchange, Merge
 from skbnp.trees import Tree
 
-__all__ = ["PairLosses", "propose_merges"]
+__all__ = ["MergeProposal", "PairLosses", "propose_merges"]
 
 Ints = NDArray[np.intp]
 
@@ -36,6 +36,23 @@ MOST_STICKS, MOST_OFF = 200.0, 200.0
 N_TARGETS = 2
 
 
+@dataclass(frozen=True, slots=True)
+class MergeProposal:
+    """A merge, and the entropy that rows may lose by it."""
+
+    merge: Merge
+    past_of: Literal["source", "target"]  # that the merged node keeps
+    lost: float
+
+    @property
+    def records(self) -> tuple[Exchange | Merge, ...]:
+        """What to replay."""
+        source, target = self.merge.source, self.merge.target
+        if self.past_of == "target":
+            return (self.merge,)
+        return Exchange((source, target), (target, source)), Merge(target, source)
+
+
 def propose_merges(
     state: EpochState,
     stats: EpochStats,
@@ -46,10 +63,11 @@ def propose_merges(
     losses: "PairLosses",
     stays: Ints,
     run: Callable[..., Iterable[Any]] = map,
-) -> list[tuple[Merge, float]]:
+) -> list[MergeProposal]:
     """Find disjoint merges in the units of a parity, each worth its while by itself.
 
-    `stays` are places of nodes that do not.
+    `stays` are places of nodes that do not. Where both nodes have a past the better one
+    is kept: a topic that ended may have a few rows yet, and the place above another.
 
     With each comes the entropy that rows may lose by it; a lax test does not ask. No
     node has a part in two of them. In a unit those of larger gain come first; `run`
@@ -68,7 +86,7 @@ def propose_merges(
     gains = products.exact_merges(sources, targets)
     likely = np.flatnonzero(gains > -MOST_STICKS)
 
-    def judge(unit: int) -> list[tuple[Merge, float]]:
+    def judge(unit: int) -> list[MergeProposal]:
         judged = []
         for at in likely[units[sources[likely]] == unit].tolist():
             source, target = int(sources[at]), int(targets[at])
@@ -76,15 +94,28 @@ def propose_merges(
             if about <= -SLACK:
                 continue
             record = Merge(int(tree.ids[source]), int(tree.ids[target]))
-            found = merge_gain(state, stats, priors, record.source, record.target)
+            found, past_of = _best_merge(state, stats, priors, record)
             lost = losses.of(record, found) if test == "safe" else 0.0
             if found.gain > lost or (test == "lax" and found.gain == 0.0):
-                judged.append((found.gain - lost, record, lost))
-        judged.sort(key=lambda one: (-one[0], one[1].source, one[1].target))
-        return _disjoint([(record, lost) for _, record, lost in judged])
+                judged.append((found.gain - lost, MergeProposal(record, past_of, lost)))
+        judged.sort(key=lambda one: (-one[0], one[1].merge.source, one[1].merge.target))
+        return _disjoint([one for _, one in judged])
 
     some = np.unique(units[sources[likely]])
     return [one for found in run(judge, some) for one in found]
+
+
+def _best_merge(
+    state: EpochState, stats: EpochStats, priors: TreePriors, merge: Merge
+) -> tuple[MergeGain, Literal["source", "target"]]:
+    """Find whose past a merged node keeps, and what the merge gains."""
+    both = merge.source, merge.target
+    found = merge_gain(state, stats, priors, *both)
+    if (state.past[state.tree.positions(both)] >= 0).all():
+        other = merge_gain(state, stats, priors, *both, past_of="source")
+        if other.gain > found.gain:
+            return other, "source"
+    return found, "target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +216,12 @@ def _pairs(tree: Tree, nodes: Ints) -> tuple[Ints, Ints]:
     return sources, np.concatenate([tree.parent[nodes], siblings])
 
 
-def _disjoint(judged: list[tuple[Merge, float]]) -> list[tuple[Merge, float]]:
+def _disjoint(judged: list[MergeProposal]) -> list[MergeProposal]:
     used: set[int] = set()
     chosen = []
-    for merge, lost in judged:
-        if not used & {merge.source, merge.target}:
-            used |= {merge.source, merge.target}
-            chosen.append((merge, lost))
+    for one in judged:
+        both = {one.merge.source, one.merge.target}
+        if not used & both:
+            used |= both
+            chosen.append(one)
     return chosen

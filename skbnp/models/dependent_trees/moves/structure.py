@@ -41,9 +41,9 @@ from skbnp.models.dependent_trees.moves.exchanges import (
     LEAST_GAIN,
     propose_exchanges,
     propose_handover,
-    propose_new_root,
+    propose_new_roots,
 )
-from skbnp.models.dependent_trees.moves.merges import propose_merges
+from skbnp.models.dependent_trees.moves.merges import MergeProposal, propose_merges
 from skbnp.models.dependent_trees.moves.partition import birth_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
@@ -116,15 +116,17 @@ class TreeEdits(Moves):
         n_before = len(self.records)
         self._prune(learner)
         self._exchange(learner)
-        for _ in range(N_TURNS):
-            n_made = len(self.records)
-            self._merge(learner)
-            if len(self.records) == n_made:
-                break
+        self._merge_in_turns(learner)
         if len(self.records) == n_before:
             self._attach(learner)
+        if len(self.records) == n_before and len(state.with_past):
+            self._change_root(learner)
         n_births = self._bear(learner)
         self._n_without_birth = 0 if n_births else self._n_without_birth + 1
+        if len(self.records) == n_before and self._n_without_birth < SETTLED_BIRTHS:
+            self._n_without_birth = SETTLED_BIRTHS
+            if len(state.with_past):  # that stayed, and may merge now
+                self._merge_in_turns(learner)
         if len(self.records) > n_before:
             self._sort(learner)
         self._products = self._present = None
@@ -164,6 +166,14 @@ class TreeEdits(Moves):
             self._make(learner, records)
             self._refresh(learner)
 
+    def _merge_in_turns(self, learner: EpochLearner) -> None:
+        """Merge nodes until none does."""
+        for _ in range(N_TURNS):
+            n_made = len(self.records)
+            self._merge(learner)
+            if len(self.records) == n_made:
+                return
+
     def _merge(self, learner: EpochLearner) -> None:
         """Merge nodes, in odd units and in even ones."""
         test, memory = self.moves.merge, learner.memory
@@ -187,28 +197,26 @@ class TreeEdits(Moves):
                 self._staying(state, stats),
                 memory.run,
             )
-            records, lost = [one for one, _ in found], [loss for _, loss in found]
-            if self._hand_over(learner, found) or self._keep(learner, records, lost):
+            moves, lost = [one.records for one in found], [one.lost for one in found]
+            if self._hand_over(learner, found) or self._keep(learner, moves, lost):
                 self._refresh(learner)
                 losses = memory.losses()
 
-    def _hand_over(
-        self, learner: EpochLearner, merges: Sequence[tuple[Merge, float]]
-    ) -> bool:
+    def _hand_over(self, learner: EpochLearner, found: Sequence[MergeProposal]) -> bool:
         """Let a node of an epoch before merge, and its past go to others.
 
         If it just merged, one topic would end and another one begin: that must gain as
         much as a birth.
         """
-        for merge, lost in merges:
-            state = learner.posterior.state
+        for one in found:
+            state, merge = learner.posterior.state, one.merge
             if state.past[state.tree.positions(merge.source)] < 0:
                 continue
             products, of_pasts = self._products_of(learner), self._past_products(state)
             both = propose_handover(products, of_pasts, merge, LEAST_NEWS)
             if both is None:
                 continue
-            least = max(lost, self._gain(learner, [merge]) - LEAST_NEWS)
+            least = max(one.lost, self._gain(learner, one.records) - LEAST_NEWS)
             if self._make_if_better(learner, both, least):
                 return True
         return False
@@ -233,13 +241,18 @@ class TreeEdits(Moves):
         state = learner.posterior.state
         if len(state.with_past):
             of_pasts = self._past_products(state)
-            both = propose_new_root(self._products_of(learner), of_pasts)
-            if both is not None:
-                lost = LEAST_GAIN * len(both[0].nodes)
-                self._make_if_better(learner, both, lost)
             found = propose_exchanges(self._products_of(learner), of_pasts)
             least = [LEAST_GAIN * len(record.nodes) for record in found]
-            self._keep(learner, found, least)
+            self._keep(learner, [(record,) for record in found], least)
+
+    def _change_root(self, learner: EpochLearner) -> None:
+        """Let a child of the root have its past and its place."""
+        state = learner.posterior.state
+        products, of_pasts = self._products_of(learner), self._past_products(state)
+        for records in propose_new_roots(products, of_pasts):
+            lost = LEAST_GAIN * len(records[0].nodes)
+            if self._make_if_better(learner, records, lost):
+                return
 
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Nodes of epochs before that do not merge: while births may return to them."""
@@ -261,11 +274,13 @@ class TreeEdits(Moves):
         given = state, posterior.totals, priors, products
         waits, n_passes = self._rejections, learner.n_passes
         reversals = propose_reversals(*given, waits["reversal"], n_passes)
-        if self._keep(learner, [one for one, _ in reversals], [0.0] * len(reversals)):
+        if self._keep(
+            learner, [(one,) for one, _ in reversals], [0.0] * len(reversals)
+        ):
             return
         if len(state.tree) > 2:
             found = propose_attachments(*given, waits["attachment"], n_passes)
-            self._keep(learner, [record for record, _ in found], [0.0] * len(found))
+            self._keep(learner, [(one,) for one, _ in found], [0.0] * len(found))
 
     def _bear(self, learner: EpochLearner) -> int:
         """Try new nodes; return how many are born."""
@@ -367,24 +382,27 @@ class TreeEdits(Moves):
     # How they are made ----------------------------------------------------------------
 
     def _keep(
-        self, learner: EpochLearner, records: Sequence[Record], lost: Sequence[float]
+        self,
+        learner: EpochLearner,
+        moves: Sequence[tuple[Record, ...]],
+        lost: Sequence[float],
     ) -> bool:
         """Make moves together, in halves where the bound would fall; whether any was.
 
         `lost` is the entropy that rows may lose by each.
         """
-        if not records:
+        if not moves:
             return False
-        if self._make_if_better(learner, records, sum(lost)):
+        if self._make_if_better(learner, _exchanges_first(moves), sum(lost)):
             return True
-        if len(records) == 1:
+        if len(moves) == 1:
             return False
-        half = len(records) // 2
-        first = self._keep(learner, records[:half], lost[:half])
+        half = len(moves) // 2
+        first = self._keep(learner, moves[:half], lost[:half])
         second = [
-            (record, loss)
-            for record, loss in zip(records[half:], lost[half:], strict=True)
-            if _fits(learner, record)
+            (move, loss)
+            for move, loss in zip(moves[half:], lost[half:], strict=True)
+            if all(_fits(learner, record) for record in move)
         ]
         rest = self._keep(learner, [one for one, _ in second], [x for _, x in second])
         return first or rest
@@ -454,6 +472,12 @@ class TreeEdits(Moves):
 
 def _bound(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
     return sum(model.objective(state, stats).values())
+
+
+def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:
+    """Put records in an order in which few turns replay them: pairs are disjoint."""
+    records = [record for move in moves for record in move]
+    return sorted(records, key=lambda one: not isinstance(one, Exchange))
 
 
 def _fits(learner: EpochLearner, record: Record) -> bool:
