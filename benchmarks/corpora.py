@@ -9,12 +9,12 @@ from skbnp.datasets import load_docstrings
 
 #: Shares of a corpus in use and of its test documents, where they are not 1 and 0.1.
 SHARES = {"nips": (1.0, 0.2), "arxiv_large_30": (0.3, 0.1)}
-#: Test documents at the most.
+#: Test documents at the most, unless more tokens are asked for.
 MOST_TEST = 2000
 
 
-def load(name):
-    """Training documents, and some test documents."""
+def load(name, least_tokens=0):
+    """Training documents, and test documents of so many tokens, if there are."""
     share, test_share = SHARES.get(name, (1.0, 0.1))
     if name == "docstrings":
         counts = docstring_counts()
@@ -24,7 +24,8 @@ def load(name):
         rows = np.random.default_rng(1).permutation(counts.shape[0])
         counts = counts[np.sort(rows[: int(share * counts.shape[0])])]
     train, test = common.standard_split(counts, test_share)
-    return train, test[:MOST_TEST]
+    n_enough = np.searchsorted(np.cumsum(test.sum(axis=1)), least_tokens) + 1
+    return train, test[: max(MOST_TEST, n_enough)]
 
 
 def docstring_counts():
