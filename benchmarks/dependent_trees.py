@@ -1,7 +1,7 @@
 """Dependent trees: what they find of planted ones, and what they predict of text.
 
     SKBNP_DATA=... python benchmarks/dependent_trees.py PART ...
-        [--corpora NAME ...] [--seeds N ...] [--past-weight K] [--minutes N]
+        [--corpora NAME ...] [--seeds N ...] [--past-weight K ...] [--minutes N]
         [--n-jobs N] [--epochs N]
 
 The parts are planted, drift, quiet, text and large.
@@ -9,8 +9,8 @@ The parts are planted, drift, quiet, text and large.
 Peers on text, both at mean directions and maximum likelihood: one von Mises-Fisher
 distribution for each epoch, and for each epoch spherical k-means with as many clusters
 as the tree has nodes, as a mixture. Constants were chosen by `nips` (of late seeds 0
-and 2) and `sotu` (seed 0) and planted seeds 0 to 4, exchanges of pasts by drift of
-seeds 0 to 9; all else was run once, as it is found here.
+and 2) and `sotu` (seed 0) and planted seeds 0 to 4, moves of names by drift of seeds 0
+to 19; all else was run once, as it is found here.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def planted(seeds):
     return rows
 
 
-def drift(seeds, past_weight=1.0):
+def drift(seeds, past_weight):
     """Six epochs: one leaf begins in the third, another ends after the third."""
     lifetimes = np.tile([0, 5], (10, 1))
     lifetimes[9, 0], lifetimes[6, 1] = 2, 2
@@ -138,11 +138,12 @@ def drift(seeds, past_weight=1.0):
         new = set().union(*(set(r.component_ids) for r in trees.epochs_.values()))
         rows.append(
             {
+                "past weight": past_weight,
                 "seed": seed,
                 "least ARI": round(min(scores), 3),
-                "names kept": f"{kept} of 8",
-                "born in (2)": born,
-                "without rows from (3)": end,
+                "names kept": kept,
+                "born in": born,
+                "without rows from": end,
                 "other births": len(new - first) - (born is not None),
                 "seconds": round(seconds, 1),
             }
@@ -151,7 +152,46 @@ def drift(seeds, past_weight=1.0):
     return rows
 
 
-def quiet(seeds, past_weight=1.0):
+def drift_counts(rows):
+    """Count draws by weight, those of the moves' choice apart."""
+    counts = []
+    for weight in dict.fromkeys(row["past weight"] for row in rows):
+        for seeds, name in (
+            (range(20), "0 to 19, of choice"),
+            (range(20, 40), "20 to 39"),
+        ):
+            some = [
+                row
+                for row in rows
+                if row["past weight"] == weight and row["seed"] in seeds
+            ]
+            if not some:
+                continue
+            tests = {
+                "birth": [row["born in"] in (2, 3) for row in some],
+                "end": [row["without rows from"] in (3, 4) for row in some],
+                "all names": [row["names kept"] == 8 for row in some],
+                "no other birth": [row["other births"] == 0 for row in some],
+            }
+            tests["all of it"] = np.all(list(tests.values()), axis=0)
+            counts.append(
+                {
+                    "past weight": weight,
+                    "seeds": name,
+                    "draws": len(some),
+                    **{kind: int(np.sum(found)) for kind, found in tests.items()},
+                    "least ARI, median": float(
+                        np.median([row["least ARI"] for row in some])
+                    ),
+                    "seconds, median": float(
+                        np.median([row["seconds"] for row in some])
+                    ),
+                }
+            )
+    return counts
+
+
+def quiet(seeds, past_weight):
     """Fifty epochs in which topics drift, and none begins."""
     rows = []
     for seed in seeds:
@@ -172,6 +212,7 @@ def quiet(seeds, past_weight=1.0):
         } - first
         rows.append(
             {
+                "past weight": past_weight,
                 "seed": seed,
                 "nodes, first epoch": epochs[0].tree.n_nodes,
                 "nodes, last epoch": epochs[49].tree.n_nodes,
@@ -386,7 +427,7 @@ def main():
     parser.add_argument("--corpora", nargs="+", default=list(TARGETS))
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--past-weight", type=float, default=1.0)
+    parser.add_argument("--past-weight", type=float, nargs="+", default=[3.0, 1.0])
     parser.add_argument("--n-jobs", type=int, default=1)
     parser.add_argument("--epochs", type=int, help="of text, the first ones")
     given = parser.parse_args()
@@ -399,16 +440,25 @@ def main():
         ),
         "drift": (
             "Planted drift, 300 rows in each of 6 epochs: a leaf begins in epoch 2, "
-            "another has rows in epochs 0 to 2 alone. Directions drift with the past "
-            f"weight {given.past_weight:g}: with 1, a third of them are nearer to the "
-            "past of another.",
-            lambda: drift(given.seeds or range(5), given.past_weight),
+            "another has rows in epochs 0 to 2 alone. Draws in which the birth and the "
+            "end are found within one epoch, all eight others keep their names, and "
+            "nothing else is born. Directions drift with a past weight: with 1 a third "
+            "of them are nearer to the past of another than to their own, with 3 one "
+            "of three hundred.",
+            lambda: [
+                row
+                for weight in given.past_weight
+                for row in drift(given.seeds or range(40), weight)
+            ],
         ),
         "quiet": (
             "50 epochs of 200 rows in which no topic begins or ends; topics that "
-            "emerged had a row at least; past weight "
-            f"{given.past_weight:g}.",
-            lambda: quiet(given.seeds or range(2), given.past_weight),
+            "emerged had a row at least. Past weights as of planted drift.",
+            lambda: [
+                row
+                for weight in given.past_weight
+                for row in quiet(given.seeds or range(8), weight)
+            ],
         ),
         "text": (
             "Held-out gain over the uniform density, nats per row; a fifth of each "
@@ -425,7 +475,9 @@ def main():
         reading, run = tables[part]
         results = run()
         name = f"dependent_trees_{part}" + "_first" * bool(part == "text" and of_first)
-        common.save(name, results, list(results[0]), reading)
+        table = drift_counts(results) if part == "drift" else results
+        rows = table + results if part == "drift" else results
+        common.save(name, rows, list(table[0]), reading, n_shown=len(table))
 
 
 if __name__ == "__main__":
