@@ -224,7 +224,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     - Nodes go to other parents, or take their place, if the bound rises, without which
       they stay where they were born. In later epochs they exchange their names and
       pasts if it rises: rows of a topic that has drifted may be nearer to the past of
-      another one.
+      another one. Merged nodes keep the past that explains them better.
     - The start is a flat tree of spherical k-means clusters.
 
     References
