@@ -21,7 +21,7 @@ from gensim.matutils import Sparse2Corpus
 from gensim.models import HdpModel, LdaModel
 from sklearn.decomposition import LatentDirichletAllocation
 
-from skbnp import HDP
+from skbnp import HDP, GibbsHDP
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 logging.getLogger("gensim").setLevel(logging.ERROR)
@@ -87,6 +87,20 @@ def fit_ours(train, look, seconds, seed, changes):
 
 def topics_of(hdp):
     return hdp.topic_word_distr_, common.hdp_prior(hdp), hdp.n_components_
+
+
+class Sampler:
+    """`GibbsHDP` with its defaults; a step is a sweep, and the latest state is read."""
+
+    def __init__(self, train, seed):
+        self.run = common.GibbsRun(GibbsHDP(random_state=seed), train)
+
+    def step(self):
+        self.run.step()
+
+    def topics(self):
+        sample = self.run.chain.sample()
+        return sample.word_topic().T, sample.doc_prior, len(sample.component_ids)
 
 
 # -- peers: `step` learns, `topics` returns topics, document prior and their number ----
@@ -247,6 +261,7 @@ PEERS = {
     "gensim LdaModel": GensimLDA,
     "gensim HdpModel": GensimHDP,
 }
+SAMPLER = "skbnp GibbsHDP"
 FAMILIES = {
     OURS: {},
     "skbnp HDP, mean field": {
@@ -275,13 +290,18 @@ def run(corpus, name, seed, seconds):
         )
         yield {"K": None, "eta": None}, points
         return
+    if name == SAMPLER:
+        yield {"K": None, "eta": None}, look_at(Sampler(train, seed), look, seconds)
+        return
     for size in SIZES:
         for prior in PRIORS:
             model = PEERS[name](train, seed, size, prior)
-            points = common.watch(
-                model.step, lambda m=model: look(*m.topics()), seconds, times=TIMES
-            )
-            yield {"K": size, "eta": prior}, points
+            yield {"K": size, "eta": prior}, look_at(model, look, seconds)
+
+
+def look_at(model, look, seconds):
+    """Looks at a model that learns step by step."""
+    return common.watch(model.step, lambda: look(*model.topics()), seconds, times=TIMES)
 
 
 def at_times(points):
@@ -316,12 +336,13 @@ after which it stays as it is ("ends", in seconds), and where the first pass tak
 longer, after a fit that was interrupted at that time. "mean field", which shall go on,
 is `variational_family="mean_field"`, from 100 topics, in minibatches of 256 documents
 and with steps that decay with 0.6: the defaults before there was another family.
-"fall": by how much the score fell below its best so far, at the most. Peers start from
-K topics under a topic prior eta; tomotopy and gensim's LDA learn their document priors,
-and everything else is at the defaults of each library, but for gensim's minibatches of
-256 documents (its default of 2000 makes one of some of these corpora). Topics: those of
-gensim's HDP are the ones with at least 1e-4 of the tokens; the weight of a topic of
-tomotopy's HDP is the share of documents that use it.
+`GibbsHDP` has its defaults, too, and is looked at by its latest state (its own scores
+average over samples). "fall": by how much the score fell below its best so far, at the
+most. Peers start from K topics under a topic prior eta; tomotopy and gensim's LDA learn
+their document priors, and everything else is at the defaults of each library, but for
+gensim's minibatches of 256 documents (its default of 2000 makes one of some of these
+corpora). Topics: those of gensim's HDP are the ones with at least 1e-4 of the tokens;
+the weight of a topic of tomotopy's HDP is the share of documents that use it.
 
 Medians of the seeds, all settings of the peers.
 """
@@ -344,7 +365,9 @@ def save(new):
     """Put rows in the place of earlier ones, and write the table."""
     rows = [row for row in saved_rows() if "looks" in row]
     rows = [row for row in rows if not any(is_same(row, other) for other in new)] + new
-    order = {name: place for place, name in enumerate([*CORPORA, *FAMILIES, *PEERS])}
+    order = {
+        name: place for place, name in enumerate([*CORPORA, *FAMILIES, SAMPLER, *PEERS])
+    }
     rows.sort(
         key=lambda r: (
             order[r["corpus"]],
@@ -367,7 +390,7 @@ def save(new):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", nargs="*", help=", ".join(CORPORA))
-    parser.add_argument("--models", nargs="*", default=[*FAMILIES, *PEERS])
+    parser.add_argument("--models", nargs="*", default=[*FAMILIES, SAMPLER, *PEERS])
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--seconds", type=float, default=TIMES[-1])
     options = parser.parse_args()
