@@ -12,6 +12,7 @@ from skbnp.datasets import make_dependent_trees
 from skbnp.models.dependent_trees.local import NodeTable, recall, visit
 from skbnp.models.dependent_trees.model import (
     EpochState,
+    EpochStats,
     TreePriors,
     direction_bound,
     merge_gain,
@@ -43,8 +44,10 @@ PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
 CYCLE = Exchange((2, 6, 3), (6, 3, 2))
 
 
-def products_of(state):
-    return Products.of(state, PRIORS), state.previous @ state.previous.T
+def gains_of(state):
+    """A state, and what its directions gain by other pasts."""
+    products = Products.of(state, PRIORS)
+    return state, past_gains(products, state.previous @ state.previous.T)
 
 
 def propose(state, stats, merge):
@@ -158,7 +161,7 @@ def test_products_of_means_that_seem_alike_are_kept():
 def test_gains_of_leaves_are_the_full_difference(seed):
     """What children say to a node bends with its past, which leaves do not have."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    gains = past_gains(*products_of(state))
+    _, gains = gains_of(state)
     everywhere = np.arange(7)
     before = direction_bound(state, stats, PRIORS, everywhere)
     for node in np.setdiff1d(everywhere, TREE.parent):
@@ -173,9 +176,9 @@ def test_gains_of_leaves_are_the_full_difference(seed):
 
 def test_pasts_in_wrong_hands_are_found(seed):
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    assert propose_exchanges(*products_of(state)) == []
+    assert propose_exchanges(*gains_of(state)) == []
     wrong, _ = replay(state, stats, PRIORS, [CYCLE])
-    (found,) = propose_exchanges(*products_of(wrong))
+    (found,) = propose_exchanges(*gains_of(wrong))
     right, _ = replay(wrong, stats, PRIORS, [found])
     assert right.tree == TREE
 
@@ -184,12 +187,10 @@ def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
     """3 has the name and the past of the topic of 4, which was born without any."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
     swap = Exchange((3, 4), (4, 3))
-    assert propose_handover(*products_of(state), Merge(2, 1), 0.0) is None
-    assert (
-        propose_handover(*products_of(state), Merge(4, 5), np.inf) is None
-    )  # it is new
+    assert propose_handover(*gains_of(state), Merge(2, 1), 0.0) is None
+    assert propose_handover(*gains_of(state), Merge(4, 5), np.inf) is None  # it is new
     wrong, _ = replay(state, stats, PRIORS, [swap])
-    found = propose_handover(*products_of(wrong), Merge(3, 5), 0.0)
+    found = propose_handover(*gains_of(wrong), Merge(3, 5), 0.0)
     assert found is not None
     exchange, merge = found
     assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {3: 4, 4: 3}
@@ -207,13 +208,13 @@ def test_a_topic_that_begins_at_the_root_makes_room(seed):
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
     right, kept = replay(state, stats, PRIORS, [Attach(4, 5, 0)])
     everywhere = np.arange(7)
-    for wrong in propose_new_roots(*products_of(right)):  # worse, all of them
+    for wrong in propose_new_roots(*gains_of(right)):  # worse, all of them
         gain = direction_bound(*replay(right, kept, PRIORS, wrong), PRIORS, everywhere)
         assert gain < direction_bound(right, kept, PRIORS, everywhere)
     edits = [Reverse(4, 0), Exchange((4, 0), (0, 4))]
     wrong, kept = replay(right, kept, PRIORS, edits)
     assert wrong.tree.ids[0] == 0
-    (found, *_) = propose_new_roots(*products_of(wrong))
+    (found, *_) = propose_new_roots(*gains_of(wrong))
     exchange, reverse = found
     assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {0: 4, 4: 0}
     assert reverse == Reverse(0, 4)
@@ -325,9 +326,9 @@ def test_without_a_past_nothing_is_proposed():
     state, _, _, _ = at_optimum(np.random.default_rng(0))
     state = state.without_past()
     assert len(state.with_past) == 0
-    assert propose_handover(*products_of(state), Merge(2, 1), np.inf) is None
-    assert propose_exchanges(*products_of(state)) == []
-    assert propose_new_roots(*products_of(state)) == []
+    assert propose_handover(*gains_of(state), Merge(2, 1), np.inf) is None
+    assert propose_exchanges(*gains_of(state)) == []
+    assert propose_new_roots(*gains_of(state)) == []
 
 
 @pytest.mark.long
@@ -351,3 +352,44 @@ def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
     monkeypatch.setattr(structure, "propose_exchanges", lambda *given: [])
     monkeypatch.setattr(structure, "propose_handover", lambda *given: None)
     assert kept < n_changes()
+
+
+def test_a_topic_that_pauses_does_not_end(seed):
+    """Its child merges into it, and would keep its own past."""
+    dimension, tree = 30, Tree([0, 1, 2, 3], [0, 1, 2, 1])
+    nothing = merges.PairLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
+    ended = []
+    for draw in range(20):
+        rng = np.random.default_rng(100 * seed + draw)
+        steps = unit(rng.standard_normal((4, dimension)))
+        previous = unit(np.cumsum(steps[:3], axis=0))
+        previous = np.vstack([previous, unit(previous[0] + steps[3])])
+        nodes = np.repeat([0, 2, 3], 80)  # 1 pauses
+        noise = rng.standard_normal((240, dimension)) / np.sqrt(dimension)
+        rows = unit(previous[nodes] + 0.5 * noise)
+        sums = np.array([rows[nodes == node].sum(axis=0) for node in range(4)])
+        masses = np.bincount(nodes, minlength=4).astype(np.float64)
+        stats = EpochStats(masses, sp.csr_array(sums), np.zeros(4))
+        state = EpochState(
+            tree,
+            masses,
+            np.array([80.0, 20.0, 80.0, 80.0]),
+            0.9 * previous,
+            np.full(4, 100.0),
+            previous,
+            np.arange(4),
+            np.zeros(dimension),
+            np.zeros(dimension),
+            60.0,
+            40.0,
+        )
+        for _ in range(50):
+            state = update_nodes(state, stats, PRIORS, tree.ids)
+        for stays in ([], [1]):
+            products = Products.of(state, PRIORS)
+            given = state, stats, PRIORS, products, 1, "safe", nothing
+            found = merges.propose_merges(*given, np.array(stays, dtype=np.intp))
+            names = [one.records[-1].source for one in found]
+            ended.append((bool(stays), 1 in names))
+    assert (False, True) in ended  # where it may
+    assert (True, True) not in ended

@@ -64,21 +64,19 @@ def past_gains(products: Products, of_pasts: Array) -> Array:
     return np.asarray(worth - np.diagonal(worth)[:, None])
 
 
-def propose_exchanges(products: Products, of_pasts: Array) -> list[Exchange]:
+def propose_exchanges(state: EpochState, gains: Array) -> list[Exchange]:
     """Find the cycles of the best assignment of pasts, those of most gain first.
 
     Directions alone tell whose past a node has: where one topic ends as another begins,
     shares of rows would give the new one the past of any. The root, which cannot end,
-    takes no name that is new.
+    takes no name that is new. `gains` are those of `past_gains`.
     """
-    state = products.state
     if len(state.with_past) == 0:
         return []
-    directions = past_gains(products, of_pasts)
-    names = _assigned(directions, state)
+    names = _assigned(gains, state)
     found = []
     for cycle in _cycles(names):
-        gain = float(directions[cycle, names[cycle]].sum())
+        gain = float(gains[cycle, names[cycle]].sum())
         if gain >= 0.0:
             found.append((gain, _exchange(state.tree, cycle, names)))
     found.sort(key=lambda one: (-one[0], one[1].nodes))
@@ -86,28 +84,27 @@ def propose_exchanges(products: Products, of_pasts: Array) -> list[Exchange]:
 
 
 def propose_new_roots(
-    products: Products, of_pasts: Array
+    state: EpochState, gains: Array
 ) -> list[tuple[Exchange, Reverse]]:
-    """Let a child of the root have its past and its place, and the root a name.
+    """Let a child of the root have the root's past and place, and the root another one.
 
     A topic that begins may have been at the root, which cannot be new; then a child of
     the root has the rows that the past of the root explains. Assignments of pasts are
     the best of those that give the root another one, and of those that give it none.
     """
-    state = products.state
     if len(state.tree) == 1 or state.past[0] < 0:
         return []
-    directions = past_gains(products, of_pasts)
-    directions[0, 0] = -HUGE
-    found = [_new_root(directions, state.tree)]
+    forced = gains.copy()
+    forced[0, 0] = -HUGE
+    found = [_new_root(forced, state.tree)]
     if len(state.with_past) < len(state.tree):
-        directions[0, state.with_past] = -HUGE
-        found.append(_new_root(directions, state.tree))
+        forced[0, state.with_past] = -HUGE
+        found.append(_new_root(forced, state.tree))
     return [one for one in dict.fromkeys(found) if one is not None]
 
 
-def _new_root(directions: Array, tree: Tree) -> tuple[Exchange, Reverse] | None:
-    names = _best_assignment(directions)
+def _new_root(gains: Array, tree: Tree) -> tuple[Exchange, Reverse] | None:
+    names = _best_assignment(gains)
     heir = int(np.flatnonzero(names == 0)[0])
     if tree.parent[heir] != 0:
         return None
@@ -117,7 +114,7 @@ def _new_root(directions: Array, tree: Tree) -> tuple[Exchange, Reverse] | None:
 
 
 def propose_handover(
-    products: Products, of_pasts: Array, merge: Merge, most: float
+    state: EpochState, gains: Array, merge: Merge, most: float
 ) -> tuple[Exchange, Merge] | None:
     """Let others have the past of a node that merges; a node born since then ends.
 
@@ -127,17 +124,15 @@ def propose_handover(
     rows, which have a say in the bound, would give any new topic the past of one that
     ends in its epoch.
     """
-    state = products.state
     tree, old = state.tree, state.with_past
     source, target = tree.positions([merge.source, merge.target]).tolist()
     if source not in old or len(old) == len(tree):
         return None
-    directions = past_gains(products, of_pasts)
-    directions[source] = 0.0
-    directions[source, old] = -HUGE
-    names = _assigned(directions, state)
-    gains = directions[np.arange(len(names)), names]
-    if gains.sum() < -most:
+    gains = gains.copy()
+    gains[source] = 0.0
+    gains[source, old] = -HUGE
+    names = _assigned(gains, state)
+    if gains[np.arange(len(names)), names].sum() < -most:
         return None
     (cycle,) = (one for one in _cycles(names) if source in one)
     ends, stays = tree.ids[names[[source, target]]].tolist()
@@ -146,17 +141,17 @@ def propose_handover(
     return _exchange(tree, cycle, names), Merge(ends, stays)
 
 
-def _assigned(directions: Array, state: EpochState) -> Ints:
+def _assigned(gains: Array, state: EpochState) -> Ints:
     """Find whose past each node has in the best assignment; the root has one."""
-    new = np.setdiff1d(np.arange(1, len(directions)), state.with_past)
-    gains = directions.copy()
+    new = np.setdiff1d(np.arange(1, len(gains)), state.with_past)
+    gains = gains.copy()
     gains[0, new] = -HUGE
     return _best_assignment(gains)
 
 
-def _best_assignment(directions: Array) -> Ints:
+def _best_assignment(gains: Array) -> Ints:
     """Find whose past each node has in the best assignment of all."""
-    gains = directions + LEAST_GAIN * np.eye(len(directions))
+    gains = gains + LEAST_GAIN * np.eye(len(gains))
     _, names = linear_sum_assignment(gains, maximize=True)
     return np.asarray(names)
 

@@ -38,7 +38,7 @@ N_TARGETS = 2
 
 @dataclass(frozen=True, slots=True)
 class MergeProposal:
-    """A merge, and the entropy that rows may lose by it."""
+    """A merge, the past that is kept, and the entropy that rows may lose by it."""
 
     merge: Merge
     past_of: Literal["source", "target"]  # that the merged node keeps
@@ -66,8 +66,9 @@ def propose_merges(
 ) -> list[MergeProposal]:
     """Find disjoint merges in the units of a parity, each worth its while by itself.
 
-    `stays` are places of nodes that do not. Where both nodes have a past the better one
-    is kept: a topic that ended may have a few rows yet, and the place above another.
+    Where both nodes have a past the better one is kept: a topic that ended may still
+    have a few rows, and the place above another. `stays` are places of nodes that do
+    not merge, into which none does that has a past.
 
     With each comes the entropy that rows may lose by it; a lax test does not ask. No
     node has a part in two of them. In a unit those of larger gain come first; `run`
@@ -83,6 +84,8 @@ def propose_merges(
     merges = np.ones(len(tree), dtype=bool)
     merges[stays] = False
     sources, targets = _ranked(tree, np.flatnonzero(merges), units, heavy, products)
+    may = merges[targets] | (state.past[sources] < 0)
+    sources, targets = sources[may], targets[may]
     gains = products.exact_merges(sources, targets)
     likely = np.flatnonzero(gains > -MOST_STICKS)
 

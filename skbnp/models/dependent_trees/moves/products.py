@@ -7,6 +7,7 @@ the length of their parent's mean is seen to the first order; where children hav
 past, how it bends their priors is left out. Moves are judged by exact differences.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,23 +87,41 @@ class Products:
     def merges(self, sources: Ints, targets: Ints) -> Array:
         """What directions gain if sources merge into targets, by pair, about.
 
-        Targets are siblings of the sources, or their parents.
+        Targets are siblings of the sources, or their parents. Of two pasts the better
+        one is kept.
         """
         found = np.empty(len(sources))
         for begin in range(0, len(sources), PAIRS):
             some = slice(begin, begin + PAIRS)
-            a, b = sources[some], targets[some]
-            squares = self._merged_squares(a, b)
-            worth = _worth(squares, self.shares[b], self.spreads[b], self.dimension)
-            worth -= self.worth[a] + self.worth[b]
-            found[some] = worth + self._ended_priors(a, b)
+            found[some] = self._best(self._merges, sources[some], targets[some])
         return found
+
+    def _best(
+        self, gains_of: Callable[[Ints, Ints, Ints], Array], a: Ints, b: Ints
+    ) -> Array:
+        """Gains by pair where the past of a ends, or that of b, if this is better."""
+        found, has_past = gains_of(a, b, a), self.state.past >= 0
+        both = np.flatnonzero(has_past[a] & has_past[b])
+        if len(both):
+            other = gains_of(a[both], b[both], b[both])
+            found[both] = np.maximum(found[both], other)
+        return found
+
+    def _merges(self, a: Ints, b: Ints, ended: Ints) -> Array:
+        squares = self._merged_squares(a, b, ended)
+        worth = _worth(squares, self.shares[b], self.spreads[b], self.dimension)
+        worth -= self.worth[a] + self.worth[b]
+        return worth + self._ended_priors(a, b, ended)
 
     def exact_merges(self, sources: Ints, targets: Ints) -> Array:
         """Do as `merges`, with spreads that follow; lengths of children are fixed."""
+        return self._best(self._exact_merges, sources, targets)
+
+    def _exact_merges(self, sources: Ints, targets: Ints, ended: Ints) -> Array:
         parent, dimension = self.parent, self.dimension
         lengths = np.sqrt(np.diagonal(self.means))
-        naturals = np.sqrt(np.maximum(self._merged_squares(sources, targets), 0.0))
+        squares = self._merged_squares(sources, targets, ended)
+        naturals = np.sqrt(np.maximum(squares, 0.0))
         found, (children, limits) = np.empty(len(sources)), self.state.tree.child_lists
         kernels.merged_worths(
             sources,
@@ -125,12 +144,21 @@ class Products:
         found -= along[targets] - losses[targets] - below[targets]
         # The term of a child is among those of its parent already.
         found += np.where(parent[sources] == targets, 0.0, losses[sources])
-        return np.asarray(found + self._ended_priors(sources, targets))
+        return np.asarray(found + self._ended_priors(sources, targets, ended))
 
-    def _ended_priors(self, a: Ints, b: Ints) -> Array:
+    def _ended_priors(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """What ends with the priors of sources, those of merges into parents too."""
         pulls = self._pull * (self.parent[a] == b) * self.means[a, b]
-        return np.asarray(pulls - self.prior_worth[a])
+        gain = pulls - self.prior_worth[a]
+        other = np.flatnonzero(ended != a)
+        if self.past is not None and len(other):  # of the target, with another past
+            a, b, w2 = a[other], b[other], self.priors.past_weight
+            w1 = self.state.parent_weights(b, self.priors)
+            rho = w1**2 + w2**2 + 2.0 * w1 * w2 * self.past[a, self.parent[b]]
+            rho = self.state.prior_concentration**2 * np.maximum(rho, 0.0)
+            gain[other] += log_normaliser_gain(rho, self.dimension)
+            gain[other] -= self.prior_worth[b]
+        return np.asarray(gain)
 
     @property
     def dimension(self) -> int:
@@ -141,8 +169,8 @@ class Products:
     def _pull(self) -> float:
         return self.state.prior_concentration * self.priors.parent_weight
 
-    def _merged_squares(self, a: Ints, b: Ints) -> Array:
-        """Squares of |n_a + n_b - p|, p the prior of a, by pair."""
+    def _merged_squares(self, a: Ints, b: Ints, ended: Ints) -> Array:
+        """Squares of |n_a + n_b - p|, p the prior of a with the past of `ended`."""
         k0 = self.state.prior_concentration
         k1, k2 = k0 * self.priors.parent_weight, k0 * self.priors.past_weight
         up, E = self.parent[a], self.means
@@ -153,9 +181,9 @@ class Products:
         square += k1**2 * own[up]
         square -= 2.0 * k1 * (n_a * E[a, up] + n_b * E[b, up])
         if self.past is not None:
-            P, there = self.past, self.state.past[a] >= 0
-            square += k2**2 * there + 2.0 * k1 * k2 * P[a, up]
-            square -= 2.0 * k2 * (n_a * P[a, a] + n_b * P[a, b])
+            P, there = self.past, self.state.past[ended] >= 0
+            square += k2**2 * there + 2.0 * k1 * k2 * P[ended, up]
+            square -= 2.0 * k2 * (n_a * P[ended, a] + n_b * P[ended, b])
         return np.asarray(square)
 
     def attachments(self, nodes: Ints, parents: Ints) -> Array:

@@ -39,6 +39,7 @@ from skbnp.models.dependent_trees.moves.births import (
 )
 from skbnp.models.dependent_trees.moves.exchanges import (
     LEAST_GAIN,
+    past_gains,
     propose_exchanges,
     propose_handover,
     propose_new_roots,
@@ -73,7 +74,7 @@ N_TURNS = 5
 #: Nats that a topic must gain that is news, in an epoch with a past: of a thousand that
 #: chance makes likelier, one gains as much.
 LEAST_NEWS = float(np.log(1000.0))
-#: Passes without a birth after which nodes of epochs before may merge.
+#: Passes without a birth after which nodes of epochs before may merge, at the latest.
 SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
 BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
@@ -104,6 +105,7 @@ class TreeEdits(Moves):
         self._rejections = {kind: Rejections() for kind in KINDS}
         self._products: Products | None = None
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
+        self._gains: tuple[EpochState, Array] | None = None  # by other pasts
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
@@ -125,11 +127,11 @@ class TreeEdits(Moves):
         self._n_without_birth = 0 if n_births else self._n_without_birth + 1
         if len(self.records) == n_before and self._n_without_birth < SETTLED_BIRTHS:
             self._n_without_birth = SETTLED_BIRTHS
-            if len(state.with_past):  # that stayed, and may merge now
+            if len(state.with_past):  # whose merges had to wait until here
                 self._merge_in_turns(learner)
         if len(self.records) > n_before:
             self._sort(learner)
-        self._products = self._present = None
+        self._products = self._present = self._gains = None
         return all(isinstance(record, Sort) for record in self.records[n_before:])
 
     def account(self) -> dict[str, Any]:
@@ -212,8 +214,8 @@ class TreeEdits(Moves):
             state, merge = learner.posterior.state, one.merge
             if state.past[state.tree.positions(merge.source)] < 0:
                 continue
-            products, of_pasts = self._products_of(learner), self._past_products(state)
-            both = propose_handover(products, of_pasts, merge, LEAST_NEWS)
+            gains = self._past_gains(learner)
+            both = propose_handover(state, gains, merge, LEAST_NEWS)
             if both is None:
                 continue
             least = max(one.lost, self._gain(learner, one.records) - LEAST_NEWS)
@@ -230,26 +232,32 @@ class TreeEdits(Moves):
             )
         return last
 
-    def _past_products(self, state: EpochState) -> Array:
-        """Return products of previous directions, which an epoch does not change."""
-        if self._pasts is None or self._pasts[0] is not state.previous:
-            self._pasts = state.previous, state.previous @ state.previous.T
-        return self._pasts[1]
+    def _past_gains(self, learner: EpochLearner) -> Array:
+        """Return what directions gain by other pasts, likewise.
+
+        Products of previous directions with each other do not change in an epoch.
+        """
+        products, last = self._products_of(learner), self._gains
+        if last is None or last[0] is not products.state:
+            previous = products.state.previous
+            if self._pasts is None or self._pasts[0] is not previous:
+                self._pasts = previous, previous @ previous.T
+            gains = past_gains(products, self._pasts[1])
+            self._gains = last = products.state, gains
+        return last[1]
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Let nodes have the pasts that explain them best."""
         state = learner.posterior.state
         if len(state.with_past):
-            of_pasts = self._past_products(state)
-            found = propose_exchanges(self._products_of(learner), of_pasts)
+            found = propose_exchanges(state, self._past_gains(learner))
             least = [LEAST_GAIN * len(record.nodes) for record in found]
             self._keep(learner, [(record,) for record in found], least)
 
     def _change_root(self, learner: EpochLearner) -> None:
-        """Let a child of the root have its past and its place."""
+        """Let a child of the root have the root's past and place."""
         state = learner.posterior.state
-        products, of_pasts = self._products_of(learner), self._past_products(state)
-        for records in propose_new_roots(products, of_pasts):
+        for records in propose_new_roots(state, self._past_gains(learner)):
             lost = LEAST_GAIN * len(records[0].nodes)
             if self._make_if_better(learner, records, lost):
                 return
@@ -475,7 +483,10 @@ def _bound(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
 
 
 def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:
-    """Put records in an order in which few turns replay them: pairs are disjoint."""
+    """Order records so that exchanges are one turn and all else is another.
+
+    That changes nothing, as no node is in two of the moves.
+    """
     records = [record for move in moves for record in move]
     return sorted(records, key=lambda one: not isinstance(one, Exchange))
 
