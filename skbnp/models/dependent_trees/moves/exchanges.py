@@ -22,7 +22,7 @@ __all__ = [
     "past_gains",
     "propose_exchanges",
     "propose_handover",
-    "propose_new_roots",
+    "propose_new_root",
 ]
 
 Array = NDArray[np.float64]
@@ -83,28 +83,21 @@ def propose_exchanges(state: EpochState, gains: Array) -> list[Exchange]:
     return [record for _, record in found]
 
 
-def propose_new_roots(
+def propose_new_root(
     state: EpochState, gains: Array
-) -> list[tuple[Exchange, Reverse]]:
-    """Let a child of the root have the root's past and place, and the root another one.
+) -> tuple[Exchange, Reverse] | None:
+    """Let a child of the root have the root's past and place, and the root none.
 
     A topic that begins may have been at the root, which cannot be new; then a child of
-    the root has the rows that the past of the root explains. Assignments of pasts are
-    the best of those that give the root another one, and of those that give it none.
+    the root has the rows that the past of the root explains. The assignment of pasts is
+    the best of those that give the root none.
     """
-    if len(state.tree) == 1 or state.past[0] < 0:
-        return []
+    tree, old = state.tree, state.with_past
+    if state.past[0] < 0 or len(old) == len(tree):
+        return None
     forced = gains.copy()
-    forced[0, 0] = -HUGE
-    found = [_new_root(forced, state.tree)]
-    if len(state.with_past) < len(state.tree):
-        forced[0, state.with_past] = -HUGE
-        found.append(_new_root(forced, state.tree))
-    return [one for one in dict.fromkeys(found) if one is not None]
-
-
-def _new_root(gains: Array, tree: Tree) -> tuple[Exchange, Reverse] | None:
-    names = _best_assignment(gains)
+    forced[0, old] = -HUGE
+    names = _best_assignment(forced)
     heir = int(np.flatnonzero(names == 0)[0])
     if tree.parent[heir] != 0:
         return None

@@ -42,7 +42,7 @@ from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
     propose_handover,
-    propose_new_roots,
+    propose_new_root,
 )
 from skbnp.models.dependent_trees.moves.merges import MergeProposal, propose_merges
 from skbnp.models.dependent_trees.moves.partition import birth_units
@@ -257,10 +257,10 @@ class TreeEdits(Moves):
     def _change_root(self, learner: EpochLearner) -> None:
         """Let a child of the root have the root's past and place."""
         state = learner.posterior.state
-        for records in propose_new_roots(state, self._past_gains(learner)):
+        records = propose_new_root(state, self._past_gains(learner))
+        if records is not None:
             lost = LEAST_GAIN * len(records[0].nodes)
-            if self._make_if_better(learner, records, lost):
-                return
+            self._make_if_better(learner, records, lost)
 
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Nodes of epochs before that do not merge: while births may return to them."""
