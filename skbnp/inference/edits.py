@@ -46,7 +46,8 @@ class Split:
 
     id: int
     child: int
-    children: Any  # topics (2, n_words), shares (2,)
+    halves: NDArray[np.float64]  # (2, n_words)
+    shares: NDArray[np.float64]  # (2,)
 
 
 Edit = Merge | Remove | Split
@@ -64,7 +65,7 @@ def _apply(edit: Edit, posterior: Any) -> None:
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):
         state, totals = model.split(
-            state, totals, columns[edit.id], edit.children.topics, edit.children.shares
+            state, totals, columns[edit.id], edit.halves, edit.shares
         )
         ids = np.append(ids, edit.child)
         entries = [("split", (edit.id,), (edit.id, edit.child))]

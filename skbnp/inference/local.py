@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
+from skbnp.inference.posterior import Posterior
 from skbnp.rows.batch import Batch
 
 __all__ = [
@@ -53,7 +54,7 @@ class DocumentVisitor:
 
     def visit(
         self,
-        posterior: Any,
+        posterior: Posterior,
         X: sp.csr_array,
         *,
         weighting: Weighting = Weighting.EXPECTED_LOG,

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import Weighting
+from skbnp.components.statistics import StateT, StatsT, Weighting
+from skbnp.inference.local import Look
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 
-class Model(Protocol):
+class Model(Protocol[StateT, StatsT]):
     """A variational model: hyperparameters in force, and how its globals follow.
 
     A state holds the small globals; totals are the additive statistics of what the
@@ -38,17 +39,19 @@ class Model(Protocol):
     unit: str  # of the data, for which the criterion is told
 
     def absorb(
-        self, state: Any, totals: Any, stats: Any, step: float, scale: float
-    ) -> tuple[Any, Any]:
+        self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
+    ) -> tuple[StateT, StatsT]:
         """Move globals by a step towards their optimum for scaled statistics."""
 
-    def exchange(self, state: Any, totals: Any, old: Any, new: Any) -> tuple[Any, Any]:
+    def exchange(
+        self, state: StateT, totals: StatsT, old: StatsT, new: StatsT
+    ) -> tuple[StateT, StatsT]:
         """Put new statistics in the place of old ones, and let globals follow."""
 
-    def learn_priors(self, state: Any, totals: Any) -> tuple["Model", Any]:
+    def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
         """Learn the hyperparameters that are learned once in a pass."""
 
-    def objective(self, state: Any, totals: Any) -> dict[str, float]:
+    def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
         """Named terms of the criterion, in nats."""
 
 
@@ -70,7 +73,7 @@ class Visitor(Protocol):
         *,
         weighting: Weighting,
         remembered: Any,
-        look: Any,
+        look: Look | None,
     ) -> Any:
         """Return what documents say under the globals of a posterior, see `Found`.
 
@@ -124,8 +127,8 @@ class Corpus:
         round: Round,
         *,
         weighting: Weighting,
-        remembered: Sequence[Any],
-        look: Any,
+        remembered: Sequence[object],
+        look: Look | None,
     ) -> list[Any]:
         """Let a visitor visit the parts of a round, in their order.
 
@@ -154,7 +157,7 @@ class Memory(ABC):
         return True
 
     @abstractmethod
-    def recall(self, part: Part) -> Any:
+    def recall(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
 
     def prepare(self, posterior: Posterior, round: Round, found: Sequence[Any]) -> Any:
@@ -176,7 +179,7 @@ class Moves:
     def begin_pass(self, learner: Any) -> None:
         """Change components before a pass."""
 
-    def look(self, posterior: Any) -> Any:
+    def look(self, posterior: Any) -> Look | None:
         """Return what to look at while blocks are visited, if anything."""
         return None
 

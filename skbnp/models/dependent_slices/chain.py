@@ -391,7 +391,7 @@ class SliceChain:
 
     # -- what it tells ----------------------------------------------------------------
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
         state = self.state
         return {

@@ -1,6 +1,6 @@
 """Rows by shard: who has them visited, and what is known of what they say."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.engine import Learner
+from skbnp.inference.executor import Run
+from skbnp.inference.local import Look
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Memory
 from skbnp.inference.schedules import Part, Round
-from skbnp.inference.shards import Shards, Task, World, first_rows
-from skbnp.models.dependent_trees.epoch import settle
+from skbnp.inference.shards import Shards, SumT, Task, World, first_rows
+from skbnp.models.dependent_trees.epoch import EpochPosterior, settle
 from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
 from skbnp.models.dependent_trees.model import EpochState, EpochStats
 from skbnp.models.dependent_trees.moves.births import Collected
@@ -26,7 +28,6 @@ from skbnp.models.dependent_trees.shard_tasks import (
     Edit,
     RowSample,
     Sight,
-    TargetRows,
     collect_rows,
     recall_rows,
     sum_losses,
@@ -141,12 +142,7 @@ class EpochMemory(Memory):
         Maps over work that needs no rows, in order.
     """
 
-    def __init__(
-        self,
-        shards: Shards,
-        others: EpochStats,
-        run: Callable[..., Iterable[Any]] = map,
-    ):
+    def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run
         self.visits: list[LastVisit] = []  # of each shard
         self._is_fresh = False  # totals are the sum over all rows at their last visit
@@ -211,7 +207,7 @@ class EpochMemory(Memory):
             }
             self.visits = [followed_by[visit] for visit in self.visits]
 
-    def account(self) -> dict[str, Any]:
+    def account(self) -> dict[str, object]:
         """Return what another memory of the same rows needs to go on alike."""
         return {
             "visits": self.visits,
@@ -232,12 +228,11 @@ class EpochMemory(Memory):
 
     def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
         """Sum what the rows of some shards say."""
-        found: EpochStats = self._total(recall_rows, numbers, tree)
-        return found
+        return self._total(recall_rows, numbers, tree)
 
     def losses(self) -> PairLosses:
         """Entropy that rows lose if two of their nodes are one."""
-        losses: PairLosses = self._total(sum_losses, range(len(self.visits)))
+        losses = self._total(sum_losses, range(len(self.visits)))
         return replace(losses, has_others=self.has_others)
 
     def gather(
@@ -247,9 +242,7 @@ class EpochMemory(Memory):
         if not targets:
             return []
         numbers = range(len(self.visits))
-        found: TargetRows = self._total(
-            collect_rows, numbers, targets, n_nodes, step, most
-        )
+        found = self._total(collect_rows, numbers, targets, n_nodes, step, most)
         lists, taken = [], np.empty(0, dtype=np.intp)
         for rows, _ in found.found:
             rows = np.setdiff1d(rows, taken)
@@ -279,9 +272,9 @@ class EpochMemory(Memory):
             Memo.joined([part.memo for part in parts]),
         )
 
-    def _total(self, task: Task, numbers: Iterable[int], *argument: Any) -> Any:
+    def _total(self, task: Task[SumT], numbers: Iterable[int], *given: object) -> SumT:
         parts = [
-            self.shards.total(task, group, visit.world, (visit.edits, *argument))
+            self.shards.total(task, group, visit.world, (visit.edits, *given))
             for visit, group in self._groups(numbers).items()
         ]
         return reduce(lambda one, other: one.plus(other), parts)
@@ -297,12 +290,12 @@ class EpochMemory(Memory):
         self.others = followed(self.others, old, new, heirs or {})
 
 
-class EpochLearner(Learner[Any, Any, Any, EpochMemory]):
+class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochMemory]):
     """Passes over the shards of an epoch."""
 
     def visit(
-        self, round: Round, weighting: Weighting, look: Any
-    ) -> Sequence[FoundRows]:
+        self, round: Round, weighting: Weighting, look: Look | None
+    ) -> list[FoundRows]:
         """Visit the shards of a round together."""
         numbers, before = [part.number for part in round.parts], None
         if len(numbers) < len(self.memory.shards.n_rows):

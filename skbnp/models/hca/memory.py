@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import Look
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Memory
@@ -42,7 +43,7 @@ class RowVisitor:
         *,
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: Memo | None = None,
-        look: None = None,
+        look: Look | None = None,
     ) -> FoundRows:
         """Visit rows under the present globals of a posterior.
 

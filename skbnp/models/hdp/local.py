@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.posterior import Posterior
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block
@@ -110,7 +111,7 @@ class DocumentStep:
     @classmethod
     def prepare(
         cls,
-        posterior: Any,
+        posterior: Posterior,
         batch: Batch,
         stop: LocalStop,
         executor: Executor,
@@ -138,7 +139,7 @@ class DocumentStep:
 
     def collect(
         self,
-        posterior: Any,
+        posterior: Posterior,
         batch: Batch,
         executor: Executor,
         look: Look | None = None,

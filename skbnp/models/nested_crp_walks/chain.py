@@ -1,7 +1,6 @@
 """A chain of the collapsed nested CRP: what one sweep consists of."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,7 +163,7 @@ class NestedChain(GibbsChain[NestedState]):
 
     # -- what it tells ----------------------------------------------------------------
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
         priors, n_leaves = self.state.priors, int(self.walks.n_nodes[-1])
         return {

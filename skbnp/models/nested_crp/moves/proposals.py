@@ -7,13 +7,13 @@ before has ended.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
+from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Ids, Kind
 from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.memory import Rows, TreeCorpus
@@ -58,7 +58,7 @@ class Proposal:
 class Context:
     """What proposals are made from."""
 
-    posterior: Any
+    posterior: Posterior
     corpus: TreeCorpus
     rng: np.random.Generator
 
