@@ -128,13 +128,10 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
 
 
 class WordTopicModel(Generic[StateT, StatsT]):
-    """How globals follow, where totals hold the words of topics as `WordTopics`.
-
-    A model has `update`, `blend` and `learn_topic_prior`, its state `topic_word_prior`.
-    """
+    """How globals follow, where totals hold the words of topics as `WordTopics`."""
 
     __slots__ = ()
-    learn_topic_prior: bool
+    learn_topic_prior: bool  # `topic_word_prior` of a state
     update: Callable[..., StateT]
     blend: Callable[..., StateT]
 

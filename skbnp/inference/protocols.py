@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,8 @@ __all__ = [
     "Moves",
     "Visitor",
 ]
+
+LearnerT = TypeVar("LearnerT")
 
 
 class Model(Protocol[StateT, StatsT]):
@@ -60,7 +62,7 @@ class Found(Protocol):
 
     stats: Any  # additive
     seen: list[Any]  # by a look at blocks; None if there was none
-    memory: Any  # what the documents may start from the next time
+    memory: object  # what the documents may start from the next time
 
 
 class Visitor(Protocol):
@@ -173,38 +175,38 @@ class Memory(ABC):
         """Make totals exact where they can be, and learn priors."""
 
 
-class Moves:
+class Moves(Generic[LearnerT]):
     """What changes the components between visits; as it stands, nothing."""
 
-    def begin_pass(self, learner: Any) -> None:
+    def begin_pass(self, learner: LearnerT) -> None:
         """Change components before a pass."""
 
     def look(self, posterior: Any) -> Look | None:
         """Return what to look at while blocks are visited, if anything."""
         return None
 
-    def end_round(self, learner: Any, round: Round, found: Sequence[Any]) -> None:
+    def end_round(self, learner: LearnerT, round: Round, found: Sequence[Any]) -> None:
         """Change components after a round."""
 
-    def end_pass(self, learner: Any, monitor: Monitor) -> bool:
+    def end_pass(self, learner: LearnerT, monitor: Monitor) -> bool:
         """Change components after a pass; whether the bound can settle."""
         return True
 
 
-NO_MOVES = Moves()
+NO_MOVES: Moves = Moves()
 
 
-class CountingMoves(Moves):
+class CountingMoves(Moves[LearnerT]):
     """Moves that know for how many documents those of a pass stand in the totals."""
 
     def __init__(self) -> None:
         self._held = 0.0
 
-    def begin_pass(self, learner: Any) -> None:
+    def begin_pass(self, learner: LearnerT) -> None:
         """Count documents afresh."""
         self._held = 0.0
 
-    def end_round(self, learner: Any, round: Round, found: Sequence[Any]) -> None:
+    def end_round(self, learner: LearnerT, round: Round, found: Sequence[Any]) -> None:
         """Count as the totals take documents in."""
         keep, gain = 1.0 - round.step, round.step * round.scale
         self._held = keep * self._held + gain * round.n_docs

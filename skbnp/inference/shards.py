@@ -15,7 +15,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.executor import Run
+from skbnp.inference.executor import Run, T
 
 __all__ = [
     "LocalShards",
@@ -37,7 +37,6 @@ class Additive(Protocol):
         """Return the sum."""
 
 
-T = TypeVar("T")
 SumT = TypeVar("SumT", bound=Additive)
 
 
@@ -46,7 +45,7 @@ class World:
 
     Parameters
     ----------
-    content : Any
+    content : object
         Never changed.
     name : str or None
         Tells it from all others; None makes one up.

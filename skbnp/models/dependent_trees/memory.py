@@ -1,6 +1,6 @@
 """Rows by shard: who has them visited, and what is known of what they say."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -20,7 +20,7 @@ from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Shards, SumT, Task, World, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, settle
 from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
-from skbnp.models.dependent_trees.model import EpochState, EpochStats
+from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.moves.births import Collected
 from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, followed, heirs_of
@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 Ints = NDArray[np.intp]
+See = Callable[[EpochState, TreePriors], NodeTable]
 
 #: Passes of an epoch whose visits are collapsed, see `local`.
 N_COLLAPSED = 5
@@ -84,18 +85,17 @@ class RowVisitor:
 
     def __init__(self, shards: Shards, n_rounds: int):
         self.shards, self.n_rounds = shards, n_rounds
-        self._last: tuple[EpochState | None, bool, World] | None = None
+        self._last: tuple[EpochState | None, See, World] | None = None
 
     def visit(
         self,
         posterior: Posterior,
         numbers: Sequence[int],
         before: EpochStats | None = None,
-        *,
-        collapsed: bool = False,
+        see: See = NodeTable.of,
     ) -> FoundRows:
         """Visit shards under the present globals of a posterior."""
-        world = self.world(posterior, collapsed)
+        world = self.world(posterior, see)
         stats = self.shards.total(visit_rows, numbers, world)
         return FoundRows(stats, world, before)
 
@@ -103,19 +103,18 @@ class RowVisitor:
         """Go on after the newest visit that a memory has."""
         worlds = [visit.world for visit in memory.visits]
         newest = max(worlds, key=lambda world: world.content.drift.step)
-        self._last = None, False, newest
+        self._last = None, NodeTable.of, newest
 
-    def world(self, posterior: Posterior, collapsed: bool = False) -> World:
+    def world(self, posterior: Posterior, see: See) -> World:
         """Return what rows see; equal states are one world."""
         state, last = posterior.state, self._last
-        if last is None or last[0] is not state or last[1] != collapsed:
+        if last is None or last[0] is not state or last[1] != see:
             seen: Sight | None = None if last is None else last[2].content
-            see = NodeTable.collapsed if collapsed else NodeTable.of
             table = see(state, posterior.model.priors)
             drift = Drift() if seen is None else seen.drift
             drift = drift.followed_by(table, None if seen is None else seen.table)
             world = World(Sight(table, drift.latest(self.n_rounds + 1)))
-            self._last = last = (state, collapsed, world)
+            self._last = last = (state, see, world)
         return last[2]
 
 
@@ -187,11 +186,7 @@ class EpochMemory(Memory):
         learn_priors(posterior)
 
     def keep(
-        self,
-        posterior: Posterior,
-        records: Sequence[Record],
-        rows: Ints,
-        said: Memo,
+        self, posterior: Posterior, records: Sequence[Record], rows: Ints, said: Memo
     ) -> None:
         """Follow moves, by which some rows say something else."""
         tree = posterior.state.tree
@@ -301,7 +296,5 @@ class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochMemory]):
         if len(numbers) < len(self.memory.shards.n_rows):
             tree = self.posterior.state.tree
             before = self.memory.recalled(numbers, tree)
-        collapsed = self.n_passes < N_COLLAPSED
-        return [
-            self.visitor.visit(self.posterior, numbers, before, collapsed=collapsed)
-        ]
+        see = NodeTable.collapsed if self.n_passes < N_COLLAPSED else NodeTable.of
+        return [self.visitor.visit(self.posterior, numbers, before, see)]

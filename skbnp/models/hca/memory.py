@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from numpy.typing import NDArray
 
@@ -27,7 +26,7 @@ class FoundRows:
     stats: Stats
     memory: Memo
     state: State
-    seen: list[Any] = field(default_factory=list)
+    seen: list[object] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

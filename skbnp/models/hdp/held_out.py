@@ -295,11 +295,8 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
     parts = np.full(N_FOLDS, 1.0 / N_FOLDS)
     units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
     dealt = rng.multinomial(units, parts).reshape(-1, N_FOLDS)
-    docs, observed, held = (
-        list[NDArray[np.intp]](),
-        list[sp.csr_array](),
-        list[sp.csr_array](),
-    )
+    docs = list[NDArray[np.intp]]()
+    observed, held = list[sp.csr_array](), list[sp.csr_array]()
     for part in range(N_FOLDS):
         into, rest = whole.copy(), whole.copy()
         share = dealt[:, part] / units

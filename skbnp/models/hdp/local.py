@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -185,14 +184,14 @@ class DocumentStep:
 
 def visit_blocks(
     step: DocumentStep, batch: Batch, executor: Executor, look: Look | None = None
-) -> Iterator[tuple[Documents, Any]]:
+) -> Iterator[tuple[Documents, object]]:
     """Yield what each block says, in order, and what `look` saw in it."""
     yield from executor.map(partial(_visit, step, look), batch.blocks)
 
 
 def _visit(
     step: DocumentStep, look: Look | None, block: Block
-) -> tuple[Documents, Any]:
+) -> tuple[Documents, object]:
     visit = step.run(block)
     return visit.documents, None if look is None else look(visit)
 

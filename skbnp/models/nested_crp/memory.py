@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -107,7 +107,7 @@ class FoundPaths:
     X: sp.csr_array
     tree: Tree
     n_levels: int
-    seen: ClassVar[list[Any]] = []
+    seen: ClassVar[list[object]] = []
 
     @property
     def stats(self) -> PathStats:

@@ -6,13 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.inference.chains import (
-    ChainStart,
-    ChainState,
-    GibbsChain,
-    pieces_of,
-    rename,
-)
+from skbnp.inference.chains import ChainStart, ChainState, GibbsChain, pieces_of, rename
 from skbnp.inference.edits import Lineage
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample

@@ -113,14 +113,7 @@ def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
     if moves.split and moves.grow == "document":
         kinds.append(Kind("branch", _list_branch_points, _propose_branch, grows=True))
     if moves.grow == "document":
-        kinds.append(
-            Kind(
-                "grow",
-                _list_poor_fits,
-                _propose_own_branch,
-                grows=True,
-            )
-        )
+        kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
     else:
         kinds.append(Kind("grow", _draw_growth_nodes, _propose_growth_by_prior))
     return kinds
