@@ -23,10 +23,9 @@ from skbnp.inference.memory import DocumentMemory
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import OnlineSchedule, Round, even_limits
 from skbnp.inference.shards import Shard, Shards, World
-from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out, n_judges
 from skbnp.models.hdp.memory import Holdings
-from skbnp.models.hdp.model import HDPState
+from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.rows.batch import Batch
 from skbnp.utils.random import Purpose, stream
 
@@ -223,7 +222,7 @@ class Globals:
     """What a visit reads."""
 
     cut: Cut
-    model: CollapsedHDP
+    model: DirectHDP
     state: HDPState
     words: WholeWords | ChangedWords
     step: Any  # the kind of document step
@@ -240,7 +239,7 @@ class Totals(NamedTuple):
 class Seen(NamedTuple):
     """What a document step reads, in the manner of a posterior."""
 
-    model: CollapsedHDP
+    model: DirectHDP
     state: HDPState
     totals: Totals
 
