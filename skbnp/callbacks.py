@@ -92,7 +92,7 @@ class _PassMonitor:
     def _look(self, fitted_estimator: Any) -> None:
         raise NotImplementedError
 
-    def _add(self, **entry: Any) -> None:
+    def _add(self, **entry: object) -> None:
         for name in self.fields:
             self.history_[name].append(entry[name])
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class NodeStatistics:
         """Let nodes that stay stand as in another tree; others have nothing."""
         stays = np.isin(old.ids, new.ids)
         at = new.positions(old.ids[stays])
-        moved: dict[str, Any] = {}
+        moved: dict[str, np.ndarray] = {}
         for item in fields(self):
             value = getattr(self, item.name)
             if item.name in self.per_node:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,6 +34,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+#: Dataclasses of a model.
+StateT = TypeVar("StateT", bound=Any)
+StatsT = TypeVar("StatsT", bound=Any)
 
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6
@@ -296,6 +299,9 @@ class WordTopics:
         return WordTopics(self.dense())
 
 
+WordsT = TypeVar("WordsT", WordRows, WordTopics)  # of a visit, of totals
+
+
 def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
     """Room for word weights, (n_words, stride); rows begin at whole vectors."""
     stride = -(-n_topics // LANES) * LANES
@@ -308,7 +314,7 @@ def _column_sums(values: sp.csr_array) -> Array:
     return np.bincount(values.indices, values.data, values.shape[1]).astype(np.float64)
 
 
-def exchange(totals: Any, old: Any, new: Any) -> None:
+def exchange(totals: StatsT, old: StatsT, new: StatsT) -> None:
     """Let totals = totals - old + new, in place, field by field."""
     for item in fields(totals):
         held = getattr(totals, item.name)
@@ -319,7 +325,7 @@ def exchange(totals: Any, old: Any, new: Any) -> None:
             setattr(totals, item.name, held - out + into)
 
 
-def absorb(totals: Any, fresh: Any, *, keep: float, gain: float) -> None:
+def absorb(totals: StatsT, fresh: StatsT, *, keep: float, gain: float) -> None:
     """Let totals = keep * totals + gain * fresh, in place, field by field."""
     for item in fields(totals):
         old, new = getattr(totals, item.name), getattr(fresh, item.name)
@@ -330,7 +336,7 @@ def absorb(totals: Any, fresh: Any, *, keep: float, gain: float) -> None:
             setattr(totals, item.name, keep * old + gain * new)
 
 
-def plus(one: Any, other: Any) -> Any:
+def plus(one: StatsT, other: StatsT) -> StatsT:
     """Return the sum of two visits, field by field."""
     sums = {}
     for item in fields(one):
@@ -340,7 +346,7 @@ def plus(one: Any, other: Any) -> Any:
     return type(one)(**sums)
 
 
-def multiply(totals: Any, factor: float) -> None:
+def multiply(totals: StatsT, factor: float) -> None:
     """Multiply totals by a positive number, in place, field by field."""
     for item in fields(totals):
         value = getattr(totals, item.name)

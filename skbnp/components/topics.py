@@ -6,13 +6,15 @@ tokens of word w in topic k.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Generic, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components.statistics import (
+    StateT,
+    StatsT,
     Weighting,
     WordRows,
     WordTopics,
@@ -55,7 +57,7 @@ def word_norm(topic_words: WordTopics, eta: float, weighting: Weighting) -> Arra
 def word_weights(
     topic_words: WordTopics,
     eta: float,
-    words: Any,
+    words: NDArray[np.intp],
     weighting: Weighting,
     *,
     run: Callable[..., Iterable[None]] = map,
@@ -125,17 +127,17 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     return float(np.clip(learned, LOWEST, HIGHEST))
 
 
-class WordTopicModel:
-    """How globals follow, where totals hold the words of topics as `WordTopics`.
-
-    A model has `update`, `blend` and `learn_topic_prior`, its state `topic_word_prior`.
-    """
+class WordTopicModel(Generic[StateT, StatsT]):
+    """How globals follow, where totals hold the words of topics as `WordTopics`."""
 
     __slots__ = ()
+    learn_topic_prior: bool  # `topic_word_prior` of a state
+    update: Callable[..., StateT]
+    blend: Callable[..., StateT]
 
     def absorb(
-        self: Any, state: Any, totals: Any, stats: Any, step: float, scale: float
-    ) -> tuple[Any, Any]:
+        self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
+    ) -> tuple[StateT, StatsT]:
         """Move globals by a step towards their optimum for scaled statistics.
 
         Eqs. (6) and (7) of Bryant and Sudderth (2012). Totals change in place.
@@ -145,17 +147,17 @@ class WordTopicModel:
         return self.blend(state, optimum, step), totals
 
     def exchange(
-        self: Any, state: Any, totals: Any, old: Any, new: Any
-    ) -> tuple[Any, Any]:
+        self, state: StateT, totals: StatsT, old: StatsT, new: StatsT
+    ) -> tuple[StateT, StatsT]:
         """Put new statistics in the place of old ones; totals change in place."""
         exchange(totals, old, new)
         return self.update(state, totals), totals
 
-    def learn_priors(self: Any, state: Any, totals: Any) -> tuple[Any, Any]:
+    def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
         """Learn the topic prior, if it is learned; visits all words."""
         return self, self.update_topic_prior(state, totals)
 
-    def update_topic_prior(self: Any, state: Any, totals: Any) -> Any:
+    def update_topic_prior(self, state: StateT, totals: StatsT) -> StateT:
         """Raise the bound in the topic prior, if it is learned; visits all words."""
         if not self.learn_topic_prior:
             return state
@@ -164,9 +166,9 @@ class WordTopicModel:
 
     def word_weights(
         self,
-        state: Any,
+        state: StateT,
         topic_words: WordTopics,
-        words: Any,
+        words: NDArray[np.intp],
         weighting: Weighting,
         *,
         run: Callable[..., Iterable[None]] = map,

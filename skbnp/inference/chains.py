@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class Chain(Protocol):
     def rewind(self) -> None:
         """Go back to the last complete sweep."""
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
 
     def saved_state(self) -> "ChainState":
@@ -134,7 +134,7 @@ class GibbsChain(ABC, Generic[State]):
         """Go back to the last complete sweep."""
         self._restore(self.state)
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
         state = self.state
         return {
@@ -220,8 +220,8 @@ def run_chains(
     executor: Executor,
     monitor: ChainMonitor,
     *,
-    begin_sweep: Callable[[], Any],
-    keep: Callable[[], Any],
+    begin_sweep: Callable[[], object],
+    keep: Callable[[], object],
     end_sweep: Callable[[], bool],
 ) -> None:
     """Let every chain make some sweeps, on the threads of an executor.

@@ -6,13 +6,16 @@ each component came from.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import remaining
 from skbnp.inference.interrupts import commit
+
+if TYPE_CHECKING:
+    from skbnp.inference.posterior import Posterior
 
 __all__ = ["Lineage", "Merge", "Remove", "Split", "apply", "sparing"]
 
@@ -46,25 +49,26 @@ class Split:
 
     id: int
     child: int
-    children: Any  # topics (2, n_words), shares (2,)
+    halves: NDArray[np.float64]  # (2, n_words)
+    shares: NDArray[np.float64]  # (2,)
 
 
 Edit = Merge | Remove | Split
 
 
-def apply(edit: Edit, posterior: Any) -> None:
+def apply(edit: Edit, posterior: "Posterior") -> None:
     """Change state, totals, ids and log of a posterior, all at once or not at all."""
     with commit():  # words change in place
         _apply(edit, posterior)
 
 
-def _apply(edit: Edit, posterior: Any) -> None:
+def _apply(edit: Edit, posterior: "Posterior") -> None:
     columns, ids = posterior.columns, posterior.ids
     model, state, totals = posterior.model, posterior.state, posterior.totals
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):
         state, totals = model.split(
-            state, totals, columns[edit.id], edit.children.topics, edit.children.shares
+            state, totals, columns[edit.id], edit.halves, edit.shares
         )
         ids = np.append(ids, edit.child)
         entries = [("split", (edit.id,), (edit.id, edit.child))]

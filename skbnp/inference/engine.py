@@ -5,12 +5,13 @@ how the totals take in what the documents say is the memory's affair, when parts
 visited the schedule's, and what may change the components that of the moves.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Generic, Protocol, TypeVar
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.interrupts import commit
+from skbnp.inference.local import Look
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus, Memory, Moves, Visitor
@@ -133,7 +134,7 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         self.moves.end_round(self, round, found)
         self._recount(n_logged, monitor)
 
-    def visit(self, round: Round, weighting: Weighting, look: Any) -> Sequence[Any]:
+    def visit(self, round: Round, weighting: Weighting, look: Look | None) -> list:
         """Return what the documents of a round say."""
         return self.corpus.visit(
             self.visitor,

@@ -24,11 +24,14 @@ from sklearn.utils.parallel import Parallel, delayed
 from skbnp.inference.interrupts import commit
 from skbnp.kernels._interrupts import end_with
 
-__all__ = ["Executor"]
+__all__ = ["Executor", "Run"]
 
 #: Seconds that an interrupt may have to wait for the first result.
 PATIENCE = 0.05
 T = TypeVar("T")
+S = TypeVar("S")
+#: Maps over work, in order.
+Run = Callable[..., Iterable[Any]]
 
 
 class Executor:
@@ -68,7 +71,7 @@ class Executor:
         """Whether what a function writes to an array is seen here."""
         return self.n_workers == 1 or self._pool is not None
 
-    def map(self, function: Callable[..., T], items: Iterable[Any]) -> Iterator[T]:
+    def map(self, function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         """Yield `function(item)` for each item, in order."""
         if self.n_workers == 1:
             return map(function, items)
@@ -79,10 +82,10 @@ class Executor:
         return iter(jobs(delayed(function)(item) for item in items))
 
     def _map_pool(
-        self, pool: ThreadPoolExecutor, function: Callable[..., T], items: Iterable[Any]
+        self, pool: ThreadPoolExecutor, function: Callable[[S], T], items: Iterable[S]
     ) -> Iterator[T]:
         """Let this thread work too: on the last item that nobody has begun."""
-        waiting: deque[tuple[Future[T], Any]] = deque()
+        waiting: deque[tuple[Future[T], S]] = deque()
         try:
             for item in items:
                 if len(waiting) >= 2 * self.n_workers:
@@ -97,7 +100,7 @@ class Executor:
                     future.cancel()
 
 
-def _first(waiting: deque[tuple[Future[T], Any]], function: Callable[..., T]) -> T:
+def _first(waiting: deque[tuple[Future[T], S]], function: Callable[[S], T]) -> T:
     """Take the first result off the queue, working while it is not there."""
     while True:
         with commit():
@@ -114,7 +117,7 @@ def _first(waiting: deque[tuple[Future[T], Any]], function: Callable[..., T]) ->
             waiting[place] = (_completed(function, item), item)
 
 
-def _completed(function: Callable[..., T], item: Any) -> Future[T]:
+def _completed(function: Callable[[S], T], item: S) -> Future[T]:
     """Do it now; an error is kept until its turn."""
     future: Future[T] = Future()
     try:

@@ -10,15 +10,10 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
+from skbnp.inference.posterior import Posterior
 from skbnp.rows.batch import Batch
 
-__all__ = [
-    "Collected",
-    "DocumentVisitor",
-    "LocalStop",
-    "Look",
-]
-
+__all__ = ["Collected", "DocumentVisitor", "LocalStop", "Look"]
 
 #: Looks at what a block says while its responsibilities are at hand, on its thread.
 Look = Callable[[Any], Any]
@@ -40,7 +35,7 @@ class Collected:
     n_tokens: NDArray[np.float64]  # (n_docs,)
     seen: list[Any]  # by the look, block by block; None if there was none
     doc_topic: Any = None  # (n_docs, K) N of a direct assignment, csr
-    memory: Any = None  # what the documents may start from the next time
+    memory: object = None  # what the documents may start from the next time
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +48,11 @@ class DocumentVisitor:
 
     def visit(
         self,
-        posterior: Any,
+        posterior: Posterior,
         X: sp.csr_array,
         *,
         weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: Any = None,
+        remembered: object = None,
         look: Look | None = None,
     ) -> Collected:
         """Visit documents under the present globals of a posterior."""

@@ -23,7 +23,7 @@ __all__ = [
 class DocumentMemory:
     """What documents are remembered by in running averages; as it stands, nothing."""
 
-    def recall(self, part: Part) -> Any:
+    def recall(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
         return None
 
@@ -46,9 +46,9 @@ class DocumentStarts(DocumentMemory):
     """Documents start from where they ended, and keep the better; parts stay."""
 
     def __init__(self) -> None:
-        self._starts: dict[int, Any] = {}
+        self._starts: dict[int, object] = {}
 
-    def recall(self, part: Part) -> Any:
+    def recall(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
         return self._starts.get(part.number)
 
@@ -89,7 +89,7 @@ class RunningAverage(Memory):
         """Return one for totals that hold the documents as often."""
         return RunningAverage(self.documents.copy())
 
-    def recall(self, part: Part) -> Any:
+    def recall(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
         return self.documents.recall(part)
 
@@ -131,7 +131,7 @@ class Remembered(Memory):
         return self.n_passes >= self.n_forgetful
 
     @abstractmethod
-    def recall(self, part: Part) -> Any:
+    def recall(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
 
     @abstractmethod
@@ -175,7 +175,7 @@ def blend(posterior: Posterior, round: Round, found: Sequence[Found]) -> None:
     )
 
 
-def exchange(posterior: Posterior, old: Any, new: Any) -> None:
+def exchange(posterior: Posterior, old: object, new: object) -> None:
     """Let documents say something else, and the globals follow."""
     posterior.replace_globals(
         *posterior.model.exchange(posterior.state, posterior.totals, old, new)

@@ -105,7 +105,7 @@ class Monitor(Reporter):
         for name, value in {"n_components": n_components, **n_moves}.items():
             self.history[name][-1] = value
 
-    def account(self) -> dict[str, Any]:
+    def account(self) -> dict[str, object]:
         """Return what another monitor needs to go on alike."""
         return {
             "history": {name: list(values) for name, values in self.history.items()},

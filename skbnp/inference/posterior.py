@@ -46,7 +46,7 @@ class Posterior:
         """Column of each living id."""
         return {int(name): column for column, name in enumerate(self.ids)}
 
-    def replace_globals(self, state: Any, totals: Any) -> None:
+    def replace_globals(self, state: object, totals: object) -> None:
         """Set state and totals; nodes of a tree may have another order then."""
         self.state, self.totals = state, totals
         self.ids = getattr(state, "ids", self.ids)

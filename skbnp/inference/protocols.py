@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import Weighting
+from skbnp.components.statistics import StateT, StatsT, Weighting
+from skbnp.inference.local import Look
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
@@ -24,8 +25,10 @@ __all__ = [
     "Visitor",
 ]
 
+LearnerT = TypeVar("LearnerT")
 
-class Model(Protocol):
+
+class Model(Protocol[StateT, StatsT]):
     """A variational model: hyperparameters in force, and how its globals follow.
 
     A state holds the small globals; totals are the additive statistics of what the
@@ -38,17 +41,19 @@ class Model(Protocol):
     unit: str  # of the data, for which the criterion is told
 
     def absorb(
-        self, state: Any, totals: Any, stats: Any, step: float, scale: float
-    ) -> tuple[Any, Any]:
+        self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
+    ) -> tuple[StateT, StatsT]:
         """Move globals by a step towards their optimum for scaled statistics."""
 
-    def exchange(self, state: Any, totals: Any, old: Any, new: Any) -> tuple[Any, Any]:
+    def exchange(
+        self, state: StateT, totals: StatsT, old: StatsT, new: StatsT
+    ) -> tuple[StateT, StatsT]:
         """Put new statistics in the place of old ones, and let globals follow."""
 
-    def learn_priors(self, state: Any, totals: Any) -> tuple["Model", Any]:
+    def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
         """Learn the hyperparameters that are learned once in a pass."""
 
-    def objective(self, state: Any, totals: Any) -> dict[str, float]:
+    def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
         """Named terms of the criterion, in nats."""
 
 
@@ -57,7 +62,7 @@ class Found(Protocol):
 
     stats: Any  # additive
     seen: list[Any]  # by a look at blocks; None if there was none
-    memory: Any  # what the documents may start from the next time
+    memory: object  # what the documents may start from the next time
 
 
 class Visitor(Protocol):
@@ -70,7 +75,7 @@ class Visitor(Protocol):
         *,
         weighting: Weighting,
         remembered: Any,
-        look: Any,
+        look: Look | None,
     ) -> Any:
         """Return what documents say under the globals of a posterior, see `Found`.
 
@@ -124,8 +129,8 @@ class Corpus:
         round: Round,
         *,
         weighting: Weighting,
-        remembered: Sequence[Any],
-        look: Any,
+        remembered: Sequence[object],
+        look: Look | None,
     ) -> list[Any]:
         """Let a visitor visit the parts of a round, in their order.
 
@@ -154,7 +159,7 @@ class Memory(ABC):
         return True
 
     @abstractmethod
-    def recall(self, part: Part) -> Any:
+    def recall(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
 
     def prepare(self, posterior: Posterior, round: Round, found: Sequence[Any]) -> Any:
@@ -170,38 +175,38 @@ class Memory(ABC):
         """Make totals exact where they can be, and learn priors."""
 
 
-class Moves:
+class Moves(Generic[LearnerT]):
     """What changes the components between visits; as it stands, nothing."""
 
-    def begin_pass(self, learner: Any) -> None:
+    def begin_pass(self, learner: LearnerT) -> None:
         """Change components before a pass."""
 
-    def look(self, posterior: Any) -> Any:
+    def look(self, posterior: Any) -> Look | None:
         """Return what to look at while blocks are visited, if anything."""
         return None
 
-    def end_round(self, learner: Any, round: Round, found: Sequence[Any]) -> None:
+    def end_round(self, learner: LearnerT, round: Round, found: Sequence[Any]) -> None:
         """Change components after a round."""
 
-    def end_pass(self, learner: Any, monitor: Monitor) -> bool:
+    def end_pass(self, learner: LearnerT, monitor: Monitor) -> bool:
         """Change components after a pass; whether the bound can settle."""
         return True
 
 
-NO_MOVES = Moves()
+NO_MOVES: Moves = Moves()
 
 
-class CountingMoves(Moves):
+class CountingMoves(Moves[LearnerT]):
     """Moves that know for how many documents those of a pass stand in the totals."""
 
     def __init__(self) -> None:
         self._held = 0.0
 
-    def begin_pass(self, learner: Any) -> None:
+    def begin_pass(self, learner: LearnerT) -> None:
         """Count documents afresh."""
         self._held = 0.0
 
-    def end_round(self, learner: Any, round: Round, found: Sequence[Any]) -> None:
+    def end_round(self, learner: LearnerT, round: Round, found: Sequence[Any]) -> None:
         """Count as the totals take documents in."""
         keep, gain = 1.0 - round.step, round.step * round.scale
         self._held = keep * self._held + gain * round.n_docs

@@ -6,14 +6,16 @@ processes keep besides rows are caches. Sums go along one binary tree over the p
 shards in a call, so that their bits do not depend on who added what.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, TypeVar
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
+
+from skbnp.inference.executor import Run, T
 
 __all__ = [
     "LocalShards",
@@ -28,12 +30,22 @@ __all__ = [
 ]
 
 
+class Additive(Protocol):
+    """What adds up."""
+
+    def plus(self, other: Self) -> Self:
+        """Return the sum."""
+
+
+SumT = TypeVar("SumT", bound=Additive)
+
+
 class World:
     """What tasks read: sent once to each process, and known by its name from then on.
 
     Parameters
     ----------
-    content : Any
+    content : object
         Never changed.
     name : str or None
         Tells it from all others; None makes one up.
@@ -89,13 +101,13 @@ class Shard:
     number: int
     first_row: int  # rows of all shards before
     X: Any  # (n_rows, n_features)
-    run: Callable[..., Iterable[Any]] = map  # over blocks of rows, in order
+    run: Run = map  # over blocks of rows, in order
     cache: dict[str, Any] = field(default_factory=dict)  # may be empty at any moment
     process: ProcessCache = field(default_factory=ProcessCache)
 
 
 #: A function of a module: (shard, world or None, argument) -> reply.
-Task = Callable[[Shard, Any, Any], Any]
+Task = Callable[[Shard, Any, Any], T]
 
 
 class Shards(Protocol):
@@ -107,20 +119,20 @@ class Shards(Protocol):
 
     def map(
         self,
-        task: Task,
+        task: Task[T],
         numbers: Sequence[int],
         world: World | None = None,
-        argument: Any = None,
-    ) -> list[Any]:
+        argument: object = None,
+    ) -> list[T]:
         """Return the replies of some shards, in the order of their numbers."""
 
     def total(
         self,
-        task: Task,
+        task: Task[SumT],
         numbers: Sequence[int],
         world: World | None = None,
-        argument: Any = None,
-    ) -> Any:
+        argument: object = None,
+    ) -> SumT:
         """Add replies up, by their method `plus`, along a fixed binary tree."""
 
 
@@ -142,7 +154,7 @@ class LocalShards:
         self,
         blocks: Sequence[Any],
         n_features: int,
-        run: Callable[..., Iterable[Any]] = map,
+        run: Run = map,
         *,
         is_lasting: bool = True,
     ):
@@ -158,23 +170,23 @@ class LocalShards:
 
     def map(
         self,
-        task: Task,
+        task: Task[T],
         numbers: Sequence[int],
         world: World | None = None,
-        argument: Any = None,
-    ) -> list[Any]:
+        argument: object = None,
+    ) -> list[T]:
         """Return the replies of some shards, in the order of their numbers."""
         return [task(self._shards[at], world, argument) for at in numbers]
 
     def total(
         self,
-        task: Task,
+        task: Task[SumT],
         numbers: Sequence[int],
         world: World | None = None,
-        argument: Any = None,
-    ) -> Any:
+        argument: object = None,
+    ) -> SumT:
         """Add replies up, by their method `plus`, along a fixed binary tree."""
-        sums: dict[Node, Any] = {}
+        sums: dict[Node, SumT] = {}
         for place, number in enumerate(numbers):
             reply = task(self._shards[number], world, argument)
             add_up(sums, len(numbers), {(0, place): reply})
@@ -192,7 +204,7 @@ def first_rows(n_rows: NDArray[np.intp]) -> list[int]:
 Node = tuple[int, int]
 
 
-def add_up(sums: dict[Node, Any], n: int, new: Mapping[Node, Any]) -> None:
+def add_up(sums: dict[Node, SumT], n: int, new: Mapping[Node, SumT]) -> None:
     """Put sums of some of n replies to others, in place: pairs of nodes become one.
 
     Who holds all replies of a node adds them as everybody would.
@@ -211,7 +223,7 @@ def add_up(sums: dict[Node, Any], n: int, new: Mapping[Node, Any]) -> None:
         sums[level, index] = total
 
 
-def whole_sum(sums: Mapping[Node, Any], n: int) -> Any:
+def whole_sum(sums: Mapping[Node, T], n: int) -> T:
     """Return the sum of all n replies, one or more."""
     return sums[_top(n), 0]
 

@@ -192,8 +192,8 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
 def accept(
     posterior: Posterior,
     proposal: Proposal,
-    state: Any,
-    totals: Any,
+    state: object,
+    totals: object,
     remember: Callable[[], None],
 ) -> None:
     """Let an edit change globals, what is remembered, and the log in one commit."""

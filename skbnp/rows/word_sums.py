@@ -1,7 +1,7 @@
 """Sums over the documents of blocks: limits put together, words summed in ranges."""
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +28,7 @@ def word_ranges(columns: NDArray[np.int32], n_blocks: int) -> list[tuple[int, in
     return list(pairwise(edges.tolist()))
 
 
-def stacked(parts: list[Any], shape: tuple[int, int]) -> sp.csr_array:
+def stacked(parts: Sequence[Sequence[NDArray]], shape: tuple[int, int]) -> sp.csr_array:
     """Put ranges of words together: numbers of topics, topics and sums of each."""
     n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
     topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])

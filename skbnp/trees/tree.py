@@ -6,7 +6,6 @@ splice: there is no place for orphans or cycles, and no need for recursion.
 
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -145,7 +144,7 @@ class Tree:
     def __repr__(self) -> str:
         return f"Tree(n_nodes={len(self)}, max_depth={self.max_depth})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Tree, (self.ids, self.depth, self.next_id)
 
     # Arrays, by position --------------------------------------------------------------

@@ -317,7 +317,7 @@ class TreeView:
     def __str__(self) -> str:
         return self.to_text()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return TreeView, (self.parent, self.weight, self.ids, self.in_use)
 
     def _row(self, node: int) -> int:

@@ -7,7 +7,6 @@ change a draw.
 """
 
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -29,7 +28,7 @@ class Purpose(IntEnum):
     BLOCKS = 6
 
 
-def draw_entropy(random_state: Any) -> int:
+def draw_entropy(random_state: int | np.random.RandomState | None) -> int:
     """Draw 128 bits from what scikit-learn accepts as `random_state`."""
     words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
     return int.from_bytes(words.astype("<u4").tobytes(), "little")

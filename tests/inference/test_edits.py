@@ -11,7 +11,6 @@ from checks.states import assert_same
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage, Merge, Remove, Split, apply
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
-from skbnp.models.hdp.moves.split import Children
 from skbnp.models.hdp.posterior import HDPPosterior
 
 N_WORDS = 6
@@ -56,9 +55,10 @@ def random_edit(rng, posterior):
         return Remove(gone), -words.total[np.isin(ids, gone)].sum()
     first = float(rng.uniform(1e-6, 1.0 - 1e-6))
     topics = rng.gamma(0.5, 4.0, size=(2, N_WORDS))
-    children = Children(topics, np.array([first, 1.0 - first]))
+    shares = np.array([first, 1.0 - first])
     parent = words.column(posterior.columns[order[0]])
-    return Split(order[0], posterior.n_named, children), topics.sum() - parent.sum()
+    split = Split(order[0], posterior.n_named, topics, shares)
+    return split, topics.sum() - parent.sum()
 
 
 def check_invariants(posterior, mass):
@@ -167,7 +167,7 @@ def test_the_invariants_tell_a_wrong_edit(wrong):
         Merge([(0, 99)]),
         Merge([(99, 0)]),
         Remove([99]),
-        Split(99, 100, Children(np.ones((2, N_WORDS)), np.array([0.5, 0.5]))),
+        Split(99, 100, np.ones((2, N_WORDS)), np.array([0.5, 0.5])),
     ],
     ids=["target", "source", "remove", "split"],
 )
@@ -186,9 +186,9 @@ def test_a_split_and_the_merge_of_its_children_return_topics_and_weights(seed):
     before = copy.deepcopy(posterior)
     share = rng.random(N_WORDS)
     parent = posterior.totals.topic_words.column(0)
-    children = Children(np.stack([share * parent, (1 - share) * parent]), [0.3, 0.7])
+    halves = np.stack([share * parent, (1 - share) * parent])
     child = posterior.n_named
-    apply(Split(0, child, children), posterior)
+    apply(Split(0, child, halves, [0.3, 0.7]), posterior)
     apply(Merge([(child, 0)]), posterior)
     assert_allclose(posterior.state.weights, before.state.weights, rtol=1e-12)
     assert_allclose(

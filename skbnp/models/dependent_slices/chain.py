@@ -13,19 +13,10 @@ from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import ChainStart, ChainState, birth_entries
 from skbnp.inference.edits import Lineage
 from skbnp.models.dependent_slices.directions import Directions
-from skbnp.models.dependent_slices.model import (
-    Phase,
-    Rows,
-    SlicedTree,
-    draw_all,
-)
+from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree, draw_all
 from skbnp.models.dependent_slices.moves.attachments import propose_attachment
 from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge
-from skbnp.models.dependent_slices.sample import (
-    TreeSample,
-    log_joint_of,
-    reading_of,
-)
+from skbnp.models.dependent_slices.sample import TreeSample, log_joint_of, reading_of
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, visit
 from skbnp.models.dependent_trees.model import (
@@ -391,7 +382,7 @@ class SliceChain:
 
     # -- what it tells ----------------------------------------------------------------
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
         state = self.state
         return {

@@ -152,7 +152,7 @@ class EpochPosterior(Posterior):
     first_step: int = 0  # updates made before it
     window: int = 1  # epochs whose rows count for the sticks
     n_open: int = 0  # rows of the open epoch that the totals may hold
-    unsettled: tuple[Any, ...] = ()  # epochs whose bound has not converged
+    unsettled: tuple[object, ...] = ()  # epochs whose bound has not converged
     closed: list[ClosedEpoch] = field(default_factory=list)
 
     def as_closed(self) -> ClosedEpoch:

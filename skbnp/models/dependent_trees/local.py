@@ -18,9 +18,8 @@ precision and made to add up to one before anything is summed over them, so that
 memo recalls has the bits of the visit that made it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, xlogy
 
 from skbnp.distributions.von_mises_fisher import log_normaliser
+from skbnp.inference.executor import Run
 from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
 from skbnp.models.dependent_trees.directions import (
     bessel_slope,
@@ -310,7 +310,7 @@ def visit(
     memo: Memo | None = None,
     drift: Array | None = None,
     *,
-    run: Callable[..., Iterable[Any]] = map,
+    run: Run = map,
 ) -> tuple[Memo, EpochStats]:
     """Find the nodes of rows, and sum over them.
 
@@ -347,13 +347,7 @@ def visit(
     return found, recall(table.tree, found, X, run=run)
 
 
-def recall(
-    tree: Tree,
-    memo: Memo,
-    X: sp.csr_array,
-    *,
-    run: Callable[..., Iterable[Any]] = map,
-) -> EpochStats:
+def recall(tree: Tree, memo: Memo, X: sp.csr_array, *, run: Run = map) -> EpochStats:
     """Sum over remembered rows, as the visit did that they are remembered from."""
     n_rows = X.shape[0]
 
@@ -465,11 +459,7 @@ def _sums(tree: Tree, memo: Memo, X: sp.csr_array) -> EpochStats:
 
 
 def log_predictive(
-    state: EpochState,
-    priors: TreePriors,
-    X: sp.csr_array,
-    *,
-    run: Callable[..., Iterable[Any]] = map,
+    state: EpochState, priors: TreePriors, X: sp.csr_array, *, run: Run = map
 ) -> Array:
     """Log density of new rows, with directions and sticks integrated out, (n_rows,).
 
@@ -481,11 +471,7 @@ def log_predictive(
 
 
 def log_gain(
-    state: EpochState,
-    priors: TreePriors,
-    X: sp.csr_array,
-    *,
-    run: Callable[..., Iterable[Any]] = map,
+    state: EpochState, priors: TreePriors, X: sp.csr_array, *, run: Run = map
 ) -> Array:
     """Log density of new rows less that of the uniform density, see `log_predictive`.
 
@@ -505,11 +491,7 @@ def log_gain(
 
 
 def plug_in_gain(
-    state: EpochState,
-    priors: TreePriors,
-    X: sp.csr_array,
-    *,
-    run: Callable[..., Iterable[Any]] = map,
+    state: EpochState, priors: TreePriors, X: sp.csr_array, *, run: Run = map
 ) -> Array:
     """Log density of new rows at mean directions, less that of the uniform density.
 
@@ -525,7 +507,7 @@ def _mixed(
     priors: TreePriors,
     X: sp.csr_array,
     log_node: Callable[[Array], Array],
-    run: Callable[..., Iterable[Any]],
+    run: Run,
 ) -> Array:
     """Mix densities of nodes, C_V(beta) / C_V(0) aside functions of cosines to them."""
     lengths = np.linalg.norm(state.means, axis=1)

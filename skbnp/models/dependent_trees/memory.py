@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.engine import Learner
+from skbnp.inference.executor import Run
+from skbnp.inference.local import Look
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Memory
 from skbnp.inference.schedules import Part, Round
-from skbnp.inference.shards import Shards, Task, World, first_rows
-from skbnp.models.dependent_trees.epoch import settle
+from skbnp.inference.shards import Shards, SumT, Task, World, first_rows
+from skbnp.models.dependent_trees.epoch import EpochPosterior, settle
 from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
-from skbnp.models.dependent_trees.model import EpochState, EpochStats
+from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.moves.births import Collected
 from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, followed, heirs_of
@@ -26,7 +28,6 @@ from skbnp.models.dependent_trees.shard_tasks import (
     Edit,
     RowSample,
     Sight,
-    TargetRows,
     collect_rows,
     recall_rows,
     sum_losses,
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 Ints = NDArray[np.intp]
+See = Callable[[EpochState, TreePriors], NodeTable]
 
 #: Passes of an epoch whose visits are collapsed, see `local`.
 N_COLLAPSED = 5
@@ -83,18 +85,17 @@ class RowVisitor:
 
     def __init__(self, shards: Shards, n_rounds: int):
         self.shards, self.n_rounds = shards, n_rounds
-        self._last: tuple[EpochState | None, bool, World] | None = None
+        self._last: tuple[EpochState | None, See, World] | None = None
 
     def visit(
         self,
         posterior: Posterior,
         numbers: Sequence[int],
         before: EpochStats | None = None,
-        *,
-        collapsed: bool = False,
+        see: See = NodeTable.of,
     ) -> FoundRows:
         """Visit shards under the present globals of a posterior."""
-        world = self.world(posterior, collapsed)
+        world = self.world(posterior, see)
         stats = self.shards.total(visit_rows, numbers, world)
         return FoundRows(stats, world, before)
 
@@ -102,19 +103,18 @@ class RowVisitor:
         """Go on after the newest visit that a memory has."""
         worlds = [visit.world for visit in memory.visits]
         newest = max(worlds, key=lambda world: world.content.drift.step)
-        self._last = None, False, newest
+        self._last = None, NodeTable.of, newest
 
-    def world(self, posterior: Posterior, collapsed: bool = False) -> World:
+    def world(self, posterior: Posterior, see: See) -> World:
         """Return what rows see; equal states are one world."""
         state, last = posterior.state, self._last
-        if last is None or last[0] is not state or last[1] != collapsed:
+        if last is None or last[0] is not state or last[1] != see:
             seen: Sight | None = None if last is None else last[2].content
-            see = NodeTable.collapsed if collapsed else NodeTable.of
             table = see(state, posterior.model.priors)
             drift = Drift() if seen is None else seen.drift
             drift = drift.followed_by(table, None if seen is None else seen.table)
             world = World(Sight(table, drift.latest(self.n_rounds + 1)))
-            self._last = last = (state, collapsed, world)
+            self._last = last = (state, see, world)
         return last[2]
 
 
@@ -141,12 +141,7 @@ class EpochMemory(Memory):
         Maps over work that needs no rows, in order.
     """
 
-    def __init__(
-        self,
-        shards: Shards,
-        others: EpochStats,
-        run: Callable[..., Iterable[Any]] = map,
-    ):
+    def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run
         self.visits: list[LastVisit] = []  # of each shard
         self._is_fresh = False  # totals are the sum over all rows at their last visit
@@ -191,11 +186,7 @@ class EpochMemory(Memory):
         learn_priors(posterior)
 
     def keep(
-        self,
-        posterior: Posterior,
-        records: Sequence[Record],
-        rows: Ints,
-        said: Memo,
+        self, posterior: Posterior, records: Sequence[Record], rows: Ints, said: Memo
     ) -> None:
         """Follow moves, by which some rows say something else."""
         tree = posterior.state.tree
@@ -211,7 +202,7 @@ class EpochMemory(Memory):
             }
             self.visits = [followed_by[visit] for visit in self.visits]
 
-    def account(self) -> dict[str, Any]:
+    def account(self) -> dict[str, object]:
         """Return what another memory of the same rows needs to go on alike."""
         return {
             "visits": self.visits,
@@ -232,12 +223,11 @@ class EpochMemory(Memory):
 
     def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
         """Sum what the rows of some shards say."""
-        found: EpochStats = self._total(recall_rows, numbers, tree)
-        return found
+        return self._total(recall_rows, numbers, tree)
 
     def losses(self) -> PairLosses:
         """Entropy that rows lose if two of their nodes are one."""
-        losses: PairLosses = self._total(sum_losses, range(len(self.visits)))
+        losses = self._total(sum_losses, range(len(self.visits)))
         return replace(losses, has_others=self.has_others)
 
     def gather(
@@ -247,9 +237,7 @@ class EpochMemory(Memory):
         if not targets:
             return []
         numbers = range(len(self.visits))
-        found: TargetRows = self._total(
-            collect_rows, numbers, targets, n_nodes, step, most
-        )
+        found = self._total(collect_rows, numbers, targets, n_nodes, step, most)
         lists, taken = [], np.empty(0, dtype=np.intp)
         for rows, _ in found.found:
             rows = np.setdiff1d(rows, taken)
@@ -279,9 +267,9 @@ class EpochMemory(Memory):
             Memo.joined([part.memo for part in parts]),
         )
 
-    def _total(self, task: Task, numbers: Iterable[int], *argument: Any) -> Any:
+    def _total(self, task: Task[SumT], numbers: Iterable[int], *given: object) -> SumT:
         parts = [
-            self.shards.total(task, group, visit.world, (visit.edits, *argument))
+            self.shards.total(task, group, visit.world, (visit.edits, *given))
             for visit, group in self._groups(numbers).items()
         ]
         return reduce(lambda one, other: one.plus(other), parts)
@@ -297,18 +285,16 @@ class EpochMemory(Memory):
         self.others = followed(self.others, old, new, heirs or {})
 
 
-class EpochLearner(Learner[Any, Any, Any, EpochMemory]):
+class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochMemory]):
     """Passes over the shards of an epoch."""
 
     def visit(
-        self, round: Round, weighting: Weighting, look: Any
-    ) -> Sequence[FoundRows]:
+        self, round: Round, weighting: Weighting, look: Look | None
+    ) -> list[FoundRows]:
         """Visit the shards of a round together."""
         numbers, before = [part.number for part in round.parts], None
         if len(numbers) < len(self.memory.shards.n_rows):
             tree = self.posterior.state.tree
             before = self.memory.recalled(numbers, tree)
-        collapsed = self.n_passes < N_COLLAPSED
-        return [
-            self.visitor.visit(self.posterior, numbers, before, collapsed=collapsed)
-        ]
+        see = NodeTable.collapsed if self.n_passes < N_COLLAPSED else NodeTable.of
+        return [self.visitor.visit(self.posterior, numbers, before, see)]

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import Look
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Memory
@@ -26,7 +26,7 @@ class FoundRows:
     stats: Stats
     memory: Memo
     state: State
-    seen: list[Any] = field(default_factory=list)
+    seen: list[object] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RowVisitor:
         *,
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: Memo | None = None,
-        look: None = None,
+        look: Look | None = None,
     ) -> FoundRows:
         """Visit rows under the present globals of a posterior.
 

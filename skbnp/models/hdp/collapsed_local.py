@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.posterior import Posterior
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
@@ -58,7 +59,7 @@ class CollapsedStep:
     @classmethod
     def prepare(
         cls,
-        posterior: Any,
+        posterior: Posterior,
         batch: Batch,
         stop: LocalStop,
         executor: Executor,
@@ -93,7 +94,7 @@ class CollapsedStep:
 
     def collect(
         self,
-        posterior: Any,
+        posterior: Posterior,
         batch: Batch,
         executor: Executor,
         look: Look | None = None,

@@ -31,7 +31,7 @@ References
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordTopics, plus, remaining
+from skbnp.components.statistics import Weighting, WordsT, WordTopics, plus, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, DirectHDP, HDPState, take_columns
@@ -53,10 +53,10 @@ N_ROUNDS = 3
 
 
 @dataclass(slots=True)
-class CollapsedStats:
+class CollapsedStats(Generic[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    topic_words: Any  # S, (word, component): WordRows of a visit, WordTopics of totals
+    topic_words: WordsT  # S, (word, component)
     tables: Array  # (K,) M
     length_slope: float  # sum_j psi(alpha + N_j) - psi(alpha)
     log_predictive: float  # of each token given all others, nats
@@ -85,7 +85,7 @@ class CollapsedHDP(DirectHDP):
         self,
         state: HDPState,
         topic_words: WordTopics,
-        words: Any,
+        words: NDArray[np.intp],
         run: Callable[..., Iterable[None]] = map,
     ) -> tuple[NDArray[np.float32], Array, Array, float]:
         """Table of mean topics, its scale by word, norms of topics, eta in force."""
@@ -100,11 +100,11 @@ class CollapsedHDP(DirectHDP):
     def collapsed_statistics(
         self,
         state: HDPState,
-        topic_words: Any,
+        topic_words: WordsT,
         doc_topic: sp.csr_array,
         n_tokens: Array,
         log_predictive: float,
-    ) -> CollapsedStats:
+    ) -> CollapsedStats[WordsT]:
         """Statistics of documents from their expected counts N, (n_docs, K)."""
         alpha, used = state.doc_concentration, doc_topic.data > 0.0
         tokens, topic = doc_topic.data[used], doc_topic.indices[used]

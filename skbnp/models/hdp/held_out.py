@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import weight_table
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.models.hdp.local import DocumentStep, expected_counts
@@ -157,7 +158,7 @@ class HeldOut:
         theta, rest = found.theta[rows], found.rest[rows]
         return some, found._replace(theta=theta, rest=rest)
 
-    def predict(self, posterior: Any, executor: Executor) -> Prediction:
+    def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
         """Fold in the observed counts."""
         state = posterior.state
         word_topic = posterior.totals.topic_words.dense()
@@ -187,7 +188,7 @@ class HeldOut:
 
 
 def suit_prior(
-    held: HeldOut, found: Prediction, posterior: Any, highest: float
+    held: HeldOut, found: Prediction, posterior: Posterior, highest: float
 ) -> Prediction:
     """Move the topic prior towards the one that predicts best, and predict so.
 
@@ -294,7 +295,8 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
     parts = np.full(N_FOLDS, 1.0 / N_FOLDS)
     units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
     dealt = rng.multinomial(units, parts).reshape(-1, N_FOLDS)
-    docs, observed, held = list[Any](), list[sp.csr_array](), list[sp.csr_array]()
+    docs = list[NDArray[np.intp]]()
+    observed, held = list[sp.csr_array](), list[sp.csr_array]()
     for part in range(N_FOLDS):
         into, rest = whole.copy(), whole.copy()
         share = dealt[:, part] / units

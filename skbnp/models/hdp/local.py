@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.posterior import Posterior
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block
@@ -110,7 +110,7 @@ class DocumentStep:
     @classmethod
     def prepare(
         cls,
-        posterior: Any,
+        posterior: Posterior,
         batch: Batch,
         stop: LocalStop,
         executor: Executor,
@@ -138,7 +138,7 @@ class DocumentStep:
 
     def collect(
         self,
-        posterior: Any,
+        posterior: Posterior,
         batch: Batch,
         executor: Executor,
         look: Look | None = None,
@@ -184,14 +184,14 @@ class DocumentStep:
 
 def visit_blocks(
     step: DocumentStep, batch: Batch, executor: Executor, look: Look | None = None
-) -> Iterator[tuple[Documents, Any]]:
+) -> Iterator[tuple[Documents, object]]:
     """Yield what each block says, in order, and what `look` saw in it."""
     yield from executor.map(partial(_visit, step, look), batch.blocks)
 
 
 def _visit(
     step: DocumentStep, look: Look | None, block: Block
-) -> tuple[Documents, Any]:
+) -> tuple[Documents, object]:
     visit = step.run(block)
     return visit.documents, None if look is None else look(visit)
 

@@ -8,12 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordRows, WordTopics, remaining
+from skbnp.components.statistics import StatsT, WordRows, WordTopics, remaining
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import Collected
 from skbnp.inference.memory import DocumentMemory, Remembered
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
+from skbnp.models.hdp.collapsed_model import CollapsedStats
+from skbnp.models.hdp.model import HDPStats
 
 __all__ = [
     "CollapsedMemory",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Pairs = Sequence[tuple[int, int]]
 
 #: Updates of the weights after a pass, each with fresh tangents.
 N_REFRESHES = 3
@@ -40,7 +43,7 @@ class Memo:
     replaced, so that a copy of a list of memos keeps a state.
     """
 
-    stats: Any  # with WordRows
+    stats: HDPStats[WordRows]
     doc_topic: sp.csr_array  # (n_docs, K) N
     n_tokens: Array  # (n_docs,)
     losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
@@ -53,7 +56,7 @@ class Memo:
             losses = sum((seen[:, 0] for seen in found.seen[1:]), found.seen[0][:, 0])
         return cls(found.stats, found.doc_topic, found.n_tokens, losses)
 
-    def merged(self, pairs: Sequence[tuple[int, int]], losses: Array) -> "Memo":
+    def merged(self, pairs: Pairs, losses: Array) -> "Memo":
         """Add sources to targets; `losses` of entropy go with the pairs."""
         sources, targets = np.transpose(pairs)
         entropy = self.stats.entropy.copy()
@@ -64,7 +67,7 @@ class Memo:
         """Drop topics that no document uses."""
         return self._mapped([], columns, self.stats.entropy)
 
-    def _mapped(self, pairs: Any, gone: Any, entropy: Array) -> "Memo":
+    def _mapped(self, pairs: Pairs, gone: Sequence[int], entropy: Array) -> "Memo":
         moved = _moved(len(entropy), pairs, gone)
         stats = dropped(replace(self.stats, entropy=entropy), gone, pairs)
         return replace(
@@ -72,7 +75,7 @@ class Memo:
         )
 
 
-def _moved(n_topics: int, pairs: Any, gone: Any) -> sp.csr_array:
+def _moved(n_topics: int, pairs: Pairs, gone: Sequence[int]) -> sp.csr_array:
     """Matrix that adds sources to targets, and leaves out topics."""
     moved = sp.eye_array(n_topics, format="lil")
     for source, target in pairs:
@@ -80,7 +83,7 @@ def _moved(n_topics: int, pairs: Any, gone: Any) -> sp.csr_array:
     return sp.csr_array(moved.tocsc()[:, remaining(n_topics, gone)])
 
 
-def dropped(stats: Any, gone: Any, pairs: Any = ()) -> Any:
+def dropped(stats: StatsT, gone: Sequence[int], pairs: Pairs = ()) -> StatsT:
     """Statistics of a visit without some topics, whose words may go to others."""
     rows = stats.topic_words
     n_topics = rows.values.shape[1]
@@ -110,7 +113,7 @@ def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Me
     return _with_sums(posterior.totals, [memo.stats for memo in new]), new
 
 
-def _with_sums(totals: Any, parts: list[Any], **changes: Any) -> Any:
+def _with_sums(totals: StatsT, parts: list[StatsT], **changes: WordTopics) -> StatsT:
     """Sum what has no entry per word, part by part."""
     sums = {
         item.name: sum(getattr(stats, item.name) for stats in parts)
@@ -204,7 +207,7 @@ class Holdings(DocumentMemory):
         """Holdings of the documents of a part, (n_docs,)."""
         return self.of(part.rows)
 
-    def keep(self, round: Round, found: Sequence[Any]) -> None:
+    def keep(self, round: Round, found: Sequence[object]) -> None:
         """Follow the totals through a round."""
         del found
         self.absorb(round.rows, keep=1.0 - round.step, gain=round.step * round.scale)
@@ -221,7 +224,7 @@ class Holdings(DocumentMemory):
 class Statistics(NamedTuple):
     """All that a part is remembered by."""
 
-    stats: Any  # with WordRows
+    stats: CollapsedStats[WordRows]
 
 
 class CollapsedMemory(Remembered):

@@ -27,9 +27,9 @@ References
    Hierarchical Dirichlet Processes", NIPS 2012.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,7 +38,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, psi, zeta
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordTopics, plus, remaining
+from skbnp.components.statistics import WordsT, WordTopics, plus, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
@@ -77,14 +77,14 @@ class HDPState:
 
 
 @dataclass(slots=True)
-class HDPStats:
+class HDPStats(Generic[WordsT]):
     """Additive statistics of some documents, or of a corpus.
 
     The tangents stand for the documents' part of the bound: with x0 and alpha0 the
     tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
     """
 
-    topic_words: Any  # S, (word, component): WordRows of a visit, WordTopics of totals
+    topic_words: WordsT  # S, (word, component)
     entropy: Array  # (K,) of the responsibilities, nats
     n_docs_using: Array  # (K,) documents with N_jk > 0
     weight_slope: Array  # (K,) sum psi(t)
@@ -107,7 +107,7 @@ class HDPStats:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectHDP(topics.WordTopicModel):
+class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
     """What is learned, and under which Gamma(shape, rate) priors."""
 
     learn_concentrations: bool
@@ -130,11 +130,11 @@ class DirectHDP(topics.WordTopicModel):
     def statistics(
         self,
         state: HDPState,
-        topic_words: Any,
+        topic_words: WordsT,
         entropy: Array,
         doc_topic: sp.csr_array,
         n_tokens: Array,
-    ) -> HDPStats:
+    ) -> HDPStats[WordsT]:
         """Statistics of documents from their expected counts (Eq. (4)).
 
         Parameters
@@ -173,7 +173,7 @@ class DirectHDP(topics.WordTopicModel):
 
     # -- global -----------------------------------------------------------------------
 
-    def start(self, state: HDPState, topic_words: WordTopics) -> HDPStats:
+    def start(self, state: HDPState, topic_words: WordTopics) -> HDPStats[WordTopics]:
         """Totals that hold the starting topics and no document."""
         zeros = np.zeros(state.n_components)
         return HDPStats(topic_words, zeros, zeros, zeros, zeros, 0.0, 0.0, 0.0)
@@ -241,9 +241,8 @@ class DirectHDP(topics.WordTopicModel):
         }
         weights = state.weights.copy()
         weights[targets] += weights[sources]
-        columns: dict[str, Any] = {}
+        columns = {name: getattr(totals, name).copy() for name in changed}
         for name, value in changed.items():
-            columns[name] = getattr(totals, name).copy()
             columns[name][targets] = value
         totals.topic_words.merge(pairs)
         order = remaining(state.n_components, sources)
@@ -330,12 +329,9 @@ def take_columns(
     state: HDPState, totals: HDPStats, order: NDArray[np.intp]
 ) -> tuple[HDPState, HDPStats]:
     """Take some topics of everything but the words."""
-    columns: dict[str, Any] = {
-        name: getattr(totals, name)[order] for name in totals.columns
-    }
-    return replace(state, weights=state.weights[[*order, -1]]), replace(
-        totals, **columns
-    )
+    columns = {name: getattr(totals, name)[order] for name in totals.columns}
+    weights = state.weights[[*order, -1]]
+    return replace(state, weights=weights), replace(totals, **columns)
 
 
 def weights_bound(
@@ -386,7 +382,9 @@ def update_weights(state: HDPState, stats: HDPStats, scale: float = 1.0) -> Arra
     return weights if rose else state.weights
 
 
-def _root_of_shares(shares: Any, start: float, low: float) -> float:
+def _root_of_shares(
+    shares: Callable[[float], tuple[Array, float]], start: float, low: float
+) -> float:
     """Where weights sum to one: Newton's method, within what is known of the root."""
     high, at, last = np.inf, start, np.inf
     for _ in range(200):
@@ -413,7 +411,7 @@ def _root_of_shares(shares: Any, start: float, low: float) -> float:
     return at
 
 
-def _log_root(function: Any, low: float, high: float) -> float:
+def _log_root(function: Callable[[float], float], low: float, high: float) -> float:
     """Root of a decreasing function of a positive number, clipped to [low, high]."""
     if function(low) <= 0.0:
         return low

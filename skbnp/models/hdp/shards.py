@@ -7,7 +7,7 @@ some shards. How many there are follows from the data and from parameters, never
 where the shards are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
@@ -17,13 +17,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting, WordRows, WordTopics, remaining
-from skbnp.inference.local import Collected, DocumentVisitor, LocalStop
+from skbnp.inference.executor import Run
+from skbnp.inference.local import Collected, DocumentVisitor, LocalStop, Look
 from skbnp.inference.memory import DocumentMemory
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import OnlineSchedule, Round, even_limits
 from skbnp.inference.shards import Shard, Shards, World
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out, n_judges
 from skbnp.models.hdp.memory import Holdings
+from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.rows.batch import Batch
 from skbnp.utils.random import Purpose, stream
 
@@ -220,8 +222,8 @@ class Globals:
     """What a visit reads."""
 
     cut: Cut
-    model: Any
-    state: Any
+    model: DirectHDP
+    state: HDPState
     words: WholeWords | ChangedWords
     step: Any  # the kind of document step
     stop: LocalStop
@@ -237,8 +239,8 @@ class Totals(NamedTuple):
 class Seen(NamedTuple):
     """What a document step reads, in the manner of a posterior."""
 
-    model: Any
-    state: Any
+    model: DirectHDP
+    state: HDPState
     totals: Totals
 
 
@@ -289,7 +291,7 @@ def visit(shard: Shard, world: World, orders: dict[int, Order]) -> Said:
     chosen = np.flatnonzero(is_visited)
     seen = Seen(given.model, given.state, Totals(words))
     batch = Batch.from_counts(X[chosen], given.state.n_components)
-    executor: Any = _Runner(shard.run)
+    executor = _Runner(shard.run)
     step = given.step.prepare(
         seen,
         batch,
@@ -304,7 +306,7 @@ def visit(shard: Shard, world: World, orders: dict[int, Order]) -> Said:
 class _Runner(NamedTuple):
     """What a document step asks of an executor."""
 
-    map: Callable[..., Iterable[Any]]
+    map: Run
 
     @property
     def shares_memory(self) -> bool:
@@ -377,7 +379,7 @@ class Sent:
     def __init__(self) -> None:
         self.last: LastVisit | None = None
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return Sent, ()
 
 
@@ -487,7 +489,7 @@ class ShardCorpus:
         *,
         weighting: Weighting,
         remembered: Sequence[Held | None],
-        look: Any,
+        look: Look | None,
     ) -> list[Collected]:
         """Visit blocks where they are: one reply, the sum of all.
 
@@ -574,7 +576,7 @@ class BlockHoldings(DocumentMemory):
         of_newcomers = float(self._times_of_newcomers.of(place)[0])
         return Held(float(self._times.of(place)[0]), some, of_newcomers)
 
-    def keep(self, round: Round, found: Sequence[Any]) -> None:
+    def keep(self, round: Round, found: Sequence[object]) -> None:
         """Follow the totals through a round."""
         del found
         places = np.array([part.number for part in round.parts])

@@ -1,7 +1,6 @@
 """A chain of the Chinese restaurant franchise: what one sweep consists of."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,7 +215,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
 
     # -- what it tells ----------------------------------------------------------------
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
         state = self.state
         return {

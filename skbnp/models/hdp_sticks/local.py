@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.posterior import Posterior
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block
@@ -40,7 +40,7 @@ class Tables:
     def joined(cls, parts: list["Tables"]) -> "Tables":
         """Put those of several blocks together."""
 
-        def all_of(name: str, dtype: Any = np.float64) -> NDArray:
+        def all_of(name: str, dtype: type = np.float64) -> NDArray:
             return np.concatenate(
                 [np.zeros(0, dtype), *(getattr(part, name) for part in parts)]
             )
@@ -78,7 +78,7 @@ class TableStep:
     @classmethod
     def prepare(
         cls,
-        posterior: Any,
+        posterior: Posterior,
         batch: Batch,
         stop: LocalStop,
         executor: Executor,
@@ -107,7 +107,7 @@ class TableStep:
 
     def collect(
         self,
-        posterior: Any,
+        posterior: Posterior,
         batch: Batch,
         executor: Executor,
         look: Look | None = None,

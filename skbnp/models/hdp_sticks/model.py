@@ -29,14 +29,14 @@ References
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp, psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordTopics, remaining
+from skbnp.components.statistics import Weighting, WordsT, WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
@@ -130,10 +130,10 @@ class StickState:
 
 
 @dataclass(slots=True)
-class StickStats:
+class StickStats(Generic[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    topic_words: Any  # S, (word, component): WordRows of a visit, WordTopics of totals
+    topic_words: WordsT  # S, (word, component)
     tables: Array  # (K,) m
     table_entropy: float  # - sum phi log phi, nats
     entropy: float  # - sum n zeta log zeta, nats
@@ -144,7 +144,7 @@ class StickStats:
 
 
 @dataclass(frozen=True, slots=True)
-class StickHDP(topics.WordTopicModel):
+class StickHDP(topics.WordTopicModel[StickState, StickStats]):
     """Tables of a document; what is learned, under which Gamma(shape, rate) priors."""
 
     n_tables: int  # T
@@ -165,7 +165,7 @@ class StickHDP(topics.WordTopicModel):
         self,
         state: StickState,
         topic_words: WordTopics,
-        words: Any,
+        words: NDArray[np.intp],
         weighting: Weighting,
         *,
         run: Callable[..., Iterable[None]] = map,
@@ -183,12 +183,12 @@ class StickHDP(topics.WordTopicModel):
     def statistics(
         self,
         state: StickState,
-        topic_words: Any,
+        topic_words: WordsT,
         doc_tables: Array,
         n_used: int,
         served: tuple[NDArray[np.int32], Array],
         entropy: float,
-    ) -> StickStats:
+    ) -> StickStats[WordsT]:
         """Statistics of documents with tokens, from what their visit found.
 
         Parameters
@@ -304,9 +304,7 @@ class StickHDP(topics.WordTopicModel):
         before = totals.topic_words.total.sum()
         totals.topic_words.drop(gone)
         share = totals.topic_words.total.sum() / before if before > 0.0 else 1.0
-        sums: dict[str, Any] = {
-            name: share * getattr(totals, name) for name in DOCUMENT_SUMS
-        }
+        sums = {name: share * getattr(totals, name) for name in DOCUMENT_SUMS}
         totals = replace(totals, **sums)
         return _columns(state, totals, remaining(state.n_components, gone))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,7 @@ from skbnp.components.statistics import Weighting
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import LocalStop
+from skbnp.inference.local import LocalStop, Look
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Memory
@@ -61,7 +61,7 @@ class PathVisitor:
         *,
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: DocPaths | None = None,
-        look: None = None,
+        look: Look | None = None,
     ) -> "FoundPaths":
         """Visit documents under the present globals of a posterior."""
         del weighting, look  # trees know no warm-up, and no moves look at blocks
@@ -107,7 +107,7 @@ class FoundPaths:
     X: sp.csr_array
     tree: Tree
     n_levels: int
-    seen: ClassVar[list[Any]] = []
+    seen: ClassVar[list[object]] = []
 
     @property
     def stats(self) -> PathStats:

@@ -1,19 +1,12 @@
 """A chain of the collapsed nested CRP: what one sweep consists of."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.inference.chains import (
-    ChainStart,
-    ChainState,
-    GibbsChain,
-    pieces_of,
-    rename,
-)
+from skbnp.inference.chains import ChainStart, ChainState, GibbsChain, pieces_of, rename
 from skbnp.inference.edits import Lineage
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
@@ -164,7 +157,7 @@ class NestedChain(GibbsChain[NestedState]):
 
     # -- what it tells ----------------------------------------------------------------
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
         priors, n_leaves = self.state.priors, int(self.walks.n_nodes[-1])
         return {

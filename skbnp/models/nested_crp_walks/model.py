@@ -121,7 +121,7 @@ class Walks:
             self.n_nodes = np.maximum(self.n_nodes, least).astype(np.int32)
         self.n_nodes[0] = 1
         self.n_known = self.n_nodes.copy()
-        self.first = _limits(self.n_nodes)
+        self.first = _limits(self.n_nodes + self.n_nodes // 4 + SPARE_NODES)
         seated = paths.node[:, :1] >= 0
         shift = np.where(seated, self.first[:-1], 0)
         self.path = (paths.node + shift).astype(np.int32)
@@ -162,7 +162,7 @@ class Walks:
         Returns for each node, level by level, which one it was after the last `tidy`,
         and -1 for new ones. The root is always there.
         """
-        column, known = self.columns, _limits(self.n_known, spare=False)
+        column, known = self.columns, _limits(self.n_known)
         level = np.searchsorted(self.first, column, side="right") - 1
         number = column - self.first[level]
         is_new = (self.is_new[column] > 0) | (number >= self.n_known[level])
@@ -319,10 +319,9 @@ class Walks:
         )
 
 
-def _limits(n_nodes: NDArray[np.int32], *, spare: bool = True) -> NDArray[np.int64]:
-    """Columns at which levels begin, with room for more nodes."""
-    room = n_nodes + n_nodes // 4 + SPARE_NODES if spare else n_nodes
-    return np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+def _limits(n_columns: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Columns at which levels of so many columns begin, and the end."""
+    return np.concatenate([[0], np.cumsum(n_columns)]).astype(np.int64)
 
 
 def _log_prior_of_paths(children: NDArray, inner: NDArray, gamma: float) -> float:

@@ -7,6 +7,8 @@ directions of both nodes are integrated out, given those of their parent and of 
 children, and are drawn when a proposal is accepted.
 """
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,7 +40,7 @@ def propose_split(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     base = world.natural_without_rows(node)
     new = world.pull * world.directions[world.tree.parent[node]]
     side = np.zeros(len(rows) - 2, dtype=np.int8)
-    log_forward, naturals = _share_out(world, base, new, rows, side, False, rng)
+    log_forward, naturals = _share_out(world, base, new, rows, side, "drawn", rng)
     # The first row stays, the second one goes, the others go where they are shared out.
     goes = np.append(rows[1], rows[2:][side == 1])
     tree = world.tree.add(int(world.tree.ids[world.tree.parent[node]]))
@@ -80,7 +82,7 @@ def propose_merge(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     side = (world.place[rest] == gone).astype(np.int8)
     base = world.natural_without_rows(node)
     new = world.pull * world.directions[world.tree.parent[gone]]
-    log_reverse, naturals = _share_out(world, base, new, rows, side, True, rng)
+    log_reverse, naturals = _share_out(world, base, new, rows, side, "given", rng)
     masses = world.masses
     masses[node] += masses[gone]
     tree = world.tree.remove(int(world.tree.ids[gone]))
@@ -128,12 +130,13 @@ def _share_out(
     new: Array,
     rows: NDArray[np.int32],
     side: NDArray[np.int8],
-    is_forced: bool,
+    sides: Literal["drawn", "given"],
     rng: np.random.Generator,
 ) -> tuple[float, Array]:
     """Share out rows, the first two each to its node.
 
-    Returns the log probability, and both natural parameters.
+    The `side` of the others is drawn, or given. Returns the log probability, and both
+    natural parameters.
     """
     table = np.stack([base, new])
     for at in range(2):
@@ -145,7 +148,7 @@ def _share_out(
         *world.rows.arrays,
         rows[2:],
         side,
-        is_forced,
+        sides == "given",
         table,
         squares,
         own,

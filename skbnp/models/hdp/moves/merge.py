@@ -9,8 +9,8 @@ gain_j of the document j as in `compare_merges`. A corpus, or a long enough stre
 tells the sum over documents; the words' part is that of the totals.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -119,7 +119,7 @@ def words_gain(words: WordTopics, eta: float, one: int, other: int) -> float:
     return float(alone - together) + words.joint_growth(eta, one, other)
 
 
-def best_disjoint(pairs: list[Pair], gains: Any) -> list[int]:
+def best_disjoint(pairs: list[Pair], gains: Sequence[float] | Array) -> list[int]:
     """Positions of pairs with positive gain, best first, that share no member."""
     chosen: list[int] = []
     taken: set[int] = set()

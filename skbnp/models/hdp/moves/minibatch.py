@@ -207,8 +207,9 @@ def split(
             gained, error = hdp_split.gain(
                 judge, children, state.topic_word_prior, moves.min_child_tokens
             )
-        if gained > moves.confidence * error:
-            apply(Split(name, posterior.n_named, children), posterior)
+        if children is not None and gained > moves.confidence * error:
+            halves, shares = children.topics, children.shares
+            apply(Split(name, posterior.n_named, halves, shares), posterior)
             posterior.move_memory.waits.pop(name, None)
             memory.credit = CREDIT
             n_accepted += 1

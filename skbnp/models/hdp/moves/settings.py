@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Remove, apply, sparing
+from skbnp.inference.posterior import Posterior
 
 __all__ = ["SplitMerge", "end_unused"]
 
@@ -123,7 +124,7 @@ class SplitMerge:
                 )
 
 
-def end_unused(moves: SplitMerge, posterior: Any) -> list[int]:
+def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:
     """End topics that hold hardly a token of the corpus; return their columns."""
     mass = posterior.totals.topic_words.total
     gone = np.flatnonzero(sparing(mass < moves.prune_tokens, mass))

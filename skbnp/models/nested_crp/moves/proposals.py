@@ -7,13 +7,13 @@ before has ended.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
+from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Ids, Kind
 from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.memory import Rows, TreeCorpus
@@ -58,7 +58,7 @@ class Proposal:
 class Context:
     """What proposals are made from."""
 
-    posterior: Any
+    posterior: Posterior
     corpus: TreeCorpus
     rng: np.random.Generator
 
@@ -113,14 +113,7 @@ def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
     if moves.split and moves.grow == "document":
         kinds.append(Kind("branch", _list_branch_points, _propose_branch, grows=True))
     if moves.grow == "document":
-        kinds.append(
-            Kind(
-                "grow",
-                _list_poor_fits,
-                _propose_own_branch,
-                grows=True,
-            )
-        )
+        kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
     else:
         kinds.append(Kind("grow", _draw_growth_nodes, _propose_growth_by_prior))
     return kinds
