@@ -1,14 +1,14 @@
 """Which nodes merge: all pairs of a part are ranked, the best of each node judged."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from skbnp.inference.executor import Run
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -62,7 +62,7 @@ def propose_merges(
     test: Literal["safe", "lax"],
     losses: "PairLosses",
     stays: Ints,
-    run: Callable[..., Iterable[Any]] = map,
+    run: Run = map,
 ) -> list[MergeProposal]:
     """Find disjoint merges in the units of a parity, each worth its while by itself.
 
