@@ -259,6 +259,21 @@ def test_a_merged_node_keeps_the_better_past(seed):
     assert kept[-1]
 
 
+def test_rows_of_both_are_at_the_node_whose_past_is_kept(seed):
+    state, stats, memo, X = at_optimum(np.random.default_rng(seed))
+    records = merges.MergeProposal(Merge(2, 6), "source", 0.0).records
+    assert heirs_of(records) == {2: 2, 6: 2}
+    new, kept = replay(state, stats, PRIORS, records)
+    assert 6 not in new.tree
+    (mine,), both = new.tree.positions([2]), TREE.positions([2, 6])
+    assert_array_equal(new.pasts[mine], state.pasts[both[0]])
+    assert_allclose(new.history[mine], state.history[both].sum())
+    recalled = recall(new.tree, replay_memo(memo, records), X)
+    assert_allclose(recalled.masses, kept.masses)
+    assert_allclose(recalled.masses[mine], stats.masses[both].sum())
+    assert_allclose(recalled.sums.toarray(), kept.sums.toarray(), atol=1e-12)
+
+
 def planted_drift(seed, until):
     """Epochs of a tree of which one leaf begins in epoch 2, and another ends then."""
     lifetimes = np.tile([0, 5], (10, 1))
