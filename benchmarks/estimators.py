@@ -2,7 +2,7 @@
 
     SKBNP_DATA=... python benchmarks/estimators.py [section ...] [--runs N] [--share S]
 
-Sections: target, online, single, threads, memory, growth; all of them where none is
+Sections: online, single, threads, memory, growth; all of them where none is
 named. `--share` takes the first part of the training documents, to try things out.
 """
 
@@ -50,82 +50,6 @@ def show(row):
     return row
 
 
-# -- target: time to the score that LDA ends at ---------------------------------------
-
-TARGET = """
-Processor seconds, one thread, that `HDP` needs to reach the held-out score (nats per
-token) that scikit-learn's online LDA ends at: 10 passes over `ap`, 2 over
-`arxiv_large`, 100 topics to start from, minibatches of 256, everything else at the
-defaults of each library (LDA: both priors 1/K).
-
-Both learn by `partial_fit` from the same minibatches in the same order, so that the
-bound of the corpus that LDA's `fit` works out at its end does not count. `HDP` is
-looked at whenever its time has grown by 5 %, and looks do not count; "HDP score" and
-"topics" are those of the look that reached LDA's score. The ratio is LDA's time to
-HDP's; `inf`: not within twice the time of LDA.
-"""
-#: Corpus: passes of LDA.
-TARGET_PASSES = {"ap": 10, "arxiv_large": 2}
-TARGET_TOPICS = 100
-CANDIDATES = {"HDP": {}, "HDP(warm_up=0)": {"warm_up": 0}}
-
-
-def target(options):
-    rows = []
-    for corpus, n_passes in TARGET_PASSES.items():
-        train, test = split(corpus, options.share)
-        for seed in range(options.runs):
-            goal, lda = fit_lda(train, test, n_passes, seed)
-            for name, changes in CANDIDATES.items():
-                points = race(train, test, changes, seed, lda["LDA s"], goal)
-                seconds = common.time_to(goal, points)
-                row = {"corpus": corpus, "model": name, "seed": seed, **lda}
-                row |= {"HDP s": seconds, "ratio": lda["LDA s"] / seconds}
-                rows.append(show({**row, "HDP score": points[-1][1]}))
-                rows[-1] |= {"topics": points[-1][2], "looks": points}
-    columns = ["corpus", "model", "seed", "LDA s", "LDA score", "HDP s", "ratio"]
-    columns += ["HDP score", "topics"]
-    rows = common.medians(rows, ("corpus", "model")) + rows
-    common.save("estimators_target", rows, columns, TARGET)
-
-
-def fit_lda(train, test, n_passes, seed):
-    """Score of LDA after some passes, and what there is to report of it."""
-    model = make_lda(TARGET_TOPICS, train.shape[0], seed)
-    stream = common.minibatches(train, BATCH_SIZE, seed)
-    n_steps = n_passes * -(-train.shape[0] // BATCH_SIZE)
-
-    def learn():
-        for _ in range(n_steps):
-            model.partial_fit(next(stream))
-
-    _, seconds = common.cpu_seconds(learn)
-    score = common.standard_score(model.components_, model.doc_topic_prior_, test)
-    priors = {"doc": model.doc_topic_prior_, "topic word": model.topic_word_prior_}
-    return score, {"LDA s": seconds, "LDA score": score, "LDA priors": priors}
-
-
-def race(train, test, changes, seed, lda_seconds, goal):
-    """Looks at an HDP until it is as good as LDA."""
-    hdp = HDP(
-        TARGET_TOPICS,
-        batch_size=BATCH_SIZE,
-        total_samples=train.shape[0],
-        random_state=seed,
-        **changes,
-    )
-    stream = common.minibatches(train, BATCH_SIZE, seed)
-
-    def look():
-        prior = common.hdp_prior(hdp)
-        score = common.standard_score(hdp.topic_word_distr_, prior, test)
-        return score, hdp.n_components_
-
-    return common.watch(
-        lambda: hdp.partial_fit(next(stream)), look, 2 * lda_seconds, goal
-    )
-
-
 # -- online: one step with a large vocabulary -----------------------------------------
 
 ONLINE = """
@@ -137,7 +61,8 @@ r has a mean probability in proportion to 1/r), some five of them in a document;
 are the distinct ones of a minibatch.
 
 The ratio is that of LDA's median time to the model's; the mean shows births, which
-learn beside the model for a while, and "topics" are those at the end.
+learn beside the model for a while, and "topics" are those at the end: so near to each
+other are these topics that so few documents do not tell them apart.
 """
 ONLINE_WORDS, ONLINE_TOPICS, ONLINE_TOKENS = 100_000, 300, 115
 ONLINE_FIRST, STEPS_PER_RUN, ONLINE_SAMPLES = 5, 4, 1e6
@@ -501,7 +426,6 @@ def draw(rows):
 
 
 SECTIONS = {
-    "target": target,
     "online": online,
     "single": single,
     "threads": threads,
