@@ -82,10 +82,10 @@ Table 3 of the paper: held-out gain over the uniform density, nats per row; a fi
 each epoch is held out, another one with each seed. Mean and standard deviation over
 seeds. "variational" with safe, lax and no merges, and with safe ones in at most ten
 passes over each epoch; "sampler" {sweeps} sweeps of each epoch, the second half of
-which is averaged over; both from the same clusters.
-"k-means" is a mixture of as many spherical k-means clusters in each epoch as the fit
-named has nodes with a row, at maximum likelihood; "one vMF" of one. "nodes" are those
-with a row, over epochs and seeds. "seconds" are of the processor. {rows}
+which is averaged over; both from the same clusters. "k-means" is a mixture of as many
+spherical k-means clusters in each epoch as the fit named has nodes with a row, at
+maximum likelihood; "one vMF" of one. "nodes" are those with a row, over epochs and
+seeds. "seconds" are of the processor. {rows}
 """
 
 
