@@ -152,6 +152,11 @@ def drift(seeds, past_weight):
     return rows
 
 
+def by_weight(draw, seeds, past_weights):
+    """Rows of planted drift, or of quiet epochs, for each past weight."""
+    return [row for weight in past_weights for row in draw(seeds, weight)]
+
+
 def drift_counts(rows):
     """Count draws by weight, those of the moves' choice apart."""
     counts = []
@@ -445,20 +450,12 @@ def main():
             "nothing else is born. Directions drift with a past weight: with 1 a third "
             "of them are nearer to the past of another than to their own, with 3 one "
             "of three hundred.",
-            lambda: [
-                row
-                for weight in given.past_weight
-                for row in drift(given.seeds or range(40), weight)
-            ],
+            lambda: by_weight(drift, given.seeds or range(40), given.past_weight),
         ),
         "quiet": (
             "50 epochs of 200 rows in which no topic begins or ends; topics that "
             "emerged had a row at least. Past weights as of planted drift.",
-            lambda: [
-                row
-                for weight in given.past_weight
-                for row in quiet(given.seeds or range(8), weight)
-            ],
+            lambda: by_weight(quiet, given.seeds or range(8), given.past_weight),
         ),
         "text": (
             "Held-out gain over the uniform density, nats per row; a fifth of each "
@@ -475,9 +472,9 @@ def main():
         reading, run = tables[part]
         results = run()
         name = f"dependent_trees_{part}" + "_first" * bool(part == "text" and of_first)
-        table = drift_counts(results) if part == "drift" else results
-        rows = table + results if part == "drift" else results
-        common.save(name, rows, list(table[0]), reading, n_shown=len(table))
+        counts = drift_counts(results) if part == "drift" else []
+        rows = [*counts, *results]
+        common.save(name, rows, list(rows[0]), reading, n_shown=len(counts) or None)
 
 
 if __name__ == "__main__":
