@@ -129,7 +129,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
     prior_concentration : float or "auto", default="auto"
         Concentration of directions around parent and past (kappa_0), > 0. "auto"
         maximises the bound.
-    parent_weight, past_weight : float, default=1.0
+    parent_weight : float, default=1.0
+    past_weight : float or "auto", default="auto"
         Shares of parent (kappa_1) and past (kappa_2) in the prior of a direction, >= 0.
     window : int, default=1
         Past epochs whose rows count for the sticks (h), 1 or more.
@@ -177,7 +178,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         Mean directions of the nodes in the newest epoch, of length one.
     epochs_ : dict of label to EpochRecord
         What was learned of each epoch, in order.
-    vmf_concentration_, prior_concentration_ : float
+    vmf_concentration_, prior_concentration_, past_weight_ : float
         Values in force in the newest epoch.
     n_components_ : int
         Number of nodes of the newest tree.
@@ -249,7 +250,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         vmf_concentration="auto",
         prior_concentration="auto",
         parent_weight=1.0,
-        past_weight=1.0,
+        past_weight="auto",
         window=1,
         structure_moves=True,
         sparse_output=False,

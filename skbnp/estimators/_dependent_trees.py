@@ -114,8 +114,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     prior_concentration : float or "auto", default="auto"
         Concentration of directions around parent and past (kappa_0), > 0; larger values
         make fewer nodes. "auto" maximises the bound.
-    parent_weight, past_weight : float, default=1.0
-        Shares of parent (kappa_1) and past (kappa_2) in the prior of a direction, >= 0.
+    parent_weight : float, default=1.0
+        Share of the parent in the prior of a direction (kappa_1), >= 0.
+    past_weight : float or "auto", default="auto"
+        Share of the past in the prior of a direction (kappa_2), >= 0. "auto" maximises
+        the bound in each epoch, from 1 in the second one.
     window : int, default=1
         Past epochs whose rows count for the sticks (h), 1 or more. A node that had no
         rows in them, and has none now, ends.
@@ -153,7 +156,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     epochs_ : dict of label to EpochRecord
         What was learned of each epoch, in order: `tree`, `components`, `component_ids`,
         `masses`, `n_samples`.
-    vmf_concentration_, prior_concentration_ : float
+    vmf_concentration_, prior_concentration_, past_weight_ : float
         Values in force in the newest epoch.
     n_components_ : int
         Number of nodes of the newest tree.
@@ -259,7 +262,10 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             StrOptions({"auto"}),
         ],
         "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
-        "past_weight": [Interval(Real, 0, 1e6, closed="both")],
+        "past_weight": [
+            Interval(Real, 0, 1e6, closed="both"),
+            StrOptions({"auto"}),
+        ],
         "window": [Interval(Integral, 1, None, closed="left")],
         "structure_moves": ["boolean", EpochMoves],
         "sparse_output": ["boolean"],
@@ -284,7 +290,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         vmf_concentration="auto",
         prior_concentration="auto",
         parent_weight=1.0,
-        past_weight=1.0,
+        past_weight="auto",
         window=1,
         structure_moves=True,
         sparse_output=False,
@@ -438,12 +444,13 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             float(self.child_concentration),
             float(self.stop_concentration),
             float(self.parent_weight),
-            float(self.past_weight),
+            1.0 if self.past_weight == "auto" else float(self.past_weight),
         )
         return EpochModel(
             priors,
             self.vmf_concentration == "auto",
             self.prior_concentration == "auto",
+            self.past_weight == "auto",
         )
 
     def _start(self, model, rows, entropy, n_rows) -> EpochPosterior:
@@ -480,6 +487,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _resumed(self, model, *, in_fit: bool) -> EpochPosterior:
         posterior = self._posterior
+        if model.learns_past_weight:
+            known = posterior.model.priors.past_weight
+            model = replace(model, priors=replace(model.priors, past_weight=known))
         return replace(
             posterior,
             model=replace(model, is_first=posterior.model.is_first),
@@ -596,6 +606,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             "lineage_": list(posterior.lineage),
             "vmf_concentration_": float(state.concentration),
             "prior_concentration_": float(state.prior_concentration),
+            "past_weight_": float(posterior.model.priors.past_weight),
             "n_active_components_": int(view.in_use.sum()),
             "history_": history,
             "n_iter_": n_iter,

@@ -20,6 +20,7 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     TreePriors,
     learn_concentration,
+    learn_past_weight,
     learn_prior_concentration,
     next_epoch,
     objective,
@@ -44,8 +45,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: Turns of prior concentration and directions after a pass at the most, and the
-#: relative change of the former that ends them.
+#: Turns of the prior of directions and these after a pass at the most, and the relative
+#: change of what is learned of the former that ends them.
 N_TURNS, TURN_TOL = 5, 1e-3
 
 
@@ -56,6 +57,7 @@ class EpochModel:
     priors: TreePriors
     learns_concentration: bool = True
     learns_prior_concentration: bool = True
+    learns_past_weight: bool = True
     is_first: bool = True  # so that the best order of siblings is that of their masses
 
     criterion: ClassVar[str] = "elbo"
@@ -87,23 +89,32 @@ class EpochModel:
     def learn_priors(
         self, state: EpochState, totals: EpochStats
     ) -> tuple["EpochModel", EpochState]:
-        """Learn the prior concentration, and let directions follow, in turn.
+        """Learn what draws directions to others, and let them follow, in turn.
 
         A strong prior draws directions together, which makes it stronger: one turn for
         each pass would take a hundred passes.
         """
-        if not self.learns_prior_concentration:
+        if not (self.learns_prior_concentration or self.learns_past_weight):
             return self, state
-        state = with_own_means(learn_prior_concentration(state, self.priors))
+        model, state = self._with_learned(with_own_means(state))
         for _ in range(N_TURNS):
-            last = state.prior_concentration
-            state = update_own_means(state, totals, self.priors)
+            last = state.prior_concentration, model.priors.past_weight
+            state = update_own_means(state, totals, model.priors)
             if self.learns_concentration:
                 state = learn_concentration(state, totals)
-            state = learn_prior_concentration(state, self.priors)
-            if abs(state.prior_concentration - last) <= TURN_TOL * last:
+            model, state = model._with_learned(state)
+            now = state.prior_concentration, model.priors.past_weight
+            if np.allclose(now, last, rtol=TURN_TOL, atol=0.0):
                 break
-        return self, state
+        return model, state
+
+    def _with_learned(self, state: EpochState) -> tuple["EpochModel", EpochState]:
+        """Learn each, given directions."""
+        if self.learns_prior_concentration:
+            state = learn_prior_concentration(state, self.priors)
+        if not self.learns_past_weight:
+            return self, state
+        return replace(self, priors=learn_past_weight(state, self.priors)), state
 
     def objective(self, state: EpochState, totals: EpochStats) -> dict[str, float]:
         """Terms of the bound, densities with respect to the uniform one, in nats."""

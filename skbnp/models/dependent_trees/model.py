@@ -34,7 +34,7 @@ nothing; the pull of children on their parent through rho is
 exact maximum; kappa0 is learned, and not 100.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -50,6 +50,7 @@ from skbnp.distributions.von_mises_fisher import (
 )
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import (
+    bessel_slope,
     conjugate,
     log_normaliser_gain,
     natural_lengths,
@@ -66,6 +67,7 @@ __all__ = [
     "blocks",
     "direction_bound",
     "learn_concentration",
+    "learn_past_weight",
     "learn_prior_concentration",
     "lengths_and_spreads",
     "merge_gain",
@@ -98,7 +100,7 @@ ENTRIES = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class TreePriors:
-    """What is not learned."""
+    """Concentrations of sticks, and what draws directions to others."""
 
     child_concentration: float = 0.5  # gamma
     stop_concentration: float = 0.5  # alpha
@@ -421,6 +423,29 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
     return replace(state, prior_concentration=kappa)
 
 
+def learn_past_weight(state: EpochState, priors: TreePriors) -> TreePriors:
+    """Set k2 to where the bound is stationary in it, kappa0 k2 not below V / 100.
+
+    In b = kappa0 k2 the bound is concave: nodes e with a past add log C_V(rho_e) +
+    b mu_e'E_e, with rho_e^2 = a^2 + b^2 + 2 a b E_parent'mu_e and a = kappa0 k1. Where
+    no node has a past k2 stays.
+    """
+    rows = state.with_past
+    if len(rows) == 0:
+        return priors
+    _, _, _, along_past, both, _ = _inner_products(state, rows)
+    a = state.prior_concentration * state.parent_weights(rows, priors)
+
+    def slope(log_b: float) -> float:
+        b = float(np.exp(log_b))
+        squares = np.maximum(a**2 + b**2 + 2.0 * a * b * both, 0.0)
+        pulls = (b + a * both) * bessel_slope(squares, state.dimension)
+        return float((along_past - pulls).sum())
+
+    b = _root_of(slope, state.dimension)
+    return replace(priors, past_weight=b / state.prior_concentration)
+
+
 def best_prior_concentration(
     lengths: Array,
     products: Array,
@@ -441,15 +466,23 @@ def best_prior_concentration(
         kappa = float(np.exp(log_kappa))
         return kernels.prior_slope(kappa, r, d, e, w, dimension, *series)
 
+    return _root_of(slope, dimension)
+
+
+def _root_of(slope: Callable[[float], float], dimension: int) -> float:
+    """Return the concentration of a prior at whose logarithm a slope is zero.
+
+    Within its range, at an end of which it is where the slope has one sign.
+    """
     lowest = np.log(max(LEAST_PRIOR_SHARE * dimension, LOWEST))
     highest = np.log(HIGHEST)
     if slope(lowest) <= 0.0:
-        log_kappa = lowest
+        found = lowest
     elif slope(highest) >= 0.0:
-        log_kappa = highest
+        found = highest
     else:
-        log_kappa = brentq(slope, lowest, highest, xtol=1e-12)
-    return float(np.exp(log_kappa))
+        found = brentq(slope, lowest, highest, xtol=1e-12)
+    return float(np.exp(found))
 
 
 def sort_siblings(

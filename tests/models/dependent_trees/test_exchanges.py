@@ -187,10 +187,11 @@ def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
     """3 has the name and the past of the topic of 4, which was born without any."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
     swap = Exchange((3, 4), (4, 3))
-    assert propose_handover(*gains_of(state), Merge(2, 1), 0.0) is None
-    assert propose_handover(*gains_of(state), Merge(4, 5), np.inf) is None  # it is new
+    assert propose_handover(*gains_of(state), Merge(2, 1), "target", 0.0) is None
+    none = propose_handover(*gains_of(state), Merge(4, 5), "target", np.inf)
+    assert none is None  # it is new
     wrong, _ = replay(state, stats, PRIORS, [swap])
-    found = propose_handover(*gains_of(wrong), Merge(3, 5), 0.0)
+    found = propose_handover(*gains_of(wrong), Merge(3, 5), "target", 0.0)
     assert found is not None
     exchange, merge = found
     assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {3: 4, 4: 3}
@@ -203,20 +204,54 @@ def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
     assert gain > direction_bound(*plain, PRIORS, everywhere) + 1.0
 
 
+def test_past_of_a_target_goes_to_others_too(seed):
+    """A child merges into its parent, which has the past of a topic born anew."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    wrong, _ = replay(state, stats, PRIORS, [Exchange((1, 3, 4), (3, 4, 1))])
+    given = *gains_of(wrong), Merge(2, 3)
+    exchange, merge = propose_handover(*given, "source", np.inf)
+    assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {3: 2, 2: 4, 4: 3}
+    assert merge == Merge(4, 2)
+    plain = merges.MergeProposal(Merge(2, 3), "source", 0.0).records
+    gain, less = (
+        direction_bound(*replay(wrong, stats, PRIORS, some), PRIORS, np.arange(6))
+        for some in ((exchange, merge), plain)
+    )
+    assert gain > less + 1.0
+
+
+def test_all_edges_between_the_root_and_the_new_one_are_reversed(seed):
+    """The rows of the past of the root are two levels below it."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    places, (below,) = np.arange(7), TREE.positions([4])
+    places[[0, below]] = below, 0
+    wrong = replace(state, means=state.means[places], masses=state.masses[places])
+    kept = stats.taken(places)
+    for _ in range(50):
+        wrong = update_nodes(wrong, kept, PRIORS, TREE.ids)
+    records = propose_new_root(*gains_of(wrong))
+    assert records == (Exchange((0, 4), (4, 0)), Reverse(5, 4), Reverse(0, 5))
+    right, same = replay(wrong, kept, PRIORS, records)
+    assert right.tree.ids[0] == 0
+    assert [right.tree.parent_of(node) for node in (5, 4)] == [0, 5]
+    everywhere = np.arange(7)
+    gain = direction_bound(right, same, PRIORS, everywhere)
+    assert gain > direction_bound(wrong, kept, PRIORS, everywhere)
+
+
 def test_a_topic_that_begins_at_the_root_makes_room(seed):
     """The root has a new topic and the past of 0, whose rows a child has."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
     right, kept = replay(state, stats, PRIORS, [Attach(4, 5, 0)])
     everywhere = np.arange(7)
     worse = propose_new_root(*gains_of(right))
-    if worse is not None:
+    if worse:
         gain = direction_bound(*replay(right, kept, PRIORS, worse), PRIORS, everywhere)
         assert gain < direction_bound(right, kept, PRIORS, everywhere)
     edits = [Reverse(4, 0), Exchange((4, 0), (0, 4))]
     wrong, kept = replay(right, kept, PRIORS, edits)
     assert wrong.tree.ids[0] == 0
     found = propose_new_root(*gains_of(wrong))
-    assert found is not None
     exchange, reverse = found
     assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {0: 4, 4: 0}
     assert reverse == Reverse(0, 4)
@@ -311,7 +346,7 @@ def test_a_topic_does_not_take_the_name_of_one_that_ended(monkeypatch):
     """Where the better past is not kept, it does: both are one, its rows the fewer."""
 
     def n_kept():
-        corpus, trees = planted_drift(2, until=5)
+        corpus, trees = planted_drift(20, until=5)
         return sum(
             len({name_of(corpus, trees, epoch, node) for epoch in range(6)}) == 1
             for node in (0, 1, 2, 3, 4, 5, 7, 8)
@@ -331,11 +366,11 @@ def test_a_birth_at_the_root_is_found(monkeypatch):
     """Without the move, the root's name goes to a topic that begins in epoch 2."""
 
     def is_new():
-        corpus, trees = planted_drift(18, until=2)
+        corpus, trees = planted_drift(3, until=2)
         return name_of(corpus, trees, 2, 9) not in trees.epochs_[1].component_ids
 
     assert is_new()
-    monkeypatch.setattr(structure, "propose_new_root", lambda *given: None)
+    monkeypatch.setattr(structure, "propose_new_root", lambda *given: ())
     assert not is_new()
 
 
@@ -343,9 +378,9 @@ def test_without_a_past_nothing_is_proposed():
     state, _, _, _ = at_optimum(np.random.default_rng(0))
     state = state.without_past()
     assert len(state.with_past) == 0
-    assert propose_handover(*gains_of(state), Merge(2, 1), np.inf) is None
+    assert propose_handover(*gains_of(state), Merge(2, 1), "target", np.inf) is None
     assert propose_exchanges(*gains_of(state)) == []
-    assert propose_new_root(*gains_of(state)) is None
+    assert propose_new_root(*gains_of(state)) == ()
 
 
 @pytest.mark.long

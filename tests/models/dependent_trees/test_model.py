@@ -30,6 +30,7 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     TreePriors,
     learn_concentration,
+    learn_past_weight,
     learn_prior_concentration,
     lengths_and_spreads,
     merge_gain,
@@ -367,6 +368,37 @@ def test_concentrations_are_at_their_maximum(past, seed):
             moved = {name: factor * getattr(state, name)}
             if name == "concentration" or moved[name] >= 0.01 * DIMENSION:
                 assert value(replace(state, **moved), stats) < best
+
+
+def drifted_state(rng):
+    """A state with a past at the optimum of all but the past weight."""
+    X = random_rows(rng)
+    state, stats = check_ascent(fresh_state(rng, X), X, 2)
+    history = windowed(state.tree, [(state.tree.ids, stats.masses)])
+    return check_ascent(next_epoch(state, history), X, 2, first=False)
+
+
+def test_past_weight_is_at_its_maximum(seed):
+    rng = np.random.default_rng(seed)
+    state, stats = drifted_state(rng)
+    noise = unit(rng.standard_normal(state.previous.shape))
+    state = replace(state, previous=unit(state.previous + 0.8 * noise))
+    learned = learn_past_weight(state, PRIORS)
+    assert replace(learned, past_weight=PRIORS.past_weight) == PRIORS
+    least = 0.01 * DIMENSION / state.prior_concentration
+    assert learned.past_weight > 1.01 * least
+    best = value(state, stats, learned)
+    for factor in (0.5, 0.99, 1.01, 2.0):
+        other = replace(learned, past_weight=factor * learned.past_weight)
+        assert value(state, stats, other) < best
+
+
+def test_a_past_that_says_nothing_has_the_least_weight():
+    state, _ = drifted_state(np.random.default_rng(0))
+    state = replace(state, previous=-state.previous)
+    weight = learn_past_weight(state, PRIORS).past_weight
+    assert_allclose(weight * state.prior_concentration, 0.01 * DIMENSION)
+    assert learn_past_weight(state.without_past(), PRIORS) == PRIORS
 
 
 def test_prior_concentration_of_a_first_epoch_has_the_mean_product(seed):

@@ -108,7 +108,12 @@ def learner_and_executor(X, start=30, moves=NO_MOVES, n_parts=1, seed=0, n_jobs=
     state, stats = start_tree(X, labels, PRIORS)
     log = [Lineage(0, "init", (), tuple(state.tree.ids.tolist()))]
     posterior = EpochPosterior(
-        EpochModel(PRIORS), state, stats, state.tree.ids, log, entropy=seed
+        EpochModel(PRIORS, learns_past_weight=False),
+        state,
+        stats,
+        state.tree.ids,
+        log,
+        entropy=seed,
     )
     executor = Executor(n_jobs)
     shards = shards_of(X, n_parts, executor.map)
@@ -937,7 +942,12 @@ def test_shards_that_forget_say_the_same(shards_per_round, seed):
         ForgetfulShards(blocks, X.shape[1], np.random.default_rng(seed)),
     ):
         posterior = EpochPosterior(
-            EpochModel(PRIORS), state, stats, state.tree.ids, log, entropy=seed
+            EpochModel(PRIORS, learns_past_weight=False),
+            state,
+            stats,
+            state.tree.ids,
+            log,
+            entropy=seed,
         )
         others = EpochStats.zero(len(state.tree), X.shape[1])
         edits = TreeEdits(EpochMoves())

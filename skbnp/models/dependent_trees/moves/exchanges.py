@@ -8,6 +8,9 @@ the bound rises; rows, places and directions stay. The assignment that is best i
 directions but one stay is found at once, and made cycle by cycle.
 """
 
+from itertools import pairwise
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
@@ -83,55 +86,66 @@ def propose_exchanges(state: EpochState, gains: Array) -> list[Exchange]:
     return [record for _, record in found]
 
 
-def propose_new_root(
-    state: EpochState, gains: Array
-) -> tuple[Exchange, Reverse] | None:
-    """Let a child of the root have the root's past and place, and the root none.
+def propose_new_root(state: EpochState, gains: Array) -> tuple[Exchange | Reverse, ...]:
+    """Let another node have the root's past and place, and the root none.
 
-    A topic that begins may have been at the root, which cannot be new; then a child of
-    the root has the rows that the past of the root explains. The assignment of pasts is
-    the best of those that give the root none.
+    A topic that begins may have been at the root, which cannot be new; then another
+    node has the rows that the past of the root explains. The assignment of pasts is the
+    best of those that give the root none, and all edges between the two are reversed.
+    There are no records where the root has no past, or all nodes have one.
     """
     tree, old = state.tree, state.with_past
     if state.past[0] < 0 or len(old) == len(tree):
-        return None
+        return ()
     forced = gains.copy()
     forced[0, old] = -HUGE
     names = _best_assignment(forced)
-    heir = int(np.flatnonzero(names == 0)[0])
-    if tree.parent[heir] != 0:
-        return None
     (cycle,) = (one for one in _cycles(names) if 0 in one)
     exchange = _exchange(tree, cycle, names)
-    return exchange, Reverse(int(tree.ids[0]), int(tree.ids[names[0]]))
+    ids = exchange.edit(tree).ids
+    path = [int(np.flatnonzero(names == 0)[0])]  # up to the root
+    while path[-1]:
+        path.append(int(tree.parent[path[-1]]))
+    edges = list(pairwise(ids[path].tolist()))[::-1]
+    return exchange, *(Reverse(node, parent) for node, parent in edges)
 
 
 def propose_handover(
-    state: EpochState, gains: Array, merge: Merge, most: float
+    state: EpochState,
+    gains: Array,
+    merge: Merge,
+    past_of: Literal["source", "target"],
+    most: float,
 ) -> tuple[Exchange, Merge] | None:
-    """Let others have the past of a node that merges; a node born since then ends.
+    """Let others have the past that ends in a merge; a node born since then ends.
 
     A topic whose rows went to others when the epoch began may have been born anew. The
-    assignment of pasts is the best of those that leave none to the source, whose rows
-    are those of the target. By it directions lose `most` nats at the most: shares of
-    rows, which have a say in the bound, would give any new topic the past of one that
-    ends in its epoch.
+    assignment of pasts is the best of those that leave none to the node that would not
+    keep its own. By it directions lose `most` nats at the most: shares of rows, which
+    have a say in the bound, would give any new topic the past of one that ends in its
+    epoch.
+
+    Parameters
+    ----------
+    past_of : {"source", "target"}
+        That the merged node would keep.
     """
     tree, old = state.tree, state.with_past
-    source, target = tree.positions([merge.source, merge.target]).tolist()
-    if source not in old or len(old) == len(tree):
+    both = source, target = tree.positions([merge.source, merge.target]).tolist()
+    without = source if past_of == "target" else target
+    if without not in old or len(old) == len(tree):
         return None
     gains = gains.copy()
-    gains[source] = 0.0
-    gains[source, old] = -HUGE
+    gains[without] = 0.0
+    gains[without, old] = -HUGE
     names = _assigned(gains, state)
     if gains[np.arange(len(names)), names].sum() < -most:
         return None
-    (cycle,) = (one for one in _cycles(names) if source in one)
+    if past_of == "source":
+        names[[source, target]] = names[[target, source]]
+    cycles = [one for one in _cycles(names) if np.isin(both, one).any()]
     ends, stays = tree.ids[names[[source, target]]].tolist()
-    if target not in cycle:
-        stays = merge.target
-    return _exchange(tree, cycle, names), Merge(ends, stays)
+    return _exchange(tree, np.concatenate(cycles), names), Merge(ends, stays)
 
 
 def _assigned(gains: Array, state: EpochState) -> Ints:

@@ -45,6 +45,12 @@ class MergeProposal:
     lost: float
 
     @property
+    def without_past(self) -> int:
+        """The node whose past is not kept."""
+        is_target = self.past_of == "target"
+        return self.merge.source if is_target else self.merge.target
+
+    @property
     def records(self) -> tuple[Exchange | Merge, ...]:
         """What to replay."""
         source, target = self.merge.source, self.merge.target

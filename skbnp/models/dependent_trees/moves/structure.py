@@ -80,9 +80,9 @@ SETTLED_BIRTHS = 3
 BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
-#: Kinds of moves that wait where they gain nothing: targets, or nodes and parents. A
-#: fit may end while some wait.
-KINDS = ("attachment", "birth", "reversal")
+#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, or nodes
+#: that would exchange names. A fit may end while some wait.
+KINDS = ("attachment", "birth", "reversal", "root")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row says something else.
@@ -211,11 +211,11 @@ class TreeEdits(Moves):
         much as a birth.
         """
         for one in found:
-            state, merge = learner.posterior.state, one.merge
-            if state.past[state.tree.positions(merge.source)] < 0:
+            state, ends = learner.posterior.state, one.without_past
+            if state.past[state.tree.positions(ends)] < 0:
                 continue
             gains = self._past_gains(learner)
-            both = propose_handover(state, gains, merge, LEAST_NEWS)
+            both = propose_handover(state, gains, one.merge, one.past_of, LEAST_NEWS)
             if both is None:
                 continue
             least = max(one.lost, self._gain(learner, one.records) - LEAST_NEWS)
@@ -255,12 +255,38 @@ class TreeEdits(Moves):
             self._keep(learner, [(record,) for record in found], least)
 
     def _change_root(self, learner: EpochLearner) -> None:
-        """Let a child of the root have the root's past and place."""
+        """Let another node have the root's past and place."""
         state = learner.posterior.state
         records = propose_new_root(state, self._past_gains(learner))
-        if records is not None:
-            lost = LEAST_GAIN * len(records[0].nodes)
-            self._make_if_better(learner, records, lost)
+        if not records:
+            return
+        nodes, waits = records[0].touched, self._rejections["root"]
+        if not waits.is_over(nodes, learner.n_passes):
+            return
+        records = self._with_attachments(learner, records)
+        if not self._make_if_better(learner, records, LEAST_GAIN):
+            waits.add(nodes, learner.n_passes)
+
+    def _with_attachments(
+        self, learner: EpochLearner, records: Sequence[Record]
+    ) -> list[Record]:
+        """Add moves to other parents that raise the bound once records were made."""
+        posterior, found = learner.posterior, list(records)
+        priors = posterior.model.priors
+        if not self.moves.reattach:
+            return found
+        state, stats = replay(posterior.state, posterior.totals, priors, records)
+        bound = _bound(posterior.model, state, stats)
+        for _ in range(N_TURNS):
+            products = Products.of(state, priors, self._products_of(learner))
+            moves = propose_attachments(state, stats, priors, products, Rejections(), 0)
+            more = [move for move, _ in moves]
+            state, stats = replay(state, stats, priors, more)
+            before, bound = bound, _bound(posterior.model, state, stats)
+            if bound <= before:
+                break
+            found += more
+        return found
 
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Nodes of epochs before that do not merge: while births may return to them."""
