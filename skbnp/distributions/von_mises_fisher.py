@@ -118,8 +118,11 @@ def draw_in_place(
     `lengths` are those of the parameters, for each of `rows`.
     """
     cosines = _draw_cosine_of_each(table.shape[1], lengths, rng)
-    normals = _work(len(rows) * table.shape[1]).reshape(-1, table.shape[1])
-    place_draws(rows, cosines, rng.standard_normal(out=normals), table)
+    normals = _work(table.shape[1])[None]  # of one row: it stays in a cache
+    for at in range(len(rows)):
+        some = slice(at, at + 1)
+        rng.standard_normal(out=normals)
+        place_draws(rows[some], cosines[some], normals, table)
 
 
 def _work(size: int) -> Array:

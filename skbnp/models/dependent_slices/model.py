@@ -52,7 +52,7 @@ from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser
 from skbnp.models.dependent_trees.model import TreePriors
 from skbnp.trees import Tree
 
-__all__ = ["Phase", "Rows", "SlicedTree", "draw_all"]
+__all__ = ["Phase", "Rows", "SlicedTree", "blocks_of", "draw_all"]
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int32]
@@ -65,7 +65,7 @@ NODES_PER_GROUP = 12
 #: Groups whose rows one task moves.
 GROUPS_PER_TASK = 8
 #: Entries of the directions that one task computes.
-ENTRIES = 1 << 18
+ENTRIES = 1 << 20
 #: Rows for directions beyond those of candidates: nodes that split need some.
 SPARE = 32
 
@@ -164,6 +164,11 @@ class SlicedTree:
         """Kappa0 k1."""
         return self.prior_concentration * self.priors.parent_weight
 
+    @property
+    def pull_of_past(self) -> float:
+        """Kappa0 k2."""
+        return self.prior_concentration * self.priors.past_weight
+
     def has_old_children(self) -> NDArray[np.bool_]:
         """Whether nodes have children with a past: never integrated out."""
         parents = self.tree.parent[1:][self.is_old[1:]]
@@ -175,13 +180,16 @@ class SlicedTree:
         if place:
             natural += self.pull * self.directions[self.tree.parent[place]]
         if self.is_old[place]:
-            weight = self.prior_concentration * self.priors.past_weight
-            natural = natural + weight * self.previous[self.past[place]]
+            natural += self.pull_of_past * self.previous[self.past[place]]
         return natural
 
     def natural_without_rows(self, place: int) -> Array:
         """Natural parameter of a node without its rows at hand, (V,)."""
-        natural = self.prior_natural(place)
+        return self.prior_natural(place) + self.natural_below(place)
+
+    def natural_below(self, place: int) -> Array:
+        """What children of a node say in its direction, and rows that are gone, (V,)."""
+        natural = np.zeros(self.dimension)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):
             natural += self.pull * self.directions[below].sum(axis=0)
@@ -359,12 +367,17 @@ class Phase:
 
     # -- directions and natural parameters, some nodes at a time -----------------------
 
-    def blocks(self) -> list[NDArray[np.int32]]:
-        """Nodes of the tree, and opened ones with rows, by task."""
-        size = max(ENTRIES // max(self.world.dimension, 1), 1)
+    def blocks(self) -> list[Places]:
+        """Nodes of the tree by task."""
+        nodes = np.arange(self.n_nodes, dtype=np.int32)
+        return blocks_of(nodes, self.world.dimension)
+
+    def blocks_to_draw(self) -> list[Places]:
+        """Nodes by task whose directions are drawn: of the tree, and opened with rows."""
+        mine = np.flatnonzero(self.world.tree.depth % 2 == self.parity)
         opened = np.unique(self.place[self.place >= self.n_nodes])
-        nodes = np.append(np.arange(self.n_nodes), opened).astype(np.int32)
-        return [nodes[begin : begin + size] for begin in range(0, len(nodes), size)]
+        nodes = np.append(mine, opened).astype(np.int32)
+        return blocks_of(nodes, self.world.dimension)
 
     def fill(self, nodes: NDArray[np.int32]) -> None:
         """Compute natural parameters of nodes; those given have their directions."""
@@ -391,7 +404,7 @@ class Phase:
             self.limits,
             world.concentration,
             world.pull,
-            world.prior_concentration * world.priors.past_weight,
+            world.pull_of_past,
             self.table,
             self.squares,
             self.own,
@@ -448,15 +461,14 @@ class Phase:
     def draw_directions(self, number: int, nodes: NDArray[np.int32]) -> None:
         """Draw directions that were integrated out, in the place of their parameters.
 
-        Those of the same level that never are, by a proposal.
+        Those of the same levels that never are, by a proposal.
         """
         rng, world = self.streams(2, number), self.world
         free = nodes[self.is_free[nodes]]
         lengths = np.sqrt(np.maximum(self.squares[free], 0.0))
         draw_in_place(self.table, self.source[free].astype(np.intp), lengths, rng)
         for at in nodes[~self.is_free[nodes]].tolist():
-            if world.tree.depth[at] % 2 == self.parity:
-                self.table[at] = self._propose_direction(at, rng)
+            self.table[at] = self._propose_direction(at, rng)
 
     def _propose_direction(self, at: int, rng: np.random.Generator) -> Array:
         """Draw a direction whose children have a past, given those of other levels."""
@@ -493,6 +505,12 @@ class Phase:
         onto[source] = np.arange(len(source))
         directions = Directions(self.memory, self.source[source].astype(np.intp))
         return world.edited(tree, onto[self.place], directions)
+
+
+def blocks_of(nodes: NDArray, dimension: int) -> list[NDArray]:
+    """Cut nodes into those whose directions one task computes, or reads."""
+    size = max(ENTRIES // max(dimension, 1), 1)
+    return [nodes[begin : begin + size] for begin in range(0, len(nodes), size)]
 
 
 def _small_pages(n_rows: int, dimension: int) -> Array:
