@@ -188,7 +188,7 @@ class SlicedTree:
         return self.prior_natural(place) + self.natural_below(place)
 
     def natural_below(self, place: int) -> Array:
-        """What children of a node say in its direction, and rows that are gone, (V,)."""
+        """What children say in the direction of a node, and rows that are gone, (V,)."""
         natural = np.zeros(self.dimension)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):
@@ -306,7 +306,7 @@ class Phase:
         self.parent = np.append(tree.parent, self.above).astype(np.int32)
         n = len(self.is_free)
         if memory is None or len(memory) < n:
-            memory = _small_pages(n + n // 4 + SPARE, world.dimension)
+            memory = _small_pages(2 * n + SPARE, world.dimension)
         self.memory, self.table = memory, memory[:n]
         self.place = world.place.copy()
         self.n_nodes = n_nodes
@@ -373,7 +373,7 @@ class Phase:
         return blocks_of(nodes, self.world.dimension)
 
     def blocks_to_draw(self) -> list[Places]:
-        """Nodes by task whose directions are drawn: of the tree, and opened with rows."""
+        """Nodes whose directions are drawn, opened ones with rows too, by task."""
         mine = np.flatnonzero(self.world.tree.depth % 2 == self.parity)
         opened = np.unique(self.place[self.place >= self.n_nodes])
         nodes = np.append(mine, opened).astype(np.int32)
@@ -463,7 +463,7 @@ class Phase:
 
         Those of the same levels that never are, by a proposal.
         """
-        rng, world = self.streams(2, number), self.world
+        rng = self.streams(2, number)
         free = nodes[self.is_free[nodes]]
         lengths = np.sqrt(np.maximum(self.squares[free], 0.0))
         draw_in_place(self.table, self.source[free].astype(np.intp), lengths, rng)

@@ -46,18 +46,13 @@ class Attachments:
         movable = world.tree.ids[1:][~world.is_old[1:]]
         n = n_proposals if len(movable) else 0
         self._nodes: list[int] = rng.choice(movable, n).tolist() if n else []
-        self._dense = [
-            node for node in dict.fromkeys(self._nodes) if self._is_dense(node)
-        ]
+        above = set(world.tree.ids[world.tree.size > 1].tolist())
+        self._dense = [node for node in dict.fromkeys(self._nodes) if node in above]
         self._naturals = np.zeros((len(self._dense), world.dimension))
         for number, node in enumerate(self._dense):
             self._naturals[number] = natural_of(world, node)
         # By row of the array of directions: an edit leaves these where they are.
         self._products = np.zeros((len(self._dense), len(world.directions.drawn)))
-
-    def _is_dense(self, node: int) -> bool:
-        at = self._world.tree.positions(node)
-        return bool(self._world.tree.size[at] > 1)
 
     def tasks(self) -> Sequence[Callable[[], object]]:
         """List blocks of directions that all dense vectors are multiplied with."""
