@@ -97,7 +97,7 @@ def log_joint_of(world: SlicedTree) -> float:
 
 
 def _subtrees(tree: Tree) -> list[tuple[int, int]]:
-    """Limits of children of the root, all below included, about so many nodes a part."""
+    """Limits of children of the root, all below included, some at a time."""
     begins = np.append(np.flatnonzero(tree.depth == 1), len(tree))
     part = (begins - 1) // NODES_PER_TASK
     limits = begins[np.flatnonzero(np.diff(part, prepend=-1))]

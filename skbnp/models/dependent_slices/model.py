@@ -63,7 +63,7 @@ MOST_OPENED = 8
 #: Nodes of a group, about.
 NODES_PER_GROUP = 12
 #: Groups whose rows one task moves.
-GROUPS_PER_TASK = 8
+GROUPS_PER_TASK = 16
 #: Entries of the directions that one task computes.
 ENTRIES = 1 << 20
 #: Rows for directions beyond those of candidates: nodes that split need some.
@@ -188,7 +188,7 @@ class SlicedTree:
         return self.prior_natural(place) + self.natural_below(place)
 
     def natural_below(self, place: int) -> Array:
-        """What children say in the direction of a node, and rows that are gone, (V,)."""
+        """What children of a node and rows that are gone say in its direction, (V,)."""
         natural = np.zeros(self.dimension)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):
