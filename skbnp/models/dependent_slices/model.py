@@ -486,11 +486,10 @@ class Phase:
         """Return the tree with opened nodes, without those that are empty."""
         world, counts = self.world, np.bincount(self.place, minlength=len(self.is_free))
         opened = self.n_nodes + np.flatnonzero(counts[self.n_nodes :])
-        tree, names = world.tree, world.tree.ids
-        tree = Tree(tree.ids, tree.depth, max(next_id, tree.next_id))
-        for at in opened.tolist():
-            names = np.append(names, tree.next_id)
-            tree = tree.add(int(world.tree.ids[self.parent[at]]))
+        first_id = max(next_id, world.tree.next_id)
+        names = np.append(world.tree.ids, first_id + np.arange(len(opened)))
+        parents = np.append(world.tree.parent, self.parent[opened])
+        tree = Tree.from_parents(parents, names, first_id + len(opened))
         kept = np.concatenate([np.arange(self.n_nodes), opened])
         by_name = np.argsort(names)
         source = kept[by_name[np.searchsorted(names[by_name], tree.ids)]]
@@ -508,9 +507,16 @@ class Phase:
 
 
 def blocks_of(nodes: NDArray, dimension: int) -> list[NDArray]:
-    """Cut nodes into those whose directions one task computes, or reads."""
+    """Cut nodes into those whose directions one task computes, or reads.
+
+    Blocks are alike and, if there is not one alone, a multiple of four: two threads, or
+    four, end together.
+    """
     size = max(ENTRIES // max(dimension, 1), 1)
-    return [nodes[begin : begin + size] for begin in range(0, len(nodes), size)]
+    if len(nodes) <= size:
+        return [nodes] if len(nodes) else []
+    n_blocks = 4 * -(-len(nodes) // (4 * size))
+    return [block for block in np.array_split(nodes, n_blocks) if len(block)]
 
 
 def _small_pages(n_rows: int, dimension: int) -> Array:
