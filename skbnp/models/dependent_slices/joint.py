@@ -26,7 +26,7 @@ __all__ = ["LogJoint", "log_joint_of"]
 Array = NDArray[np.float64]
 
 #: Nodes of the subtrees of one task, about.
-NODES_PER_TASK = 128
+NODES_PER_TASK = 64
 
 
 class LogJoint:

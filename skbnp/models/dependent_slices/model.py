@@ -63,7 +63,7 @@ MOST_OPENED = 8
 #: Nodes of a group, about.
 NODES_PER_GROUP = 12
 #: Groups whose rows one task moves.
-GROUPS_PER_TASK = 16
+GROUPS_PER_TASK = 6
 #: Entries of the directions that one task computes.
 ENTRIES = 1 << 20
 #: Rows for directions beyond those of candidates: nodes that split need some.
