@@ -386,10 +386,6 @@ def one_pair(*arguments):
     return (pairs > 0.0).astype(float), can
 
 
-def forget_others(proposals, node, parents):
-    pass
-
-
 split_merge_allocate, split_merge_pairs = split_merge.allocate, split_merge._merge_pairs
 
 
@@ -416,14 +412,42 @@ def test_wrong_splits_have_other_frequencies(where, name, wrong, monkeypatch):
     [
         (attachments, "log_normaliser_gain", flat_normalisers),
         (model, "log_prior", any_number),
-        (attachments.Attachments, "_follow", forget_others),
     ],
-    ids=["whatever-fits", "any-number", "products-of-before"],
+    ids=["whatever-fits", "any-number"],
 )
 def test_wrong_attachments_have_other_frequencies(where, name, wrong, monkeypatch):
     monkeypatch.setattr(where, name, wrong)
     with pytest.raises(AssertionError):
         check_attachments()
+
+
+def check_products_follow():
+    """Raise unless what was known before proposals is true of the state after them."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        world = in_children([-1, 0, 1, 0, 3, 0], [1, 2, 3, 4, 5], np.arange(5.0))
+        proposals = attachments.Attachments(world, 6, rng)
+        for task in proposals.tasks():
+            task()
+        world = proposals.judge(rng)
+        for number, node in enumerate(proposals._dense):
+            natural = attachments.natural_of(world, node)
+            np.testing.assert_allclose(proposals._naturals[number], natural)
+            found = proposals._products[number, world.directions.row]
+            np.testing.assert_allclose(found, world.directions @ natural, atol=1e-12)
+
+
+def test_products_follow_from_what_proposals_have_changed():
+    check_products_follow()
+
+
+def test_products_of_before_are_seen(monkeypatch):
+    def forget(proposals, node, parents):
+        pass
+
+    monkeypatch.setattr(attachments.Attachments, "_follow", forget)
+    with pytest.raises(AssertionError):
+        check_products_follow()
 
 
 # -- directions whose children have a past ---------------------------------------------
