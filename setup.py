@@ -30,6 +30,7 @@ KERNELS = [
     "_split_merge",
     "_sticks",
     "_tables",
+    "_tree_directions",
     "_tree_rows",
     "_word_topics",
 ]

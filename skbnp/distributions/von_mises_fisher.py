@@ -37,6 +37,8 @@ _THREAD = local()
 LEAST_ORDER, N_TERMS = 24.0, 12
 #: Elements at a time, all terms of which fit into a cache.
 BLOCK = 8192
+#: Normal variables at a time, which stay in a cache.
+NORMALS = 1 << 16
 
 
 def log_normaliser(concentration: ArrayLike, dimension: int) -> Array:
@@ -118,8 +120,14 @@ def draw_in_place(
     `lengths` are those of the parameters, for each of `rows`.
     """
     cosines = _draw_cosine_of_each(table.shape[1], lengths, rng)
-    normals = _work(len(rows) * table.shape[1]).reshape(-1, table.shape[1])
-    place_draws(rows, cosines, rng.standard_normal(out=normals), table)
+    size = max(NORMALS // table.shape[1], 1)
+    for begin in range(0, len(rows), size):
+        some = slice(begin, begin + size)
+        normals = _work(len(rows[some]) * table.shape[1])
+        rng.standard_normal(out=normals)
+        place_draws(
+            rows[some], cosines[some], normals.reshape(-1, table.shape[1]), table
+        )
 
 
 def _work(size: int) -> Array:

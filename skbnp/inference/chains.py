@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+#: Tasks of a piece that each thread may take: they return nothing.
+ALL = 1 << 20
+
+
 class Chain(Protocol):
     """What a sampler brings."""
 
@@ -241,7 +245,7 @@ def run_chains(
     """
     try:
         with executor:
-            run = executor.map if executor.shares_memory else map
+            run = partial(executor.map, ahead=ALL) if executor.shares_memory else map
             for _ in range(n_sweeps):
                 begin_sweep()
                 n_pieces = max(chain.n_pieces for chain in chains)

@@ -28,6 +28,8 @@ __all__ = ["Executor", "Run"]
 
 #: Seconds that an interrupt may have to wait for the first result.
 PATIENCE = 0.05
+#: Items of each thread that are held, with their results, which may be large.
+AHEAD = 2
 T = TypeVar("T")
 S = TypeVar("S")
 #: Maps over work, in order.
@@ -71,24 +73,34 @@ class Executor:
         """Whether what a function writes to an array is seen here."""
         return self.n_workers == 1 or self._pool is not None
 
-    def map(self, function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-        """Yield `function(item)` for each item, in order."""
+    def map(
+        self, function: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD
+    ) -> Iterator[T]:
+        """Yield `function(item)` for each item, in order.
+
+        Threads hold `ahead` items each at the most that have not been yielded. Where
+        some last longer than others, threads wait for each other the less the more.
+        """
         if self.n_workers == 1:
             return map(function, items)
         if self._pool is not None:
-            return self._map_pool(self._pool, function, items)
+            return self._map_pool(self._pool, function, items, ahead * self.n_workers)
         kind = "generator" if self._is_lazy else "list"
         jobs = Parallel(n_jobs=self.n_jobs, return_as=kind)
         return iter(jobs(delayed(function)(item) for item in items))
 
     def _map_pool(
-        self, pool: ThreadPoolExecutor, function: Callable[[S], T], items: Iterable[S]
+        self,
+        pool: ThreadPoolExecutor,
+        function: Callable[[S], T],
+        items: Iterable[S],
+        most: int,
     ) -> Iterator[T]:
         """Let this thread work too: on the last item that nobody has begun."""
         waiting: deque[tuple[Future[T], S]] = deque()
         try:
             for item in items:
-                if len(waiting) >= 2 * self.n_workers:
+                if len(waiting) >= most:
                     yield _first(waiting, function)
                 with commit():
                     waiting.append((pool.submit(function, item), item))

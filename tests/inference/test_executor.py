@@ -109,6 +109,21 @@ def test_the_calling_thread_works_while_it_waits():
     assert where[1:].count(True) == 3
 
 
+def test_no_thread_waits_where_all_items_may_be_taken():
+    """The first item lasts until all others are done, more than wait by default."""
+    gate = threading.Event()
+
+    def work(item):
+        if item == 0:
+            assert gate.wait(timeout=10)
+        elif item == 1:
+            gate.set()
+        return item
+
+    with Executor(2) as executor:
+        assert list(executor.map(work, [0, *range(20, 0, -1)], ahead=20))[-1] == 1
+
+
 # Outstanding items --------------------------------------------------------------------
 
 

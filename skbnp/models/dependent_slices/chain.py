@@ -12,11 +12,23 @@ from numpy.typing import NDArray
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import ChainStart, ChainState, birth_entries
 from skbnp.inference.edits import Lineage
+from skbnp.kernels._tree_directions import prior_products
 from skbnp.models.dependent_slices.directions import Directions
-from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree, draw_all
-from skbnp.models.dependent_slices.moves.attachments import propose_attachment
+from skbnp.models.dependent_slices.joint import LogJoint, log_joint_of
+from skbnp.models.dependent_slices.model import (
+    Phase,
+    Rows,
+    SlicedTree,
+    blocks_of,
+    draw_all,
+)
+from skbnp.models.dependent_slices.moves.attachments import Attachments
 from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge
-from skbnp.models.dependent_slices.sample import TreeSample, log_joint_of, reading_of
+from skbnp.models.dependent_slices.sample import (
+    TreeSample,
+    reading_of,
+    with_sorted_siblings,
+)
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, visit
 from skbnp.models.dependent_trees.model import (
@@ -123,9 +135,9 @@ class TreeChainState(ChainState):
 class SliceChain:
     """Sweeps of one chain.
 
-    A sweep consists of two phases, each of pieces whose tasks run side by side, of
-    proposals that change the tree, of updates of what is learned, and of the log
-    probability of what has come of it.
+    A sweep consists of two phases, of proposals that change the tree, of updates of
+    what is learned, and of the log probability of what has come of it. Each has pieces
+    whose tasks run side by side: all that reads or writes the directions of all nodes.
 
     Parameters
     ----------
@@ -141,8 +153,10 @@ class SliceChain:
     """
 
     phase: Phase
+    _attachments: Attachments
     _sums: sp.csr_array  # of the rows at each node, after a sweep
-    _log_joint: float
+    _products: Array  # (n_nodes, 4) of neighbours, see `prior_products`
+    _joint: LogJoint
 
     def __init__(
         self,
@@ -232,25 +246,38 @@ class SliceChain:
     @property
     def n_pieces(self) -> int:
         """Pieces of a sweep."""
-        return 4 * len(PARITIES) + 2
+        return 4 * len(PARITIES) + 6
 
     def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
         """List what a piece consists of: blocks of nodes, or rows of groups of them."""
-        if piece >= self.n_pieces:
-            return []
-        if piece == self.n_pieces - 2:
-            return [self._change]
-        if piece == self.n_pieces - 1:
-            return [self._judge]
         number, part = divmod(piece, 4)
+        if number < len(PARITIES):
+            return self._tasks_of_phase(number, part)
+        return self._tasks_after(piece - 4 * len(PARITIES))
+
+    def _tasks_of_phase(self, number: int, part: int) -> Sequence[Callable[[], object]]:
         if part == 0:
             return [partial(self._begin_phase, number)]
         phase = self.phase
         if part == 1:
             return [partial(phase.fill, block) for block in phase.blocks()]
         call = phase.sweep if part == 2 else phase.draw_directions
-        parts = phase.groups() if part == 2 else phase.blocks()
+        parts = phase.groups() if part == 2 else phase.blocks_to_draw()
         return [partial(call, at, some) for at, some in enumerate(parts)]
+
+    def _tasks_after(self, part: int) -> Sequence[Callable[[], object]]:
+        """List the tasks of proposals, of what is learned, and of what is told."""
+        if part == 0:
+            return [self._split_and_merge]
+        if part == 1:
+            return self._attachments.tasks()
+        if part == 2:
+            return [self._attach]
+        if part == 3:
+            return self._tasks_of_products()
+        if part == 4:
+            return [self._learn]
+        return self._joint.tasks() if part == 5 else []
 
     def _begin_phase(self, number: int) -> None:
         if number == 0:
@@ -271,35 +298,62 @@ class SliceChain:
         used = {id(one.directions.drawn) for one in (self.state, self.world)}
         return next((one for one in self._memory if id(one) not in used), None)
 
+    def _given_memory(self) -> Array | None:
+        """Give a free array away."""
+        memory = self._free_memory()
+        self._memory = [one for one in self._memory if one is not memory]
+        return memory
+
     def _streams(self, number: int) -> Callable[..., np.random.Generator]:
         place = self.state.number, self.state.step + 1, number
         return partial(stream, self.entropy, Purpose.SWEEP, *place)
 
-    def _change(self) -> None:
-        """Change the tree, and learn concentrations."""
+    def _split_and_merge(self) -> None:
+        """Split and merge nodes, and choose those that may be attached elsewhere."""
         world = self.phase.close(self.world.tree.next_id)
-        rng = self._streams(len(PARITIES))()
+        self._rng = self._streams(len(PARITIES))()
         for _ in range(self.settings.n_proposals):
-            world = propose_split_or_merge(world, rng)
-            world = propose_attachment(world, rng)
-        self._sums = world.sums
-        self.world = self._learn(world)
+            world = propose_split_or_merge(world, self._rng)
+        self._attachments = Attachments(world, self.settings.n_proposals, self._rng)
 
-    def _learn(self, world: SlicedTree) -> SlicedTree:
+    def _attach(self) -> None:
+        self.world = self._attachments.judge(self._rng)
+        self._sums = self.world.sums
+        self._products = np.zeros((len(self.world.tree), 4))
+
+    def _tasks_of_products(self) -> Sequence[Callable[[], object]]:
+        """List blocks of nodes whose directions meet those of their parents."""
+        if not self.settings.learns_prior_concentration:
+            return []
+        world = self.world
+        return [
+            partial(
+                prior_products,
+                nodes,
+                world.directions.drawn,
+                world.directions.row,
+                world.tree.parent,
+                world.previous,
+                world.past,
+                self._products,
+            )
+            for nodes in blocks_of(np.arange(len(world.tree)), world.dimension)
+        ]
+
+    def _learn(self) -> None:
         """Set what is learned to its maximum, given nodes and directions."""
-        settings, n_rows = self.settings, float(world.masses.sum())
+        world, settings = self.world, self.settings
+        n_rows = float(world.masses.sum())
         if settings.learns_concentration and n_rows > 0.0:
             length = world.directions.products(self._sums) / n_rows
             beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), world.dimension)
             beta = np.clip(beta, LOWEST, HIGHEST)
             world = replace(world, concentration=float(beta))
         if settings.learns_prior_concentration and len(world.tree) > 1:
-            kappa = best_prior_concentration(*_prior_cosines(world), world.dimension)
+            found = prior_cosines(self._products, world.priors)
+            kappa = best_prior_concentration(*found, world.dimension)
             world = replace(world, prior_concentration=kappa)
-        return world
-
-    def _judge(self) -> None:
-        self._log_joint = log_joint_of(self.world, self._sums)
+        self.world, self._joint = world, LogJoint(world, self._sums)
 
     def accept(self) -> None:
         """Let the sweep that was run be the last complete one."""
@@ -313,7 +367,7 @@ class SliceChain:
             ids=ids.copy(),
             next_id=world.tree.next_id,
             lineage=[*before.lineage, *news],
-            log_joint=self._log_joint,
+            log_joint=self._joint.value(),
             **_fields(world, self._sums),
         )
         self._restore(state)
@@ -347,7 +401,7 @@ class SliceChain:
         number = state.number_of_epoch + 1
         rows, settings = self.epochs[number].rows, self.settings
         self._restore(state)
-        epoch = self._closed()
+        epoch = self._closed(self.world)
         closed = (*state.closed, epoch)
         past = [(one.state.tree.ids, one.state.masses) for one in closed]
         history = windowed(state.tree, past[-settings.window :])
@@ -374,11 +428,10 @@ class SliceChain:
             gone_sums=sp.csr_array(after.means.shape),
         )
 
-    def _closed(self) -> ClosedEpoch:
-        state = self.state
-        epoch, reading = self.epochs[state.number_of_epoch], reading_of(self.world)
-        n_rows = int(self.world.masses.sum())
-        return ClosedEpoch(epoch.label, reading, n_rows, state.begin)
+    def _closed(self, world: SlicedTree) -> ClosedEpoch:
+        state, reading = self.state, reading_of(world, self._given_memory())
+        label = self.epochs[state.number_of_epoch].label
+        return ClosedEpoch(label, reading, int(world.masses.sum()), state.begin)
 
     # -- what it tells ----------------------------------------------------------------
 
@@ -400,36 +453,27 @@ class SliceChain:
         """Return the present state, without directions that no node has."""
         directions = self.state.directions
         if len(directions.drawn) != len(directions):
-            directions = Directions.of(directions.gathered())
+            directions = Directions.of(directions.gathered(self._given_memory()))
             self.state = replace(self.state, directions=directions)
+        self._memory = [one for one in self._memory if one is not directions.drawn]
         return self.state
 
     def sample(self) -> TreeSample:
         """Copy what prediction needs of the present state."""
-        state = self.state
-        return TreeSample.of(
-            self._closed(),
-            log_joint=state.log_joint,
-            chain=state.number,
-            step=state.step,
-        )
+        state, epoch = self.state, self._closed(with_sorted_siblings(self.world))
+        return TreeSample(epoch, state.log_joint, state.number, state.step)
 
 
-def _prior_cosines(world: SlicedTree) -> tuple[Array, Array]:
-    """Lengths of k1 theta_parent + k2 mu^(t-1), and products with directions."""
-    k1, k2 = world.priors.parent_weight, world.priors.past_weight
-    theta, squares = world.directions, np.zeros(len(world.tree))
-    products = np.zeros(len(world.tree))
-    for at, above in enumerate(world.tree.parent.tolist()):
-        mine, parent = theta[at], theta[above]
-        if at:
-            squares[at], products[at] = k1**2, k1 * (parent @ mine)
-        if world.past[at] >= 0:
-            past = world.previous[world.past[at]]
-            squares[at] += k2**2 * (past @ past)
-            squares[at] += 2.0 * k1 * k2 * (parent @ past) if at else 0.0
-            products[at] += k2 * (past @ mine)
-    return np.sqrt(np.maximum(squares, 0.0)), products
+def prior_cosines(products: Array, priors: TreePriors) -> tuple[Array, Array]:
+    """Lengths of k1 theta_parent + k2 mu^(t-1), and products with directions.
+
+    Given the `prior_products` of all nodes, the root first, which has no parent.
+    """
+    k1, k2 = priors.parent_weight, priors.past_weight
+    of_parents, of_pasts, both, squares_of_past = products.T
+    squares = k2**2 * squares_of_past + 2.0 * k1 * k2 * both
+    squares[1:] += k1**2
+    return np.sqrt(np.maximum(squares, 0.0)), k1 * of_parents + k2 * of_pasts
 
 
 def _fields(world: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:

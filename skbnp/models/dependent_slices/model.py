@@ -52,7 +52,7 @@ from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser
 from skbnp.models.dependent_trees.model import TreePriors
 from skbnp.trees import Tree
 
-__all__ = ["Phase", "Rows", "SlicedTree", "draw_all"]
+__all__ = ["Phase", "Rows", "SlicedTree", "blocks_of", "draw_all"]
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int32]
@@ -63,9 +63,9 @@ MOST_OPENED = 8
 #: Nodes of a group, about.
 NODES_PER_GROUP = 12
 #: Groups whose rows one task moves.
-GROUPS_PER_TASK = 8
+GROUPS_PER_TASK = 6
 #: Entries of the directions that one task computes.
-ENTRIES = 1 << 18
+ENTRIES = 1 << 20
 #: Rows for directions beyond those of candidates: nodes that split need some.
 SPARE = 32
 
@@ -164,6 +164,11 @@ class SlicedTree:
         """Kappa0 k1."""
         return self.prior_concentration * self.priors.parent_weight
 
+    @property
+    def pull_of_past(self) -> float:
+        """Kappa0 k2."""
+        return self.prior_concentration * self.priors.past_weight
+
     def has_old_children(self) -> NDArray[np.bool_]:
         """Whether nodes have children with a past: never integrated out."""
         parents = self.tree.parent[1:][self.is_old[1:]]
@@ -175,13 +180,16 @@ class SlicedTree:
         if place:
             natural += self.pull * self.directions[self.tree.parent[place]]
         if self.is_old[place]:
-            weight = self.prior_concentration * self.priors.past_weight
-            natural = natural + weight * self.previous[self.past[place]]
+            natural += self.pull_of_past * self.previous[self.past[place]]
         return natural
 
     def natural_without_rows(self, place: int) -> Array:
         """Natural parameter of a node without its rows at hand, (V,)."""
-        natural = self.prior_natural(place)
+        return self.prior_natural(place) + self.natural_below(place)
+
+    def natural_below(self, place: int) -> Array:
+        """What children of a node and rows that are gone say in its direction, (V,)."""
+        natural = np.zeros(self.dimension)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):
             natural += self.pull * self.directions[below].sum(axis=0)
@@ -298,7 +306,7 @@ class Phase:
         self.parent = np.append(tree.parent, self.above).astype(np.int32)
         n = len(self.is_free)
         if memory is None or len(memory) < n:
-            memory = _small_pages(n + n // 4 + SPARE, world.dimension)
+            memory = _small_pages(2 * n + SPARE, world.dimension)
         self.memory, self.table = memory, memory[:n]
         self.place = world.place.copy()
         self.n_nodes = n_nodes
@@ -359,12 +367,17 @@ class Phase:
 
     # -- directions and natural parameters, some nodes at a time -----------------------
 
-    def blocks(self) -> list[NDArray[np.int32]]:
-        """Nodes of the tree, and opened ones with rows, by task."""
-        size = max(ENTRIES // max(self.world.dimension, 1), 1)
+    def blocks(self) -> list[Places]:
+        """Nodes of the tree by task."""
+        nodes = np.arange(self.n_nodes, dtype=np.int32)
+        return blocks_of(nodes, self.world.dimension)
+
+    def blocks_to_draw(self) -> list[Places]:
+        """Nodes whose directions are drawn, opened ones with rows too, by task."""
+        mine = np.flatnonzero(self.world.tree.depth % 2 == self.parity)
         opened = np.unique(self.place[self.place >= self.n_nodes])
-        nodes = np.append(np.arange(self.n_nodes), opened).astype(np.int32)
-        return [nodes[begin : begin + size] for begin in range(0, len(nodes), size)]
+        nodes = np.append(mine, opened).astype(np.int32)
+        return blocks_of(nodes, self.world.dimension)
 
     def fill(self, nodes: NDArray[np.int32]) -> None:
         """Compute natural parameters of nodes; those given have their directions."""
@@ -391,7 +404,7 @@ class Phase:
             self.limits,
             world.concentration,
             world.pull,
-            world.prior_concentration * world.priors.past_weight,
+            world.pull_of_past,
             self.table,
             self.squares,
             self.own,
@@ -448,15 +461,14 @@ class Phase:
     def draw_directions(self, number: int, nodes: NDArray[np.int32]) -> None:
         """Draw directions that were integrated out, in the place of their parameters.
 
-        Those of the same level that never are, by a proposal.
+        Those of the same levels that never are, by a proposal.
         """
-        rng, world = self.streams(2, number), self.world
+        rng = self.streams(2, number)
         free = nodes[self.is_free[nodes]]
         lengths = np.sqrt(np.maximum(self.squares[free], 0.0))
         draw_in_place(self.table, self.source[free].astype(np.intp), lengths, rng)
         for at in nodes[~self.is_free[nodes]].tolist():
-            if world.tree.depth[at] % 2 == self.parity:
-                self.table[at] = self._propose_direction(at, rng)
+            self.table[at] = self._propose_direction(at, rng)
 
     def _propose_direction(self, at: int, rng: np.random.Generator) -> Array:
         """Draw a direction whose children have a past, given those of other levels."""
@@ -474,11 +486,10 @@ class Phase:
         """Return the tree with opened nodes, without those that are empty."""
         world, counts = self.world, np.bincount(self.place, minlength=len(self.is_free))
         opened = self.n_nodes + np.flatnonzero(counts[self.n_nodes :])
-        tree, names = world.tree, world.tree.ids
-        tree = Tree(tree.ids, tree.depth, max(next_id, tree.next_id))
-        for at in opened.tolist():
-            names = np.append(names, tree.next_id)
-            tree = tree.add(int(world.tree.ids[self.parent[at]]))
+        first_id = max(next_id, world.tree.next_id)
+        names = np.append(world.tree.ids, first_id + np.arange(len(opened)))
+        parents = np.append(world.tree.parent, self.parent[opened])
+        tree = Tree.from_parents(parents, names, first_id + len(opened))
         kept = np.concatenate([np.arange(self.n_nodes), opened])
         by_name = np.argsort(names)
         source = kept[by_name[np.searchsorted(names[by_name], tree.ids)]]
@@ -493,6 +504,19 @@ class Phase:
         onto[source] = np.arange(len(source))
         directions = Directions(self.memory, self.source[source].astype(np.intp))
         return world.edited(tree, onto[self.place], directions)
+
+
+def blocks_of(nodes: NDArray, dimension: int) -> list[NDArray]:
+    """Cut nodes into those whose directions one task computes, or reads.
+
+    Blocks are alike and, if there is not one alone, a multiple of four: two threads, or
+    four, end together.
+    """
+    size = max(ENTRIES // max(dimension, 1), 1)
+    if len(nodes) <= size:
+        return [nodes] if len(nodes) else []
+    n_blocks = 4 * -(-len(nodes) // (4 * size))
+    return [block for block in np.array_split(nodes, n_blocks) if len(block)]
 
 
 def _small_pages(n_rows: int, dimension: int) -> Array:

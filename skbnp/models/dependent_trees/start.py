@@ -68,17 +68,20 @@ def spherical_kmeans(
     if len(rows) == 0:
         return labels
     X = sp.csr_array(X[rows].astype(np.float32))
+    rows_of_doubles = X.astype(np.float64)
     centres = _draw_centres(X, n_clusters, rng)
     found = nearest_centres(X, centres)
     for _ in range(max_iter):
         spread = sp.csr_array(
             (np.ones(len(found)), (found, np.arange(len(found)))),
-            shape=(len(centres), len(found)),
+            shape=(centres.shape[0], len(found)),
         )
-        sums = (spread @ X.astype(np.float64)).toarray()
-        lengths = np.linalg.norm(sums, axis=1)
-        kept = lengths > 0.0
-        centres[kept] = sums[kept] / lengths[kept, None]
+        sums = sp.csr_array(spread @ rows_of_doubles)
+        lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
+        sums.data /= np.repeat(lengths, np.diff(sums.indptr))
+        order = np.arange(len(lengths))
+        order[lengths == 0.0] += len(lengths)  # those stay where they were
+        centres = sp.csr_array(sp.vstack([sums, centres], format="csr")[order])
         before, found = found, nearest_centres(X, centres)
         if (before == found).all():
             break
@@ -86,7 +89,9 @@ def spherical_kmeans(
     return labels
 
 
-def _draw_centres(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> Array:
+def _draw_centres(
+    X: sp.csr_array, n_clusters: int, rng: np.random.Generator
+) -> sp.csr_array:
     """Draw rows that are far from each other."""
     first = int(rng.integers(X.shape[0]))
     chosen, farness = [first], np.full(X.shape[0], np.inf)
@@ -95,22 +100,26 @@ def _draw_centres(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) ->
         farness = np.minimum(farness, np.maximum(1.0 - cosines, 0.0))
         farness[farness < 1e-6] = 0.0  # the same row again
         if len(chosen) == n_clusters or not farness.any():
-            return X[chosen].toarray().astype(np.float64)
+            return sp.csr_array(X[chosen].astype(np.float64))
         share = np.cumsum(farness, dtype=np.float64)
         draw = rng.random() * share[-1]
         at = int(np.searchsorted(share, draw, side="right"))
         chosen.append(min(at, int(np.flatnonzero(farness)[-1])))
 
 
-def nearest_centres(X: sp.csr_array, centres: Array) -> NDArray[np.intp]:
+def nearest_centres(X: sp.csr_array, centres: sp.csr_array | Array) -> NDArray[np.intp]:
     """Find the centre of largest cosine, of equal ones the first."""
-    n_tiles = -(-len(centres) // TILE)
-    table = np.zeros((n_tiles, X.shape[1], TILE), dtype=np.float32)
-    for tile in range(n_tiles):
-        part = centres[tile * TILE : (tile + 1) * TILE]
-        table[tile, :, : len(part)] = part.T
+    centres = sp.csr_array(centres)
+    n_centres, n_features = centres.shape
+    n_tiles = -(-n_centres // TILE)
+    table = np.zeros((n_tiles, n_features, TILE), dtype=np.float32)
+    tile, lane = divmod(np.arange(n_centres), TILE)
+    counts = np.diff(centres.indptr)
+    table[np.repeat(tile, counts), centres.indices, np.repeat(lane, counts)] = (
+        centres.data
+    )
     there = np.full(n_tiles * TILE, -np.inf)
-    there[: len(centres)] = 0.0
+    there[:n_centres] = 0.0
     nodes = np.empty((X.shape[0], 1), dtype=np.int32)
     scores, rest = np.empty((X.shape[0], 1)), np.empty(X.shape[0])
     score_rows(

@@ -16,11 +16,11 @@ from skbnp.distributions.von_mises_fisher import draw_natural
 from skbnp.kernels._directions import log_constants
 from skbnp.kernels._tree_rows import fill_parameters
 from skbnp.models.dependent_slices import model, weights
-from skbnp.models.dependent_slices.chain import _prior_cosines
+from skbnp.models.dependent_slices.chain import prior_cosines
 from skbnp.models.dependent_slices.directions import Directions
+from skbnp.models.dependent_slices.joint import log_joint_of
 from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree
 from skbnp.models.dependent_slices.moves import attachments, split_merge
-from skbnp.models.dependent_slices.sample import log_joint_of
 from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.model import TreePriors
 from skbnp.trees import Tree
@@ -76,7 +76,7 @@ def run_phase(world, parity, rng):
         phase.fill(block)
     for number, groups in enumerate(phase.groups()):
         phase.sweep(number, groups)
-    for number, block in enumerate(phase.blocks()):
+    for number, block in enumerate(phase.blocks_to_draw()):
         phase.draw_directions(number, block)
     return phase.close(world.tree.next_id)
 
@@ -85,7 +85,14 @@ def sweep(world, rng):
     for parity in (1, 0):
         world = run_phase(world, parity, rng)
     world = split_merge.propose_split_or_merge(world, rng)
-    return attachments.propose_attachment(world, rng)
+    return attach(world, rng)
+
+
+def attach(world, rng, n_proposals=1):
+    proposals = attachments.Attachments(world, n_proposals, rng)
+    for task in proposals.tasks():
+        task()
+    return proposals.judge(rng)
 
 
 def state_of(world):
@@ -204,9 +211,10 @@ def test_a_first_root_is_anywhere_and_a_later_one_near_its_past():
     np.testing.assert_allclose(later.prior_natural(0), KAPPA * PAST[0])
     # So one row is anywhere, too, and a root without a past tells nothing of kappa0.
     assert log_joint_of(first) == pytest.approx(first.log_prior(), abs=1e-6)
-    assert [found.tolist() for found in _prior_cosines(first)] == [[0.0], [0.0]]
-    lengths, products = _prior_cosines(later)
-    assert (lengths[0], products[0]) == (1.0, PAST[0] @ later.directions[0])
+    nothing, one = np.zeros((1, 4)), PAST[0] @ later.directions[0]
+    assert [found.tolist() for found in prior_cosines(nothing, PRIORS)] == [[0.0]] * 2
+    lengths, products = prior_cosines(np.array([[0.0, one, 0.0, 1.0]]), PRIORS)
+    assert (lengths[0], products[0]) == (1.0, one)
 
 
 # -- sweeps ----------------------------------------------------------------------------
@@ -340,11 +348,12 @@ def labelled_trees(nodes):
     return sorted(states, key=repr)
 
 
-def check_attachments(n_draws=1500):
+def check_attachments(n_draws=1500, n_proposals=3):
     world = in_children([-1, 0, 0, 0], [1, 2, 3], ANGLES)
     states = labelled_trees([1, 2, 3])
     assert len(states) == 16
-    check_proposals(world, attachments.propose_attachment, states, n_draws)
+    propose = partial(attach, n_proposals=n_proposals)
+    check_proposals(world, propose, states, n_draws)
 
 
 each_few = few_and_many(1500, 4000)
@@ -357,9 +366,10 @@ def test_splits_and_merges_have_the_frequencies_alone(n_draws):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("n_proposals", [1, 3])
 @each_few
-def test_attachments_have_the_frequencies_alone(n_draws):
-    check_attachments(n_draws)
+def test_attachments_have_the_frequencies_alone(n_draws, n_proposals):
+    check_attachments(n_draws, n_proposals)
 
 
 def flat_normalisers(squares, dimension):
@@ -409,6 +419,35 @@ def test_wrong_attachments_have_other_frequencies(where, name, wrong, monkeypatc
     monkeypatch.setattr(where, name, wrong)
     with pytest.raises(AssertionError):
         check_attachments()
+
+
+def check_products_follow():
+    """Raise unless what was known before proposals is true of the state after them."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        world = in_children([-1, 0, 1, 0, 3, 0], [1, 2, 3, 4, 5], np.arange(5.0))
+        proposals = attachments.Attachments(world, 6, rng)
+        for task in proposals.tasks():
+            task()
+        world = proposals.judge(rng)
+        for number, node in enumerate(proposals._dense):
+            natural = attachments.natural_of(world, node)
+            np.testing.assert_allclose(proposals._naturals[number], natural)
+            found = proposals._products[number, world.directions.row]
+            np.testing.assert_allclose(found, world.directions @ natural, atol=1e-12)
+
+
+def test_products_follow_from_what_proposals_have_changed():
+    check_products_follow()
+
+
+def test_products_of_before_are_seen(monkeypatch):
+    def forget(proposals, node, parents):
+        pass
+
+    monkeypatch.setattr(attachments.Attachments, "_follow", forget)
+    with pytest.raises(AssertionError):
+        check_products_follow()
 
 
 # -- directions whose children have a past ---------------------------------------------

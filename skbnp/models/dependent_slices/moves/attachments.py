@@ -3,52 +3,141 @@
 Parents are proposed by how near they are, the direction of the node integrated out and
 all others given; what is accepted or not is the change of the probability of the nodes
 of all rows. The direction is drawn afterwards.
+
+How near parents are is a product of every direction with what rows and children say in
+that of the node. Which nodes get a proposal does not depend on what comes of others: so
+all are chosen first, and the products of nodes with children, whose vectors are dense,
+come from one pass over the directions. A proposal changes one direction, and what its
+old and its new parent have below them: the products of the others follow.
 """
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 import numpy as np
+from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import draw_natural
-from skbnp.models.dependent_slices.model import SlicedTree, log_normaliser_gain
+from skbnp.kernels._tree_directions import products
+from skbnp.models.dependent_slices.model import (
+    SlicedTree,
+    blocks_of,
+    log_normaliser_gain,
+)
 
-__all__ = ["propose_attachment"]
+__all__ = ["Attachments"]
+
+Array = NDArray[np.float64]
 
 
-def propose_attachment(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
-    """Propose another parent for a random new node; returns what comes of it.
+class Attachments:
+    """Proposals of other parents for random new nodes, one after the other.
 
-    Directions are drawn in place.
+    Parameters
+    ----------
+    world : SlicedTree
+        Its directions are drawn in place.
+    n_proposals : int
+    rng : Generator
     """
-    tree = world.tree
-    movable = np.flatnonzero(~world.is_old)
-    movable = movable[movable > 0]
-    if len(movable) == 0:
-        return world
-    node = int(rng.choice(movable))
-    now, masses = int(tree.parent[node]), world.masses
-    end = node + int(tree.size[node])
+
+    def __init__(self, world: SlicedTree, n_proposals: int, rng: np.random.Generator):
+        self._world = world
+        movable = world.tree.ids[1:][~world.is_old[1:]]
+        n = n_proposals if len(movable) else 0
+        self._nodes: list[int] = rng.choice(movable, n).tolist() if n else []
+        above = set(world.tree.ids[world.tree.size > 1].tolist())
+        self._dense = [node for node in dict.fromkeys(self._nodes) if node in above]
+        self._naturals = np.zeros((len(self._dense), world.dimension))
+        for number, node in enumerate(self._dense):
+            self._naturals[number] = natural_of(world, node)
+        # By row of the array of directions: an edit leaves these where they are.
+        self._products = np.zeros((len(self._dense), len(world.directions.drawn)))
+
+    def tasks(self) -> Sequence[Callable[[], object]]:
+        """List blocks of directions that all dense vectors are multiplied with."""
+        if not self._dense:
+            return []
+        directions, dimension = self._world.directions, self._world.dimension
+        return [
+            partial(products, rows, directions.drawn, self._naturals, self._products)
+            for rows in blocks_of(directions.row, dimension)
+        ]
+
+    def judge(self, rng: np.random.Generator) -> SlicedTree:
+        """Accept each or not, once all tasks have run; returns what comes of it."""
+        for node in self._nodes:
+            if node in self._dense:
+                number = self._dense.index(node)
+                natural = self._naturals[number]
+                along = self._products[number, self._world.directions.row]
+            else:
+                natural = natural_of(self._world, node)
+                along = self._world.directions @ natural
+            before = self._world.tree.parent_of(node)
+            self._world = attach(self._world, node, natural, along, rng)
+            self._follow(node, {before, self._world.tree.parent_of(node)})
+        return self._world
+
+    def _follow(self, node: int, parents: set[int | None]) -> None:
+        """Let what is known follow from the new direction of a node."""
+        directions = self._world.directions
+        at = self._world.tree.positions(node)
+        row = directions.row[at]
+        for number, other in enumerate(self._dense):
+            if other in parents:
+                self._naturals[number] = natural_of(self._world, other)
+                along = directions @ self._naturals[number]
+                self._products[number, directions.row] = along
+            else:
+                along = directions.drawn[row] @ self._naturals[number]
+                self._products[number, row] = along
+
+
+def natural_of(world: SlicedTree, node: int) -> Array:
+    """What rows and children say in the direction of a node, (V,)."""
+    at = int(world.tree.positions(node))
+    rows = np.flatnonzero(world.place == at)
+    total = np.asarray(world.rows.X[rows].sum(axis=0, dtype=np.float64)).ravel()
+    return np.asarray(world.natural_below(at) + world.concentration * total)
+
+
+def attach(
+    world: SlicedTree,
+    node: int,
+    natural: Array,
+    along: Array,
+    rng: np.random.Generator,
+) -> SlicedTree:
+    """Propose another parent for a node; returns what comes of it.
+
+    Parameters
+    ----------
+    natural : ndarray of shape (V,)
+        What rows and children say in its direction.
+    along : ndarray of shape (n_nodes,)
+        Products of all directions with this.
+    """
+    tree, masses = world.tree, world.masses
+    at = int(tree.positions(node))
+    now, end = int(tree.parent[at]), at + int(tree.size[at])
     if not (now == 0 or world.is_old[now] or masses[now] > 0.0):
         if (tree.parent == now).sum() == 1:
             return world  # its parent would have nothing left
-    rows = np.flatnonzero(world.place == node)
-    total = np.asarray(world.rows.X[rows].sum(axis=0, dtype=np.float64)).ravel()
-    natural = world.natural_without_rows(node) - world.prior_natural(node)
-    natural += world.concentration * total
-    squares = natural @ natural + world.pull**2
-    squares = squares + 2.0 * world.pull * (world.directions @ natural)
+    squares = natural @ natural + world.pull**2 + 2.0 * world.pull * along
     scores = -log_normaliser_gain(np.maximum(squares, 0.0), world.dimension)
-    scores[node:end] = -np.inf
+    scores[at:end] = -np.inf
     shares = np.exp(scores - scores.max())
     chosen = int(rng.choice(len(shares), p=shares / shares.sum()))
+    above = world.directions[chosen].copy()
     if chosen != now:
-        edited = tree.move(int(tree.ids[node]), int(tree.ids[chosen]))
+        edited = tree.move(node, int(tree.ids[chosen]))
         after = world.log_prior_in(edited, masses[tree.positions(edited.ids)])
         if np.log(rng.random()) < after - world.log_prior():
             place = edited.positions(tree.ids)[world.place].astype(np.int32)
-            above = world.directions[chosen]
             world = world.edited(edited, place)
-            at = int(edited.positions(tree.ids[node]))
-            world.directions[at] = draw_natural(natural + world.pull * above, rng)
-            return world
-    parent = world.directions[now]
-    world.directions[node] = draw_natural(natural + world.pull * parent, rng)
+            at = int(edited.positions(node))
+        else:
+            above = world.directions[now]
+    world.directions[at] = draw_natural(natural + world.pull * above, rng)
     return world
