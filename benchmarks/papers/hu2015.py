@@ -371,7 +371,7 @@ def main():
     parser.add_argument("parts", nargs="*", default=list(PARTS))
     parser.add_argument("--corpora", nargs="+", default=list(CORPORA))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
-    parser.add_argument("--sweeps", type=int, default=100)
+    parser.add_argument("--sweeps", type=int, default=200)
     parser.add_argument("--rows", type=int, help="rows of an epoch, at the most")
     parser.add_argument("--suffix", default="", help="of the names of results")
     given = parser.parse_args()

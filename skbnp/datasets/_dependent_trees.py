@@ -50,7 +50,7 @@ def make_dependent_trees(
     concentration: float = 120.0,
     prior_concentration: float = 100.0,
     parent_weight: float = 1.0,
-    past_weight: float = 1.0,
+    past_weight: float = 3.0,
     lifetimes: ArrayLike | None = None,
     random_state: Any = None,
 ) -> Bunch:
@@ -80,8 +80,10 @@ def make_dependent_trees(
     prior_concentration : float, default=100.0
         Of directions around their parents and their past (kappa_0), >= 0; larger values
         make children more alike their parents, and epochs more alike.
-    parent_weight, past_weight : float, default=1.0
-        Shares of the parent (k_1) and of the past (k_2) in the former, >= 0.
+    parent_weight, past_weight : float, default=1.0 and 3.0
+        Shares of the parent (k_1) and of the past (k_2) in the former, >= 0. With
+        k_2 = 1 a third of the directions are nearer to the past of another node than to
+        their own, and names are uncertain even for who knows all parameters.
     lifetimes : array-like of int of shape (n_nodes, 2), default=None
         First and last epoch of each node, depth-first; a parent is there as long as its
         children are. `None` is all epochs.

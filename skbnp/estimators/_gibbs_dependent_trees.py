@@ -112,8 +112,11 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     prior_concentration : float or "auto", default="auto"
         Concentration of directions around parent and past (kappa_0), > 0; larger values
         make fewer nodes. "auto" sets it to its maximum after each sweep.
-    parent_weight, past_weight : float, default=1.0
-        Shares of parent (kappa_1) and past (kappa_2) in the prior of a direction, >= 0.
+    parent_weight : float, default=1.0
+        Share of the parent in the prior of a direction (kappa_1), >= 0.
+    past_weight : float or "auto", default="auto"
+        Share of the past in the prior of a direction (kappa_2), >= 0. "auto" sets it to
+        its maximum after each sweep, from 1 in the second epoch.
     window : int, default=1
         Past epochs whose rows count for the sticks (h), 1 or more. A node that had no
         rows in them ends.
@@ -166,7 +169,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     epochs_ : dict of label to EpochRecord
         What was learned of each epoch, in order: `tree`, `components`, `component_ids`,
         `masses`, `n_samples`.
-    vmf_concentration_, prior_concentration_ : float
+    vmf_concentration_, prior_concentration_, past_weight_ : float
         Values of that sample.
     n_components_ : int
         Number of nodes of the newest tree, the root included.
@@ -189,7 +192,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     history_ : dict of lists
         One entry per sweep and chain, burn-in included: `step`, `chain`, `seconds`
         (elapsed wall time), `epoch`, `n_components`, `max_depth`, `log_joint` (nats per
-        row), `vmf_concentration`, `prior_concentration`.
+        row), `vmf_concentration`, `prior_concentration`, `past_weight`.
     n_iter_ : int
         Sweeps made by the last `fit`, of all epochs.
     n_features_in_ : int
@@ -275,7 +278,10 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             StrOptions({"auto"}),
         ],
         "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
-        "past_weight": [Interval(Real, 0, 1e6, closed="both")],
+        "past_weight": [
+            Interval(Real, 0, 1e6, closed="both"),
+            StrOptions({"auto"}),
+        ],
         "window": [Interval(Integral, 1, None, closed="left")],
         "split_merge": ["boolean"],
         "n_split_merge": [Interval(Integral, 1, None, closed="left")],
@@ -291,7 +297,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         vmf_concentration="auto",
         prior_concentration="auto",
         parent_weight=1.0,
-        past_weight=1.0,
+        past_weight="auto",
         window=1,
         split_merge=True,
         n_split_merge=5,
@@ -462,7 +468,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             float(self.child_concentration),
             float(self.stop_concentration),
             float(self.parent_weight),
-            float(self.past_weight),
+            1.0 if self.past_weight == "auto" else float(self.past_weight),
         )
 
     def _settings(self) -> TreeSettings:
@@ -470,6 +476,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             self._tree_priors(),
             self.vmf_concentration == "auto",
             self.prior_concentration == "auto",
+            self.past_weight == "auto",
             self.window,
             self.n_split_merge if self.split_merge else 0,
             self.max_iter,
@@ -544,6 +551,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             "component_ids_": state.tree.ids.copy(),
             "vmf_concentration_": float(state.concentration),
             "prior_concentration_": float(state.prior_concentration),
+            "past_weight_": float(best.past_weight),
             "n_active_components_": int(view.in_use.sum()),
         }
 
@@ -573,6 +581,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             check_sparse(name, magnitudes, shape, kind="f")
         for name in ("concentration", "prior_concentration"):
             check_number(name, getattr(state, name), least=1e-300, most=HUGE)
+        check_number("past_weight", state.past_weight, least=0.0, most=HUGE)
 
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
 

@@ -172,6 +172,23 @@ def test_limits_and_fixed_values_hold(drawn):
     assert trees.prior_concentration_ == 30.0
 
 
+@pytest.mark.parametrize("weight", [1.0, 4.0])
+def test_past_weight_is_learned(weight):
+    """From one in the second epoch; a number that is given stays."""
+    corpus = make_dependent_trees(
+        200, n_epochs=4, branching=(8,), past_weight=weight, random_state=1
+    )
+    X, epochs = corpus.data, corpus.epochs
+    trees = DependentTrees(random_state=0)
+    assert trees.fit(X[:200], epochs=epochs[:200]).past_weight_ == 1.0
+    trees.fit(X, epochs=epochs)
+    assert trees.past_weight_ == pytest.approx(weight, rel=0.4)
+    trees.fit(X[:600], epochs=epochs[:600]).partial_fit(X[600:], epochs=epochs[600:])
+    assert trees.past_weight_ == pytest.approx(weight, rel=0.5)
+    given = DependentTrees(past_weight=2.0, random_state=0).fit(X, epochs=epochs)
+    assert given.past_weight_ == 2.0
+
+
 @pytest.mark.long
 def test_without_moves_the_clusters_stay(drawn):
     X, epochs = small(drawn)

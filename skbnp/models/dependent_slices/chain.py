@@ -36,6 +36,7 @@ from skbnp.models.dependent_trees.model import (
     LOWEST,
     EpochState,
     TreePriors,
+    best_past_pull,
     best_prior_concentration,
     next_epoch,
     windowed,
@@ -65,6 +66,7 @@ COLUMNS = (
     "log_joint",
     "vmf_concentration",
     "prior_concentration",
+    "past_weight",
 )
 #: Depths whose directions are integrated out, in turns: odd ones first.
 PARITIES = (1, 0)
@@ -77,6 +79,7 @@ class TreeSettings:
     priors: TreePriors
     learns_concentration: bool
     learns_prior_concentration: bool
+    learns_past_weight: bool
     window: int
     n_proposals: int  # of splits or merges in a sweep, and as many of parents
     sweeps: int  # of an epoch but the last
@@ -114,6 +117,7 @@ class TreeChainState(ChainState):
     previous: Array  # (n_old, V)
     concentration: float
     prior_concentration: float
+    past_weight: float
     sums: sp.csr_array  # (n_nodes, V) of all rows
     gone: Array  # (n_nodes,)
     gone_sums: sp.csr_array  # (n_nodes, V)
@@ -226,9 +230,12 @@ class SliceChain:
     def _restore(self, state: TreeChainState) -> None:
         """Go back to a state."""
         self.state, self.opened = state, state
+        priors = self.settings.priors
+        if self.settings.learns_past_weight:
+            priors = replace(priors, past_weight=state.past_weight)
         self.world = SlicedTree(
             self.epochs[state.number_of_epoch].rows,
-            self.settings.priors,
+            priors,
             state.tree,
             state.place,
             state.directions,
@@ -323,7 +330,8 @@ class SliceChain:
 
     def _tasks_of_products(self) -> Sequence[Callable[[], object]]:
         """List blocks of nodes whose directions meet those of their parents."""
-        if not self.settings.learns_prior_concentration:
+        settings = self.settings
+        if not (settings.learns_prior_concentration or settings.learns_past_weight):
             return []
         world = self.world
         return [
@@ -353,6 +361,12 @@ class SliceChain:
             found = prior_cosines(self._products, world.priors)
             kappa = best_prior_concentration(*found, world.dimension)
             world = replace(world, prior_concentration=kappa)
+        if settings.learns_past_weight and world.is_old.any():
+            _, of_pasts, cosines, _ = self._products[world.is_old].T
+            pulls = np.where(np.flatnonzero(world.is_old) > 0, world.pull, 0.0)
+            pull = best_past_pull(pulls, of_pasts, cosines, world.dimension)
+            weight = pull / world.prior_concentration
+            world = replace(world, priors=replace(world.priors, past_weight=weight))
         self.world, self._joint = world, LogJoint(world, self._sums)
 
     def accept(self) -> None:
@@ -447,6 +461,7 @@ class SliceChain:
             "log_joint": state.log_joint,
             "vmf_concentration": state.concentration,
             "prior_concentration": state.prior_concentration,
+            "past_weight": state.past_weight,
         }
 
     def saved_state(self) -> TreeChainState:
@@ -461,7 +476,8 @@ class SliceChain:
     def sample(self) -> TreeSample:
         """Copy what prediction needs of the present state."""
         state, epoch = self.state, self._closed(with_sorted_siblings(self.world))
-        return TreeSample(epoch, state.log_joint, state.number, state.step)
+        log_joint, weight = state.log_joint, state.past_weight
+        return TreeSample(epoch, log_joint, state.number, state.step, weight)
 
 
 def prior_cosines(products: Array, priors: TreePriors) -> tuple[Array, Array]:
@@ -487,6 +503,7 @@ def _fields(world: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
         "previous": world.previous,
         "concentration": world.concentration,
         "prior_concentration": world.prior_concentration,
+        "past_weight": world.priors.past_weight,
         "sums": sums,
         "gone": world.gone,
         "gone_sums": world.gone_sums,

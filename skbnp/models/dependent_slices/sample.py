@@ -35,6 +35,7 @@ class TreeSample:
     log_joint: float  # nats per row
     chain: int
     step: int  # sweeps made
+    past_weight: float
 
     @property
     def label(self) -> Any:

@@ -63,6 +63,7 @@ __all__ = [
     "EpochStats",
     "MergeGain",
     "TreePriors",
+    "best_past_pull",
     "best_prior_concentration",
     "blocks",
     "direction_bound",
@@ -426,24 +427,34 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
 def learn_past_weight(state: EpochState, priors: TreePriors) -> TreePriors:
     """Set k2 to where the bound is stationary in it, kappa0 k2 not below V / 100.
 
-    In b = kappa0 k2 the bound is concave: nodes e with a past add log C_V(rho_e) +
-    b mu_e'E_e, with rho_e^2 = a^2 + b^2 + 2 a b E_parent'mu_e and a = kappa0 k1. Where
-    no node has a past k2 stays.
+    Where no node has a past it stays.
     """
     rows = state.with_past
     if len(rows) == 0:
         return priors
     _, _, _, along_past, both, _ = _inner_products(state, rows)
-    a = state.prior_concentration * state.parent_weights(rows, priors)
+    pulls = state.prior_concentration * state.parent_weights(rows, priors)
+    pull = best_past_pull(pulls, along_past, both, state.dimension)
+    return replace(priors, past_weight=pull / state.prior_concentration)
+
+
+def best_past_pull(
+    pulls: Array, products: Array, cosines: Array, dimension: int
+) -> float:
+    """Return b = kappa0 k2 where the bound is stationary in it, not below V / 100.
+
+    The bound is concave in it: of nodes with a past it has sum log C_V(rho_e) + b d_e,
+    rho_e^2 = a_e^2 + b^2 + 2 a_e b c_e, with pulls a of their parents, products d of
+    means and pasts, and cosines c of parents and pasts.
+    """
 
     def slope(log_b: float) -> float:
         b = float(np.exp(log_b))
-        squares = np.maximum(a**2 + b**2 + 2.0 * a * b * both, 0.0)
-        pulls = (b + a * both) * bessel_slope(squares, state.dimension)
-        return float((along_past - pulls).sum())
+        squares = np.maximum(pulls**2 + b**2 + 2.0 * pulls * b * cosines, 0.0)
+        slopes = (b + pulls * cosines) * bessel_slope(squares, dimension)
+        return float((products - slopes).sum())
 
-    b = _root_of(slope, state.dimension)
-    return replace(priors, past_weight=b / state.prior_concentration)
+    return _root_of(slope, dimension)
 
 
 def best_prior_concentration(

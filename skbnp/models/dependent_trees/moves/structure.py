@@ -80,8 +80,8 @@ SETTLED_BIRTHS = 3
 BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
-#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, or nodes
-#: that would exchange names. A fit may end while some wait.
+#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, or
+#: nodes that would exchange names. A fit may end while some wait.
 KINDS = ("attachment", "birth", "reversal", "root")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
@@ -263,8 +263,8 @@ class TreeEdits(Moves):
         nodes, waits = records[0].touched, self._rejections["root"]
         if not waits.is_over(nodes, learner.n_passes):
             return
-        records = self._with_attachments(learner, records)
-        if not self._make_if_better(learner, records, LEAST_GAIN):
+        moves = self._with_attachments(learner, records)
+        if not self._make_if_better(learner, moves, LEAST_GAIN):
             waits.add(nodes, learner.n_passes)
 
     def _with_attachments(
