@@ -6,7 +6,7 @@ tokens of word w in topic k.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Generic, Self
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ __all__ = [
     "LOWEST",
     "SMALLEST_PRIOR",
     "WordTopicModel",
-    "between",
+    "blended_concentrations",
     "divergence",
     "expected_log",
     "log_marginal",
@@ -100,9 +100,13 @@ def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
     return sums.astype(np.float64)
 
 
-def between(low: float, high: float, step: float) -> float:
-    """Move a positive parameter by a step, in logarithms."""
-    return float(np.exp((1.0 - step) * np.log(low) + step * np.log(high)))
+def blended_concentrations(old: StateT, new: StateT, step: float) -> dict[str, Any]:
+    """Move concentrations by a step, in logarithms."""
+    blended = {}
+    for name in ("doc_concentration", "corpus_concentration"):
+        low, high = np.log(getattr(old, name)), np.log(getattr(new, name))
+        blended[name] = float(np.exp((1.0 - step) * low + step * high))
+    return blended
 
 
 def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
@@ -131,9 +135,15 @@ class WordTopicModel(Generic[StateT, StatsT]):
     """How globals follow, where totals hold the words of topics as `WordTopics`."""
 
     __slots__ = ()
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
+    parts_name: ClassVar[str] = "topics"
+    unit: ClassVar[str] = "token"
     learn_topic_prior: bool  # `topic_word_prior` of a state
     update: Callable[..., StateT]
     blend: Callable[..., StateT]
+    _terms: Callable[..., dict[str, float]]  # of a bound, given those of the words
 
     def absorb(
         self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
@@ -176,3 +186,21 @@ class WordTopicModel(Generic[StateT, StatsT]):
         """Weights of the topics for each word, see `word_weights`."""
         eta = state.topic_word_prior
         return word_weights(topic_words, eta, words, weighting, run=run)
+
+    def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
+        """Named terms of the criterion, in nats."""
+        words = log_marginal(totals.topic_words, state.topic_word_prior)
+        return self._terms(state, totals, words)
+
+    def bound(
+        self, state: StateT, topic_words: WordTopics, fresh: StatsT
+    ) -> dict[str, float]:
+        """Named terms of the bound of other documents under frozen topics, in nats.
+
+        `words` is then E[log p(w | assignments, phi)] - KL(q(phi) || p(phi)).
+        """
+        eta = state.topic_word_prior
+        words = expected_log(topic_words, eta, fresh.topic_words)
+        terms = self._terms(state, fresh, words)
+        terms["words"] -= divergence(topic_words, eta)
+        return terms

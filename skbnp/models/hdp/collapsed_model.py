@@ -76,8 +76,6 @@ class CollapsedHDP(DirectHDP):
 
     has_bound: ClassVar[bool] = False
     criterion: ClassVar[str] = "log_predictive"
-    parts_name: ClassVar[str] = "topics"
-    unit: ClassVar[str] = "token"
 
     # -- local ------------------------------------------------------------------------
 

@@ -115,12 +115,6 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
     corpus_prior: tuple[float, float] = (1.0, 1.0)
     doc_prior: tuple[float, float] = (1.0, 1.0)
 
-    #: Whether `objective` is a bound of the evidence, and its name.
-    has_bound: ClassVar[bool] = True
-    criterion: ClassVar[str] = "elbo"
-    parts_name: ClassVar[str] = "topics"
-    unit: ClassVar[str] = "token"
-
     # -- local ------------------------------------------------------------------------
 
     def cold_share(self, state: HDPState) -> Array:
@@ -204,12 +198,7 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         return replace(
             new,
             weights=(1.0 - step) * old.weights + step * new.weights,
-            doc_concentration=topics.between(
-                old.doc_concentration, new.doc_concentration, step
-            ),
-            corpus_concentration=topics.between(
-                old.corpus_concentration, new.corpus_concentration, step
-            ),
+            **topics.blended_concentrations(old, new, step),
         )
 
     def merge(
@@ -282,27 +271,10 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         totals.topic_words.drop(gone)
         return take_columns(replace(state, weights=weights), totals, order)
 
-    def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
-        """Named terms of the bound, in nats; tight where the tangents are fresh."""
-        words = topics.log_marginal(totals.topic_words, state.topic_word_prior)
-        return self._terms(state, totals, words)
-
-    def bound(
-        self, state: HDPState, topic_words: WordTopics, fresh: HDPStats
-    ) -> dict[str, float]:
-        """Named terms of the bound of other documents under frozen topics, in nats.
-
-        `words` is then E[log p(w | z, phi)] - KL(q(phi) || p(phi)).
-        """
-        eta = state.topic_word_prior
-        words = topics.expected_log(topic_words, eta, fresh.topic_words)
-        terms = self._terms(state, fresh, words)
-        terms["words"] -= topics.divergence(topic_words, eta)
-        return terms
-
     def _terms(
         self, state: HDPState, stats: HDPStats, words: Array
     ) -> dict[str, float]:
+        """Terms of the bound, tight where the tangents are fresh."""
         alpha, x = state.doc_concentration, state.doc_prior
         assignments = (
             stats.length_offset

@@ -21,7 +21,7 @@ from skbnp.inference.executor import Run
 from skbnp.inference.local import Collected, DocumentVisitor, LocalStop, Look
 from skbnp.inference.memory import DocumentMemory
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.schedules import OnlineSchedule, Round, even_limits
+from skbnp.inference.schedules import OnlineSchedule, Round, Schedule, even_limits
 from skbnp.inference.shards import Shard, Shards, World
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out, n_judges
 from skbnp.models.hdp.memory import Holdings
@@ -585,7 +585,7 @@ class BlockHoldings(DocumentMemory):
 
 
 @dataclass(frozen=True, slots=True)
-class BlockSchedule:
+class BlockSchedule(Schedule):
     """Rounds over a block of each shard, or of each of some shards at a time.
 
     Groups of shards, and which blocks of theirs go together, are drawn anew for each
@@ -655,7 +655,7 @@ class BlockSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeSchedule:
+class WholeSchedule(Schedule):
     """All blocks of all shards, then one update, as by a `BatchSchedule`.
 
     Parameters
@@ -671,14 +671,6 @@ class WholeSchedule:
         parts = parts_of(self.sizes, np.ndindex(*self.sizes.shape))
         if parts:
             yield Round(parts, step=1.0, scale=1.0)
-
-    def n_updates(self, n_passes: int) -> int:
-        """Updates that passes stand for: each for one."""
-        return n_passes
-
-    def afresh(self) -> "WholeSchedule":
-        """Return the same for a posterior that has made no updates."""
-        return self
 
 
 def parts_of(
