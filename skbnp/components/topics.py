@@ -35,7 +35,6 @@ __all__ = [
     "log_marginal",
     "update_topic_prior",
     "word_norm",
-    "word_weights",
 ]
 
 Array = NDArray[np.float64]
@@ -52,26 +51,6 @@ def word_norm(topic_words: WordTopics, eta: float, weighting: Weighting) -> Arra
     """What E[log phi_kw] of a topic is lessened by, or E[phi_kw] divided by, (K,)."""
     total = topic_words.shape[0] * eta + topic_words.total
     return total if weighting is Weighting.MEAN else psi(total)
-
-
-def word_weights(
-    topic_words: WordTopics,
-    eta: float,
-    words: NDArray[np.intp],
-    weighting: Weighting,
-    *,
-    run: Callable[..., Iterable[None]] = map,
-) -> NDArray[np.float32]:
-    """Weights of the topics for each word, up to a factor per word.
-
-    exp(E[log phi_kw]), or its mean E[phi_kw] during the warm-up: a word that a topic
-    does not hold yet weighs exp(psi(eta)), practically nothing, in the former, and eta
-    in the latter. Largest entry of a row 1; shape as `weight_table` says. `run` maps
-    over parts of the words.
-    """
-    eta = max(eta, SMALLEST_PRIOR)
-    norm = word_norm(topic_words, eta, weighting)
-    return topic_words.weights(words, norm, eta, weighting, run=run)
 
 
 def log_marginal(topic_words: WordTopics, eta: float) -> Array:
@@ -183,9 +162,16 @@ class WordTopicModel(Generic[StateT, StatsT]):
         *,
         run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
-        """Weights of the topics for each word, see `word_weights`."""
-        eta = state.topic_word_prior
-        return word_weights(topic_words, eta, words, weighting, run=run)
+        """Weights of the topics for each word, up to a factor per word.
+
+        exp(E[log phi_kw]), or its mean E[phi_kw] during the warm-up: a word that a
+        topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
+        former, and eta in the latter. Largest entry of a row 1; shape as `weight_table`
+        says. `run` maps over parts of the words.
+        """
+        eta = max(state.topic_word_prior, SMALLEST_PRIOR)
+        norm = word_norm(topic_words, eta, weighting)
+        return topic_words.weights(words, norm, eta, weighting, run=run)
 
     def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
         """Named terms of the criterion, in nats."""

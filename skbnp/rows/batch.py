@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.rows.word_sums import joined
+
 __all__ = ["Batch", "Block"]
 
 #: A block holds about this many stored counts and rows...
@@ -79,8 +81,7 @@ class Batch:
     @property
     def n_tokens(self) -> NDArray[np.float64]:
         """Tokens of each document, (n_docs,)."""
-        parts = [block.n_tokens for block in self.blocks]
-        return np.concatenate([np.zeros(0), *parts])
+        return joined(self.blocks, "n_tokens")
 
     def parts(self, size: int) -> Iterator["Batch"]:
         """Yield blocks that go together, of about so many stored counts."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +16,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
+from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
 
 __all__ = [
     "BlockVisit",
@@ -52,10 +53,10 @@ class Documents:
         """Put those of the blocks of a batch together."""
         return cls(
             joined_limits([part.limits for part in parts]).astype(np.int32),
-            np.concatenate([np.zeros(0, np.int32), *(part.topics for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.tokens for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.weights for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.norms for part in parts)]),
+            joined(parts, "topics", np.int32),
+            joined(parts, "tokens"),
+            joined(parts, "weights"),
+            joined(parts, "norms"),
         )
 
     def matrix(self, values: Array, n_topics: int) -> sp.csr_array:
@@ -215,18 +216,20 @@ def sum_words(
     logs = np.empty_like(documents.norms)
     log(documents.norms, logs)
     ratios = (batch.counts / documents.norms)[by_word.data]
-    columns = by_word.indptr.astype(np.int32)
-    words = partial(
+    found = sum_ranges(
         _sum_range,
-        columns,
+        by_word.indptr.astype(np.int32),
         by_word.indices.astype(np.int32),
         ratios,
         ratios * logs[by_word.data],
-        documents,
+        documents.limits,
+        documents.topics,
+        documents.weights,
         step.weights,
         n_topics,
+        n_blocks=len(batch.blocks),
+        run=executor.map,
     )
-    found = list(executor.map(words, word_ranges(columns, len(batch.blocks))))
     rows = WordRows(batch.words, stacked(found, (len(batch.words), n_topics)))
     # -log r = log s - log e - log b.
     entropy = sum((part[3] for part in found), np.zeros(n_topics))
@@ -246,27 +249,9 @@ def _log_moments(
 
 
 def _sum_range(
-    columns: NDArray[np.int32],
-    docs: NDArray[np.int32],
-    ratios: Array,
-    log_ratios: Array,
-    documents: Documents,
-    weights: NDArray[np.float32],
-    n_topics: int,
-    words: tuple[int, int],
+    *arguments: Any,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Array, Array]:
-    """Sums of a range of words, and their part of the entropy."""
-    n_used, topics, used_weights, sums, log_norms = word_sums(
-        *words,
-        columns,
-        docs,
-        ratios,
-        log_ratios,
-        documents.limits,
-        documents.topics,
-        documents.weights,
-        weights,
-        n_topics,
-    )
-    moments = _log_moments(topics, sums, used_weights, n_topics)
+    """Sums of a range of words, see `word_sums`, and their part of the entropy."""
+    n_used, topics, weights, sums, log_norms = word_sums(*arguments)
+    moments = _log_moments(topics, sums, weights, len(log_norms))
     return n_used, topics, sums, log_norms - moments

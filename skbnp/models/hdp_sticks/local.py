@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +14,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
+from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
 
 __all__ = ["TableStep", "Tables"]
 
@@ -39,19 +38,13 @@ class Tables:
     @classmethod
     def joined(cls, parts: list["Tables"]) -> "Tables":
         """Put those of several blocks together."""
-
-        def all_of(name: str, dtype: type = np.float64) -> NDArray:
-            return np.concatenate(
-                [np.zeros(0, dtype), *(getattr(part, name) for part in parts)]
-            )
-
         return cls(
             joined_limits([part.limits for part in parts]).astype(np.int32),
-            all_of("tokens"),
+            joined(parts, "tokens"),
             joined_limits([part.served for part in parts]),
-            all_of("topics", np.int32),
-            all_of("phi"),
-            all_of("zeta"),
+            joined(parts, "topics", np.int32),
+            joined(parts, "phi"),
+            joined(parts, "zeta"),
         )
 
     def by_document(self, n_tables: int) -> Array:
@@ -186,39 +179,19 @@ def _sum_words(
     """Sum n zeta phi over documents: (n_words, K)."""
     by_word, n_used = batch.by_word(), np.diff(tables.limits)[_documents(batch)]
     places = np.cumsum(n_used) - n_used
-    columns = by_word.indptr.astype(np.int32)
-    words = partial(
-        _sum_range,
-        columns,
+    found = sum_ranges(
+        table_sums,
+        by_word.indptr.astype(np.int32),
         by_word.indices.astype(np.int32),
         batch.counts[by_word.data],
         places[by_word.data].astype(np.intp),
-        tables,
-        shape[1],
-    )
-    found = list(executor.map(words, word_ranges(columns, len(batch.blocks))))
-    return stacked(found, shape)
-
-
-def _sum_range(
-    columns: NDArray[np.int32],
-    docs: NDArray[np.int32],
-    counts: Array,
-    places: NDArray[np.intp],
-    tables: Tables,
-    n_topics: int,
-    words: tuple[int, int],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-    return table_sums(
-        *words,
-        columns,
-        docs,
-        counts,
-        places,
         tables.zeta,
         tables.limits,
         tables.served,
         tables.topics,
         tables.phi,
-        n_topics,
+        shape[1],
+        n_blocks=len(batch.blocks),
+        run=executor.map,
     )
+    return stacked(found, shape)

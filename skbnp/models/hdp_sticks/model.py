@@ -40,6 +40,7 @@ from skbnp.components.statistics import Weighting, WordsT, WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
+from skbnp.kernels._tables import log_weights as fill_logs
 
 __all__ = ["StickHDP", "StickState", "StickStats"]
 
@@ -168,7 +169,9 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
         norm = topics.word_norm(topic_words, eta, weighting)
         norm = np.log(norm) if weighting is Weighting.MEAN else norm
-        return topic_words.log_weights(words, norm, eta, weighting, run=run)
+        return topic_words.weights(
+            words, norm, eta, weighting, run=run, fill_rows=fill_logs
+        )
 
     def cold_share(self, state: StickState) -> Array:
         """Share of a document's tokens that each topic starts with in prediction."""
