@@ -230,20 +230,6 @@ class Globals:
     weighting: Weighting
 
 
-class Totals(NamedTuple):
-    """What a document step reads of totals."""
-
-    topic_words: WordTopics
-
-
-class Seen(NamedTuple):
-    """What a document step reads, in the manner of a posterior."""
-
-    model: DirectHDP
-    state: HDPState
-    totals: Totals
-
-
 class Said(NamedTuple):
     """What documents say; None if some process has not the words of topics."""
 
@@ -289,7 +275,8 @@ def visit(shard: Shard, world: World, orders: dict[int, Order]) -> Said:
             times[here] = np.where(are_new, held.times_of_newcomers, held.times)
     is_visited[order.left_out] = False
     chosen = np.flatnonzero(is_visited)
-    seen = Seen(given.model, given.state, Totals(words))
+    totals = given.model.start(given.state, words)
+    seen = Posterior(given.model, given.state, totals, np.empty(0, np.intp), [])
     batch = Batch.from_counts(X[chosen], given.state.n_components)
     executor = _Runner(shard.run)
     step = given.step.prepare(

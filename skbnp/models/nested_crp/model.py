@@ -124,14 +124,8 @@ class PathStats(NodeStatistics):
 
     def clipped(self) -> "PathStats":
         """Without what differences have below zero."""
-        return PathStats(
-            np.maximum(self.word_counts, 0.0),
-            np.maximum(self.word_variances, 0.0),
-            np.maximum(self.stub_masses, 0.0),
-            np.maximum(self.stub_variances, 0.0),
-            np.maximum(self.off_tree_tokens, 0.0),
-            self.entropy,
-        )
+        names = (*self.per_node, "off_tree_tokens")
+        return replace(self, **{n: np.maximum(getattr(self, n), 0.0) for n in names})
 
     def follow(
         self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None

@@ -7,15 +7,12 @@ documents back from newcomers), learns for a while beside what there is, and is 
 the bound has risen, else forgotten.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics
-from skbnp.inference.edits import Lineage
 from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["Plan", "plan", "propose"]
@@ -87,23 +84,10 @@ def propose(
     born *= min(mass, CLEAR * n_words * state.topic_word_prior) / born.sum(axis=0)
     topics = np.column_stack([words.dense()[:, kept], born])
 
-    names = posterior.n_named + np.arange(n_births)
-    step = posterior.n_steps
-    gone = np.delete(posterior.ids, kept).tolist()
-    log = [Lineage(step, "prune", (name,), ()) for name in gone]
-    log += [Lineage(step, "birth", (), (name,)) for name in names.tolist()]
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
     old = state.weights[:-1][kept]
     weights[:n_kept] = old * weights[:n_kept].sum() / old.sum()
-    state = replace(state, weights=weights)
-    return replace(
-        posterior,
-        state=state,
-        totals=posterior.model.start(state, WordTopics(topics)),
-        ids=np.concatenate([posterior.ids[kept], names]),
-        stale=1.0,
-        lineage=[*posterior.lineage, *log],
-    )
+    return posterior.restarted(topics, weights, kept)
 
 
 def _surprise(

@@ -7,14 +7,13 @@ proportions and topics as they are; the cheapest are done together.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics
-from skbnp.inference.edits import Lineage, Merge, Remove, apply
+from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.held_out import HeldOut, Prediction, stored_rows
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -77,17 +76,7 @@ def propose_births(
     topics[:, n_old:] = blur(train.fetch(drawn).T.toarray(), NEW_SHARE, corpus, rng)
     topics *= corpus.sum() / n_topics
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
-    state = replace(posterior.state, weights=weights)
-    names = posterior.n_named + np.arange(n_births)
-    births = [Lineage(posterior.n_steps, "birth", (), (n,)) for n in names.tolist()]
-    return replace(
-        posterior,
-        state=state,
-        totals=posterior.model.start(state, WordTopics(topics)),
-        ids=np.concatenate([posterior.ids, names]),
-        stale=1.0,
-        lineage=[*posterior.lineage, *births],
-    )
+    return posterior.restarted(topics, weights, np.arange(n_old))
 
 
 class Reduction(NamedTuple):
