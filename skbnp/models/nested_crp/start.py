@@ -182,14 +182,12 @@ def one_by_one(
     model: NestedModel,
     visitor: PathVisitor,
     rng: np.random.Generator,
-    topics: TopicTree | None = None,
     reporter: Reporter = SILENT,
 ) -> TopicTree:
     """Let each document take the best path or open a branch, in a random order."""
     priors, n_words = model.priors, X.shape[1]
     n_levels = priors.n_levels
-    if topics is None:
-        topics = TopicTree(Tree(), np.zeros((1, n_words)), np.zeros(1))
+    topics = TopicTree(Tree(), np.zeros((1, n_words)), np.zeros(1))
     for number, row in enumerate(rng.permutation(X.shape[0])):
         n_nodes = len(topics.tree)
         reporter.remind(f"start: {number} of {X.shape[0]} documents, {n_nodes} nodes")
