@@ -29,16 +29,13 @@ __all__ = [
 ]
 
 
-def _no_rows() -> NDArray[np.intp]:
-    return np.empty(0, dtype=np.intp)
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """Documents that are visited, and remembered, together."""
 
     number: int  # in a pass
-    rows: NDArray[np.intp] = field(default_factory=_no_rows)  # none: known by number
+    # None: known by number.
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
 
     @property
     def n_docs(self) -> int:

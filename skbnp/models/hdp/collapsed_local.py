@@ -52,8 +52,7 @@ class CollapsedStep:
     rest: float  # prior of all other topics together
     share: Array  # (K,) of the start
     held: Array  # (n_docs,) how often the totals count each document
-    max_iter: int
-    tol: float
+    stop: LocalStop
 
     @classmethod
     def prepare(
@@ -87,8 +86,7 @@ class CollapsedStep:
             rest=state.doc_concentration * state.weights[-1],
             share=model.cold_share(state),
             held=np.zeros(batch.n_docs) if remembered is None else remembered,
-            max_iter=min(stop.max_iter, MAX_ITER),
-            tol=max(stop.tol, TOL),
+            stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
         )
 
     def collect(
@@ -133,8 +131,8 @@ class CollapsedStep:
                 self.rest,
                 self.share,
                 np.ascontiguousarray(self.held[block.rows]),
-                self.max_iter,
-                self.tol,
+                self.stop.max_iter,
+                self.stop.tol,
             )
         )
 

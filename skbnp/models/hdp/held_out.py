@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import weight_table
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
@@ -92,8 +93,7 @@ def fold_in(
         prior=prior,
         share=prior / prior.sum(),
         remembered=None,
-        max_iter=FOLD_IN_MAX_ITER,
-        tol=FOLD_IN_TOL,
+        stop=LocalStop(FOLD_IN_MAX_ITER, FOLD_IN_TOL),
         n_mean=FOLD_IN_MEAN,
     )
     return expected_counts(step, batch, executor)

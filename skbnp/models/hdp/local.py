@@ -1,6 +1,5 @@
 """The document step over a batch: blocks in, expected counts and statistics out."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +23,6 @@ __all__ = [
     "Documents",
     "expected_counts",
     "sum_words",
-    "visit_blocks",
 ]
 
 Array = NDArray[np.float64]
@@ -104,8 +102,7 @@ class DocumentStep:
     prior: Array  # (K,)
     share: Array | None  # (K,) of a cold start: expected counts are tokens * share
     remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from
-    max_iter: int
-    tol: float
+    stop: LocalStop
     n_mean: int = 0  # iterations with mean weights of topics before a cold start
 
     @classmethod
@@ -133,8 +130,7 @@ class DocumentStep:
             share=model.cold_share(state),
             # Mean weights do not climb the bound that a remembered start would keep.
             remembered=None if weighting is Weighting.MEAN else remembered,
-            max_iter=stop.max_iter,
-            tol=stop.tol,
+            stop=stop,
         )
 
     def collect(
@@ -145,7 +141,7 @@ class DocumentStep:
         look: Look | None = None,
     ) -> Collected:
         """Visit a batch: its statistics, expected counts and document lengths."""
-        visits = list(visit_blocks(self, batch, executor, look))
+        visits = list(executor.map(partial(_visit, self, look), batch.blocks))
         documents = Documents.joined([found for found, _ in visits])
         doc_topic = documents.matrix(documents.tokens, len(self.prior))
         rows, entropy = sum_words(self, batch, documents, executor)
@@ -174,8 +170,8 @@ class DocumentStep:
             np.empty(0) if self.share is None else self.share,
             starts,
             self.remembered is not None,
-            self.max_iter,
-            self.tol,
+            self.stop.max_iter,
+            self.stop.tol,
             SUPPORT,
             n_mean=self.n_mean,
         )
@@ -183,16 +179,10 @@ class DocumentStep:
         return BlockVisit(block, self.prior, weights, Documents(*found))
 
 
-def visit_blocks(
-    step: DocumentStep, batch: Batch, executor: Executor, look: Look | None = None
-) -> Iterator[tuple[Documents, object]]:
-    """Yield what each block says, in order, and what `look` saw in it."""
-    yield from executor.map(partial(_visit, step, look), batch.blocks)
-
-
 def _visit(
     step: DocumentStep, look: Look | None, block: Block
 ) -> tuple[Documents, object]:
+    """Return what a block says, and what `look` saw in it."""
     visit = step.run(block)
     return visit.documents, None if look is None else look(visit)
 
@@ -200,9 +190,8 @@ def _visit(
 def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Array:
     """Expected tokens of each topic in each document of a batch, (n_docs, K)."""
     counts = np.zeros((batch.n_docs, len(step.prior)))
-    for block, (found, _) in zip(
-        batch.blocks, visit_blocks(step, batch, executor), strict=True
-    ):
+    visits = executor.map(partial(_visit, step, None), batch.blocks)
+    for block, (found, _) in zip(batch.blocks, visits, strict=True):
         rows = np.repeat(np.arange(batch.n_docs)[block.rows], np.diff(found.limits))
         counts[rows, found.topics] = found.tokens
     return counts

@@ -214,29 +214,34 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         token, and never all below zero.
         """
         sources, targets = np.transpose(pairs)
-        x = state.doc_prior
-        parts = (
-            totals.weight_offset
-            + x * totals.weight_slope
-            - totals.n_docs_using * gammaln(x)
-        )
-        tokens = totals.topic_words.total[sources] + totals.topic_words.total[targets]
-        entropy = totals.entropy[sources] + totals.entropy[targets]
-        changed = {
-            "entropy": np.maximum(entropy - np.log(2.0) * tokens, 0.0),
-            "n_docs_using": 0.0,
-            "weight_slope": 0.0,
-            "weight_offset": parts[sources] + parts[targets],
-        }
         weights = state.weights.copy()
         weights[targets] += weights[sources]
-        columns = {name: getattr(totals, name).copy() for name in changed}
-        for name, value in changed.items():
+        columns = {name: getattr(totals, name).copy() for name in totals.columns}
+        for name, value in self._joint(state, totals, sources, targets).items():
             columns[name][targets] = value
         totals.topic_words.merge(pairs)
         order = remaining(state.n_components, sources)
         merged = replace(totals, **columns)
         return take_columns(replace(state, weights=weights), merged, order)
+
+    def _joint(
+        self, state: HDPState, totals: Any, one: Array, other: Array
+    ) -> dict[str, Any]:
+        """Columns of pairs of topics that merge."""
+        x, tokens = state.doc_prior, totals.topic_words.total
+        parts = (
+            totals.weight_offset
+            + x * totals.weight_slope
+            - totals.n_docs_using * gammaln(x)
+        )
+        entropy = totals.entropy[one] + totals.entropy[other]
+        lost = np.log(2.0) * (tokens[one] + tokens[other])
+        return {
+            "entropy": np.maximum(entropy - lost, 0.0),
+            "n_docs_using": 0.0,
+            "weight_slope": 0.0,
+            "weight_offset": parts[one] + parts[other],
+        }
 
     def split(
         self,

@@ -538,13 +538,6 @@ class BlockHoldings(DocumentMemory):
         )
         self._n_blocks, self._newcomers = n_blocks, newcomers
 
-    def copy(self) -> "BlockHoldings":
-        """Return an independent copy."""
-        other = BlockHoldings(self._n_blocks, newcomers=self._newcomers)
-        other._times = self._times.copy()
-        other._times_of_newcomers = self._times_of_newcomers.copy()
-        return other
-
     def empty(self) -> "BlockHoldings":
         """Return those of totals that hold none of the documents."""
         return BlockHoldings(self._n_blocks, newcomers=self._newcomers)

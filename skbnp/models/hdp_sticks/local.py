@@ -65,8 +65,7 @@ class TableStep:
     concentration: float
     n_tables: int
     remembered: list[Tables] | None  # by block, to start from
-    max_iter: int
-    tol: float
+    stop: LocalStop
 
     @classmethod
     def prepare(
@@ -94,8 +93,7 @@ class TableStep:
             n_tables=model.n_tables,
             # Mean weights do not climb the bound that a remembered start would keep.
             remembered=None if weighting is Weighting.MEAN else remembered,
-            max_iter=stop.max_iter,
-            tol=stop.tol,
+            stop=stop,
         )
 
     def collect(
@@ -153,8 +151,8 @@ class TableStep:
                 self.concentration,
                 self.n_tables,
                 held,
-                self.max_iter,
-                self.tol,
+                self.stop.max_iter,
+                self.stop.tol,
             )
         )
 

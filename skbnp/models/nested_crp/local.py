@@ -108,12 +108,6 @@ class DocPaths:
         shares, levels = self.shares[stays], self.levels[stays]
         return limits, place[stays].astype(np.int32), shares, levels
 
-    def sums(self, X: sp.csr_array, stub_nodes: Numbers) -> PathStats:
-        """Sum what the documents say."""
-        n_stubs, n_levels = stub_nodes.shape
-        total = PathStats.zero(n_stubs, X.shape[1], n_levels)
-        return self.add_to(total, X, stub_nodes)
-
     def add_to(
         self, total: PathStats, X: sp.csr_array, stub_nodes: Numbers
     ) -> PathStats:
