@@ -55,7 +55,8 @@ class WordRows:
     @property
     def total(self) -> Array:
         """Counts by topic, (n_topics,)."""
-        return _column_sums(self.values)
+        columns, data = self.values.indices, self.values.data
+        return np.bincount(columns, data, self.values.shape[1]).astype(np.float64)
 
     def plus(self, other: "WordRows") -> "WordRows":
         """Return the counts of both, of the words of either."""
@@ -284,10 +285,6 @@ def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
     room = np.empty(n_words * stride + 16, dtype=np.float32)
     begin = -(room.ctypes.data // 4) % 16
     return room[begin : begin + n_words * stride].reshape(n_words, stride)
-
-
-def _column_sums(values: sp.csr_array) -> Array:
-    return np.bincount(values.indices, values.data, values.shape[1]).astype(np.float64)
 
 
 def exchange(totals: StatsT, old: StatsT, new: StatsT) -> None:

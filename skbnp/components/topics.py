@@ -144,14 +144,10 @@ class WordTopicModel(Generic[StateT, StatsT]):
 
     def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
         """Learn the topic prior, if it is learned; visits all words."""
-        return self, self.update_topic_prior(state, totals)
-
-    def update_topic_prior(self, state: StateT, totals: StatsT) -> StateT:
-        """Raise the bound in the topic prior, if it is learned; visits all words."""
-        if not self.learn_topic_prior:
-            return state
-        eta = update_topic_prior(totals.topic_words, state.topic_word_prior)
-        return replace(state, topic_word_prior=eta)
+        if self.learn_topic_prior:
+            eta = update_topic_prior(totals.topic_words, state.topic_word_prior)
+            state = replace(state, topic_word_prior=eta)
+        return self, state
 
     def word_weights(
         self,

@@ -276,12 +276,8 @@ def split(
     return HeldOut(Corpus(X[rows]), rows, *folds)
 
 
-class Folds(NamedTuple):
-    """Documents that are held out, a row for each of their parts."""
-
-    docs: NDArray[np.intp]  # (n_rows,)
-    observed: sp.csr_array  # (n_rows, V)
-    held: sp.csr_array  # (n_rows, V)
+#: Documents that are held out, and what to fold in and to predict, see `HeldOut`.
+Folds = tuple[NDArray[np.intp], sp.csr_array, sp.csr_array]
 
 
 def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
@@ -310,7 +306,7 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
     numbers = np.concatenate(docs)
     if len(np.unique(numbers)) < FEWEST_JUDGES:
         return None
-    return Folds(
+    return (
         np.unique(numbers, return_inverse=True)[1],
         sp.vstack(observed, format="csr"),
         sp.vstack(held, format="csr"),

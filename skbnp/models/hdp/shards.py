@@ -532,10 +532,8 @@ class BlockHoldings(DocumentMemory):
     def __init__(
         self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Rows] = ()
     ):
-        self._times, self._times_of_newcomers = (
-            Holdings(n_blocks, start),
-            Holdings(n_blocks),
-        )
+        self._times = Holdings(n_blocks, start)
+        self._times_of_newcomers = Holdings(n_blocks)
         self._n_blocks, self._newcomers = n_blocks, newcomers
 
     def empty(self) -> "BlockHoldings":
