@@ -31,7 +31,6 @@ __all__ = [
     "WordTopicModel",
     "blended_concentrations",
     "divergence",
-    "expected_log",
     "log_marginal",
     "update_topic_prior",
     "word_norm",

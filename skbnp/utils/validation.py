@@ -17,8 +17,6 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
-    Options,
-    RealNotInt,
     StrOptions,
     validate_params,
 )
@@ -37,8 +35,6 @@ __all__ = [
     "SMALLEST_PRIOR",
     "HasMethods",
     "Interval",
-    "Options",
-    "RealNotInt",
     "StrOptions",
     "as_counts",
     "check_coordinates",

@@ -43,7 +43,7 @@ from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 
-__all__ = ["DirectHDP", "HDPState", "HDPStats", "take_columns"]
+__all__ = ["DirectHDP", "HDPState", "HDPStats"]
 
 Array = NDArray[np.float64]
 
@@ -222,7 +222,7 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         totals.topic_words.merge(pairs)
         order = remaining(state.n_components, sources)
         merged = replace(totals, **columns)
-        return take_columns(replace(state, weights=weights), merged, order)
+        return _take_columns(replace(state, weights=weights), merged, order)
 
     def _joint(
         self, state: HDPState, totals: Any, one: Array, other: Array
@@ -274,7 +274,7 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         weights[-1] += weights[list(gone)].sum()
         order = remaining(state.n_components, gone)
         totals.topic_words.drop(gone)
-        return take_columns(replace(state, weights=weights), totals, order)
+        return _take_columns(replace(state, weights=weights), totals, order)
 
     def _terms(
         self, state: HDPState, stats: HDPStats, words: Array
@@ -302,7 +302,7 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         return {name: float(value) for name, value in terms.items()}
 
 
-def take_columns(
+def _take_columns(
     state: HDPState, totals: HDPStats, order: NDArray[np.intp]
 ) -> tuple[HDPState, HDPStats]:
     """Take some topics of everything but the words."""
