@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.rows.word_sums import joined
+from skbnp.rows.word_sums import joined, rows_of
 
 __all__ = ["Batch", "Block"]
 
@@ -128,5 +128,4 @@ def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.
 def _row_sums(
     counts: NDArray[np.float64], indptr: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    return np.bincount(row, counts, len(indptr) - 1).astype(np.float64)
+    return np.bincount(rows_of(indptr), counts, len(indptr) - 1).astype(np.float64)

@@ -9,12 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["joined", "joined_limits", "stacked", "sum_ranges"]
+__all__ = ["joined", "joined_limits", "rows_of", "stacked", "sum_ranges"]
 
 T = TypeVar("T")
 
 #: Ranges of words that are summed side by side, at the most.
 RANGES_PER_BATCH = 8
+
+
+def rows_of(limits: NDArray) -> NDArray[np.intp]:
+    """Row of each entry, given the limits of rows."""
+    return np.repeat(np.arange(len(limits) - 1), np.diff(limits))
 
 
 def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:

@@ -22,6 +22,7 @@ from skbnp.inference.protocols import Corpus
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch
+from skbnp.rows.word_sums import rows_of
 
 __all__ = [
     "OTHERS",
@@ -36,7 +37,6 @@ __all__ = [
     "n_held_out",
     "n_judges",
     "split",
-    "stored_rows",
     "suit_prior",
 ]
 
@@ -101,18 +101,13 @@ def fold_in(
 
 def mix(theta: Array, word_topic: Array, X: sp.csr_array) -> Array:
     """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
-    rows, mixed = stored_rows(X), np.empty(X.nnz)
+    rows, mixed = rows_of(X.indptr), np.empty(X.nnz)
     for begin in range(0, X.nnz, PART_SIZE):
         part = slice(begin, begin + PART_SIZE)
         mixed[part] = np.einsum(
             "nk,nk->n", theta[rows[part]], word_topic[X.indices[part]]
         )
     return mixed
-
-
-def stored_rows(X: sp.csr_array) -> NDArray[np.intp]:
-    """Row of each stored entry."""
-    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
 class Gain(NamedTuple):
@@ -172,7 +167,7 @@ class HeldOut:
 
     def log_probability(self, found: Prediction) -> Array:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
-        rows, n_words = stored_rows(self.held), self.held.shape[1]
+        rows, n_words = rows_of(self.held.indptr), self.held.shape[1]
         mixed = mix(found.theta, found.word_topic, self.held)
         return self._by_document(np.log(mixed + found.rest[rows] / n_words))
 
@@ -183,7 +178,7 @@ class HeldOut:
 
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of the stored entries to predict over documents."""
-        docs = self.docs[stored_rows(self.held)]
+        docs = self.docs[rows_of(self.held.indptr)]
         return np.bincount(docs, self.held.data * logs).astype(np.float64)
 
 

@@ -15,7 +15,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
+from skbnp.rows.word_sums import joined, joined_limits, rows_of, stacked, sum_ranges
 
 __all__ = [
     "BlockVisit",
@@ -75,9 +75,7 @@ class BlockVisit:
     @property
     def row(self) -> NDArray[np.intp]:
         """Document of each stored count, (nnz,)."""
-        return np.repeat(
-            np.arange(len(self.block.n_tokens)), np.diff(self.block.indptr)
-        )
+        return rows_of(self.block.indptr)
 
     @property
     def doc_topic(self) -> Array:

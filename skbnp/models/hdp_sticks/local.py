@@ -14,7 +14,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
+from skbnp.rows.word_sums import joined, joined_limits, rows_of, stacked, sum_ranges
 
 __all__ = ["TableStep", "Tables"]
 
@@ -49,9 +49,7 @@ class Tables:
 
     def by_document(self, n_tables: int) -> Array:
         """n_jt, (n_docs, T)."""
-        n_docs, n_used = len(self.limits) - 1, np.diff(self.limits)
-        rows = np.repeat(np.arange(n_docs), n_used)
-        values = np.zeros((n_docs, n_tables))
+        rows, values = rows_of(self.limits), np.zeros((len(self.limits) - 1, n_tables))
         values[rows, np.arange(len(rows)) - self.limits[rows]] = self.tokens
         return values
 
@@ -159,23 +157,18 @@ class TableStep:
 
 def _entropy(batch: Batch, tables: Tables) -> float:
     """Entropy of zeta, every token counted, in nats."""
-    n_used = np.diff(tables.limits)[_documents(batch)]
+    n_used = np.diff(tables.limits)[rows_of(batch.indptr)]
     logs = np.empty_like(tables.zeta)
     log(tables.zeta, logs)
     # A product of vectors would depend on the threads of BLAS.
     return -float((np.repeat(batch.counts, n_used) * tables.zeta * logs).sum())
 
 
-def _documents(batch: Batch) -> NDArray[np.intp]:
-    """Document of each stored count, (nnz,)."""
-    return np.repeat(np.arange(batch.n_docs), np.diff(batch.indptr))
-
-
 def _sum_words(
     batch: Batch, tables: Tables, shape: tuple[int, int], executor: Executor
 ) -> sp.csr_array:
     """Sum n zeta phi over documents: (n_words, K)."""
-    by_word, n_used = batch.by_word(), np.diff(tables.limits)[_documents(batch)]
+    by_word, n_used = batch.by_word(), np.diff(tables.limits)[rows_of(batch.indptr)]
     places = np.cumsum(n_used) - n_used
     found = sum_ranges(
         table_sums,

@@ -14,6 +14,7 @@ from skbnp.inference.local import LocalStop
 from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
 from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
+from skbnp.rows.word_sums import rows_of
 
 __all__ = ["DocPaths", "LocalFamily", "log_predictive", "mean_log", "visit_paths"]
 
@@ -47,7 +48,7 @@ class DocPaths:
     @property
     def doc(self) -> NDArray[np.intp]:
         """Document of each entry of the support."""
-        return np.repeat(np.arange(self.n_docs), np.diff(self.limits))
+        return rows_of(self.limits)
 
     @property
     def best(self) -> Numbers:

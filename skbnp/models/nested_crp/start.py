@@ -79,8 +79,6 @@ def by_clusters(
 
 def level_sizes(n_groups: int, n_leaves: int, n_levels: int) -> list[int]:
     """Nodes of each level, the root's first: from a few groups to the leaves."""
-    if n_levels == 1:
-        return [1]
     if n_levels == 2:
         return [1, n_leaves]
     sizes = np.rint(np.geomspace(n_groups, n_leaves, n_levels - 1))

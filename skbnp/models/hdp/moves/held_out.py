@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.protocols import Corpus
-from skbnp.models.hdp.held_out import HeldOut, Prediction, stored_rows
+from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.rows.word_sums import rows_of
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import gamma_noise
 
@@ -99,7 +100,7 @@ def reductions(
     of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
     corpus = found.word_topic @ posterior.state.weights[:-1]
     ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
-    rows = stored_rows(held.held)
+    rows = rows_of(held.held.indptr)
     for begin in range(0, held.held.nnz, PART_SIZE):
         part = slice(begin, begin + PART_SIZE)  # (n,) entries
         counts, word, row = held.held.data[part], held.held.indices[part], rows[part]
