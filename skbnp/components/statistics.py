@@ -18,7 +18,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.kernels._hdp_local import LANES, word_weights
-from skbnp.kernels._tables import log_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth
 
 __all__ = [
@@ -56,7 +55,8 @@ class WordRows:
     @property
     def total(self) -> Array:
         """Counts by topic, (n_topics,)."""
-        return _column_sums(self.values)
+        columns, data = self.values.indices, self.values.data
+        return np.bincount(columns, data, self.values.shape[1]).astype(np.float64)
 
     def plus(self, other: "WordRows") -> "WordRows":
         """Return the counts of both, of the words of either."""
@@ -158,37 +158,14 @@ class WordTopics:
         weighting: Weighting,
         *,
         run: Callable[..., Iterable[None]] = map,
+        fill_rows: Callable[..., None] = word_weights,
         tops: Array | None = None,
     ) -> NDArray[np.float32]:
-        """Table of the topics' weights for some words, as `word_weights` says.
+        """Table of the topics' weights for some words, as the kernel `fill_rows` says.
 
         `run` maps over parts of them, where there are many. The largest means of the
         words go to `tops`, (n_words,).
         """
-        return self._table(word_weights, words, norm, eta, weighting, run, tops)
-
-    def log_weights(
-        self,
-        words: NDArray[np.intp],
-        norm: Array,
-        eta: float,
-        weighting: Weighting,
-        *,
-        run: Callable[..., Iterable[None]] = map,
-    ) -> NDArray[np.float32]:
-        """Table of their logarithms, as `log_weights` of the kernels says."""
-        return self._table(log_weights, words, norm, eta, weighting, run)
-
-    def _table(
-        self,
-        fill_rows: Callable[..., None],
-        words: NDArray[np.intp],
-        norm: Array,
-        eta: float,
-        weighting: Weighting,
-        run: Callable[..., Iterable[None]],
-        tops: Array | None = None,
-    ) -> NDArray[np.float32]:
         table = weight_table(len(words), len(self.total))
 
         def fill(part: slice) -> None:
@@ -308,10 +285,6 @@ def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
     room = np.empty(n_words * stride + 16, dtype=np.float32)
     begin = -(room.ctypes.data // 4) % 16
     return room[begin : begin + n_words * stride].reshape(n_words, stride)
-
-
-def _column_sums(values: sp.csr_array) -> Array:
-    return np.bincount(values.indices, values.data, values.shape[1]).astype(np.float64)
 
 
 def exchange(totals: StatsT, old: StatsT, new: StatsT) -> None:

@@ -6,7 +6,7 @@ tokens of word w in topic k.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Generic, Self
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,11 @@ __all__ = [
     "LOWEST",
     "SMALLEST_PRIOR",
     "WordTopicModel",
-    "between",
+    "blended_concentrations",
     "divergence",
-    "expected_log",
     "log_marginal",
     "update_topic_prior",
     "word_norm",
-    "word_weights",
 ]
 
 Array = NDArray[np.float64]
@@ -52,26 +50,6 @@ def word_norm(topic_words: WordTopics, eta: float, weighting: Weighting) -> Arra
     """What E[log phi_kw] of a topic is lessened by, or E[phi_kw] divided by, (K,)."""
     total = topic_words.shape[0] * eta + topic_words.total
     return total if weighting is Weighting.MEAN else psi(total)
-
-
-def word_weights(
-    topic_words: WordTopics,
-    eta: float,
-    words: NDArray[np.intp],
-    weighting: Weighting,
-    *,
-    run: Callable[..., Iterable[None]] = map,
-) -> NDArray[np.float32]:
-    """Weights of the topics for each word, up to a factor per word.
-
-    exp(E[log phi_kw]), or its mean E[phi_kw] during the warm-up: a word that a topic
-    does not hold yet weighs exp(psi(eta)), practically nothing, in the former, and eta
-    in the latter. Largest entry of a row 1; shape as `weight_table` says. `run` maps
-    over parts of the words.
-    """
-    eta = max(eta, SMALLEST_PRIOR)
-    norm = word_norm(topic_words, eta, weighting)
-    return topic_words.weights(words, norm, eta, weighting, run=run)
 
 
 def log_marginal(topic_words: WordTopics, eta: float) -> Array:
@@ -100,9 +78,13 @@ def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
     return sums.astype(np.float64)
 
 
-def between(low: float, high: float, step: float) -> float:
-    """Move a positive parameter by a step, in logarithms."""
-    return float(np.exp((1.0 - step) * np.log(low) + step * np.log(high)))
+def blended_concentrations(old: StateT, new: StateT, step: float) -> dict[str, Any]:
+    """Move concentrations by a step, in logarithms."""
+    blended = {}
+    for name in ("doc_concentration", "corpus_concentration"):
+        low, high = np.log(getattr(old, name)), np.log(getattr(new, name))
+        blended[name] = float(np.exp((1.0 - step) * low + step * high))
+    return blended
 
 
 def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
@@ -131,9 +113,15 @@ class WordTopicModel(Generic[StateT, StatsT]):
     """How globals follow, where totals hold the words of topics as `WordTopics`."""
 
     __slots__ = ()
+    #: Whether `objective` is a bound of the evidence, and its name.
+    has_bound: ClassVar[bool] = True
+    criterion: ClassVar[str] = "elbo"
+    parts_name: ClassVar[str] = "topics"
+    unit: ClassVar[str] = "token"
     learn_topic_prior: bool  # `topic_word_prior` of a state
     update: Callable[..., StateT]
     blend: Callable[..., StateT]
+    _terms: Callable[..., dict[str, float]]  # of a bound, given those of the words
 
     def absorb(
         self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
@@ -155,14 +143,10 @@ class WordTopicModel(Generic[StateT, StatsT]):
 
     def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
         """Learn the topic prior, if it is learned; visits all words."""
-        return self, self.update_topic_prior(state, totals)
-
-    def update_topic_prior(self, state: StateT, totals: StatsT) -> StateT:
-        """Raise the bound in the topic prior, if it is learned; visits all words."""
-        if not self.learn_topic_prior:
-            return state
-        eta = update_topic_prior(totals.topic_words, state.topic_word_prior)
-        return replace(state, topic_word_prior=eta)
+        if self.learn_topic_prior:
+            eta = update_topic_prior(totals.topic_words, state.topic_word_prior)
+            state = replace(state, topic_word_prior=eta)
+        return self, state
 
     def word_weights(
         self,
@@ -173,6 +157,31 @@ class WordTopicModel(Generic[StateT, StatsT]):
         *,
         run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
-        """Weights of the topics for each word, see `word_weights`."""
+        """Weights of the topics for each word, up to a factor per word.
+
+        exp(E[log phi_kw]), or its mean E[phi_kw] during the warm-up: a word that a
+        topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
+        former, and eta in the latter. Largest entry of a row 1; shape as `weight_table`
+        says. `run` maps over parts of the words.
+        """
+        eta = max(state.topic_word_prior, SMALLEST_PRIOR)
+        norm = word_norm(topic_words, eta, weighting)
+        return topic_words.weights(words, norm, eta, weighting, run=run)
+
+    def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
+        """Named terms of the criterion, in nats."""
+        words = log_marginal(totals.topic_words, state.topic_word_prior)
+        return self._terms(state, totals, words)
+
+    def bound(
+        self, state: StateT, topic_words: WordTopics, fresh: StatsT
+    ) -> dict[str, float]:
+        """Named terms of the bound of other documents under frozen topics, in nats.
+
+        `words` is then E[log p(w | assignments, phi)] - KL(q(phi) || p(phi)).
+        """
         eta = state.topic_word_prior
-        return word_weights(topic_words, eta, words, weighting, run=run)
+        words = expected_log(topic_words, eta, fresh.topic_words)
+        terms = self._terms(state, fresh, words)
+        terms["words"] -= divergence(topic_words, eta)
+        return terms

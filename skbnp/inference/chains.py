@@ -1,5 +1,6 @@
 """The one loop of all samplers: independent chains, sweep by sweep, side by side."""
 
+import operator
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -256,7 +257,7 @@ def run_chains(
                     )
                     tasks = [task for chain in chains for task in chain.tasks(piece)]
                     # The longest wait for an interrupt is one piece.
-                    deque(run(_call, tasks), maxlen=0)
+                    deque(run(operator.call, tasks), maxlen=0)
                 with commit():
                     for chain in chains:
                         chain.accept()
@@ -268,7 +269,3 @@ def run_chains(
         for chain in chains:  # all threads have ended
             chain.rewind()
         raise
-
-
-def _call(task: Callable[[], object]) -> object:
-    return task()

@@ -56,13 +56,9 @@ class Split:
 Edit = Merge | Remove | Split
 
 
+@commit()  # words change in place
 def apply(edit: Edit, posterior: "Posterior") -> None:
     """Change state, totals, ids and log of a posterior, all at once or not at all."""
-    with commit():  # words change in place
-        _apply(edit, posterior)
-
-
-def _apply(edit: Edit, posterior: "Posterior") -> None:
     columns, ids = posterior.columns, posterior.ids
     model, state, totals = posterior.model, posterior.state, posterior.totals
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]

@@ -7,7 +7,7 @@ visited the schedule's, and what may change the components that of the moves.
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.interrupts import commit
@@ -63,17 +63,13 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         self.corpus, self.visitor, self.memory = corpus, visitor, memory
         self.warm_up, self.n_passes = warm_up, 0
 
-    def restart(
-        self, posterior: PosteriorT, memory: MemoryT
-    ) -> "Learner[PosteriorT, CorpusT, VisitorT, MemoryT]":
+    def restart(self, posterior: PosteriorT, memory: MemoryT) -> Self:
         """Return one that learns another posterior, with steps as from the start."""
         learner = self.fork(posterior, memory)
         learner.schedule, learner.n_passes = self.schedule.afresh(), 0
         return learner
 
-    def fork(
-        self, posterior: PosteriorT, memory: MemoryT
-    ) -> "Learner[PosteriorT, CorpusT, VisitorT, MemoryT]":
+    def fork(self, posterior: PosteriorT, memory: MemoryT) -> Self:
         """Return one that goes on from here with these; all else is shared."""
         learner = copy(self)
         learner.posterior, learner.memory = posterior, memory

@@ -2,8 +2,9 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
@@ -34,9 +35,9 @@ class DocumentMemory:
         """Return one that remembers nothing yet."""
         return self
 
-    def copy(self) -> "DocumentMemory":
+    def copy(self) -> Self:
         """Return an independent copy."""
-        return self
+        return deepcopy(self)
 
 
 NOTHING = DocumentMemory()
@@ -63,7 +64,7 @@ class DocumentStarts(DocumentMemory):
 
     def copy(self) -> "DocumentStarts":
         """Return an independent copy."""
-        other = DocumentStarts()
+        other = DocumentStarts()  # what documents said is never changed
         other._starts = dict(self._starts)
         return other
 

@@ -199,8 +199,7 @@ NO_MOVES: Moves = Moves()
 class CountingMoves(Moves[LearnerT]):
     """Moves that know for how many documents those of a pass stand in the totals."""
 
-    def __init__(self) -> None:
-        self._held = 0.0
+    _held = 0.0
 
     def begin_pass(self, learner: LearnerT) -> None:
         """Count documents afresh."""

@@ -8,10 +8,10 @@ and with globals moved by the same step towards their optimum for the scaled sta
 where parts are remembered, with new statistics in the place of their old ones.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +29,13 @@ __all__ = [
 ]
 
 
-def _no_rows() -> NDArray[np.intp]:
-    return np.empty(0, dtype=np.intp)
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """Documents that are visited, and remembered, together."""
 
     number: int  # in a pass
-    rows: NDArray[np.intp] = field(default_factory=_no_rows)  # none: known by number
+    # None: known by number.
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
 
     @property
     def n_docs(self) -> int:
@@ -65,21 +62,29 @@ class Round:
         return np.concatenate([part.rows for part in self.parts])
 
 
-class Schedule(Protocol):
-    """Yields the rounds of a pass over the data; none if there are no rows."""
+class Schedule(ABC):
+    """Yields the rounds of a pass over the data; none if there are no rows.
 
+    As it stands, a pass is as good as one update, and no step depends on those before.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
 
     def n_updates(self, n_passes: int) -> int:
         """Updates by which steps have decreased after so many passes."""
+        return n_passes
 
     def afresh(self) -> "Schedule":
         """Return the same for a posterior that has made no updates."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSchedule:
+class BatchSchedule(Schedule):
     """All documents, then one update (Eq. (5) of Bryant and Sudderth 2012).
 
     Parameters
@@ -111,17 +116,9 @@ class BatchSchedule:
         for together in joint:
             yield Round(together, step=1.0, scale=self.scale)
 
-    def n_updates(self, n_passes: int) -> int:
-        """Updates that passes stand for: each for one."""
-        return n_passes
-
-    def afresh(self) -> "BatchSchedule":
-        """Return the same for a posterior that has made no updates."""
-        return self
-
 
 @dataclass(frozen=True, slots=True)
-class ShardSchedule:
+class ShardSchedule(Schedule):
     """Shards by number, some for each update; the first pass is one update.
 
     Parameters
@@ -145,17 +142,9 @@ class ShardSchedule:
         for begin in range(0, self.n_shards, size):
             yield Round(parts[begin : begin + size], step=1.0, scale=1.0)
 
-    def n_updates(self, n_passes: int) -> int:
-        """Updates that passes stand for: each for one."""
-        return n_passes
-
-    def afresh(self) -> "ShardSchedule":
-        """Return the same for a posterior that has made no updates."""
-        return self
-
 
 @dataclass(frozen=True, slots=True)
-class OnlineSchedule:
+class OnlineSchedule(Schedule):
     """Minibatches and step sizes rho_t = (offset + t)^-decay (Eqs. (6), (7), ibid.).
 
     Parameters

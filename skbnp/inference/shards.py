@@ -134,9 +134,14 @@ class Shards(Protocol):
         argument: object = None,
     ) -> SumT:
         """Add replies up, by their method `plus`, along a fixed binary tree."""
+        sums: dict[Node, SumT] = {}
+        for place, number in enumerate(numbers):
+            (reply,) = self.map(task, [number], world, argument)
+            add_up(sums, len(numbers), {(0, place): reply})
+        return whole_sum(sums, len(numbers))
 
 
-class LocalShards:
+class LocalShards(Shards):
     """Shards in this process.
 
     Parameters
@@ -177,20 +182,6 @@ class LocalShards:
     ) -> list[T]:
         """Return the replies of some shards, in the order of their numbers."""
         return [task(self._shards[at], world, argument) for at in numbers]
-
-    def total(
-        self,
-        task: Task[SumT],
-        numbers: Sequence[int],
-        world: World | None = None,
-        argument: object = None,
-    ) -> SumT:
-        """Add replies up, by their method `plus`, along a fixed binary tree."""
-        sums: dict[Node, SumT] = {}
-        for place, number in enumerate(numbers):
-            reply = task(self._shards[number], world, argument)
-            add_up(sums, len(numbers), {(0, place): reply})
-        return whole_sum(sums, len(numbers))
 
 
 def first_rows(n_rows: NDArray[np.intp]) -> list[int]:

@@ -1,20 +1,10 @@
 """Special functions of arrays, several entries at a time."""
 
 cdef extern from "src/arrays.h" nogil:
-    void all_exp_digamma(Py_ssize_t n, const double* x, double* out)
     void all_log(Py_ssize_t n, const double* x, double* out)
     void all_log_gamma(
         Py_ssize_t n, const double* x, double* log_gammas, double* digammas
     )
-
-
-def exp_digamma(const double[::1] x, double[::1] out):
-    """Put exp(psi(x)) of each entry to `out`."""
-    if out.shape[0] != x.shape[0]:
-        raise ValueError("x and out disagree on their length")
-    if x.shape[0]:
-        with nogil:
-            all_exp_digamma(x.shape[0], &x[0], &out[0])
 
 
 def log(const double[::1] x, double[::1] out):

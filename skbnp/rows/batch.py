@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.rows.word_sums import joined, rows_of
+
 __all__ = ["Batch", "Block"]
 
 #: A block holds about this many stored counts and rows...
@@ -79,8 +81,7 @@ class Batch:
     @property
     def n_tokens(self) -> NDArray[np.float64]:
         """Tokens of each document, (n_docs,)."""
-        parts = [block.n_tokens for block in self.blocks]
-        return np.concatenate([np.zeros(0), *parts])
+        return joined(self.blocks, "n_tokens")
 
     def parts(self, size: int) -> Iterator["Batch"]:
         """Yield blocks that go together, of about so many stored counts."""
@@ -127,5 +128,4 @@ def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.
 def _row_sums(
     counts: NDArray[np.float64], indptr: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    return np.bincount(row, counts, len(indptr) - 1).astype(np.float64)
+    return np.bincount(rows_of(indptr), counts, len(indptr) - 1).astype(np.float64)

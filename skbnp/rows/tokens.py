@@ -6,6 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.rows.word_sums import rows_of
+
 __all__ = ["Tokens"]
 
 Ints = NDArray[np.int32]
@@ -33,4 +35,4 @@ class Tokens:
     @property
     def doc(self) -> NDArray[np.intp]:
         """Document of each token."""
-        return np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
+        return rows_of(self.begin)

@@ -1,16 +1,25 @@
 """Sums over the documents of blocks: limits put together, words summed in ranges."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["joined_limits", "stacked", "word_ranges"]
+__all__ = ["joined", "joined_limits", "rows_of", "stacked", "sum_ranges"]
+
+T = TypeVar("T")
 
 #: Ranges of words that are summed side by side, at the most.
 RANGES_PER_BATCH = 8
+
+
+def rows_of(limits: NDArray) -> NDArray[np.intp]:
+    """Row of each entry, given the limits of rows."""
+    return np.repeat(np.arange(len(limits) - 1), np.diff(limits))
 
 
 def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
@@ -20,12 +29,34 @@ def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
     return np.concatenate([np.zeros(1, np.intp), *moved])
 
 
-def word_ranges(columns: NDArray[np.int32], n_blocks: int) -> list[tuple[int, int]]:
-    """Cut all words into ranges of as many counts; `columns` delimits the words'."""
+def joined(parts: Iterable[Any], name: str, dtype: type = np.float64) -> NDArray:
+    """Arrays of what blocks hold, by name, one behind the other."""
+    arrays = (getattr(part, name) for part in parts)
+    return np.concatenate([np.zeros(0, dtype), *arrays])
+
+
+def sum_ranges(
+    function: Callable[..., T],
+    columns: NDArray[np.int32],
+    *arguments: Any,
+    n_blocks: int,
+    run: Callable[..., Iterable[Any]],
+) -> list[T]:
+    """Call a function for ranges of words of as many counts each, side by side.
+
+    It is given the range, `columns`, which delimits the counts of words, and all else.
+    """
     edges = np.linspace(0, columns[-1], min(n_blocks, RANGES_PER_BATCH) + 1)
     # The last words may have no counts.
     edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
-    return list(pairwise(edges.tolist()))
+    task = partial(_on_range, function, (columns, *arguments))
+    return list(run(task, pairwise(edges.tolist())))
+
+
+def _on_range(
+    function: Callable[..., T], arguments: tuple[Any, ...], words: tuple[int, int]
+) -> T:
+    return function(*words, *arguments)
 
 
 def stacked(parts: Sequence[Sequence[NDArray]], shape: tuple[int, int]) -> sp.csr_array:

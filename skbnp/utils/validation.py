@@ -17,8 +17,6 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
-    Options,
-    RealNotInt,
     StrOptions,
     validate_params,
 )
@@ -37,8 +35,6 @@ __all__ = [
     "SMALLEST_PRIOR",
     "HasMethods",
     "Interval",
-    "Options",
-    "RealNotInt",
     "StrOptions",
     "as_counts",
     "check_coordinates",
@@ -112,18 +108,23 @@ def check_documents(
     """
     X = check_before_conversion(X)
     whom = f"{type(estimator).__name__}.{method}"
-    if reset:
-        # scikit-learn sets the features before it looks at the values, and would leave
-        # a refused first call half fitted.
-        checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
-        check_non_negative(checked, whom)
-    else:
-        checked = validate_data(estimator, X, reset=False, **_COUNTS)
-        check_non_negative(checked, whom)
+    checked = _checked(estimator, X, reset, **_COUNTS)
+    check_non_negative(checked, whom)
     counts = accept(_check_total(as_counts(checked), "X"))
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
     return counts, checked.dtype
+
+
+def _checked(estimator: Any, X: Any, reset: bool, **how: Any) -> Any:
+    """Check and convert; features are compared with those known, but never set.
+
+    scikit-learn sets them before it looks at the values, and would leave a refused
+    first call half fitted.
+    """
+    if reset:
+        return check_array(X, estimator=estimator, input_name="X", **how)
+    return validate_data(estimator, X, reset=False, **how)
 
 
 def check_rows(
@@ -157,11 +158,7 @@ def check_rows(
         )
     _check_dtypes(X, "X", "numbers")
     how: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
-    if reset:
-        # As in check_documents.
-        rows = check_array(X, estimator=estimator, input_name="X", **how)
-    else:
-        rows = validate_data(estimator, X, reset=False, **how)
+    rows = _checked(estimator, X, reset, **how)
     largest = max(float(rows.max()), -float(rows.min()))
     if not largest < LARGEST_VALUE:
         raise ValueError(
@@ -225,13 +222,8 @@ def check_directions(
         float32 if `X` was float32, otherwise float64: the dtype of results.
     """
     X = check_before_conversion(X)
-    if reset:
-        # As in check_documents.
-        checked = check_array(
-            X, estimator=estimator, input_name="X", ensure_min_features=2, **_COUNTS
-        )
-    else:
-        checked = validate_data(estimator, X, reset=False, **_COUNTS)
+    least = {"ensure_min_features": 2} if reset else {}
+    checked = _checked(estimator, X, reset, **_COUNTS, **least)
     rows = as_counts(checked).copy()
     n_stored = np.diff(rows.indptr)
     used = np.flatnonzero(n_stored)

@@ -5,37 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import gammaln, psi
 
-from skbnp.kernels._special import exp_digamma, log, log_gamma
-
-
-def check_exp_digamma(x, got):
-    # exp turns an absolute error of psi into a relative one: psi is itself only known
-    # to 2^-53 |psi|.
-    tolerance = 1e-12 + 2e-16 * np.abs(psi(x))
-    assert (np.abs(got / np.exp(psi(x)) - 1.0) <= tolerance).all()
-
-
-def test_exp_digamma_is_exact_to_1e_12():
-    x = np.logspace(np.log10(2e-3), 8, 20011)
-    got = np.empty_like(x)
-    exp_digamma(x, got)
-    check_exp_digamma(x, got)
-    with pytest.raises(AssertionError):
-        check_exp_digamma(x, got * (1.0 + 3e-11))
-
-
-def test_exp_digamma_is_clamped_where_it_leaves_the_range():
-    """Below 1.42e-3 the exponent is -708, and the result still a normal number."""
-    x = np.array([1e-300, 1e-20, 1e-5, 1e-3])
-    got = np.empty_like(x)
-    exp_digamma(x, got)
-    assert_allclose(got, np.exp(-708.0) * (8.0 + x), rtol=1e-12)
-    assert (got >= np.finfo(float).tiny).all()
-
-
-def test_exp_digamma_refuses_lengths_that_disagree():
-    with pytest.raises(ValueError, match="disagree"):
-        exp_digamma(np.ones(3), np.ones(2))
+from skbnp.kernels._special import log, log_gamma
 
 
 def check_log_gamma(x, log_gammas, digammas):

@@ -446,7 +446,7 @@ def test_without_documents_the_globals_stay():
     model = DirectHDP(learn_concentrations=True, learn_topic_prior=True)
     state = random_state(np.random.default_rng(0), 3)
     totals = model.start(state, WordTopics(np.zeros((4, 3))))
-    new = model.update_topic_prior(model.update(state, totals), totals)
+    _, new = model.learn_priors(model.update(state, totals), totals)
     assert_allclose(new.weights, state.weights)
     assert new.doc_concentration == state.doc_concentration
     assert new.topic_word_prior == state.topic_word_prior

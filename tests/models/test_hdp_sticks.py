@@ -185,7 +185,7 @@ def test_updates_never_lower_the_bound(case, seed):
 
     last = bound(state)
     for _ in range(5):
-        for change in (model.update, model.update_topic_prior):
+        for change in (model.update, lambda *args: model.learn_priors(*args)[1]):
             state = change(state, totals)
             now = bound(state)
             assert now >= last - 1e-9 * abs(last)

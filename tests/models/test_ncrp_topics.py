@@ -76,7 +76,8 @@ def local_step(topics, priors, counts, starts=None, *, family="conditional", **o
         starts=starts,
         **{"prune": np.inf, **options},
     )
-    stats = found.sums(X, stub_nodes(topics.tree, priors.n_levels))
+    none = PathStats.zero(len(topics.tree), X.shape[1], priors.n_levels)
+    stats = found.add_to(none, X, stub_nodes(topics.tree, priors.n_levels))
     assert_allclose(
         elbo_terms(topics, priors, stats)["documents"], found.bounds.sum(), rtol=1e-10
     )

@@ -8,14 +8,6 @@
 #include "special.h"
 
 SKBNP_CLONES
-static void all_exp_digamma(ptrdiff_t n, const double *x, double *out)
-{
-    SKBNP_PRAGMA(omp simd)
-    for (ptrdiff_t i = 0; i < n; i++)
-        out[i] = exp_digamma(x[i]);
-}
-
-SKBNP_CLONES
 static void all_log(ptrdiff_t n, const double *x, double *out)
 {
     SKBNP_PRAGMA(omp simd)

@@ -174,11 +174,6 @@ SKBNP_INLINE float digamma_restf(float x)
     return -(shifts + 0.5f * v + series);
 }
 
-SKBNP_INLINE float exp_digammaf(float x)
-{
-    return digamma_factorf(x) * fast_expf(digamma_exponentf(x));
-}
-
 /* psi(x) and lnG(x) for normal x > 0, which share what is dear. Errors are a few 1e-16
    of the larger of the value and 8.
 
@@ -224,12 +219,6 @@ SKBNP_INLINE double log_rising(double x, double n)
         return log_gamma(x + n, &digamma) - log_gamma(x, &digamma);
     return (x - 0.5) * log1p(n / x) - n + n * log(x + n) -
            n / (12.0 * x * (x + n)); /* Stirling; the next term is below 1e-11 */
-}
-
-/* Below x = 1.42e-3, where exp(psi(x)) leaves the normal range, it is exp(-708) y. */
-SKBNP_INLINE double exp_digamma(double x)
-{
-    return digamma_factor(x) * fast_exp(digamma_exponent(x));
 }
 
 #endif

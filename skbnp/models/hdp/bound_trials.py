@@ -116,10 +116,10 @@ class BoundTrials:
         rows = np.concatenate([round.rows for round in learner.schedule.one_pass(0)])
         counts = sp.csr_array(doc_topic(learner.memory.memos))[np.argsort(rows)]
         n_topics = self.posterior.state.n_components
-        plan = hdp_birth.plan(self.n_trials // 2, n_topics)
+        share = hdp_birth.share_kept(self.n_trials // 2, n_topics)
         place = (self.posterior.n_steps, self.n_trials)
         rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
-        posterior = hdp_birth.propose(self.posterior, X, counts, plan, X.shape[0], rng)
+        posterior = hdp_birth.propose(self.posterior, X, counts, share, X.shape[0], rng)
         return self._restarted(posterior, MeanFieldMemory(max(n_mean, 1)), n_mean)
 
     def _death(self) -> ExactLearner:

@@ -1,7 +1,6 @@
 """The collapsed document step over a batch."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
+from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
 
 __all__ = ["CollapsedStep"]
 
@@ -53,8 +52,7 @@ class CollapsedStep:
     rest: float  # prior of all other topics together
     share: Array  # (K,) of the start
     held: Array  # (n_docs,) how often the totals count each document
-    max_iter: int
-    tol: float
+    stop: LocalStop
 
     @classmethod
     def prepare(
@@ -88,8 +86,7 @@ class CollapsedStep:
             rest=state.doc_concentration * state.weights[-1],
             share=model.cold_share(state),
             held=np.zeros(batch.n_docs) if remembered is None else remembered,
-            max_iter=min(stop.max_iter, MAX_ITER),
-            tol=max(stop.tol, TOL),
+            stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
         )
 
     def collect(
@@ -134,8 +131,8 @@ class CollapsedStep:
                 self.rest,
                 self.share,
                 np.ascontiguousarray(self.held[block.rows]),
-                self.max_iter,
-                self.tol,
+                self.stop.max_iter,
+                self.stop.tol,
             )
         )
 
@@ -143,8 +140,7 @@ class CollapsedStep:
 def _matrix(found: list[_Found], shape: tuple[int, int]) -> sp.csr_array:
     """Expected counts N of the documents of some blocks, (n_docs, K)."""
     limits = joined_limits([block.limits for block in found])
-    tokens = np.concatenate([np.zeros(0), *(block.tokens for block in found)])
-    topics = np.concatenate([np.zeros(0, np.int32), *(b.topics for b in found)])
+    tokens, topics = joined(found, "tokens"), joined(found, "topics", np.int32)
     return sp.csr_array((tokens, topics, limits), shape)
 
 
@@ -153,27 +149,15 @@ def _sum_words(
 ) -> sp.csr_array:
     """Sum responsibilities over the documents of some blocks: (n_words, K)."""
     by_word = part.by_word()
-    columns = by_word.indptr.astype(np.int32)
-    words = partial(
-        _sum_range,
-        columns,
+    sums = sum_ranges(
+        collapsed_sums,
+        by_word.indptr.astype(np.int32),
         by_word.data.astype(np.intp, copy=False),
         joined_limits([block.ends for block in found]),
-        np.concatenate([block.used for block in found]),
-        np.concatenate([block.sums for block in found]),
+        joined(found, "used", np.int32),
+        joined(found, "sums"),
         shape[1],
+        n_blocks=len(part.blocks),
+        run=executor.map,
     )
-    ranges = word_ranges(columns, len(part.blocks))
-    return stacked(list(executor.map(words, ranges)), shape)
-
-
-def _sum_range(
-    columns: NDArray[np.int32],
-    stored: NDArray[np.intp],
-    limits: NDArray[np.intp],
-    topics: NDArray[np.int32],
-    sums: Array,
-    n_topics: int,
-    words: tuple[int, int],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-    return collapsed_sums(*words, columns, stored, limits, topics, sums, n_topics)
+    return stacked(sums, shape)

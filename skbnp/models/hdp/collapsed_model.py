@@ -29,7 +29,7 @@ References
    Hierarchical Dirichlet Process", KDD 2012.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic
 
@@ -39,10 +39,10 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordsT, WordTopics, plus, remaining
+from skbnp.components.statistics import Weighting, WordsT, WordTopics, plus
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.kernels._special import log_gamma
-from skbnp.models.hdp.model import SMALLEST_WEIGHT, DirectHDP, HDPState, take_columns
+from skbnp.models.hdp.model import SMALLEST_WEIGHT, DirectHDP, HDPState
 
 __all__ = ["CollapsedHDP", "CollapsedStats"]
 
@@ -76,8 +76,6 @@ class CollapsedHDP(DirectHDP):
 
     has_bound: ClassVar[bool] = False
     criterion: ClassVar[str] = "log_predictive"
-    parts_name: ClassVar[str] = "topics"
-    unit: ClassVar[str] = "token"
 
     # -- local ------------------------------------------------------------------------
 
@@ -157,18 +155,10 @@ class CollapsedHDP(DirectHDP):
             corpus_concentration=float(gamma),
         )
 
-    def merge(
-        self, state: HDPState, totals: Any, pairs: Sequence[tuple[int, int]]
-    ) -> tuple[HDPState, Any]:
-        """Add weights, tables and words of disjoint pairs (source, target)."""
-        sources, targets = np.transpose(pairs)
-        weights, tables = state.weights.copy(), totals.tables.copy()
-        weights[targets] += weights[sources]
-        tables[targets] += tables[sources]
-        totals.topic_words.merge(pairs)
-        order = remaining(state.n_components, sources)
-        state, totals = replace(state, weights=weights), replace(totals, tables=tables)
-        return take_columns(state, totals, order)
+    def _joint(
+        self, state: HDPState, totals: Any, one: Array, other: Array
+    ) -> dict[str, Any]:
+        return {"tables": totals.tables[other] + totals.tables[one]}
 
     def objective(self, state: HDPState, totals: Any) -> dict[str, float]:
         """Log probability of tokens, each given all others, in nats."""

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import weight_table
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch
+from skbnp.rows.word_sums import rows_of
 
 __all__ = [
     "OTHERS",
@@ -35,7 +37,6 @@ __all__ = [
     "n_held_out",
     "n_judges",
     "split",
-    "stored_rows",
     "suit_prior",
 ]
 
@@ -92,8 +93,7 @@ def fold_in(
         prior=prior,
         share=prior / prior.sum(),
         remembered=None,
-        max_iter=FOLD_IN_MAX_ITER,
-        tol=FOLD_IN_TOL,
+        stop=LocalStop(FOLD_IN_MAX_ITER, FOLD_IN_TOL),
         n_mean=FOLD_IN_MEAN,
     )
     return expected_counts(step, batch, executor)
@@ -101,18 +101,13 @@ def fold_in(
 
 def mix(theta: Array, word_topic: Array, X: sp.csr_array) -> Array:
     """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
-    rows, mixed = stored_rows(X), np.empty(X.nnz)
+    rows, mixed = rows_of(X.indptr), np.empty(X.nnz)
     for begin in range(0, X.nnz, PART_SIZE):
         part = slice(begin, begin + PART_SIZE)
         mixed[part] = np.einsum(
             "nk,nk->n", theta[rows[part]], word_topic[X.indices[part]]
         )
     return mixed
-
-
-def stored_rows(X: sp.csr_array) -> NDArray[np.intp]:
-    """Row of each stored entry."""
-    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
 class Gain(NamedTuple):
@@ -172,7 +167,7 @@ class HeldOut:
 
     def log_probability(self, found: Prediction) -> Array:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
-        rows, n_words = stored_rows(self.held), self.held.shape[1]
+        rows, n_words = rows_of(self.held.indptr), self.held.shape[1]
         mixed = mix(found.theta, found.word_topic, self.held)
         return self._by_document(np.log(mixed + found.rest[rows] / n_words))
 
@@ -183,7 +178,7 @@ class HeldOut:
 
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of the stored entries to predict over documents."""
-        docs = self.docs[stored_rows(self.held)]
+        docs = self.docs[rows_of(self.held.indptr)]
         return np.bincount(docs, self.held.data * logs).astype(np.float64)
 
 
@@ -276,12 +271,8 @@ def split(
     return HeldOut(Corpus(X[rows]), rows, *folds)
 
 
-class Folds(NamedTuple):
-    """Documents that are held out, a row for each of their parts."""
-
-    docs: NDArray[np.intp]  # (n_rows,)
-    observed: sp.csr_array  # (n_rows, V)
-    held: sp.csr_array  # (n_rows, V)
+#: Documents that are held out, and what to fold in and to predict, see `HeldOut`.
+Folds = tuple[NDArray[np.intp], sp.csr_array, sp.csr_array]
 
 
 def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
@@ -310,7 +301,7 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
     numbers = np.concatenate(docs)
     if len(np.unique(numbers)) < FEWEST_JUDGES:
         return None
-    return Folds(
+    return (
         np.unique(numbers, return_inverse=True)[1],
         sp.vstack(observed, format="csr"),
         sp.vstack(held, format="csr"),

@@ -1,8 +1,8 @@
 """The document step over a batch: blocks in, expected counts and statistics out."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
+from skbnp.rows.word_sums import joined, joined_limits, rows_of, stacked, sum_ranges
 
 __all__ = [
     "BlockVisit",
@@ -23,7 +23,6 @@ __all__ = [
     "Documents",
     "expected_counts",
     "sum_words",
-    "visit_blocks",
 ]
 
 Array = NDArray[np.float64]
@@ -52,10 +51,10 @@ class Documents:
         """Put those of the blocks of a batch together."""
         return cls(
             joined_limits([part.limits for part in parts]).astype(np.int32),
-            np.concatenate([np.zeros(0, np.int32), *(part.topics for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.tokens for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.weights for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.norms for part in parts)]),
+            joined(parts, "topics", np.int32),
+            joined(parts, "tokens"),
+            joined(parts, "weights"),
+            joined(parts, "norms"),
         )
 
     def matrix(self, values: Array, n_topics: int) -> sp.csr_array:
@@ -76,9 +75,7 @@ class BlockVisit:
     @property
     def row(self) -> NDArray[np.intp]:
         """Document of each stored count, (nnz,)."""
-        return np.repeat(
-            np.arange(len(self.block.n_tokens)), np.diff(self.block.indptr)
-        )
+        return rows_of(self.block.indptr)
 
     @property
     def doc_topic(self) -> Array:
@@ -103,8 +100,7 @@ class DocumentStep:
     prior: Array  # (K,)
     share: Array | None  # (K,) of a cold start: expected counts are tokens * share
     remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from
-    max_iter: int
-    tol: float
+    stop: LocalStop
     n_mean: int = 0  # iterations with mean weights of topics before a cold start
 
     @classmethod
@@ -132,8 +128,7 @@ class DocumentStep:
             share=model.cold_share(state),
             # Mean weights do not climb the bound that a remembered start would keep.
             remembered=None if weighting is Weighting.MEAN else remembered,
-            max_iter=stop.max_iter,
-            tol=stop.tol,
+            stop=stop,
         )
 
     def collect(
@@ -144,7 +139,7 @@ class DocumentStep:
         look: Look | None = None,
     ) -> Collected:
         """Visit a batch: its statistics, expected counts and document lengths."""
-        visits = list(visit_blocks(self, batch, executor, look))
+        visits = list(executor.map(partial(_visit, self, look), batch.blocks))
         documents = Documents.joined([found for found, _ in visits])
         doc_topic = documents.matrix(documents.tokens, len(self.prior))
         rows, entropy = sum_words(self, batch, documents, executor)
@@ -173,8 +168,8 @@ class DocumentStep:
             np.empty(0) if self.share is None else self.share,
             starts,
             self.remembered is not None,
-            self.max_iter,
-            self.tol,
+            self.stop.max_iter,
+            self.stop.tol,
             SUPPORT,
             n_mean=self.n_mean,
         )
@@ -182,16 +177,10 @@ class DocumentStep:
         return BlockVisit(block, self.prior, weights, Documents(*found))
 
 
-def visit_blocks(
-    step: DocumentStep, batch: Batch, executor: Executor, look: Look | None = None
-) -> Iterator[tuple[Documents, object]]:
-    """Yield what each block says, in order, and what `look` saw in it."""
-    yield from executor.map(partial(_visit, step, look), batch.blocks)
-
-
 def _visit(
     step: DocumentStep, look: Look | None, block: Block
 ) -> tuple[Documents, object]:
+    """Return what a block says, and what `look` saw in it."""
     visit = step.run(block)
     return visit.documents, None if look is None else look(visit)
 
@@ -199,9 +188,8 @@ def _visit(
 def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Array:
     """Expected tokens of each topic in each document of a batch, (n_docs, K)."""
     counts = np.zeros((batch.n_docs, len(step.prior)))
-    for block, (found, _) in zip(
-        batch.blocks, visit_blocks(step, batch, executor), strict=True
-    ):
+    visits = executor.map(partial(_visit, step, None), batch.blocks)
+    for block, (found, _) in zip(batch.blocks, visits, strict=True):
         rows = np.repeat(np.arange(batch.n_docs)[block.rows], np.diff(found.limits))
         counts[rows, found.topics] = found.tokens
     return counts
@@ -215,18 +203,20 @@ def sum_words(
     logs = np.empty_like(documents.norms)
     log(documents.norms, logs)
     ratios = (batch.counts / documents.norms)[by_word.data]
-    columns = by_word.indptr.astype(np.int32)
-    words = partial(
+    found = sum_ranges(
         _sum_range,
-        columns,
+        by_word.indptr.astype(np.int32),
         by_word.indices.astype(np.int32),
         ratios,
         ratios * logs[by_word.data],
-        documents,
+        documents.limits,
+        documents.topics,
+        documents.weights,
         step.weights,
         n_topics,
+        n_blocks=len(batch.blocks),
+        run=executor.map,
     )
-    found = list(executor.map(words, word_ranges(columns, len(batch.blocks))))
     rows = WordRows(batch.words, stacked(found, (len(batch.words), n_topics)))
     # -log r = log s - log e - log b.
     entropy = sum((part[3] for part in found), np.zeros(n_topics))
@@ -246,27 +236,9 @@ def _log_moments(
 
 
 def _sum_range(
-    columns: NDArray[np.int32],
-    docs: NDArray[np.int32],
-    ratios: Array,
-    log_ratios: Array,
-    documents: Documents,
-    weights: NDArray[np.float32],
-    n_topics: int,
-    words: tuple[int, int],
+    *arguments: Any,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Array, Array]:
-    """Sums of a range of words, and their part of the entropy."""
-    n_used, topics, used_weights, sums, log_norms = word_sums(
-        *words,
-        columns,
-        docs,
-        ratios,
-        log_ratios,
-        documents.limits,
-        documents.topics,
-        documents.weights,
-        weights,
-        n_topics,
-    )
-    moments = _log_moments(topics, sums, used_weights, n_topics)
+    """Sums of a range of words, see `word_sums`, and their part of the entropy."""
+    n_used, topics, weights, sums, log_norms = word_sums(*arguments)
+    moments = _log_moments(topics, sums, weights, len(log_norms))
     return n_used, topics, sums, log_norms - moments

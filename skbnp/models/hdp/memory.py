@@ -183,12 +183,6 @@ class Holdings(DocumentMemory):
     def __init__(self, n_docs: int, start: float = 0.0):
         self._values, self._scale = np.full(n_docs, start), 1.0
 
-    def copy(self) -> "Holdings":
-        """Return an independent copy."""
-        other = Holdings(0)
-        other._values, other._scale = self._values.copy(), self._scale
-        return other
-
     def empty(self) -> "Holdings":
         """Return those of totals that hold none of the documents."""
         return Holdings(len(self._values))

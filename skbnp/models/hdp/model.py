@@ -43,7 +43,7 @@ from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 
-__all__ = ["DirectHDP", "HDPState", "HDPStats", "take_columns"]
+__all__ = ["DirectHDP", "HDPState", "HDPStats"]
 
 Array = NDArray[np.float64]
 
@@ -114,12 +114,6 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
     learn_topic_prior: bool
     corpus_prior: tuple[float, float] = (1.0, 1.0)
     doc_prior: tuple[float, float] = (1.0, 1.0)
-
-    #: Whether `objective` is a bound of the evidence, and its name.
-    has_bound: ClassVar[bool] = True
-    criterion: ClassVar[str] = "elbo"
-    parts_name: ClassVar[str] = "topics"
-    unit: ClassVar[str] = "token"
 
     # -- local ------------------------------------------------------------------------
 
@@ -204,12 +198,7 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         return replace(
             new,
             weights=(1.0 - step) * old.weights + step * new.weights,
-            doc_concentration=topics.between(
-                old.doc_concentration, new.doc_concentration, step
-            ),
-            corpus_concentration=topics.between(
-                old.corpus_concentration, new.corpus_concentration, step
-            ),
+            **topics.blended_concentrations(old, new, step),
         )
 
     def merge(
@@ -225,29 +214,34 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         token, and never all below zero.
         """
         sources, targets = np.transpose(pairs)
-        x = state.doc_prior
+        weights = state.weights.copy()
+        weights[targets] += weights[sources]
+        columns = {name: getattr(totals, name).copy() for name in totals.columns}
+        for name, value in self._joint(state, totals, sources, targets).items():
+            columns[name][targets] = value
+        totals.topic_words.merge(pairs)
+        order = remaining(state.n_components, sources)
+        merged = replace(totals, **columns)
+        return _take_columns(replace(state, weights=weights), merged, order)
+
+    def _joint(
+        self, state: HDPState, totals: Any, one: Array, other: Array
+    ) -> dict[str, Any]:
+        """Columns of pairs of topics that merge."""
+        x, tokens = state.doc_prior, totals.topic_words.total
         parts = (
             totals.weight_offset
             + x * totals.weight_slope
             - totals.n_docs_using * gammaln(x)
         )
-        tokens = totals.topic_words.total[sources] + totals.topic_words.total[targets]
-        entropy = totals.entropy[sources] + totals.entropy[targets]
-        changed = {
-            "entropy": np.maximum(entropy - np.log(2.0) * tokens, 0.0),
+        entropy = totals.entropy[one] + totals.entropy[other]
+        lost = np.log(2.0) * (tokens[one] + tokens[other])
+        return {
+            "entropy": np.maximum(entropy - lost, 0.0),
             "n_docs_using": 0.0,
             "weight_slope": 0.0,
-            "weight_offset": parts[sources] + parts[targets],
+            "weight_offset": parts[one] + parts[other],
         }
-        weights = state.weights.copy()
-        weights[targets] += weights[sources]
-        columns = {name: getattr(totals, name).copy() for name in changed}
-        for name, value in changed.items():
-            columns[name][targets] = value
-        totals.topic_words.merge(pairs)
-        order = remaining(state.n_components, sources)
-        merged = replace(totals, **columns)
-        return take_columns(replace(state, weights=weights), merged, order)
 
     def split(
         self,
@@ -280,29 +274,12 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         weights[-1] += weights[list(gone)].sum()
         order = remaining(state.n_components, gone)
         totals.topic_words.drop(gone)
-        return take_columns(replace(state, weights=weights), totals, order)
-
-    def objective(self, state: HDPState, totals: HDPStats) -> dict[str, float]:
-        """Named terms of the bound, in nats; tight where the tangents are fresh."""
-        words = topics.log_marginal(totals.topic_words, state.topic_word_prior)
-        return self._terms(state, totals, words)
-
-    def bound(
-        self, state: HDPState, topic_words: WordTopics, fresh: HDPStats
-    ) -> dict[str, float]:
-        """Named terms of the bound of other documents under frozen topics, in nats.
-
-        `words` is then E[log p(w | z, phi)] - KL(q(phi) || p(phi)).
-        """
-        eta = state.topic_word_prior
-        words = topics.expected_log(topic_words, eta, fresh.topic_words)
-        terms = self._terms(state, fresh, words)
-        terms["words"] -= topics.divergence(topic_words, eta)
-        return terms
+        return _take_columns(replace(state, weights=weights), totals, order)
 
     def _terms(
         self, state: HDPState, stats: HDPStats, words: Array
     ) -> dict[str, float]:
+        """Terms of the bound, tight where the tangents are fresh."""
         alpha, x = state.doc_concentration, state.doc_prior
         assignments = (
             stats.length_offset
@@ -325,7 +302,7 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         return {name: float(value) for name, value in terms.items()}
 
 
-def take_columns(
+def _take_columns(
     state: HDPState, totals: HDPStats, order: NDArray[np.intp]
 ) -> tuple[HDPState, HDPStats]:
     """Take some topics of everything but the words."""

@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordTopics
+from skbnp.inference.edits import Lineage
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.reservoir import Reservoir
@@ -16,6 +21,27 @@ class HDPPosterior(Posterior):
     trials_ended: bool = False  # of other numbers of topics
     move_memory: MoveMemory = field(default_factory=MoveMemory)  # between minibatches
     reservoir: Reservoir | None = None  # documents of a stream that are kept
+
+    def restarted(
+        self, topics: NDArray[np.float64], weights: NDArray[np.float64], kept: NDArray
+    ) -> "HDPPosterior":
+        """Return one that starts afresh from some of its topics and from new ones.
+
+        `topics`, (V, K), begin with those of the columns `kept`; `weights`, (K + 1,).
+        """
+        names = self.n_named + np.arange(topics.shape[1] - len(kept))
+        gone, step = np.delete(self.ids, kept).tolist(), self.n_steps
+        log = [Lineage(step, "prune", (name,), ()) for name in gone]
+        log += [Lineage(step, "birth", (), (name,)) for name in names.tolist()]
+        state = replace(self.state, weights=weights)
+        return replace(
+            self,
+            state=state,
+            totals=self.model.start(state, WordTopics(topics)),
+            ids=np.concatenate([self.ids[kept], names]),
+            stale=1.0,
+            lineage=[*self.lineage, *log],
+        )
 
     def copy(self) -> "HDPPosterior":
         """Return one that learns by itself."""

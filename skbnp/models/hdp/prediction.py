@@ -8,8 +8,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.held_out import fold_in, mix, stored_rows
+from skbnp.models.hdp.held_out import fold_in, mix
 from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
+from skbnp.rows.word_sums import rows_of
 from skbnp.utils.validation import SMALLEST_PRIOR
 
 __all__ = ["MixturePredictor", "doc_prior_of"]
@@ -50,7 +51,7 @@ class MixturePredictor:
 
         Topics that are not represented predict each word alike.
         """
-        n_words, rows = X_held.shape[1], stored_rows(X_held)
+        n_words, rows = X_held.shape[1], rows_of(X_held.indptr)
         words, at = np.unique(X_held.indices, return_inverse=True)
         shape = X_held.shape[0], len(words)
         held = sp.csr_array((X_held.data, at.ravel(), X_held.indptr), shape)

@@ -21,7 +21,7 @@ from skbnp.inference.executor import Run
 from skbnp.inference.local import Collected, DocumentVisitor, LocalStop, Look
 from skbnp.inference.memory import DocumentMemory
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.schedules import OnlineSchedule, Round, even_limits
+from skbnp.inference.schedules import OnlineSchedule, Round, Schedule, even_limits
 from skbnp.inference.shards import Shard, Shards, World
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out, n_judges
 from skbnp.models.hdp.memory import Holdings
@@ -230,20 +230,6 @@ class Globals:
     weighting: Weighting
 
 
-class Totals(NamedTuple):
-    """What a document step reads of totals."""
-
-    topic_words: WordTopics
-
-
-class Seen(NamedTuple):
-    """What a document step reads, in the manner of a posterior."""
-
-    model: DirectHDP
-    state: HDPState
-    totals: Totals
-
-
 class Said(NamedTuple):
     """What documents say; None if some process has not the words of topics."""
 
@@ -289,7 +275,8 @@ def visit(shard: Shard, world: World, orders: dict[int, Order]) -> Said:
             times[here] = np.where(are_new, held.times_of_newcomers, held.times)
     is_visited[order.left_out] = False
     chosen = np.flatnonzero(is_visited)
-    seen = Seen(given.model, given.state, Totals(words))
+    totals = given.model.start(given.state, words)
+    seen = Posterior(given.model, given.state, totals, np.empty(0, np.intp), [])
     batch = Batch.from_counts(X[chosen], given.state.n_components)
     executor = _Runner(shard.run)
     step = given.step.prepare(
@@ -545,18 +532,9 @@ class BlockHoldings(DocumentMemory):
     def __init__(
         self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Rows] = ()
     ):
-        self._times, self._times_of_newcomers = (
-            Holdings(n_blocks, start),
-            Holdings(n_blocks),
-        )
+        self._times = Holdings(n_blocks, start)
+        self._times_of_newcomers = Holdings(n_blocks)
         self._n_blocks, self._newcomers = n_blocks, newcomers
-
-    def copy(self) -> "BlockHoldings":
-        """Return an independent copy."""
-        other = BlockHoldings(self._n_blocks, newcomers=self._newcomers)
-        other._times = self._times.copy()
-        other._times_of_newcomers = self._times_of_newcomers.copy()
-        return other
 
     def empty(self) -> "BlockHoldings":
         """Return those of totals that hold none of the documents."""
@@ -585,7 +563,7 @@ class BlockHoldings(DocumentMemory):
 
 
 @dataclass(frozen=True, slots=True)
-class BlockSchedule:
+class BlockSchedule(Schedule):
     """Rounds over a block of each shard, or of each of some shards at a time.
 
     Groups of shards, and which blocks of theirs go together, are drawn anew for each
@@ -655,7 +633,7 @@ class BlockSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeSchedule:
+class WholeSchedule(Schedule):
     """All blocks of all shards, then one update, as by a `BatchSchedule`.
 
     Parameters
@@ -671,14 +649,6 @@ class WholeSchedule:
         parts = parts_of(self.sizes, np.ndindex(*self.sizes.shape))
         if parts:
             yield Round(parts, step=1.0, scale=1.0)
-
-    def n_updates(self, n_passes: int) -> int:
-        """Updates that passes stand for: each for one."""
-        return n_passes
-
-    def afresh(self) -> "WholeSchedule":
-        """Return the same for a posterior that has made no updates."""
-        return self
 
 
 def parts_of(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +14,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined_limits, stacked, word_ranges
+from skbnp.rows.word_sums import joined, joined_limits, rows_of, stacked, sum_ranges
 
 __all__ = ["TableStep", "Tables"]
 
@@ -39,26 +38,18 @@ class Tables:
     @classmethod
     def joined(cls, parts: list["Tables"]) -> "Tables":
         """Put those of several blocks together."""
-
-        def all_of(name: str, dtype: type = np.float64) -> NDArray:
-            return np.concatenate(
-                [np.zeros(0, dtype), *(getattr(part, name) for part in parts)]
-            )
-
         return cls(
             joined_limits([part.limits for part in parts]).astype(np.int32),
-            all_of("tokens"),
+            joined(parts, "tokens"),
             joined_limits([part.served for part in parts]),
-            all_of("topics", np.int32),
-            all_of("phi"),
-            all_of("zeta"),
+            joined(parts, "topics", np.int32),
+            joined(parts, "phi"),
+            joined(parts, "zeta"),
         )
 
     def by_document(self, n_tables: int) -> Array:
         """n_jt, (n_docs, T)."""
-        n_docs, n_used = len(self.limits) - 1, np.diff(self.limits)
-        rows = np.repeat(np.arange(n_docs), n_used)
-        values = np.zeros((n_docs, n_tables))
+        rows, values = rows_of(self.limits), np.zeros((len(self.limits) - 1, n_tables))
         values[rows, np.arange(len(rows)) - self.limits[rows]] = self.tokens
         return values
 
@@ -72,8 +63,7 @@ class TableStep:
     concentration: float
     n_tables: int
     remembered: list[Tables] | None  # by block, to start from
-    max_iter: int
-    tol: float
+    stop: LocalStop
 
     @classmethod
     def prepare(
@@ -101,8 +91,7 @@ class TableStep:
             n_tables=model.n_tables,
             # Mean weights do not climb the bound that a remembered start would keep.
             remembered=None if weighting is Weighting.MEAN else remembered,
-            max_iter=stop.max_iter,
-            tol=stop.tol,
+            stop=stop,
         )
 
     def collect(
@@ -160,65 +149,40 @@ class TableStep:
                 self.concentration,
                 self.n_tables,
                 held,
-                self.max_iter,
-                self.tol,
+                self.stop.max_iter,
+                self.stop.tol,
             )
         )
 
 
 def _entropy(batch: Batch, tables: Tables) -> float:
     """Entropy of zeta, every token counted, in nats."""
-    n_used = np.diff(tables.limits)[_documents(batch)]
+    n_used = np.diff(tables.limits)[rows_of(batch.indptr)]
     logs = np.empty_like(tables.zeta)
     log(tables.zeta, logs)
     # A product of vectors would depend on the threads of BLAS.
     return -float((np.repeat(batch.counts, n_used) * tables.zeta * logs).sum())
 
 
-def _documents(batch: Batch) -> NDArray[np.intp]:
-    """Document of each stored count, (nnz,)."""
-    return np.repeat(np.arange(batch.n_docs), np.diff(batch.indptr))
-
-
 def _sum_words(
     batch: Batch, tables: Tables, shape: tuple[int, int], executor: Executor
 ) -> sp.csr_array:
     """Sum n zeta phi over documents: (n_words, K)."""
-    by_word, n_used = batch.by_word(), np.diff(tables.limits)[_documents(batch)]
+    by_word, n_used = batch.by_word(), np.diff(tables.limits)[rows_of(batch.indptr)]
     places = np.cumsum(n_used) - n_used
-    columns = by_word.indptr.astype(np.int32)
-    words = partial(
-        _sum_range,
-        columns,
+    found = sum_ranges(
+        table_sums,
+        by_word.indptr.astype(np.int32),
         by_word.indices.astype(np.int32),
         batch.counts[by_word.data],
         places[by_word.data].astype(np.intp),
-        tables,
-        shape[1],
-    )
-    found = list(executor.map(words, word_ranges(columns, len(batch.blocks))))
-    return stacked(found, shape)
-
-
-def _sum_range(
-    columns: NDArray[np.int32],
-    docs: NDArray[np.int32],
-    counts: Array,
-    places: NDArray[np.intp],
-    tables: Tables,
-    n_topics: int,
-    words: tuple[int, int],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-    return table_sums(
-        *words,
-        columns,
-        docs,
-        counts,
-        places,
         tables.zeta,
         tables.limits,
         tables.served,
         tables.topics,
         tables.phi,
-        n_topics,
+        shape[1],
+        n_blocks=len(batch.blocks),
+        run=executor.map,
     )
+    return stacked(found, shape)

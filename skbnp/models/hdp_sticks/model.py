@@ -29,7 +29,7 @@ References
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic
+from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from skbnp.components.statistics import Weighting, WordsT, WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
+from skbnp.kernels._tables import log_weights as fill_logs
 
 __all__ = ["StickHDP", "StickState", "StickStats"]
 
@@ -153,12 +154,6 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
     corpus_prior: tuple[float, float] = (1.0, 1.0)
     doc_prior: tuple[float, float] = (1.0, 1.0)
 
-    #: Whether `objective` is a bound of the evidence, and its name.
-    has_bound: ClassVar[bool] = True
-    criterion: ClassVar[str] = "elbo"
-    parts_name: ClassVar[str] = "topics"
-    unit: ClassVar[str] = "token"
-
     # -- local ------------------------------------------------------------------------
 
     def log_word_weights(
@@ -174,7 +169,9 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
         norm = topics.word_norm(topic_words, eta, weighting)
         norm = np.log(norm) if weighting is Weighting.MEAN else norm
-        return topic_words.log_weights(words, norm, eta, weighting, run=run)
+        return topic_words.weights(
+            words, norm, eta, weighting, run=run, fill_rows=fill_logs
+        )
 
     def cold_share(self, state: StickState) -> Array:
         """Share of a document's tokens that each topic starts with in prediction."""
@@ -265,12 +262,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         blended = replace(
             old.held(),
             tables=(1.0 - step) * old.tables + step * new.tables,
-            doc_concentration=topics.between(
-                old.doc_concentration, new.doc_concentration, step
-            ),
-            corpus_concentration=topics.between(
-                old.corpus_concentration, new.corpus_concentration, step
-            ),
+            **topics.blended_concentrations(old, new, step),
         )
         return blended.settled()
 
@@ -307,24 +299,6 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         sums = {name: share * getattr(totals, name) for name in DOCUMENT_SUMS}
         totals = replace(totals, **sums)
         return _columns(state, totals, remaining(state.n_components, gone))
-
-    def objective(self, state: StickState, totals: StickStats) -> dict[str, float]:
-        """Named terms of the bound, in nats."""
-        words = topics.log_marginal(totals.topic_words, state.topic_word_prior)
-        return self._terms(state, totals, words)
-
-    def bound(
-        self, state: StickState, topic_words: WordTopics, fresh: StickStats
-    ) -> dict[str, float]:
-        """Named terms of the bound of other documents under frozen topics, in nats.
-
-        `words` is then E[log p(w | z, c, phi)] - KL(q(phi) || p(phi)).
-        """
-        eta = state.topic_word_prior
-        words = topics.expected_log(topic_words, eta, fresh.topic_words)
-        terms = self._terms(state, fresh, words)
-        terms["words"] -= topics.divergence(topic_words, eta)
-        return terms
 
     def _terms(
         self, state: StickState, stats: StickStats, words: Array

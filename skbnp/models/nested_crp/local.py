@@ -14,6 +14,7 @@ from skbnp.inference.local import LocalStop
 from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
 from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
+from skbnp.rows.word_sums import rows_of
 
 __all__ = ["DocPaths", "LocalFamily", "log_predictive", "mean_log", "visit_paths"]
 
@@ -47,7 +48,7 @@ class DocPaths:
     @property
     def doc(self) -> NDArray[np.intp]:
         """Document of each entry of the support."""
-        return np.repeat(np.arange(self.n_docs), np.diff(self.limits))
+        return rows_of(self.limits)
 
     @property
     def best(self) -> Numbers:
@@ -107,12 +108,6 @@ class DocPaths:
         limits = np.concatenate([[0], np.cumsum(n_stays)]).astype(np.int32)
         shares, levels = self.shares[stays], self.levels[stays]
         return limits, place[stays].astype(np.int32), shares, levels
-
-    def sums(self, X: sp.csr_array, stub_nodes: Numbers) -> PathStats:
-        """Sum what the documents say."""
-        n_stubs, n_levels = stub_nodes.shape
-        total = PathStats.zero(n_stubs, X.shape[1], n_levels)
-        return self.add_to(total, X, stub_nodes)
 
     def add_to(
         self, total: PathStats, X: sp.csr_array, stub_nodes: Numbers

@@ -312,4 +312,5 @@ def sum_documents(
 ) -> PathStats:
     """Sum what documents said, stubs by id."""
     known = memo.renamed(tree.positions(memo.stubs))
-    return known.sums(X, stub_nodes(tree, n_levels))
+    total = PathStats.zero(len(tree), X.shape[1], n_levels)
+    return known.add_to(total, X, stub_nodes(tree, n_levels))

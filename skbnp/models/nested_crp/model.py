@@ -124,14 +124,8 @@ class PathStats(NodeStatistics):
 
     def clipped(self) -> "PathStats":
         """Without what differences have below zero."""
-        return PathStats(
-            np.maximum(self.word_counts, 0.0),
-            np.maximum(self.word_variances, 0.0),
-            np.maximum(self.stub_masses, 0.0),
-            np.maximum(self.stub_variances, 0.0),
-            np.maximum(self.off_tree_tokens, 0.0),
-            self.entropy,
-        )
+        names = (*self.per_node, "off_tree_tokens")
+        return replace(self, **{n: np.maximum(getattr(self, n), 0.0) for n in names})
 
     def follow(
         self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
@@ -320,8 +314,33 @@ class NestedModel:
     def learn_priors(
         self, topics: TopicTree, totals: PathStats
     ) -> tuple["NestedModel", TopicTree]:
-        """Learn what is to be learned of the hyperparameters."""
-        return self.learned(topics.tree, totals), topics
+        """Return the model whose hyperparameters have the highest bound."""
+        tree, priors = topics.tree, self.priors
+        if self.learn_concentration and priors.n_levels > 1:
+
+            def sticks(gamma: float) -> float:
+                new = replace(priors, concentration=gamma)
+                return log_stick_evidence(
+                    tree, totals.stub_masses, new
+                ) + log_gamma_density(gamma, self.concentration)
+
+            gamma = _climb(sticks, priors.concentration)
+            priors = replace(priors, concentration=gamma)
+        if self.learn_topic_prior:
+            eta = priors.topic_prior.copy()
+            for level in range(priors.n_levels):
+                held = totals.word_counts[tree.depth == level]
+                lost = totals.off_tree_tokens[level]
+
+                def height(eta: float, held: Array = held, lost: float = lost) -> float:
+                    off_tree = psi(eta) - psi(held.shape[1] * eta)
+                    found = log_topic_evidence(held, np.full(len(held), eta)).sum()
+                    density = log_gamma_density(eta, self.topic)
+                    return float(found + lost * off_tree + density)
+
+                eta[level] = _climb(height, float(eta[level]))
+            priors = replace(priors, topic_prior=eta)
+        return replace(self, priors=priors), topics
 
     def collapsed_bound(self, tree: Tree, stats: PathStats) -> float:
         """Collapsed bound, log priors of what is learned included: trees' measure."""
@@ -344,35 +363,6 @@ class NestedModel:
                 for eta in priors.topic_prior.tolist()
             )
         return terms
-
-    def learned(self, tree: Tree, stats: PathStats) -> "NestedModel":
-        """Return the model whose hyperparameters have the highest bound."""
-        priors = self.priors
-        if self.learn_concentration and priors.n_levels > 1:
-
-            def sticks(gamma: float) -> float:
-                new = replace(priors, concentration=gamma)
-                return log_stick_evidence(
-                    tree, stats.stub_masses, new
-                ) + log_gamma_density(gamma, self.concentration)
-
-            gamma = _climb(sticks, priors.concentration)
-            priors = replace(priors, concentration=gamma)
-        if self.learn_topic_prior:
-            eta = priors.topic_prior.copy()
-            for level in range(priors.n_levels):
-                held = stats.word_counts[tree.depth == level]
-                lost = stats.off_tree_tokens[level]
-
-                def topics(eta: float, held: Array = held, lost: float = lost) -> float:
-                    off_tree = psi(eta) - psi(held.shape[1] * eta)
-                    found = log_topic_evidence(held, np.full(len(held), eta)).sum()
-                    density = log_gamma_density(eta, self.topic)
-                    return float(found + lost * off_tree + density)
-
-                eta[level] = _climb(topics, float(eta[level]))
-            priors = replace(priors, topic_prior=eta)
-        return replace(self, priors=priors)
 
 
 def _climb(function: Callable[[float], float], start: float) -> float:

@@ -79,8 +79,6 @@ def by_clusters(
 
 def level_sizes(n_groups: int, n_leaves: int, n_levels: int) -> list[int]:
     """Nodes of each level, the root's first: from a few groups to the leaves."""
-    if n_levels == 1:
-        return [1]
     if n_levels == 2:
         return [1, n_leaves]
     sizes = np.rint(np.geomspace(n_groups, n_leaves, n_levels - 1))
@@ -158,11 +156,6 @@ def by_gibbs(
         reporter.remind(f"start by sampling: sweep {sweep} of {n_sweeps}")
         walks.sweep(0, walks.n_docs, rng)
         walks.tidy()
-    return topics_of(walks)
-
-
-def topics_of(walks: Walks) -> TopicTree:
-    """Take over paths and levels as they are."""
     tree, columns = walks.tree()
     counts, docs = walks.counts.T[columns], walks.docs[columns]
     return topics_of_paths(tree.depth, counts, docs)
@@ -182,31 +175,22 @@ def one_by_one(
     model: NestedModel,
     visitor: PathVisitor,
     rng: np.random.Generator,
-    topics: TopicTree | None = None,
     reporter: Reporter = SILENT,
 ) -> TopicTree:
     """Let each document take the best path or open a branch, in a random order."""
-    priors, n_words = model.priors, X.shape[1]
-    n_levels = priors.n_levels
-    if topics is None:
-        topics = TopicTree(Tree(), np.zeros((1, n_words)), np.zeros(1))
+    topics = TopicTree(Tree(), np.zeros((1, X.shape[1])), np.zeros(1))
     for number, row in enumerate(rng.permutation(X.shape[0])):
         n_nodes = len(topics.tree)
         reporter.remind(f"start: {number} of {X.shape[0]} documents, {n_nodes} nodes")
-        x = X[[row]]
-        topics = _join(x, topics, priors, visitor, n_levels)
+        topics = _join(X[[row]], topics, model.priors, visitor)
     return topics
 
 
 def _join(
-    x: sp.csr_array,
-    topics: TopicTree,
-    priors: LevelPriors,
-    visitor: PathVisitor,
-    n_levels: int,
+    x: sp.csr_array, topics: TopicTree, priors: LevelPriors, visitor: PathVisitor
 ) -> TopicTree:
     """Let one document take a path."""
-    given = path_globals(topics, priors)
+    n_levels, given = priors.n_levels, path_globals(topics, priors)
     found = visit_paths(given, x, visitor.stop, visitor.executor)
     full = given.stub_nodes[found.stubs][:, -1] >= 0
     best, score = -1, -np.inf

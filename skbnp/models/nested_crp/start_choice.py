@@ -130,19 +130,15 @@ def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
         posterior.ids, posterior.lineage = run.topics.tree.ids, run.lineage
 
 
+@dataclass(slots=True)
 class Race:
     """Starts that learn for a while from the same documents, and the best so far."""
 
-    def __init__(
-        self,
-        posterior: Posterior,
-        X: sp.csr_array,
-        visitor: PathVisitor,
-        reporter: Reporter = SILENT,
-    ):
-        self.posterior, self.X, self.visitor = posterior, X, visitor
-        self.reporter = reporter
-        self.best: Run | None = None
+    posterior: Posterior
+    X: sp.csr_array
+    visitor: PathVisitor
+    reporter: Reporter = SILENT
+    best: Run | None = None
 
     def enter(self, topics: TopicTree, moves: TreeMoves | None) -> Run:
         """Let topics learn until they have settled, or for some passes."""

@@ -84,13 +84,21 @@ class NestedChain(GibbsChain[NestedState]):
     ):
         self.priors, self.entropy = priors, entropy
         self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
+        nodes = None if before is None else before.nodes()
         if isinstance(start, NestedState):
             _check_paths(start, tokens)
-            nodes = None if before is None else before.nodes()
             self.walks = Walks(tokens, start.priors, start.paths, nodes)
             self.state = replace(start, lineage=list(start.lineage))
             return
-        names = self._seat(tokens, start, number, before)
+        # Each document takes a path.
+        rng = stream(entropy, Purpose.START, number, start.step)
+        paths = Paths.at_random(tokens, start.priors, rng, start.node)
+        self.walks = Walks(tokens, start.priors, paths, nodes)
+        for _ in range(1 if start.node is None else LEVEL_SWEEPS):
+            for begin, stop in self.pieces:
+                self.walks.sweep(begin, stop, rng, with_paths=False)
+        ids = start.ids if before is None else before.component_ids[before.level_order]
+        names = _named(self.walks.tidy(), ids)
         ended = np.zeros(0, np.intp) if start.ended is None else start.ended
         ids, next_id, log = rename(ended, names, start.next_id, start.step)
         if not start.lineage:
@@ -106,24 +114,6 @@ class NestedChain(GibbsChain[NestedState]):
             paths=self.walks.paths(),
             priors=start.priors,
         )
-
-    def _seat(
-        self,
-        tokens: Tokens,
-        start: NestedStart,
-        number: int,
-        before: NestedSample | None,
-    ) -> NDArray[np.intp]:
-        """Give each document a path. Returns names of the nodes, -1 for new ones."""
-        rng = stream(self.entropy, Purpose.START, number, start.step)
-        nodes = None if before is None else before.nodes()
-        paths = Paths.at_random(tokens, start.priors, rng, start.node)
-        self.walks = Walks(tokens, start.priors, paths, nodes)
-        for _ in range(1 if start.node is None else LEVEL_SWEEPS):
-            for begin, stop in self.pieces:
-                self.walks.sweep(begin, stop, rng, with_paths=False)
-        ids = start.ids if before is None else before.component_ids[before.level_order]
-        return _named(self.walks.tidy(), ids)
 
     # -- one sweep --------------------------------------------------------------------
 

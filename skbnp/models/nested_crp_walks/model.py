@@ -144,14 +144,11 @@ class Walks:
         counted = node >= 0
         np.add.at(self.counts, (self.tokens.words[counted], node[counted]), 1)
         self.totals += self.counts.sum(axis=0, dtype=np.int32)
-        self._note_priors()
+        self.set_priors(self.priors)
 
     def set_priors(self, priors: LevelPriors) -> None:
-        """Put other hyperparameters in force."""
+        """Put hyperparameters in force."""
         self.priors = priors
-        self._note_priors()
-
-    def _note_priors(self) -> None:
         counts = np.arange(COMMON_COUNTS)
         logs = np.log(counts + self.priors.topic_prior[:, None])
         self.log_counts = logs.astype(np.float32)

@@ -41,7 +41,6 @@ class StreamEdits(CountingMoves):
     """
 
     def __init__(self, moves: TreeMoves, tol: float):
-        super().__init__()
         self.moves, self.tol = moves, tol
 
     def end_pass(self, learner: StreamOfRows, monitor: Monitor) -> bool:

@@ -7,18 +7,13 @@ documents back from newcomers), learns for a while beside what there is, and is 
 the bound has risen, else forgotten.
 """
 
-from dataclasses import replace
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics
-from skbnp.inference.edits import Lineage
 from skbnp.models.hdp.posterior import HDPPosterior
 
-__all__ = ["Plan", "plan", "propose"]
+__all__ = ["propose", "share_kept"]
 
 #: Documents looked at for each new topic.
 DRAWN_PER_BIRTH = 10
@@ -28,41 +23,29 @@ DOCS_PER_BIRTH = 3
 CLEAR = 4.0
 
 
-class Plan(NamedTuple):
-    """Size of a proposal."""
-
-    least: int  # births
-    births: float  # for each present topic
-    kept: float  # share of the present topics
-
-    def n_births(self, n_topics: int, most: float) -> int:
-        """New topics beside so many."""
-        return max(int(min(max(self.least, self.births * n_topics), most)), 1)
-
-
 #: A proposal adds so many topics, or half as many as there are.
-LEAST = 80
+LEAST, BIRTHS = 80, 0.5
 
 
-def plan(number: int, n_topics: int) -> Plan:
-    """Plan of a trial beside so many topics: by turns all stay, or half of them.
+def share_kept(number: int, n_topics: int) -> float:
+    """Share of so many topics that stay in a trial: by turns all, or half of them.
 
     Few topics are broad, and take the documents back from newcomers where all stay;
     of many, most have their own documents.
     """
     all_stay = (number % 2 == 0) == (n_topics >= LEAST)
-    return Plan(LEAST, 0.5, 1.0 if all_stay else 0.5)
+    return 1.0 if all_stay else 0.5
 
 
 def propose(
     posterior: HDPPosterior,
     X: sp.csr_array,
     doc_topic: sp.csr_array,
-    plan: Plan,
+    share: float,
     n_docs: float,
     rng: np.random.Generator,
 ) -> HDPPosterior:
-    """Return a posterior that starts afresh from old topics and from documents.
+    """Return a posterior that starts afresh from a share of old topics, and new ones.
 
     `doc_topic` are the expected counts of the documents `X`, of a corpus of `n_docs`.
     Old topics stay as they are. New ones start with no more tokens than they need to
@@ -70,9 +53,9 @@ def propose(
     """
     words, state = posterior.totals.topic_words, posterior.state
     n_here, limit = X.shape[0], posterior.max_components
-    n_kept = int(min(np.ceil(plan.kept * state.n_components), limit - 1))
+    n_kept = int(min(np.ceil(share * state.n_components), limit - 1))
     most = min(n_docs / DOCS_PER_BIRTH, n_here, limit - n_kept)
-    n_births = plan.n_births(state.n_components, most)
+    n_births = max(int(min(max(LEAST, BIRTHS * state.n_components), most)), 1)
     drawn = rng.choice(n_here, min(DRAWN_PER_BIRTH * n_births, n_here), replace=False)
     drawn.sort()
     surprise = _surprise(posterior, X[drawn], doc_topic[drawn])
@@ -87,23 +70,10 @@ def propose(
     born *= min(mass, CLEAR * n_words * state.topic_word_prior) / born.sum(axis=0)
     topics = np.column_stack([words.dense()[:, kept], born])
 
-    names = posterior.n_named + np.arange(n_births)
-    step = posterior.n_steps
-    gone = np.delete(posterior.ids, kept).tolist()
-    log = [Lineage(step, "prune", (name,), ()) for name in gone]
-    log += [Lineage(step, "birth", (), (name,)) for name in names.tolist()]
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
     old = state.weights[:-1][kept]
     weights[:n_kept] = old * weights[:n_kept].sum() / old.sum()
-    state = replace(state, weights=weights)
-    return replace(
-        posterior,
-        state=state,
-        totals=posterior.model.start(state, WordTopics(topics)),
-        ids=np.concatenate([posterior.ids[kept], names]),
-        stale=1.0,
-        lineage=[*posterior.lineage, *log],
-    )
+    return posterior.restarted(topics, weights, kept)
 
 
 def _surprise(

@@ -6,18 +6,16 @@ what merges and ends of topics would cost is predicted from held-out documents w
 proportions and topics as they are; the cheapest are done together.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics
-from skbnp.inference.edits import Lineage, Merge, Remove, apply
+from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.protocols import Corpus
-from skbnp.models.hdp.held_out import HeldOut, Prediction, stored_rows
+from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.rows.word_sums import rows_of
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import gamma_noise
 
@@ -77,17 +75,7 @@ def propose_births(
     topics[:, n_old:] = blur(train.fetch(drawn).T.toarray(), NEW_SHARE, corpus, rng)
     topics *= corpus.sum() / n_topics
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
-    state = replace(posterior.state, weights=weights)
-    names = posterior.n_named + np.arange(n_births)
-    births = [Lineage(posterior.n_steps, "birth", (), (n,)) for n in names.tolist()]
-    return replace(
-        posterior,
-        state=state,
-        totals=posterior.model.start(state, WordTopics(topics)),
-        ids=np.concatenate([posterior.ids, names]),
-        stale=1.0,
-        lineage=[*posterior.lineage, *births],
-    )
+    return posterior.restarted(topics, weights, np.arange(n_old))
 
 
 class Reduction(NamedTuple):
@@ -96,30 +84,6 @@ class Reduction(NamedTuple):
     loss: float  # nats per held-out token
     source: int  # column that goes
     target: int | None  # column that takes its words; None if it ends
-
-
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """Some held-out entries: what each topic gives to their probability."""
-
-    counts: Array  # (n,)
-    topics: Array  # (n, K) phi_kw
-    theta: Array  # (n, K)
-    shares: Array  # (n, K) theta_jk phi_kw
-    mixed: Array  # (n,) probability
-    words: NDArray[np.int32]  # (n,)
-
-
-def _entries(held: HeldOut, found: Prediction) -> Iterator[_Entries]:
-    rows, n_words = stored_rows(held.held), held.held.shape[1]
-    for begin in range(0, held.held.nnz, PART_SIZE):
-        part = slice(begin, begin + PART_SIZE)
-        words, row = held.held.indices[part], rows[part]
-        theta = found.theta[row]
-        topics = found.word_topic[words]
-        shares = theta * topics
-        mixed = shares.sum(axis=1) + found.rest[row] / n_words
-        yield _Entries(held.held.data[part], topics, theta, shares, mixed, words)
 
 
 def reductions(
@@ -136,16 +100,22 @@ def reductions(
     of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
     corpus = found.word_topic @ posterior.state.weights[:-1]
     ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
-    for part in _entries(held, found):
-        logs, theta, mixed = np.log(part.mixed), part.theta, part.mixed[:, None]
-        heard += part.counts @ theta
+    rows = rows_of(held.held.indptr)
+    for begin in range(0, held.held.nnz, PART_SIZE):
+        part = slice(begin, begin + PART_SIZE)  # (n,) entries
+        counts, word, row = held.held.data[part], held.held.indices[part], rows[part]
+        theta, topics = found.theta[row], found.word_topic[word]  # (n, K), phi_kw
+        shares = theta * topics
+        mixed = (shares.sum(axis=1) + found.rest[row] / n_words)[:, None]
+        logs = np.log(mixed)
+        heard += counts @ theta
         left = 1.0 - (1.0 - ELSEWHERE) * theta
-        without = mixed - part.shares + ELSEWHERE * theta * corpus[part.words, None]
-        ends += part.counts @ (logs[:, None] - _log(without / left))
-        taken = part.shares[:, one] + part.shares[:, other]
-        either = part.topics[:, one] * of_one + part.topics[:, other] * of_other
+        without = mixed - shares + ELSEWHERE * theta * corpus[word, None]
+        ends += counts @ (logs - _log(without / left))
+        taken = shares[:, one] + shares[:, other]
+        either = topics[:, one] * of_one + topics[:, other] * of_other
         joined = (theta[:, one] + theta[:, other]) * (either - less)
-        merges += part.counts @ (logs[:, None] - _log(mixed - taken + joined))
+        merges += counts @ (logs - _log(mixed - taken + joined))
     n_tokens, mass = held.held.sum(), words.total
     judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
     ends, merges = ends / n_tokens, merges / n_tokens

@@ -102,26 +102,19 @@ class SplitMerge:
         return sparing(mass < min(self.prune_mass, 0.1 * mass.mean()), mass)
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(map(repr, choices))}, got "
-                    f"{getattr(self, name)!r}."
-                )
         for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name not in CHOICES and not (
-                isinstance(value, (int, float)) and 0 <= value < float("inf")
-            ):
-                raise ValueError(f"{item.name} must be a number >= 0, got {value!r}.")
-        for item in fields(self):
-            value, least = getattr(self, item.name), LEAST.get(item.name, 0)
-            if isinstance(item.default, int) and not (
-                isinstance(value, Integral) and int(value) >= least
-            ):
-                raise ValueError(
-                    f"{item.name} must be an integer >= {least}, got {value!r}."
-                )
+            name, value, needed = item.name, getattr(self, item.name), None
+            least, choices = LEAST.get(name, 0), CHOICES.get(name)
+            if choices is not None:
+                if value not in choices:
+                    needed = f"one of {', '.join(map(repr, choices))}"
+            elif not (isinstance(value, (int, float)) and 0 <= value < float("inf")):
+                needed = "a number >= 0"
+            elif isinstance(item.default, int):
+                if not (isinstance(value, Integral) and int(value) >= least):
+                    needed = f"an integer >= {least}"
+            if needed is not None:
+                raise ValueError(f"{name} must be {needed}, got {value!r}.")
 
 
 def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:

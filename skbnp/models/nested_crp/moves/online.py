@@ -48,7 +48,6 @@ class OnlineTreeEdits(CountingMoves):
     """
 
     def __init__(self, moves: TreeMoves):
-        super().__init__()
         self.moves = moves
 
     def end_pass(self, learner: OnlineTreeLearner, monitor: Monitor) -> bool:

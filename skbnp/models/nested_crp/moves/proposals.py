@@ -89,11 +89,11 @@ class Context:
         """Word counts of these documents."""
         return self.corpus.words(self.below(node))
 
-    def at_random(self, places: NDArray[np.intp], weights: Array) -> list[int]:
-        """Ids of nodes in random order, heavy ones first more often."""
+    def at_random(self, places: NDArray[np.intp], weights: Array) -> list[Ids]:
+        """Nodes in random order, heavy ones first more often."""
         waits = self.rng.standard_exponential(len(places))
         order = np.argsort(waits / np.maximum(weights[places], 1e-9))
-        return self.tree.ids[places[order]].tolist()
+        return [(node,) for node in self.tree.ids[places[order]].tolist()]
 
 
 def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
@@ -243,9 +243,7 @@ def _list_divisible_nodes(context: Context) -> list[Ids]:
     tree = context.tree
     n_children = np.bincount(tree.parent[1:], minlength=len(tree))
     inner = np.flatnonzero((tree.depth > 0) & (n_children > 1))
-    return [
-        (node,) for node in context.at_random(inner, tree.accumulate(context.masses))
-    ]
+    return context.at_random(inner, tree.accumulate(context.masses))
 
 
 def _propose_split(context: Context, node: int) -> Proposal | None:
@@ -259,23 +257,24 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
     if used.sum() < 2:
         return None
     children, words = children[used], words[used]
-    side = ward_cuts(words, [2])[:, 0]
-    parent = tree.parent_of(node)
-    assert parent is not None
-    new = tree.add(parent)
-    fresh = tree.next_id
-    for child in children[side == 1].tolist():
-        new = new.move(child, fresh)
-    return _propose_parts(context, new, node, words[side == 0], words[side == 1])
+    stays = ward_cuts(words, [2])[:, 0] == 0
+    moved = children[~stays].tolist()
+    return _propose_parts(context, node, moved, words[stays], words[~stays])
 
 
 def _propose_parts(
-    context: Context, new: Tree, node: int, stays: Array, goes: Array
+    context: Context, node: int, moved: list[int], stays: Array, goes: Array
 ) -> Proposal:
-    """Let a node and a new sibling start with the words of their documents."""
+    """Let a node and a new sibling start with the words of their documents.
+
+    Some children of the node move to the sibling.
+    """
     tree, fresh = context.tree, context.tree.next_id
     parent = tree.parent_of(node)
     assert parent is not None
+    new = tree.add(parent)
+    for child in moved:
+        new = new.move(child, fresh)
     topics, above = context.edited(new), context.words_below(parent)
     for name, words in ((node, stays), (fresh, goes)):
         (at,) = new.positions([name])
@@ -296,7 +295,7 @@ def _list_divisible_leaves(context: Context) -> list[Ids]:
     """Leaves with documents to part."""
     tree = context.tree
     leaves = tree.leaves[(tree.leaves > 0) & (context.masses[tree.leaves] > 2.0)]
-    return [(node,) for node in context.at_random(leaves, context.masses)]
+    return context.at_random(leaves, context.masses)
 
 
 def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
@@ -310,10 +309,8 @@ def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
     side = kmeans(X, 2, context.rng)
     if not side.any():
         return None
-    parent = tree.parent_of(node)
-    assert parent is not None
     parts = [X[side == k].sum(axis=0)[None] for k in (0, 1)]
-    proposal = _propose_parts(context, tree.add(parent), node, *parts)
+    proposal = _propose_parts(context, node, [], *parts)
     topics = proposal.topics
     at = topics.tree.positions([node, tree.next_id])
     topics.stub_masses[at] = context.masses[tree.positions(node)] * np.bincount(side)
@@ -325,9 +322,7 @@ def _list_branch_points(context: Context) -> list[Ids]:
     """Inner nodes whose documents may part, whatever their paths are."""
     tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     inner = np.flatnonzero(tree.depth < n_levels - 1)
-    return [
-        (node,) for node in context.at_random(inner, tree.accumulate(context.masses))
-    ]
+    return context.at_random(inner, tree.accumulate(context.masses))
 
 
 def _propose_branch(context: Context, node: int) -> Proposal | None:
@@ -342,10 +337,7 @@ def _propose_branch(context: Context, node: int) -> Proposal | None:
     if not side.any():
         return None
     goes = side == np.argmin(np.bincount(side))
-    words = X[goes].sum(axis=0)
-    topics, fresh = _open_branch(context, node, words, float(goes.sum()))
-    children = (node, *fresh.tolist())
-    return Proposal("birth", (node,), children, topics, rows)
+    return _open_branch(context, node, X[goes], rows)
 
 
 def _list_poor_fits(context: Context) -> list[Ids]:
@@ -376,21 +368,17 @@ def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | Non
     X, _ = corpus.take(rows)
     if X.shape[0] == 0:
         return None
-    topics, fresh = _open_branch(context, node, X.sum(axis=0), float(X.shape[0]))
-    children = (node, *fresh.tolist())
-    return Proposal("birth", (node,), children, topics, rows)
+    return _open_branch(context, node, X, rows)
 
 
-def _open_branch(
-    context: Context, node: int, words: Array, n_docs: float
-) -> tuple[TopicTree, NDArray[np.intp]]:
-    """Open a branch that starts with the words of some documents."""
+def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Proposal:
+    """Open a branch that starts with the words of some documents; touches `rows`."""
     topics, fresh = _add_branch(context, node)
     at, scale = topics.tree.positions(fresh), context.corpus.scale
-    words = scale * _blend_with_parent(words, context.words_below(node))
+    words = scale * _blend_with_parent(X.sum(axis=0), context.words_below(node))
     topics.word_counts[at] = words / len(at)
-    topics.stub_masses[at[-1]] = scale * n_docs
-    return topics, fresh
+    topics.stub_masses[at[-1]] = scale * X.shape[0]
+    return Proposal("birth", (node,), (node, *fresh.tolist()), topics, rows)
 
 
 def _add_branch(context: Context, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
