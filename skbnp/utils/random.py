@@ -15,6 +15,9 @@ from skbnp.utils.parts import row_parts
 
 __all__ = ["Purpose", "draw_entropy", "gamma_noise", "stream"]
 
+#: Numbers that are drawn at a time.
+PART_SIZE = 1 << 17
+
 
 class Purpose(IntEnum):
     """What a stream is for: the first part of its name."""
@@ -45,6 +48,6 @@ def gamma_noise(
 ) -> np.ndarray:
     """Draw from the exponential distribution of mean one, row by row."""
     noise = np.empty(shape) if out is None else out
-    for rows in row_parts(shape):
+    for rows in row_parts(shape, PART_SIZE):
         noise[rows] = rng.standard_gamma(1.0, size=noise[rows].shape)
     return noise

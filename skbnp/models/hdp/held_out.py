@@ -245,12 +245,18 @@ class HeldOut:
         """Fold in the observed counts."""
         state, prior = posterior.state, posterior.state.doc_prior
         word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
-        step, batch = _fold_in_step(word_topic, prior, self.observed)
-        visits = visit_blocks(step, batch, executor)
+        visits = visit_blocks(
+            *_fold_in_step(word_topic, prior, self.observed), executor
+        )
         said = Documents.joined([documents for documents, _ in visits])
+        del visits
         tokens = said.matrix(said.tokens, len(prior))
         rest = state.doc_concentration * state.weights[-1]
-        total = (tokens.toarray() + prior).sum(axis=1) + rest
+        sums = [
+            (tokens[rows].toarray() + prior).sum(axis=1)
+            for rows in row_parts(tokens.shape, PART_SIZE)
+        ]
+        total = np.concatenate([np.zeros(0), *sums]) + rest
         return Prediction(tokens, prior, total, rest / total, word_topic)
 
     def log_probability(self, found: Prediction) -> Array:
