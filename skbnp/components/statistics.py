@@ -8,10 +8,11 @@ dataclass; only the (component, word) field differs: `WordRows` for a visit,
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth
+from skbnp.utils.parts import column_sums, row_parts
 
 __all__ = [
     "Weighting",
@@ -41,7 +43,8 @@ StatsT = TypeVar("StatsT", bound=Any)
 SMALLEST_SCALE = 1e-6
 #: Entries of a table that are filled at a time.
 ENTRIES_PER_PART = 1 << 17
-#: Columns in reserve grow with their number, so that many splits copy the table once.
+#: Columns in reserve grow with their number, so that many splits copy the table once;
+#: twice as many are given back.
 RESERVE = 0.125
 
 
@@ -95,7 +98,8 @@ class WordTopics:
 
     One word is one contiguous row. `decay` multiplies one number, `add` touches the
     entries it names: an online step costs the words of its minibatch, not the
-    vocabulary. Changes of topics touch the columns concerned; some are in reserve.
+    vocabulary. Changes of topics touch the columns concerned; some are in reserve. A
+    copy shares the table until either changes.
 
     Parameters
     ----------
@@ -108,10 +112,20 @@ class WordTopics:
         Counts summed over the vocabulary.
     """
 
+    #: Factors of the table, one after the other, before `scale`; of a copy.
+    _factors: tuple[float, ...] = ()
+
     def __init__(self, values: Array):
         self._values = np.ascontiguousarray(values)
         self._scale = 1.0
         self.total = self._values.sum(axis=0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is saved: with a table of its own."""
+        state = dict(vars(self))
+        if state.pop("_factors", ()) or self._is_shared:
+            state["_values"] = self._own_table()
+        return state
 
     @property
     def scale(self) -> float:
@@ -125,26 +139,39 @@ class WordTopics:
 
     def rows(self, words: NDArray[np.intp] | slice) -> Array:
         """Counts of the named words, (n_words, n_topics)."""
-        return self._values[words, : len(self.total)] * self._scale
+        return self._scaled(self._values[words, : len(self.total)])
+
+    def parts(self, size: int = ENTRIES_PER_PART) -> Iterator[Array]:
+        """Yield the counts of all words, some words at a time."""
+        return (self.rows(words) for words in row_parts(self.shape, size))
 
     def column(self, topic: int) -> Array:
         """Counts of one topic, (n_words,)."""
-        return self._values[:, topic] * self._scale
+        return self._scaled(self._values[:, topic])
+
+    def _scaled(self, values: Array) -> Array:
+        first, *others = (*self._factors, self._scale)
+        values = values * first
+        for factor in others:
+            values *= factor
+        return values
 
     def growth(self, eta: float) -> tuple[Array, Array]:
         """Sums of lnG(eta + S) - lnG(eta) and S psi(eta + S) by topic; visits all."""
+        self._settle()
         growths, moments = np.zeros_like(self.total), np.zeros_like(self.total)
         growth(self._values, self._scale, eta, growths, moments)
         return growths, moments
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
         """By how much the former is larger for two topics together; visits both."""
+        self._settle()
         return joint_growth(self._values, self._scale, eta, one, other)
 
     def entries(self, rows: WordRows) -> Array:
         """Counts where some rows hold something, (n,)."""
         word = np.repeat(rows.words, np.diff(rows.values.indptr))
-        return self._values[word, rows.values.indices] * self._scale
+        return self._scaled(self._values[word, rows.values.indices])
 
     def dense(self) -> Array:
         """Counts of all words, (n_words, n_topics)."""
@@ -166,6 +193,7 @@ class WordTopics:
         `run` maps over parts of them, where there are many. The largest means of the
         words go to `tops`, (n_words,).
         """
+        self._settle()
         table = weight_table(len(words), len(self.total))
 
         def fill(part: slice) -> None:
@@ -214,10 +242,10 @@ class WordTopics:
 
     def decay(self, keep: float) -> None:
         """Multiply all counts by `keep`."""
-        self._own()
         self._scale *= keep
-        self.total *= keep
+        self.total = self.total * keep
         if keep == 0.0:
+            self._own()
             self._values.fill(0.0)
             self.total.fill(0.0)
             self._scale = 1.0
@@ -226,6 +254,7 @@ class WordTopics:
 
     def apply_scale(self) -> None:
         """Multiply the scale into the array and sum the totals afresh."""
+        self._own()
         self._values *= self._scale
         self._scale = 1.0
         self.total = self._values[:, : len(self.total)].sum(axis=0)
@@ -265,15 +294,77 @@ class WordTopics:
             if place != column:
                 self._values[:, place] = self._values[:, column]
         self.total = self.total[order]
+        if self._values.shape[1] > (1.0 + 2.0 * RESERVE) * len(order):
+            self.trim()
+
+    # -- the table, and who reads it --------------------------------------------------
+
+    def trim(self) -> None:
+        """Give columns in reserve back."""
+        n_topics = max(len(self.total), 1)
+        if n_topics < self._values.shape[1]:
+            self._own()  # which may be all that it takes
+        if n_topics < self._values.shape[1]:
+            self._narrow(n_topics)
+
+    def _narrow(self, n_columns: int) -> None:
+        """Keep the first columns, in the same memory if nobody else holds that."""
+        _move_to_front(self._values, n_columns)
+        shape = self._values.shape[0], n_columns
+        try:
+            self._values.resize(shape)
+        except ValueError:
+            flat = self._values.reshape(-1)[: shape[0] * n_columns]
+            self._values = flat.copy().reshape(shape)
+
+    def _settle(self) -> None:
+        """Let the scale be all that the table is multiplied by."""
+        if self._factors:
+            self._own()
+
+    @property
+    def _is_shared(self) -> bool:
+        return len(_SHARING.get(self, ())) > 1
+
+    def _own_table(self) -> Array:
+        """Return a table for itself alone, that `scale` is yet to multiply."""
+        values = self._values[:, : len(self.total)].copy()
+        for factor in self._factors:
+            values *= factor
+        return values
 
     def _own(self) -> None:
-        """Make arrays writeable that were loaded as memory maps."""
-        if not self._values.flags.writeable:
-            self._values, self.total = self._values.copy(), self.total.copy()
+        """Make the table one's own, and writeable; memory maps are not."""
+        if self._is_shared or not self._values.flags.writeable:
+            self._values, self.total = self._own_table(), self.total.copy()
+        else:
+            for factor in self._factors:
+                self._values *= factor
+        _SHARING.pop(self, _Sharing()).discard(self)
+        vars(self).pop("_factors", None)
 
     def copy(self) -> "WordTopics":
-        """Return an independent copy."""
-        return WordTopics(self.dense())
+        """Return an independent copy; the table is copied when either changes."""
+        other = self.frozen()
+        other.total = column_sums(other.parts(), len(self.total))
+        return other
+
+    def frozen(self) -> "WordTopics":
+        """Return the same in the same manner; its total has rounded as this one's."""
+        other = WordTopics.__new__(WordTopics)
+        other._values, other._scale = self._values, 1.0
+        other.total = self.total.copy()
+        other._factors = (*self._factors, self._scale)
+        sharing = _SHARING.setdefault(self, _Sharing([self]))
+        sharing.add(other)
+        _SHARING[other] = sharing
+        return other
+
+
+#: Those who have a table together, themselves included, by each of them. No attribute,
+#: for it is nothing that a state consists of.
+_Sharing = WeakSet[WordTopics]
+_SHARING: WeakKeyDictionary[WordTopics, _Sharing] = WeakKeyDictionary()
 
 
 WordsT = TypeVar("WordsT", WordRows, WordTopics)  # of a visit, of totals
@@ -285,6 +376,14 @@ def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
     room = np.empty(n_words * stride + 16, dtype=np.float32)
     begin = -(room.ctypes.data // 4) % 16
     return room[begin : begin + n_words * stride].reshape(n_words, stride)
+
+
+def _move_to_front(values: Array, n_columns: int) -> None:
+    """Move the first columns to where they stand in a table of no others."""
+    flat = values.reshape(-1)
+    for rows in row_parts(values.shape):
+        part = values[rows, :n_columns].copy()
+        flat[rows.start * n_columns : rows.stop * n_columns] = part.ravel()
 
 
 def exchange(totals: StatsT, old: StatsT, new: StatsT) -> None:

@@ -1,16 +1,33 @@
 """Large arrays some rows at a time: Ctrl-C waits for one part, not for all of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-__all__ = ["row_parts"]
+__all__ = ["column_sums", "row_parts"]
 
 #: Entries of a part.
 SIZE = 1 << 20
 
 
-def row_parts(shape: tuple[int, int]) -> Iterator[slice]:
-    """Cut the rows of an array into consecutive parts."""
+def row_parts(shape: tuple[int, int], size: int = SIZE) -> Iterator[slice]:
+    """Cut the rows of an array into consecutive parts of about `size` entries."""
     n_rows, n_columns = shape
-    yield from gen_batches(n_rows, max(1, SIZE // max(1, n_columns)))
+    if n_rows > 0:
+        yield from gen_batches(n_rows, max(1, size // max(1, n_columns)))
+
+
+def column_sums(
+    parts: Iterable[NDArray[np.float64]], n_columns: int
+) -> NDArray[np.float64]:
+    """Sum an array over its rows, part by part: as NumPy adds up rows of the whole.
+
+    The first row of each part is written to.
+    """
+    total = np.zeros(n_columns)
+    for part in parts:
+        part[:1] += total
+        total = part.sum(axis=0)
+    return total

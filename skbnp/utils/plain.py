@@ -97,7 +97,7 @@ def _taken_apart(value: Any, walk: Callable[[Any], Any]) -> Any:
     elif is_dataclass(value):
         holds = {item.name: getattr(value, item.name) for item in fields(value)}
     else:
-        holds = vars(value)
+        holds = value.__getstate__() or {}
     return {IS: _name_of(kind), HOLDS: walk(holds)}
 
 

@@ -15,6 +15,9 @@ from skbnp.utils.parts import row_parts
 
 __all__ = ["Purpose", "draw_entropy", "gamma_noise", "stream"]
 
+#: Numbers that are drawn at a time.
+PART_SIZE = 1 << 17
+
 
 class Purpose(IntEnum):
     """What a stream is for: the first part of its name."""
@@ -40,9 +43,11 @@ def stream(entropy: int, purpose: Purpose, *place: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64DXSM(seed))
 
 
-def gamma_noise(shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+def gamma_noise(
+    shape: tuple[int, int], rng: np.random.Generator, out: np.ndarray | None = None
+) -> np.ndarray:
     """Draw from the exponential distribution of mean one, row by row."""
-    noise = np.empty(shape)
-    for rows in row_parts(shape):
+    noise = np.empty(shape) if out is None else out
+    for rows in row_parts(shape, PART_SIZE):
         noise[rows] = rng.standard_gamma(1.0, size=noise[rows].shape)
     return noise

@@ -37,7 +37,7 @@ def failing_visit(number, error=Failure, visited=None):
     """
     visit_batch, run_piece, calls = DocumentVisitor.visit, GibbsChain.run, []
     learn_round, quiet = Learner.learn_round, []
-    end_sweep = SliceChain._judge
+    end_sweep = SliceChain._learn
 
     def tick(start):
         calls.append(None)
@@ -83,7 +83,7 @@ def failing_visit(number, error=Failure, visited=None):
         for kind, name, new in [
             (DocumentVisitor, "visit", visit),
             (GibbsChain, "run", run),
-            (SliceChain, "_judge", end),
+            (SliceChain, "_learn", end),
             (Learner, "learn_round", begin_round),
             *(
                 (kind, name, visit_tree(getattr(kind, name), place))

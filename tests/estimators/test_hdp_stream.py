@@ -1,6 +1,7 @@
 """Numbers of topics of a stream: `HDP.partial_fit`."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -207,3 +208,33 @@ def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
     hdp = learn(HDP(4, random_state=0), bars.data[:600], 300)
     kept = hdp._posterior.reservoir
     assert kept.n_next == 4 * 300
+
+
+def test_trials_hold_little_more_than_the_topics_at_hand(monkeypatch):
+    """Those of the stream, of the best trial and of the present one, each once."""
+    rng, n_docs, n_words = np.random.default_rng(0), 400, 20_000
+    topics = np.argsort(rng.random((50, n_words)), axis=1)[:, :300]
+    places = rng.integers(300, size=(n_docs, 40))
+    words = topics[rng.integers(50, size=(n_docs, 1)), places].ravel()
+    docs = np.repeat(np.arange(n_docs), 40)
+    X = sp.coo_array((np.ones(words.size), (docs, words)), (n_docs, n_words)).tocsr()
+    hdp, at_hand = HDP(30, random_state=0).partial_fit(X[:200]), []
+    new_run = held_out_trials.HeldOutTrials._new_run
+
+    def note_size(self, kind, learner, n_changes):
+        run = new_run(self, kind, learner, n_changes)
+        if kind != "start":
+            best = 0 if self.model.kind == "start" else self.model.n_topics
+            at_hand.append(30 + best + run.n_topics)
+        return run
+
+    monkeypatch.setattr(held_out_trials.HeldOutTrials, "_new_run", note_size)
+    tracemalloc.start()
+    try:
+        hdp.partial_fit(X[200:])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(at_hand) > 2
+    needed = 8 * n_words * max(at_hand) + 12 * X.nnz
+    assert peak < 1.5 * needed

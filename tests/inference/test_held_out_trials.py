@@ -132,12 +132,13 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
     monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
     judged, gain = [], HeldOutTrials._gain
 
-    def look(self, run, other):
-        if run.kind == "continuation" and other.kind == "start":
-            judged.append(other)
-            logs = self.held.log_probability(other.found)
-            np.testing.assert_array_equal(other.logs[other.n_passes], logs)
-        return gain(self, run, other)
+    def look(self, run, others):
+        start = self.model
+        if run.kind == "continuation" and start.kind == "start":
+            judged.append(start)
+            logs = self.held.log_probability(start.found)
+            np.testing.assert_array_equal(others[start.n_passes], logs)
+        return gain(self, run, others)
 
     monkeypatch.setattr(HeldOutTrials, "_gain", look)
     moves = SplitMerge(births=False)

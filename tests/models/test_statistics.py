@@ -209,6 +209,97 @@ def test_copies_are_equal_and_independent(duplicate):
     np.testing.assert_array_equal(store.total, total)
 
 
+CHANGES = [
+    lambda store: store.add(word_rows([1], np.ones((1, 2)))),
+    lambda store: store.decay(0.0),
+    lambda store: store.apply_scale(),
+    lambda store: store.merge([(0, 1)]),
+    lambda store: store.drop([0]),
+    lambda store: store.part(0, np.ones(4), np.ones(4)),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("duplicate", [WordTopics.copy, WordTopics.frozen])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_change_of_one_of_several_changes_no_other(change, duplicate, is_first):
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    store.decay(0.3)
+    stores = [store, duplicate(store)]
+    stores.append(duplicate(stores[1]))
+    changed = stores.pop(0 if is_first else 1)
+    before, plain = [other.dense() for other in stores], WordTopics(changed.dense())
+    change(changed)
+    change(plain)
+    np.testing.assert_allclose(changed.dense(), plain.dense(), rtol=RTOL)
+    np.testing.assert_allclose(changed.total, plain.total, rtol=RTOL)
+    for other, counts in zip(stores, before, strict=True):
+        np.testing.assert_array_equal(other.dense(), counts)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        WordTopics.dense,
+        lambda store: store.column(1),
+        lambda store: store.entries(word_rows([1], np.ones((1, 2)))),
+        lambda store: store.growth(0.1),
+        lambda store: store.joint_growth(0.1, 0, 1),
+        lambda store: store.weights(np.arange(4), store.total, 0.1, Weighting.MEAN),
+    ],
+)
+def test_a_copy_says_the_same(read):
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    store.decay(0.3)
+    other = store.copy()
+    other.decay(0.7)
+    np.testing.assert_array_equal(read(other), read(WordTopics(0.7 * store.dense())))
+
+
+def test_a_copy_has_the_bits_of_a_table_of_its_own():
+    store = WordTopics(np.random.default_rng(0).gamma(0.3, size=(50, 7)))
+    store.decay(0.3)
+    own, other = WordTopics(store.dense()), store.copy()
+    np.testing.assert_array_equal(other.total, own.total)
+    for one in (own, other):
+        one.decay(0.7)
+        one.add(word_rows([1], np.ones((1, 7))))
+    np.testing.assert_array_equal(other._values, own._values)
+    assert other.scale == own.scale
+
+
+def test_copies_share_a_table_until_one_changes():
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    other = store.copy()
+    assert other._values is store._values
+    other.decay(0.5)
+    assert other._values is store._values
+    other.add(word_rows([1], np.ones((1, 2))))
+    assert other._values is not store._values
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_who_is_left_of_several_changes_the_table_in_place(is_changed):
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    other, table = store.copy(), store._values
+    if is_changed:
+        other.add(word_rows([1], np.ones((1, 2))))
+    else:
+        del other
+    store.add(word_rows([1], np.ones((1, 2))))
+    assert store._values is table
+
+
+def test_stores_that_share_a_table_are_apart_when_loaded():
+    store = WordTopics(np.arange(8.0).reshape(4, 2))
+    store.decay(0.3)
+    one, other = pickle.loads(pickle.dumps([store, store.copy()]))
+    before = other.dense()
+    np.testing.assert_array_equal(before, store.dense())
+    one.add(word_rows([1], np.ones((1, 2))))
+    np.testing.assert_array_equal(other.dense(), before)
+
+
 def test_adding_does_not_change_what_is_added():
     rows = word_rows([1, 2], np.ones((2, 2)))
     store = WordTopics(np.ones((4, 2)))
@@ -529,6 +620,40 @@ class ForgetsToAdd(WordTopics):
 def test_the_check_of_changes_rejects_wrong_stores(wrong):
     with pytest.raises(AssertionError):
         check_changes(wrong, seed=0)
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_many_ends_give_memory_back(is_read):
+    counts = np.random.default_rng(0).gamma(0.3, size=(50, 40))
+    words = WordTopics(counts.copy())
+    view = words._values[:2] if is_read else None  # which must not lose its memory
+    words.drop([0])
+    assert words._values.shape[1] == 40
+    words.drop(list(range(20)))
+    assert words._values.shape[1] == 19
+    order = remaining(40, [0])
+    order = order[remaining(39, list(range(20)))]
+    np.testing.assert_array_equal(words.dense(), counts[:, order])
+    assert view is None or np.isfinite(view).all()
+
+
+def test_trimming_gives_all_columns_in_reserve_back():
+    counts = np.random.default_rng(0).gamma(0.3, size=(50, 40))
+    words = WordTopics(counts.copy())
+    words.drop([39])
+    words.trim()
+    assert words._values.shape == (50, 39)
+    np.testing.assert_array_equal(words.dense(), counts[:, :39])
+
+
+def test_splits_and_ends_in_turn_hardly_copy_the_table():
+    words, copies = WordTopics(np.ones((3, 80))), 0
+    for _ in range(40):
+        before = words._values
+        words.part(0, np.ones(3), np.ones(3))
+        words.drop([0])
+        copies += words._values is not before
+    assert copies <= 1
 
 
 def test_few_splits_in_many_copy_the_table():

@@ -13,21 +13,28 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import weight_table
+from skbnp.components.statistics import WordTopics, weight_table
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
-from skbnp.models.hdp.local import DocumentStep, expected_counts
+from skbnp.models.hdp.local import (
+    Documents,
+    DocumentStep,
+    expected_counts,
+    visit_blocks,
+)
 from skbnp.rows.batch import Batch
 from skbnp.rows.word_sums import rows_of
+from skbnp.utils.parts import column_sums, row_parts
 
 __all__ = [
     "OTHERS",
     "Gain",
     "HeldOut",
+    "MeanTopics",
     "Prediction",
     "compare",
     "deal",
@@ -67,27 +74,66 @@ SMALLEST_PRIOR = 1e-3
 #: Change of log eta by which derivatives are found; the largest step at a time: what
 #: topics hold follows.
 PRIOR_DIFFERENCE, PRIOR_STEP = float(np.log(1.5)), float(np.log(3.0))
-#: Stored counts that are predicted at a time.
-PART_SIZE = 1 << 12
+#: Numbers, of words or stored counts by topics, that are looked at together.
+PART_SIZE = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTopics:
+    """Mean topics (eta + S_kw) / (V eta + S_k), made for the words that are asked for.
+
+    `MeanTopics[words]` is (n, K); as an array it would take as much as the counts.
+    """
+
+    counts: WordTopics  # S, which share the table of a posterior as long as that stays
+    eta: float
+    norm: Array  # (K,)
+    #: What other priors multiply topics by, and then add: (K,) each.
+    changes: tuple[tuple[Array, Array], ...] = ()
+
+    @classmethod
+    def of(cls, topic_words: WordTopics, eta: float) -> "MeanTopics":
+        """Return those of a posterior as it is now."""
+        parts = (part + eta for part in topic_words.parts())
+        norm = column_sums(parts, topic_words.shape[1])
+        return cls(topic_words.frozen(), eta, norm)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of words, number of topics."""
+        return self.counts.shape
+
+    def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
+        topics = self.counts.rows(words)
+        topics += self.eta
+        topics /= self.norm
+        for factor, summand in self.changes:
+            topics *= factor
+            topics += summand
+        return topics
 
 
 def fold_in(
-    word_topic: Array, prior: Array, X: sp.csr_array, executor: Executor
+    word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array, executor: Executor
 ) -> Array:
     """Expected tokens of each topic in each document, topics (V, K) held fixed."""
-    possible = word_topic.max(axis=1) > 0.0
+    return expected_counts(*_fold_in_step(word_topic, prior, X), executor)
+
+
+def _fold_in_step(
+    word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array
+) -> tuple[DocumentStep, Batch]:
+    """Return what `fold_in` visits, and how."""
+    batch = Batch.from_counts(X, len(prior))
+    table, possible = _relative(word_topic, batch.words, len(prior))
     if not possible.all():  # such words say nothing about the proportions
-        X = X @ sp.diags_array(possible.astype(np.float64), format="csr")
+        holds = np.zeros(X.shape[1])
+        holds[batch.words[possible]] = 1.0
+        X = X @ sp.diags_array(holds, format="csr")
         X.eliminate_zeros()
         X.sort_indices()
-    batch = Batch.from_counts(X, len(prior))
-    weights = word_topic[batch.words]
-    table = weight_table(*weights.shape)
-    table[:, len(prior) :] = 0.0
-    if len(weights):
-        weights /= weights.max(axis=1, keepdims=True)
-        np.maximum(weights, SMALLEST_WORD_WEIGHT, out=weights)
-        table[:, : len(prior)] = weights
+        batch = Batch.from_counts(X, len(prior))
+        table, _ = _relative(word_topic, batch.words, len(prior))
     step = DocumentStep(
         weights=table,
         prior=prior,
@@ -96,17 +142,40 @@ def fold_in(
         stop=LocalStop(FOLD_IN_MAX_ITER, FOLD_IN_TOL),
         n_mean=FOLD_IN_MEAN,
     )
-    return expected_counts(step, batch, executor)
+    return step, batch
 
 
-def mix(theta: Array, word_topic: Array, X: sp.csr_array) -> Array:
-    """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
+def _relative(
+    word_topic: Array | MeanTopics, words: NDArray[np.intp], n_topics: int
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Weights of topics, the largest of each word one, and words that have any."""
+    table = weight_table(len(words), n_topics)
+    table[:, n_topics:] = 0.0
+    possible = np.empty(len(words), bool)
+    for part in row_parts((len(words), n_topics), PART_SIZE):
+        weights = word_topic[words[part]]
+        tops = weights.max(axis=1, keepdims=True)
+        possible[part] = tops[:, 0] > 0.0
+        weights /= np.where(tops > 0.0, tops, 1.0)
+        table[part, :n_topics] = np.maximum(weights, SMALLEST_WORD_WEIGHT)
+    return table, possible
+
+
+def mix(
+    theta: Array,
+    word_topic: Array | MeanTopics,
+    X: sp.csr_array,
+    factor: Array | float = 1.0,
+) -> Array:
+    """sum_k theta_jk factor_k phi_kw of each stored entry (j, w), some at a time."""
     rows, mixed = rows_of(X.indptr), np.empty(X.nnz)
-    for begin in range(0, X.nnz, PART_SIZE):
-        part = slice(begin, begin + PART_SIZE)
-        mixed[part] = np.einsum(
-            "nk,nk->n", theta[rows[part]], word_topic[X.indices[part]]
-        )
+    by_word = np.argsort(X.indices, kind="stable")  # topics of a word are made once
+    for part in row_parts((X.nnz, theta.shape[1]), PART_SIZE):
+        some = by_word[part]
+        words, at = np.unique(X.indices[some], return_inverse=True)
+        shares = theta[rows[some]]
+        shares *= factor
+        mixed[some] = np.einsum("nk,nk->n", shares, word_topic[words][at])
     return mixed
 
 
@@ -120,9 +189,24 @@ class Gain(NamedTuple):
 class Prediction(NamedTuple):
     """What a state says of held-out documents."""
 
-    theta: Array  # (n_rows, K) proportions
-    rest: Array  # (n_rows,) those of all topics not represented
-    word_topic: Array  # (V, K) mean topics
+    tokens: sp.csr_array  # (n_rows, K) expected, few topics in each row
+    prior: Array  # (K,)
+    total: Array  # (n_rows,) Dirichlet parameters of all topics together
+    rest: Array  # (n_rows,) proportions of all topics not represented
+    word_topic: MeanTopics  # (V, K)
+
+    @property
+    def theta(self) -> Array:
+        """Proportions, (n_rows, K); made anew."""
+        theta = self.tokens.toarray()
+        theta += self.prior
+        theta /= self.total[:, None]
+        return theta
+
+    def of(self, rows: NDArray[Any]) -> "Prediction":
+        """Return what is said of some rows."""
+        tokens, total, rest = self.tokens[rows], self.total[rows], self.rest[rows]
+        return self._replace(tokens=tokens, total=total, rest=rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,26 +234,40 @@ class HeldOut:
         rows = self.docs % 2 == 0
         observed, held = self.observed[rows], self.held[rows]
         some = replace(self, docs=self.docs[rows] // 2, observed=observed, held=held)
-        theta, rest = found.theta[rows], found.rest[rows]
-        return some, found._replace(theta=theta, rest=rest)
+        return some, found.of(rows)
 
     def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
         """Fold in the observed counts."""
-        state = posterior.state
-        word_topic = posterior.totals.topic_words.dense()
-        word_topic += state.topic_word_prior
-        word_topic /= word_topic.sum(axis=0)
-        prior = state.doc_prior
-        theta = fold_in(word_topic, prior, self.observed, executor) + prior
+        state, prior = posterior.state, posterior.state.doc_prior
+        word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
+        visits = visit_blocks(
+            *_fold_in_step(word_topic, prior, self.observed), executor
+        )
+        said = Documents.joined([documents for documents, _ in visits])
+        del visits
+        tokens = said.matrix(said.tokens, len(prior))
         rest = state.doc_concentration * state.weights[-1]
-        total = theta.sum(axis=1) + rest
-        return Prediction(theta / total[:, None], rest / total, word_topic)
+        sums = [
+            (tokens[rows].toarray() + prior).sum(axis=1)
+            for rows in row_parts(tokens.shape, PART_SIZE)
+        ]
+        total = np.concatenate([np.zeros(0), *sums]) + rest
+        return Prediction(tokens, prior, total, rest / total, word_topic)
 
     def log_probability(self, found: Prediction) -> Array:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
+        return self._log_probability(found.theta, found.rest, found.word_topic)
+
+    def _log_probability(
+        self,
+        theta: Array,
+        rest: Array,
+        word_topic: MeanTopics,
+        factor: Array | float = 1.0,
+    ) -> Array:
         rows, n_words = rows_of(self.held.indptr), self.held.shape[1]
-        mixed = mix(found.theta, found.word_topic, self.held)
-        return self._by_document(np.log(mixed + found.rest[rows] / n_words))
+        mixed = mix(theta, word_topic, self.held, factor)
+        return self._by_document(np.log(mixed + rest[rows] / n_words))
 
     def log_probability_of_words(self, topic_prior: float) -> Array:
         """Return the same under one topic, that of all documents to learn from."""
@@ -189,12 +287,12 @@ def suit_prior(
 
     One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
     at the most, towards the largest log probability of held-out tokens under topics
-    (eta + S_kw) / (V eta + S_k), with S and proportions as they are. The topics of
-    `found` are changed in place.
+    (eta + S_kw) / (V eta + S_k), with S and proportions as they are.
     """
-    state = posterior.state
-    n_words, eta = len(found.word_topic), state.topic_word_prior
+    state, topics = posterior.state, found.word_topic
+    n_words, eta = topics.shape[0], state.topic_word_prior
     norm = posterior.totals.topic_words.total + n_words * eta
+    theta = found.theta
 
     def log_likelihood(change: float) -> float:
         """Of all held-out tokens, with another prior eta'.
@@ -203,9 +301,8 @@ def suit_prior(
         """
         more = eta * np.expm1(change)
         ratio = norm / (norm + n_words * more)
-        rest = found.rest + n_words * more * (found.theta @ (ratio / norm))
-        other = found._replace(theta=found.theta * ratio, rest=rest)
-        return float(held.log_probability(other).sum())
+        rest = found.rest + n_words * more * (theta @ (ratio / norm))
+        return float(held._log_probability(theta, rest, topics, ratio).sum())
 
     changes = (-PRIOR_DIFFERENCE, 0.0, PRIOR_DIFFERENCE)
     below, here, above = map(log_likelihood, changes)
@@ -217,10 +314,9 @@ def suit_prior(
     with commit():
         posterior.state = replace(state, topic_word_prior=new)
     ratio = norm / (norm + n_words * (new - eta))
-    word_topic = found.word_topic
-    word_topic *= ratio
-    word_topic += (new - eta) * ratio / norm
-    return found
+    change = (ratio, (new - eta) * ratio / norm)
+    topics = replace(topics, changes=(*topics.changes, change))
+    return found._replace(word_topic=topics)
 
 
 def compare(new: Array, old: Array, n_tokens: Array) -> Gain:

@@ -123,6 +123,9 @@ class HeldOutTrials:
         Passes of a run; None for those that `moves` ask for.
     """
 
+    #: Whether nobody reads the posterior between trials.
+    is_unseen = False
+
     def __init__(
         self,
         learner: OnlineLearner,
@@ -143,8 +146,9 @@ class HeldOutTrials:
         self.final: PassLearner | None = None
         self.is_complete = False  # no trial is left
         self.n_final, self.n_final_passes = 0, n_final_passes
-        # Of the model itself; of what learns now, it or a candidate; of the reductions.
-        self.model = self.best = self.run = self._new_run("start", learner, 0)
+        # Of the model itself; of what learns now, it or a candidate.
+        self.model = self.run = self._new_run("start", learner, 0)
+        self.best = self.model.logs  # of the reductions
 
     @property
     def has_ended(self) -> bool:
@@ -176,6 +180,8 @@ class HeldOutTrials:
             executor = run.learner.visitor.executor
             run.found = self._predict(run, executor)
             run.logs[run.n_passes] = self.held.log_probability(run.found)
+        if is_half and not is_over:  # topics change in place
+            run.found = None
         if is_over or (is_half and may_end and self._is_behind(run)):
             self._decide(run, monitor)
         return False
@@ -194,6 +200,8 @@ class HeldOutTrials:
 
     def _predict(self, run: _Run, executor: Executor) -> Prediction:
         """Predict held-out documents, under the topic prior that suits, if learned."""
+        with commit():
+            run.learner.posterior.totals.topic_words.trim()
         found = self.held.predict(run.learner.posterior, executor)
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.prior_limit is None or is_raw:  # topics of a start must form first
@@ -202,15 +210,15 @@ class HeldOutTrials:
         limit = HIGHEST if has_grown else self.prior_limit
         return suit_prior(self.held, found, run.learner.posterior, limit)
 
-    def _gain(self, run: _Run, other: _Run) -> Gain:
+    def _gain(self, run: _Run, others: dict[int, Array]) -> Gain:
         """Gain over another run after as many passes, or over the one that goes on."""
         n_passes = self.length if run.kind == "continuation" else run.n_passes
-        new, old = run.logs[run.n_passes], other.logs[n_passes]
+        new, old = run.logs[run.n_passes], others[n_passes]
         judges = OTHERS if run.kind == "reduction" else slice(None)
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
     def _is_behind(self, run: _Run) -> bool:
-        gain = self._gain(run, self.model)
+        gain = self._gain(run, self.model.logs)
         return gain.mean < -gain.error
 
     def _is_behind_words(self, run: _Run) -> bool:
@@ -225,13 +233,13 @@ class HeldOutTrials:
         """Keep a candidate or forget it, and begin the next trial if there is one."""
         if run.kind == "births":
             accepted = self._is_better(run)
-            self._report(run, self.model, accepted, monitor)
+            self._report(run, self.model.logs, accepted, monitor)
             births = self._births(self._adopted(run, monitor)) if accepted else None
             self._begin(births or self._after_births(), monitor)
         elif run.kind == "continuation":
-            gain = self._gain(run, self.model)
+            gain = self._gain(run, self.model.logs)
             accepted = gain.mean > max(ALIKE_ERRORS * gain.error, ALIKE)
-            self._report(run, self.model, accepted, monitor)
+            self._report(run, self.model.logs, accepted, monitor)
             if accepted:
                 self._adopted(run, monitor)
             more = self._after_births() if accepted else self._first_reduction()
@@ -246,12 +254,12 @@ class HeldOutTrials:
             gain, few = self._gain(run, self.best), run.n_changes < FEW * run.n_before
             accepted = self._is_alike(run)
             self._report(run, self.best, accepted, monitor)
-            if accepted and gain.mean > gain.error:
+            if accepted and (gain.mean > gain.error or self.is_unseen):
                 self._adopted(run, monitor)
             elif accepted:  # the posterior, which is as good, stays until the end
                 self.model, self.n_accepted = run, self.n_accepted + 1
             if gain.mean > 0.0:
-                self.best = run
+                self.best = run.logs
             self._begin(self._reduction(run) if accepted and not few else None, monitor)
         else:
             self._begin(self._births(run) or self._after_births(), monitor)
@@ -259,7 +267,8 @@ class HeldOutTrials:
     def _is_better(self, run: _Run) -> bool:
         if run.n_passes < self.length:
             return False
-        gain, ratio = self._gain(run, self.model), run.n_topics / self.model.n_topics
+        gain = self._gain(run, self.model.logs)
+        ratio = run.n_topics / self.model.n_topics
         least = GAIN_OF_TWICE * np.log2(max(ratio, 1.0))
         return gain.mean > max(ALIKE_ERRORS * gain.error, least)
 
@@ -290,7 +299,7 @@ class HeldOutTrials:
             run.logs[run.n_passes] = self.held.log_probability(run.found)
 
     def _first_reduction(self) -> _Run | None:
-        self.best = self.model
+        self.best = self.model.logs
         return self._reduction(self.model)
 
     def _begin(self, candidate: _Run | None, monitor: Monitor) -> None:
@@ -300,14 +309,15 @@ class HeldOutTrials:
             self.run = candidate
             return
         self.is_complete = candidate is None
+        self.run, self.model.found = self.model, None  # what others held is free
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.final.posterior.copy()
             posterior.step_origin = posterior.n_steps  # steps as from a start
             self.final = self.finish(self.held, posterior, self.model.learner)
+            self.model.learner.posterior = self.posterior  # its topics are in the copy
         elif self.final.posterior is not self.posterior:
             self._adopt(self.final, monitor)
-        self.run = self.best = self.model  # what others held is free
 
     def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
         """Let a candidate be the model."""
@@ -324,12 +334,17 @@ class HeldOutTrials:
             posterior.record(monitor)
         learner.posterior = posterior
 
-    def _report(self, run: _Run, other: _Run, accepted: bool, monitor: Monitor) -> None:
-        gain = self._gain(run, other)
+    def _report(
+        self, run: _Run, others: dict[int, Array], accepted: bool, monitor: Monitor
+    ) -> None:
+        """Report a decision; who loses frees its topics before others begin."""
+        gain = self._gain(run, others)
         monitor.report(
             f"trial of {run.n_topics} topics {'accepted' if accepted else 'rejected'}: "
             f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
         )
+        if not accepted:
+            self.run, run.learner, run.found = self.model, self.model.learner, None
 
     # -- proposals --------------------------------------------------------------------
 
@@ -358,14 +373,17 @@ class HeldOutTrials:
         found, run.found = run.found, None
         if found is None or run.n_topics < 2:
             return None
-        posterior = run.learner.posterior.copy()
+        kind: Kind = "reduction"
         if self._is_behind_words(run):
-            kind: Kind = "merge of all"
+            kind, posterior = "merge of all", run.learner.posterior.copy()
             n_changes = held_out_moves.merge_all(posterior)
         else:
-            kind, choosers = "reduction", self.held.choosers(found)
-            candidates = held_out_moves.reductions(posterior, *choosers)
-            n_changes = held_out_moves.reduce(posterior, candidates, BUDGET)
+            choosers = self.held.choosers(found)
+            del found
+            cheapest = held_out_moves.reductions(run.learner.posterior, *choosers)
+            del choosers
+            posterior = run.learner.posterior.copy()
+            n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET)
         if n_changes == 0:
             return None
         # Steps of a model that has gone on go on, too: it would fall behind itself.
@@ -413,17 +431,23 @@ class StreamTrials(HeldOutTrials):
             length=2 * moves.trial_passes,  # the model knows more documents
         )
 
+    #: The copy is read when all trials are over: it need not hold what is as good.
+    is_unseen = True
+
     def _after_births(self) -> _Run | None:
         """Reduce: the stream itself goes on."""
         return self._first_reduction()
 
-    def run_all(self, found: Prediction, monitor: Monitor) -> None:
-        """Make all trials; `found` is what the model says of the held-out documents."""
+    def begin(self, found: Prediction) -> None:
+        """Begin with what the model says of the held-out documents."""
         start, length = self.model, self.length
         logs = self.held.log_probability(found)
         start.found, start.n_passes = found, length
-        start.logs = {(length + 1) // 2: logs, length: logs}
-        self._decide(start, monitor)
+        start.logs.update({(length + 1) // 2: logs, length: logs})
+
+    def run_all(self, monitor: Monitor) -> None:
+        """Make all trials."""
+        self._decide(self.model, monitor)
         while self.final is None or (self.n_accepted and not self.has_ended):
             self.one_pass(monitor)
 
@@ -444,15 +468,16 @@ def try_on_sample(
     """
     copy = posterior.copy()
     learner = make_learner(copy)
-    found = held.predict(copy, learner.visitor.executor)
+    trials = StreamTrials(learner, held, moves, prior_limit)
+    trials.begin(held.predict(copy, learner.visitor.executor))
     n_tokens = posterior.totals.topic_words.total.sum()
     multiply(copy.totals, held.train.n_tokens / max(n_tokens, 1e-300))
     beside = discarding(posterior.model.criterion, verbose=monitor.verbose)
-    trials = StreamTrials(learner, held, moves, prior_limit)
-    trials.run_all(found, beside)
+    trials.run_all(beside)
     if not trials.n_accepted:
         return 0
     multiply(copy.totals, n_docs / held.train.n_docs)
+    copy.totals.topic_words.trim()
     with commit():
         adopt(posterior, copy)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates

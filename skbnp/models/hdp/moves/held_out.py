@@ -6,6 +6,7 @@ what merges and ends of topics would cost is predicted from held-out documents w
 proportions and topics as they are; the cheapest are done together.
 """
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import row_parts
+from skbnp.utils.parts import column_sums, row_parts
 from skbnp.utils.random import gamma_noise
 
 __all__ = [
@@ -41,8 +42,9 @@ ELSEWHERE = 0.01
 #: Held-out tokens that must speak of a topic, or such a share where there are few; or
 #: it is not judged.
 FEWEST_TOKENS, FEWEST_SHARE = 2.0, 0.01
-#: Held-out entries, or words, looked at together.
-PART_SIZE = 2048
+#: Numbers that are looked at together: of held-out entries by topics or by pairs of
+#: these, and of words by topics.
+PART_SIZE, WORDS_PART_SIZE = 1 << 17, 1 << 19
 
 
 def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -> Array:
@@ -50,13 +52,26 @@ def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -
 
     `share` of each is its own, the rest `corpus`, (V,), each word times gamma noise.
     """
-    noise = gamma_noise(topics.shape, rng)
-    noise *= corpus[:, None]
-    noise *= (1.0 - share) / noise.sum(axis=0)
-    scale = share / topics.sum(axis=0)
-    for words in row_parts(topics.shape):
-        noise[words] += topics[words] * scale
-    return noise
+    mixed = np.empty(topics.shape)
+    _blend(mixed, lambda words: topics[words], topics.sum(axis=0), share, corpus, rng)
+    return mixed
+
+
+def _blend(
+    mixed: Array,
+    topics: Callable[[slice], Array],
+    totals: Array,
+    share: float,
+    corpus: Array,
+    rng: np.random.Generator,
+) -> None:
+    """Put what `blur` says; `topics` returns some rows, `totals` are their sums."""
+    gamma_noise(mixed.shape, rng, out=mixed)
+    mixed *= corpus[:, None]
+    mixed *= (1.0 - share) / mixed.sum(axis=0)
+    scale = share / totals
+    for words in row_parts(mixed.shape, PART_SIZE):
+        mixed[words] += topics(words) * scale
 
 
 def propose_births(
@@ -68,11 +83,21 @@ def propose_births(
     """
     corpus = train.word_counts()
     drawn = rng.choice(train.n_docs, n_births, replace=False)
-    old = posterior.totals.topic_words.dense()
+    old, new = posterior.totals.topic_words, train.fetch(drawn)
     n_old, n_topics = old.shape[1], old.shape[1] + n_births
     topics = np.empty((len(corpus), n_topics))
-    topics[:, :n_old] = blur(old, OLD_SHARE, corpus, rng)
-    topics[:, n_old:] = blur(train.fetch(drawn).T.toarray(), NEW_SHARE, corpus, rng)
+    totals = column_sums(old.parts(), n_old)
+    _blend(topics[:, :n_old], old.rows, totals, OLD_SHARE, corpus, rng)
+    some = [new[rows].T.toarray().sum(axis=0) for rows in row_parts(new.shape)]
+    by_word = new.T.tocsr()
+    _blend(
+        topics[:, n_old:],
+        lambda words: by_word[words].toarray(),
+        np.concatenate(some),
+        NEW_SHARE,
+        corpus,
+        rng,
+    )
     topics *= corpus.sum() / n_topics
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
     return posterior.restarted(topics, weights, np.arange(n_old))
@@ -92,17 +117,18 @@ def reductions(
     """Ends and merges with what they are predicted to cost, the cheapest first."""
     words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
     n_words, n_topics = words.shape
-    pairs = _nearest(found.word_topic)
+    pairs = _nearest(_parts(found), n_topics)
     one, other = pairs.T
     # After a merge, phi = (eta + S_one + S_other) / (V eta + sum of both).
     norm = words.total + n_words * eta
     joint = norm[one] + norm[other] - n_words * eta
     of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
-    corpus = found.word_topic @ posterior.state.weights[:-1]
+    weights = posterior.state.weights[:-1]
+    corpus = np.concatenate([part @ weights for part in _parts(found)])
     ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
     rows = rows_of(held.held.indptr)
-    for begin in range(0, held.held.nnz, PART_SIZE):
-        part = slice(begin, begin + PART_SIZE)  # (n,) entries
+    shape = held.held.nnz, max(len(pairs), len(found.prior))
+    for part in row_parts(shape, PART_SIZE):  # (n,) entries
         counts, word, row = held.held.data[part], held.held.indices[part], rows[part]
         theta, topics = found.theta[row], found.word_topic[word]  # (n, K), phi_kw
         shares = theta * topics
@@ -133,12 +159,17 @@ def _log(probability: Array) -> Array:
     return np.log(np.maximum(probability, 1e-300))
 
 
-def _nearest(word_topic: Array) -> NDArray[np.intp]:
+def _parts(found: Prediction) -> Iterator[Array]:
+    """Mean topics, some words at a time."""
+    shape = found.word_topic.shape
+    return (found.word_topic[words] for words in row_parts(shape, WORDS_PART_SIZE))
+
+
+def _nearest(word_topic: Iterator[Array], n_topics: int) -> NDArray[np.intp]:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
-    n_words, n_topics = word_topic.shape
     overlap = np.zeros((n_topics, n_topics))
-    for begin in range(0, n_words, PART_SIZE):
-        roots = np.sqrt(word_topic[begin : begin + PART_SIZE])
+    for part in word_topic:
+        roots = np.sqrt(part)
         overlap += roots.T @ roots
     np.fill_diagonal(overlap, -1.0)
     n_nearest = min(N_NEAREST, n_topics - 1)
