@@ -240,11 +240,8 @@ class HeldOut:
         """Fold in the observed counts."""
         state, prior = posterior.state, posterior.state.doc_prior
         word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
-        visits = visit_blocks(
-            *_fold_in_step(word_topic, prior, self.observed), executor
-        )
-        said = Documents.joined([documents for documents, _ in visits])
-        del visits
+        step, batch = _fold_in_step(word_topic, prior, self.observed)
+        said = Documents.joined(list(visit_blocks(step, batch, executor)))
         tokens = said.matrix(said.tokens, len(prior))
         rest = state.doc_concentration * state.weights[-1]
         sums = [
