@@ -22,6 +22,7 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Reverse
+from skbnp.models.dependent_trees.moves.settings import LEAST_NEWS
 from skbnp.trees import Tree
 
 __all__ = [
@@ -101,7 +102,7 @@ def propose_attachments(
     No node moves twice, and none goes below one that moves: together they leave a tree.
     Nodes and parents that gain nothing wait in `rejections` for some passes.
     """
-    tree = state.tree
+    tree, least = state.tree, _least_gains(state, LEAST_GAIN)
     nodes = np.arange(1, len(tree))
     if len(nodes) < 2:
         return []
@@ -118,13 +119,18 @@ def propose_attachments(
             is_open = rejections.is_over((node, parent), n_passes)
             if gains[at, place] > -SLACK and is_open:
                 gain = attach_gain(state, stats, priors, node, parent)
-                if gain > LEAST_GAIN:
+                if gain > least[at + 1]:
                     old = int(tree.ids[tree.parent[at + 1]])
                     judged.append((Attach(node, old, parent), gain))
                 else:
                     rejections.add((node, parent), n_passes)
     judged.sort(key=lambda one: (-one[1], one[0].node, one[0].parent))
     return _compatible(tree, judged)
+
+
+def _least_gains(state: EpochState, least: float) -> np.ndarray:
+    """What moves of nodes must gain: more where they have a past, whose edges stand."""
+    return np.where(state.past >= 0, LEAST_NEWS, least)
 
 
 def _compatible(
@@ -199,6 +205,7 @@ def propose_reversals(
     gain nothing wait in `rejections` for some passes.
     """
     tree, places = state.tree, np.arange(1, len(state.tree))
+    least = _least_gains(state, LEAST_REVERSAL)
     if len(places) == 0:
         return []
     parents = tree.parent[places]
@@ -219,7 +226,7 @@ def propose_reversals(
         if not rejections.is_over((node, parent), n_passes):
             continue
         gain = reverse_gain(state, stats, priors, node)
-        if gain > LEAST_REVERSAL:
+        if gain > least[parents[at]]:
             judged.append((Reverse(node, parent), gain))
         else:
             rejections.add((node, parent), n_passes)

@@ -4,9 +4,14 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Literal
 
-__all__ = ["EpochMoves"]
+import numpy as np
+
+__all__ = ["LEAST_NEWS", "EpochMoves"]
 
 MERGES = ("safe", "lax", "none")
+#: Nats that news must gain in an epoch with a past, a topic that begins or another
+#: parent: of a thousand that chance makes likelier, one gains as much.
+LEAST_NEWS = float(np.log(1000.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ from skbnp.models.dependent_trees.moves.records import (
     Sort,
     replay,
 )
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.moves.settings import LEAST_NEWS, EpochMoves
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["TreeEdits"]
@@ -71,9 +71,6 @@ NO_ROWS = 1e-3
 SETTLED = 0.05
 #: Times that merges and attachments take turns after a pass.
 N_TURNS = 5
-#: Nats that a topic must gain that is news, in an epoch with a past: of a thousand that
-#: chance makes likelier, one gains as much.
-LEAST_NEWS = float(np.log(1000.0))
 #: Passes without a birth after which nodes of epochs before may merge, at the latest.
 SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
