@@ -217,7 +217,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     - The first five passes over an epoch leave the own part of a row out of the node
       that it is scored at. These alone may lower the bound.
     - beta is one for all nodes, and learned, as kappa_0 is, which [1]_ sets to 100:
-      this decides how many nodes rows can pay for.
+      this decides how many nodes rows can pay for. kappa_2 is learned, too: where
+      topics drift slowly, with one their names go astray.
     - Rows keep their eight most probable nodes.
     - Merges take off the entropy that rows lose, of which the supplement has the sign
       wrong: its test, `EpochMoves(merge="lax")`, can lower the bound. All pairs are
@@ -226,7 +227,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       [1]_ may be far from all rows. It is kept if the bound rises, for which its rows
       leave other nodes at once: [1]_ counts them twice until the next pass is over.
     - Nodes go to other parents, or take their place, if the bound rises, without which
-      they stay where they were born. In later epochs they exchange their names and
+      they stay where they were born; nodes with a past if it rises by log 1000, as for
+      births in later epochs: edges would change by chance in each. There nodes exchange their names and
       pasts if it rises: rows of a topic that has drifted may be nearer to the past of
       another one. Merged nodes keep the past that explains them better.
     - The start is a flat tree of spherical k-means clusters.

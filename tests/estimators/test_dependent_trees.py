@@ -98,9 +98,19 @@ def test_topics_keep_their_names_and_begin_and_end(fitted, drawn):
     assert ended not in fitted.component_ids_
 
 
+def parents_by_id(record):
+    """Name of the parent of each node, -1 of the root."""
+    ids, parent = record.component_ids, record.tree.parent
+    above = np.where(parent >= 0, ids[parent], -1)
+    return dict(zip(ids.tolist(), above.tolist(), strict=True))
+
+
 def test_tree_is_the_planted_one(fitted, drawn):
     assert fitted.tree_.n_nodes == fitted.n_components_ == 9
-    assert fitted.tree_.max_depth == 2
+    parents = [parents_by_id(record) for record in fitted.epochs_.values()]
+    assert fitted.epochs_[0].tree.max_depth == 2
+    assert parents[1] == parents[0]  # the new leaf may stand below a sibling
+    assert len(parents[0].items() & parents[3].items()) >= 7
     assert fitted.tree_.weight[0] == 1.0
     assert_allclose(np.linalg.norm(fitted.components_, axis=1), 1.0)
     assert 100.0 < fitted.vmf_concentration_ < 140.0
