@@ -228,9 +228,10 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       leave other nodes at once: [1]_ counts them twice until the next pass is over.
     - Nodes go to other parents, or take their place, if the bound rises, without which
       they stay where they were born; nodes with a past if it rises by log 1000, as for
-      births in later epochs: edges would change by chance in each. There nodes exchange their names and
-      pasts if it rises: rows of a topic that has drifted may be nearer to the past of
-      another one. Merged nodes keep the past that explains them better.
+      births in later epochs: edges would change by chance in each. There nodes
+      exchange their names and pasts if it rises: rows of a topic that has drifted may
+      be nearer to the past of another one. Merged nodes keep the past that explains
+      them better.
     - The start is a flat tree of spherical k-means clusters.
 
     References
