@@ -304,9 +304,38 @@ def test_past_weight_is_learned():
     assert trees.past_weight_ == 2.0
 
 
-def test_an_epoch_without_rows_is_passed_over(drawn):
+def with_an_empty_epoch(drawn):
     X = np.vstack([one_epoch(drawn)[:40], np.zeros((3, 40)), one_epoch(drawn, 2)[:40]])
-    epochs = np.repeat([0, 1, 2], [40, 3, 40])
+    return X, np.repeat([0, 1, 2], [40, 3, 40])
+
+
+def test_an_interrupt_after_an_epoch_without_rows_leaves_the_last_sweep(
+    drawn, monkeypatch
+):
+    """What the first sweep of an epoch writes is not what the one before has left."""
+    X, epochs = with_an_empty_epoch(drawn)
+    alone = GibbsDependentTrees(max_iter=3, random_state=0).fit(X[:40])
+    change = chain.SliceChain._split_and_merge
+
+    def interrupted(slices):
+        change(slices)
+        if slices.opened.closed:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(chain.SliceChain, "_split_and_merge", interrupted)
+    trees = GibbsDependentTrees(max_iter=3, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        trees.fit(X, epochs=epochs)
+    assert list(trees.epochs_) == [0]
+    (last,), (found,) = alone._last, trees._last
+    np.testing.assert_array_equal(found.tree.ids, last.tree.ids)
+    np.testing.assert_array_equal(
+        found.directions.gathered(), last.directions.gathered()
+    )
+
+
+def test_an_epoch_without_rows_is_passed_over(drawn):
+    X, epochs = with_an_empty_epoch(drawn)
     trees = GibbsDependentTrees(max_iter=3, random_state=0).fit(X, epochs=epochs)
     assert list(trees.epochs_) == [0, 1, 2]
     assert [r.n_samples for r in trees.epochs_.values()] == [40, 0, 40]

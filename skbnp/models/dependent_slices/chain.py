@@ -394,14 +394,13 @@ class SliceChain:
 
     def _open_epoch(self) -> None:
         """Go on to the next epoch where this one has had its sweeps."""
-        state = self.state
+        kept = state = self.state
         while state.number_of_epoch + 1 < len(self.epochs) and (
             state.step - state.begin >= self.settings.sweeps
             or len(self.epochs[state.number_of_epoch].rows) == 0
         ):
             state = self._next(state)
-        if state is not self.state:
-            kept = self.state
+        if state is not kept:
             self._restore(state)
             self.state = kept
             rng = stream(self.entropy, Purpose.START, state.number, state.step)
@@ -442,8 +441,8 @@ class SliceChain:
             gone_sums=sp.csr_array(after.means.shape),
         )
 
-    def _closed(self, world: SlicedTree) -> ClosedEpoch:
-        state, reading = self.state, reading_of(world, self._given_memory())
+    def _closed(self, world: SlicedTree, memory: Array | None = None) -> ClosedEpoch:
+        state, reading = self.state, reading_of(world, memory)
         label = self.epochs[state.number_of_epoch].label
         return ClosedEpoch(label, reading, int(world.masses.sum()), state.begin)
 
@@ -475,7 +474,8 @@ class SliceChain:
 
     def sample(self) -> TreeSample:
         """Copy what prediction needs of the present state."""
-        state, epoch = self.state, self._closed(with_sorted_siblings(self.world))
+        state, world = self.state, with_sorted_siblings(self.world)
+        epoch = self._closed(world, self._given_memory())
         log_joint, weight = state.log_joint, state.past_weight
         return TreeSample(epoch, log_joint, state.number, state.step, weight)
 
