@@ -94,7 +94,8 @@ class EpochModel:
         A strong prior draws directions together, which makes it stronger: one turn for
         each pass would take a hundred passes.
         """
-        if not (self.learns_prior_concentration or self.learns_past_weight):
+        learns_past_weight = self.learns_past_weight and len(state.with_past) > 0
+        if not (self.learns_prior_concentration or learns_past_weight):
             return self, state
         model, state = self._with_learned(with_own_means(state))
         for _ in range(N_TURNS):

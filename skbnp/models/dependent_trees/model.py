@@ -427,21 +427,29 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
 def learn_past_weight(state: EpochState, priors: TreePriors) -> TreePriors:
     """Set k2 to where the bound is stationary in it, kappa0 k2 not below V / 100.
 
-    Where no node has a past it stays.
+    Where it is below, as kappa0 has fallen, it may stay, so that the bound never falls.
+    Where no node has a past k2 stays.
     """
     rows = state.with_past
     if len(rows) == 0:
         return priors
     _, _, _, along_past, both, _ = _inner_products(state, rows)
     pulls = state.prior_concentration * state.parent_weights(rows, priors)
-    pull = best_past_pull(pulls, along_past, both, state.dimension)
+    known = state.prior_concentration * priors.past_weight
+    pull = best_past_pull(pulls, along_past, both, state.dimension, known)
     return replace(priors, past_weight=pull / state.prior_concentration)
 
 
 def best_past_pull(
-    pulls: Array, products: Array, cosines: Array, dimension: int
+    pulls: Array,
+    products: Array,
+    cosines: Array,
+    dimension: int,
+    known: float = np.inf,
 ) -> float:
     """Return b = kappa0 k2 where the bound is stationary in it, not below V / 100.
+
+    Or not below the one that is known if that is less, and not zero.
 
     The bound is concave in it: of nodes with a past it has sum log C_V(rho_e) + b d_e,
     rho_e^2 = a_e^2 + b^2 + 2 a_e b c_e, with pulls a of their parents, products d of
@@ -454,7 +462,7 @@ def best_past_pull(
         slopes = (b + pulls * cosines) * bessel_slope(squares, dimension)
         return float((products - slopes).sum())
 
-    return _root_of(slope, dimension)
+    return _root_of(slope, dimension, known)
 
 
 def best_prior_concentration(
@@ -480,12 +488,16 @@ def best_prior_concentration(
     return _root_of(slope, dimension)
 
 
-def _root_of(slope: Callable[[float], float], dimension: int) -> float:
+def _root_of(
+    slope: Callable[[float], float], dimension: int, known: float = np.inf
+) -> float:
     """Return the concentration of a prior at whose logarithm a slope is zero.
 
-    Within its range, at an end of which it is where the slope has one sign.
+    Within its range, at an end of which it is where the slope has one sign. The range
+    begins at the concentration that is known where that is less, and not zero.
     """
-    lowest = np.log(max(LEAST_PRIOR_SHARE * dimension, LOWEST))
+    least = max(LEAST_PRIOR_SHARE * dimension, LOWEST)
+    lowest = np.log(min(least, known) or least)
     highest = np.log(HIGHEST)
     if slope(lowest) <= 0.0:
         found = lowest

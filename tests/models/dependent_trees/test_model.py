@@ -17,6 +17,7 @@ from skbnp.estimators import EpochMoves, _dependent_trees
 from skbnp.kernels._sphere import TILE
 from skbnp.models.dependent_trees import local, memory, model
 from skbnp.models.dependent_trees.directions import optimal_length
+from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.local import (
     Drift,
     Memo,
@@ -399,6 +400,36 @@ def test_a_past_that_says_nothing_has_the_least_weight():
     weight = learn_past_weight(state, PRIORS).past_weight
     assert_allclose(weight * state.prior_concentration, 0.01 * DIMENSION)
     assert learn_past_weight(state.without_past(), PRIORS) == PRIORS
+
+
+@pytest.mark.parametrize(("sign", "weight"), [(1.0, 0.8), (-1.0, 0.01)])
+@pytest.mark.parametrize("learns_prior_concentration", [True, False])
+def test_bound_rises_as_priors_are_learned(
+    sign, weight, learns_prior_concentration, seed
+):
+    """Of a past that says nothing, too: kappa0 falls, and with it what this weighs."""
+    state, stats = drifted_state(np.random.default_rng(seed))
+    state = replace(state, previous=sign * state.previous)
+    epoch = EpochModel(
+        replace(PRIORS, past_weight=weight),
+        learns_prior_concentration=learns_prior_concentration,
+        is_first=False,
+    )
+    before, given = value(state, stats, epoch.priors), state.prior_concentration
+    for _ in range(5):
+        epoch, state = epoch.learn_priors(state, stats)
+        bound = value(state, stats, epoch.priors)
+        assert bound >= before - 1e-9 * abs(bound)
+        before = bound
+    assert (state.prior_concentration != given) == learns_prior_concentration
+
+
+def test_nothing_is_learned_of_a_past_that_is_not_there():
+    rng = np.random.default_rng(0)
+    X = random_rows(rng)
+    state, stats = check_ascent(fresh_state(rng, X), X, 2)
+    epoch = EpochModel(PRIORS, learns_prior_concentration=False)
+    assert epoch.learn_priors(state, stats) == (epoch, state)
 
 
 def test_prior_concentration_of_a_first_epoch_has_the_mean_product(seed):
