@@ -1,6 +1,7 @@
 """Nodes exchange their pasts: records, gains, and names that are kept by it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
+from skbnp.estimators import EpochMoves
+from skbnp.inference.trials import WAIT
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import NodeTable, recall, visit
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -16,6 +20,7 @@ from skbnp.models.dependent_trees.model import (
     TreePriors,
     direction_bound,
     merge_gain,
+    objective,
     update_nodes,
     update_sticks,
 )
@@ -48,6 +53,10 @@ def gains_of(state):
     """A state, and what its directions gain by other pasts."""
     products = Products.of(state, PRIORS)
     return state, past_gains(products, state.previous @ state.previous.T)
+
+
+def value_of(state, stats):
+    return sum(objective(state, stats, PRIORS).values())
 
 
 def propose(state, stats, merge):
@@ -237,6 +246,49 @@ def test_all_edges_between_the_root_and_the_new_one_are_reversed(seed):
     everywhere = np.arange(7)
     gain = direction_bound(right, same, PRIORS, everywhere)
     assert gain > direction_bound(wrong, kept, PRIORS, everywhere)
+
+
+def learner_of(state, stats, n_passes=0):
+    """What proposals read, and are judged by."""
+    posterior = EpochPosterior(
+        EpochModel(PRIORS, is_first=False), state, stats, state.tree.ids, []
+    )
+    return SimpleNamespace(posterior=posterior, n_passes=n_passes)
+
+
+def test_children_of_the_old_root_may_go_with_the_new_one():
+    """They point to the direction that was at the root, and has left it."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    records = Exchange((0, 4), (4, 0)), Reverse(5, 4), Reverse(0, 5)
+    for moves, is_more in ((EpochMoves(), True), (EpochMoves(reattach=False), False)):
+        edits = structure.TreeEdits(moves)
+        found = edits._with_attachments(learner_of(state, stats), records)
+        assert tuple(found[:3]) == records
+        assert (len(found) > 3) == is_more
+        assert all(isinstance(one, Attach) for one in found[3:])
+        new, kept = replay(state, stats, PRIORS, found)
+        gain = value_of(new, kept)
+        less = value_of(*replay(state, stats, PRIORS, records))
+        assert (gain > less) == is_more
+
+
+def test_a_new_root_that_was_rejected_waits(monkeypatch):
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    tried = []
+
+    def reject(edits, learner, records, lost):
+        tried.append((learner.n_passes, records[0].names))
+        return False
+
+    monkeypatch.setattr(structure.TreeEdits, "_make_if_better", reject)
+    edits = structure.TreeEdits(EpochMoves())
+    for n_passes in range(2 * WAIT):
+        edits._change_root(learner_of(state, stats, n_passes))
+    assert [one for one, _ in tried] == [0, WAIT]
+    again = structure.TreeEdits(EpochMoves())
+    again.resume(edits.account())
+    again._change_root(learner_of(state, stats, 2 * WAIT))
+    assert len(tried) == 2
 
 
 def test_a_topic_that_begins_at_the_root_makes_room(seed):
