@@ -362,10 +362,7 @@ class SliceChain:
             kappa = best_prior_concentration(*found, world.dimension)
             world = replace(world, prior_concentration=kappa)
         if settings.learns_past_weight and world.is_old.any():
-            _, of_pasts, cosines, _ = self._products[world.is_old].T
-            pulls = np.where(np.flatnonzero(world.is_old) > 0, world.pull, 0.0)
-            pull = best_past_pull(pulls, of_pasts, cosines, world.dimension)
-            weight = pull / world.prior_concentration
+            weight = best_past_weight(world, self._products)
             world = replace(world, priors=replace(world.priors, past_weight=weight))
         self.world, self._joint = world, LogJoint(world, self._sums)
 
@@ -490,6 +487,18 @@ def prior_cosines(products: Array, priors: TreePriors) -> tuple[Array, Array]:
     squares = k2**2 * squares_of_past + 2.0 * k1 * k2 * both
     squares[1:] += k1**2
     return np.sqrt(np.maximum(squares, 0.0)), k1 * of_parents + k2 * of_pasts
+
+
+def best_past_weight(world: SlicedTree, products: Array) -> float:
+    """Return k2 of the largest density of directions, kappa0 k2 not below V / 100.
+
+    Given the `prior_products` of all nodes; the root has no parent.
+    """
+    old = np.flatnonzero(world.is_old)
+    _, of_pasts, cosines, _ = products[old].T
+    pulls = np.where(old > 0, world.pull, 0.0)
+    pull = best_past_pull(pulls, of_pasts, cosines, world.dimension)
+    return pull / world.prior_concentration
 
 
 def _fields(world: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:

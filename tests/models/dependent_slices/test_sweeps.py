@@ -12,11 +12,12 @@ from checks.frequencies import check_frequencies
 from checks.geweke import check_joint_distribution
 from checks.long import few_and_many
 from reference import dependent_slices as reference
-from skbnp.distributions.von_mises_fisher import draw_natural
+from skbnp.distributions.von_mises_fisher import draw_natural, log_normaliser
 from skbnp.kernels._directions import log_constants
+from skbnp.kernels._tree_directions import prior_products
 from skbnp.kernels._tree_rows import fill_parameters
 from skbnp.models.dependent_slices import model, weights
-from skbnp.models.dependent_slices.chain import prior_cosines
+from skbnp.models.dependent_slices.chain import best_past_weight, prior_cosines
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import log_joint_of
 from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree
@@ -215,6 +216,34 @@ def test_a_first_root_is_anywhere_and_a_later_one_near_its_past():
     assert [found.tolist() for found in prior_cosines(nothing, PRIORS)] == [[0.0]] * 2
     lengths, products = prior_cosines(np.array([[0.0, one, 0.0, 1.0]]), PRIORS)
     assert (lengths[0], products[0]) == (1.0, one)
+
+
+def test_past_weight_is_that_of_the_largest_density(seed):
+    """The root has a past and no parent; a new node says nothing of the weight."""
+    rng = np.random.default_rng(seed)
+    world = world_of("later")
+    directions = on_circle(np.arctan2(*PAST.T[::-1]) + rng.normal(0.0, 0.6, size=3))
+    world = replace(
+        world,
+        directions=Directions.of(directions),
+        past=np.array([0, 1, -1]),
+        priors=replace(PRIORS, parent_weight=2.0),
+    )
+    products = np.zeros((3, 4))
+    given = world.directions.drawn, world.directions.row, world.tree.parent
+    prior_products(np.arange(3), *given, world.previous, world.past, products)
+
+    def log_density(weight):
+        other = replace(world, priors=replace(world.priors, past_weight=weight))
+        naturals = np.array([other.prior_natural(at) for at in range(3)])
+        lengths = np.linalg.norm(naturals, axis=1)
+        return (naturals * directions).sum() + log_normaliser(lengths, 2).sum()
+
+    weight = best_past_weight(world, products)
+    assert 0.02 / KAPPA * 1.01 < weight < 1e6
+    best = log_density(weight)
+    for factor in (0.5, 0.99, 1.01, 2.0):
+        assert log_density(factor * weight) < best
 
 
 # -- sweeps ----------------------------------------------------------------------------
