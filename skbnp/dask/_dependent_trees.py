@@ -130,8 +130,10 @@ class DependentTrees(ShardedMixin, LocalTrees):
         Concentration of directions around parent and past (kappa_0), > 0. "auto"
         maximises the bound.
     parent_weight : float, default=1.0
+        Share of the parent in the prior of a direction (kappa_1), >= 0.
     past_weight : float or "auto", default="auto"
-        Shares of parent (kappa_1) and past (kappa_2) in the prior of a direction, >= 0.
+        Share of the past in the prior of a direction (kappa_2), >= 0. "auto" maximises
+        the bound in each epoch, from 1 in the second one.
     window : int, default=1
         Past epochs whose rows count for the sticks (h), 1 or more.
     structure_moves : bool or EpochMoves, default=True

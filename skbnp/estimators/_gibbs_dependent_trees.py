@@ -233,8 +233,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     - Nodes whose children have a past are drawn by an independent proposal, exactly.
     - Splits and merges of siblings, and other parents, are proposed besides, which [2]_
       does not have.
-    - beta and kappa_0 are set to their maximum given nodes and directions, by the
-      equations of `DependentTrees`: the sampler is exact given both.
+    - beta, kappa_0 and kappa_2 are set to their maximum given nodes and directions, by
+      the equations of `DependentTrees`: the sampler is exact given these.
     - The first root has neither a parent nor the row that `DependentTrees` gives it:
       its direction is uniform, and which node of a tree is the root is chance.
     - Workers share no tree: a sweep is a sequence of steps that are exact given what
