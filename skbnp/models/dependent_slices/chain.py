@@ -438,8 +438,8 @@ class SliceChain:
             gone_sums=sp.csr_array(after.means.shape),
         )
 
-    def _closed(self, world: SlicedTree, memory: Array | None = None) -> ClosedEpoch:
-        state, reading = self.state, reading_of(world, memory)
+    def _closed(self, world: SlicedTree) -> ClosedEpoch:
+        state, reading = self.state, reading_of(world)
         label = self.epochs[state.number_of_epoch].label
         return ClosedEpoch(label, reading, int(world.masses.sum()), state.begin)
 
@@ -472,7 +472,7 @@ class SliceChain:
     def sample(self) -> TreeSample:
         """Copy what prediction needs of the present state."""
         state, world = self.state, with_sorted_siblings(self.world)
-        epoch = self._closed(world, self._given_memory())
+        epoch = self._closed(world)
         log_joint, weight = state.log_joint, state.past_weight
         return TreeSample(epoch, log_joint, state.number, state.step, weight)
 

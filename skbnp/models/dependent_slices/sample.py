@@ -80,12 +80,12 @@ def epoch_of(world: SlicedTree, directions: Array) -> tuple[EpochState, EpochSta
     return state, EpochStats(masses, world.sums, np.zeros(n_nodes))
 
 
-def reading_of(world: SlicedTree, memory: Array | None = None) -> EpochState:
+def reading_of(world: SlicedTree) -> EpochState:
     """Return the variational posterior of directions given the nodes of rows.
 
-    It has had some updates from the directions that are drawn, and keeps the memory.
+    It has had some updates from the directions that are drawn.
     """
-    state, stats = epoch_of(world, world.directions.gathered(memory))
+    state, stats = epoch_of(world, world.directions.gathered())
     for _ in range(N_UPDATES):
         state = update_own_means(state, stats, world.priors)
     return state.without_past()
