@@ -118,7 +118,12 @@ def integrate_out(
         zero = at_zero(&sphere)
         for at in range(end - 1, begin - 1, -1):
             total += _integrate_out(
-                &nodes, &sphere, zero, at, &below[depth[at], 0], &below[depth[at] + 1, 0]
+                &nodes,
+                &sphere,
+                zero,
+                at,
+                &below[depth[at], 0],
+                &below[depth[at] + 1, 0],
             )
     return total
 

@@ -79,7 +79,7 @@ BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 N_UNITS = 64
 #: Kinds of moves that wait where they gain nothing: targets, nodes and parents, or
 #: nodes that would exchange names. A fit may end while some wait.
-KINDS = ("attachment", "birth", "reversal", "root")
+KINDS = ("attachment", "birth", "exchange", "reversal", "root")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row says something else.
@@ -246,10 +246,19 @@ class TreeEdits(Moves):
     def _exchange(self, learner: EpochLearner) -> None:
         """Let nodes have the pasts that explain them best."""
         state = learner.posterior.state
-        if len(state.with_past):
-            found = propose_exchanges(state, self._past_gains(learner))
-            least = [LEAST_GAIN * len(record.nodes) for record in found]
-            self._keep(learner, [(record,) for record in found], least)
+        if len(state.with_past) == 0:
+            return
+        waits, n_before = self._rejections["exchange"], len(self.records)
+        found = [
+            record
+            for record in propose_exchanges(state, self._past_gains(learner))
+            if waits.is_over(record.touched, learner.n_passes)
+        ]
+        least = [LEAST_GAIN * len(record.nodes) for record in found]
+        self._keep(learner, [(record,) for record in found], least)
+        for record in found:
+            if record not in self.records[n_before:]:
+                waits.add(record.touched, learner.n_passes)
 
     def _change_root(self, learner: EpochLearner) -> None:
         """Let another node have the root's past and place."""
