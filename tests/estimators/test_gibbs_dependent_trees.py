@@ -119,9 +119,12 @@ def check_directions_are_drawn_anew():
         n_features=8000,
         concentration=8000.0,
         prior_concentration=4000.0,
+        past_weight=1.0,
         random_state=0,
     )
-    trees = GibbsDependentTrees(max_iter=6, burn_in=0, thin=1, random_state=0)
+    trees = GibbsDependentTrees(
+        past_weight=1.0, max_iter=6, burn_in=0, thin=1, random_state=0
+    )
     (state,) = quiet(trees, corpus)._last
     parents = np.unique(state.tree.parent[1:][state.past[1:] >= 0])
     assert len(parents) > 1

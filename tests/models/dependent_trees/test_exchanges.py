@@ -418,7 +418,7 @@ def test_a_birth_at_the_root_is_found(monkeypatch):
     """Without the move, the root's name goes to a topic that begins in epoch 2."""
 
     def is_new():
-        corpus, trees = planted_drift(3, until=2)
+        corpus, trees = planted_drift(17, until=2)
         return name_of(corpus, trees, 2, 9) not in trees.epochs_[1].component_ids
 
     assert is_new()
@@ -439,9 +439,11 @@ def test_without_a_past_nothing_is_proposed():
 def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
     """Without exchanges and handovers they change."""
 
-    def n_changes(seed=1):
+    def n_changes(seed):
         """Topics that have another name than in the epoch before."""
-        corpus = make_dependent_trees(200, n_epochs=8, random_state=seed)
+        corpus = make_dependent_trees(
+            200, n_epochs=8, past_weight=1.0, random_state=seed
+        )
         trees = DependentTrees(random_state=seed)
         trees.fit(corpus.data, epochs=corpus.epochs)
         names = []
@@ -452,10 +454,11 @@ def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
             names.append([np.bincount(found[target == t]).argmax() for t in range(10)])
         return int((np.diff(names, axis=0) != 0).sum())
 
-    kept = n_changes()
+    seeds = 3, 4, 7
+    kept = sum(n_changes(seed) for seed in seeds)
     monkeypatch.setattr(structure, "propose_exchanges", lambda *given: [])
     monkeypatch.setattr(structure, "propose_handover", lambda *given: None)
-    assert kept < n_changes()
+    assert sum(n_changes(seed) for seed in seeds) > 2 * kept
 
 
 def test_a_topic_that_pauses_does_not_end(seed):
