@@ -443,14 +443,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return np.inf if self.max_components is None else self.max_components
 
     def _make_model(self) -> EpochModel:
-        priors = TreePriors(
-            float(self.child_concentration),
-            float(self.stop_concentration),
-            float(self.parent_weight),
-            1.0 if self.past_weight == "auto" else float(self.past_weight),
-        )
         return EpochModel(
-            priors,
+            self._given_priors(),
             self.vmf_concentration == "auto",
             self.prior_concentration == "auto",
             self.past_weight == "auto",

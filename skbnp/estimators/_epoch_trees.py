@@ -79,6 +79,19 @@ class EpochTreeMixin(TransformerMixin, ABC):
     sparse_output: bool
     vmf_concentration: float | str
     prior_concentration: float | str
+    child_concentration: float
+    stop_concentration: float
+    parent_weight: float
+    past_weight: float | str
+
+    def _given_priors(self) -> TreePriors:
+        """Return those before anything is learned."""
+        return TreePriors(
+            float(self.child_concentration),
+            float(self.stop_concentration),
+            float(self.parent_weight),
+            1.0 if self.past_weight == "auto" else float(self.past_weight),
+        )
 
     def _given(self, state: Any) -> Any:
         """Set the concentrations of a state that are not learned."""

@@ -464,12 +464,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return self.max_iter * (1 if goes_on else len(data.epochs))
 
     def _tree_priors(self) -> TreePriors:
-        return TreePriors(
-            float(self.child_concentration),
-            float(self.stop_concentration),
-            float(self.parent_weight),
-            1.0 if self.past_weight == "auto" else float(self.past_weight),
-        )
+        return self._given_priors()
 
     def _settings(self) -> TreeSettings:
         return TreeSettings(

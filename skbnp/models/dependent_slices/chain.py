@@ -305,12 +305,6 @@ class SliceChain:
         used = {id(one.directions.drawn) for one in (self.state, self.world)}
         return next((one for one in self._memory if id(one) not in used), None)
 
-    def _given_memory(self) -> Array | None:
-        """Give a free array away."""
-        memory = self._free_memory()
-        self._memory = [one for one in self._memory if one is not memory]
-        return memory
-
     def _streams(self, number: int) -> Callable[..., np.random.Generator]:
         place = self.state.number, self.state.step + 1, number
         return partial(stream, self.entropy, Purpose.SWEEP, *place)
@@ -464,7 +458,7 @@ class SliceChain:
         """Return the present state, without directions that no node has."""
         directions = self.state.directions
         if len(directions.drawn) != len(directions):
-            directions = Directions.of(directions.gathered(self._given_memory()))
+            directions = Directions.of(directions.gathered())
             self.state = replace(self.state, directions=directions)
         self._memory = [one for one in self._memory if one is not directions.drawn]
         return self.state

@@ -60,11 +60,9 @@ class Directions:
             return np.asarray(self.drawn[np.ix_(self.row, words)] @ vector[words])
         return np.array([self.drawn[row] @ vector for row in self.row.tolist()])
 
-    def gathered(self, memory: Array | None = None) -> Array:
-        """Return an array in the order of the tree, in memory that has enough rows."""
-        if memory is None or len(memory) < len(self):
-            return np.asarray(self.drawn[self.row])
-        return np.take(self.drawn, self.row, 0, out=memory[: len(self)], mode="clip")
+    def gathered(self) -> Array:
+        """Return an array in the order of the tree."""
+        return np.asarray(self.drawn[self.row])
 
     def taken(self, places: NDArray[np.intp], is_there: NDArray) -> "Directions":
         """Return those of another tree: of places in this one, or none yet."""

@@ -78,9 +78,10 @@ def spherical_kmeans(
         )
         sums = sp.csr_array(spread @ rows_of_doubles)
         lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
-        sums.data /= np.repeat(lengths, np.diff(sums.indptr))
+        kept = lengths > 0.0
+        sums.data /= np.repeat(np.where(kept, lengths, 1.0), np.diff(sums.indptr))
         order = np.arange(len(lengths))
-        order[lengths == 0.0] += len(lengths)  # those stay where they were
+        order[~kept] += len(lengths)  # those stay where they were
         centres = sp.csr_array(sp.vstack([sums, centres], format="csr")[order])
         before, found = found, nearest_centres(X, centres)
         if (before == found).all():

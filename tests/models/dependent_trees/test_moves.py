@@ -96,6 +96,13 @@ def planted(seed=0, n_features=40, **settings):
     return corpus, sp.csr_array(corpus.data.astype(np.float32))
 
 
+def posterior_of(state, stats, seed):
+    """Of a first epoch under given weights."""
+    log = [Lineage(0, "init", (), tuple(state.tree.ids.tolist()))]
+    model = EpochModel(PRIORS, learns_past_weight=False)
+    return EpochPosterior(model, state, stats, state.tree.ids, log, entropy=seed)
+
+
 def learner_of(*args, **settings):
     return learner_and_executor(*args, **settings)[0]
 
@@ -106,15 +113,7 @@ def learner_and_executor(X, start=30, moves=NO_MOVES, n_parts=1, seed=0, n_jobs=
     if np.isscalar(start):
         labels = spherical_kmeans(X, start, np.random.default_rng(seed))
     state, stats = start_tree(X, labels, PRIORS)
-    log = [Lineage(0, "init", (), tuple(state.tree.ids.tolist()))]
-    posterior = EpochPosterior(
-        EpochModel(PRIORS, learns_past_weight=False),
-        state,
-        stats,
-        state.tree.ids,
-        log,
-        entropy=seed,
-    )
+    posterior = posterior_of(state, stats, seed)
     executor = Executor(n_jobs)
     shards = shards_of(X, n_parts, executor.map)
     others = EpochStats.zero(len(state.tree), X.shape[1])
@@ -935,20 +934,12 @@ def test_shards_that_forget_say_the_same(shards_per_round, seed):
     state, stats = start_tree(
         X, spherical_kmeans(X, 20, np.random.default_rng(seed)), PRIORS
     )
-    log = [Lineage(0, "init", (), tuple(state.tree.ids.tolist()))]
     found = []
     for shards in (
         LocalShards(blocks, X.shape[1]),
         ForgetfulShards(blocks, X.shape[1], np.random.default_rng(seed)),
     ):
-        posterior = EpochPosterior(
-            EpochModel(PRIORS, learns_past_weight=False),
-            state,
-            stats,
-            state.tree.ids,
-            log,
-            entropy=seed,
-        )
+        posterior = posterior_of(state, stats, seed)
         others = EpochStats.zero(len(state.tree), X.shape[1])
         edits = TreeEdits(EpochMoves())
         learner = epoch_learner(

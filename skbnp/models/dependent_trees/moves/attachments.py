@@ -22,7 +22,7 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Reverse
-from skbnp.models.dependent_trees.moves.settings import LEAST_NEWS
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.trees import Tree
 
 __all__ = [
@@ -129,8 +129,8 @@ def propose_attachments(
 
 
 def _least_gains(state: EpochState, least: float) -> np.ndarray:
-    """What moves of nodes must gain: more where they have a past, whose edges stand."""
-    return np.where(state.past >= 0, LEAST_NEWS, least)
+    """What moves of nodes must gain: more evidence where they have a past."""
+    return np.where(state.past >= 0, LEAST_EVIDENCE, least)
 
 
 def _compatible(

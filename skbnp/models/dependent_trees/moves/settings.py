@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["LEAST_NEWS", "EpochMoves"]
+__all__ = ["LEAST_EVIDENCE", "EpochMoves"]
 
 MERGES = ("safe", "lax", "none")
-#: Nats that news must gain in an epoch with a past, a topic that begins or another
-#: parent: of a thousand that chance makes likelier, one gains as much.
-LEAST_NEWS = float(np.log(1000.0))
+#: Log Bayes factor, in nats, that a birth or another parent of a node with a past needs
+#: in an epoch with a past: of a thousand that chance makes likelier, one gains as much.
+LEAST_EVIDENCE = float(np.log(1000.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ from skbnp.models.dependent_trees.moves.records import (
     Sort,
     replay,
 )
-from skbnp.models.dependent_trees.moves.settings import LEAST_NEWS, EpochMoves
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, EpochMoves
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["TreeEdits"]
@@ -212,10 +212,12 @@ class TreeEdits(Moves):
             if state.past[state.tree.positions(ends)] < 0:
                 continue
             gains = self._past_gains(learner)
-            both = propose_handover(state, gains, one.merge, one.past_of, LEAST_NEWS)
+            both = propose_handover(
+                state, gains, one.merge, one.past_of, LEAST_EVIDENCE
+            )
             if both is None:
                 continue
-            least = max(one.lost, self._gain(learner, one.records) - LEAST_NEWS)
+            least = max(one.lost, self._gain(learner, one.records) - LEAST_EVIDENCE)
             if self._make_if_better(learner, both, least):
                 return True
         return False
@@ -256,8 +258,9 @@ class TreeEdits(Moves):
         ]
         least = [LEAST_GAIN * len(record.nodes) for record in found]
         self._keep(learner, [(record,) for record in found], least)
+        made = self.records[n_before:]
         for record in found:
-            if record not in self.records[n_before:]:
+            if record not in made:
                 waits.add(record.touched, learner.n_passes)
 
     def _change_root(self, learner: EpochLearner) -> None:
@@ -287,6 +290,8 @@ class TreeEdits(Moves):
             products = Products.of(state, priors, self._products_of(learner))
             moves = propose_attachments(state, stats, priors, products, Rejections(), 0)
             more = [move for move, _ in moves]
+            if not more:
+                break
             state, stats = replay(state, stats, priors, more)
             before, bound = bound, _bound(posterior.model, state, stats)
             if bound <= before:
@@ -354,7 +359,7 @@ class TreeEdits(Moves):
             return found
 
         parts = memory.run(bear, np.unique(units).tolist())
-        least = 0.0 if posterior.model.is_first else LEAST_NEWS
+        least = 0.0 if posterior.model.is_first else LEAST_EVIDENCE
         proposed = [one for part in parts for one in part if one.gain > least]
         n_before = len(self.records)
         n_births = self._deliver(learner, sorted(proposed, key=lambda one: -one.gain))
