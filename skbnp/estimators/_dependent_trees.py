@@ -168,8 +168,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         parent named), "merge", "reattach" (the node, then its new parent, or the parent
         whose place it took), "prune" and "exchange", after which the
         nodes named first have the names, pasts and shares of past rows of the second
-        ones; one before a merge says that the other past was kept. Ended ids never
-        return.
+        ones; one before a merge says that the other past was kept. By an exchange a
+        node that has ended, at most three epochs ago, may come back, in the place of
+        one that began since: a topic taken for another one for an epoch is not new.
     n_active_components_ : int
         Nodes of the newest tree that have at least max(1, 1e-4 of all) expected rows of
         the newest epoch at them or below.

@@ -383,5 +383,6 @@ def check_state(state: EpochState, n_features: int) -> None:
     check_array("past", state.past, (n,), kind="i", least=-1)
     n_before = len(state.previous)
     check_number("past", int(state.past.max()), least=-1, most=n_before - 1)
+    check_array("past_ids", state.past_ids, (n_before,), kind="i", least=0)
     for name in ("concentration", "prior_concentration"):
         check_number(name, getattr(state, name), least=1e-300, most=HUGE)

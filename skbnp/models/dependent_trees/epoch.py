@@ -16,6 +16,7 @@ from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
 from skbnp.models.dependent_trees.model import (
+    NO_IDS,
     EpochState,
     EpochStats,
     TreePriors,
@@ -48,6 +49,8 @@ Array = NDArray[np.float64]
 #: Turns of the prior of directions and these after a pass at the most, and the relative
 #: change of what is learned of the former that ends them.
 N_TURNS, TURN_TOL = 5, 1e-3
+#: Epochs in which a node may come back after that in which it ended.
+N_RETURN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +226,9 @@ def close_epoch(posterior: EpochPosterior, label: Any) -> None:
     closed = [*posterior.closed, posterior.as_closed()]
     past = [(one.state.tree.ids, one.state.masses) for one in closed]
     history = windowed(posterior.state.tree, past[-posterior.window :])
-    state = next_epoch(posterior.state, history)
+    before = [ids for ids, _ in past[-1 - N_RETURN : -1]]
+    returning = np.unique(np.concatenate([NO_IDS, *before]))
+    state = next_epoch(posterior.state, history, returning)
     totals = EpochStats.zero(len(state.tree), state.dimension)
     with commit():
         posterior.closed = closed

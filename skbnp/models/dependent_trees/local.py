@@ -220,8 +220,8 @@ class NodeTable:
 class Drift:
     """How far scores may have risen from table to table; the newest is known as `step`.
 
-    Sums by node begin with the first table that has it. Those of the latest `N_KEPT`
-    tables are kept.
+    Sums by node begin with the first table that has it, or has it again. Those of the
+    latest `N_KEPT` tables are kept.
     """
 
     step: int = -1
@@ -229,12 +229,16 @@ class Drift:
 
     def followed_by(self, table: NodeTable, last: NodeTable | None) -> "Drift":
         """Return it with one table more."""
-        total = np.zeros(len(table.ids))
+        total, sums = np.zeros(len(table.ids)), self.sums
         if last is not None:
             rises, at_last = table.rises(last), last.columns(table.ids)
             known = at_last >= 0
-            total[known] = self.sums[-1][1][at_last[known]] + rises[known]
-        return Drift(self.step + 1, (*self.sums, (table.ids, total))[-N_KEPT:])
+            total[known] = sums[-1][1][at_last[known]] + rises[known]
+            new = table.ids[~known]  # of one that comes back nothing is known
+            sums = tuple(
+                (ids, np.where(np.isin(ids, new), -np.inf, was)) for ids, was in sums
+            )
+        return Drift(self.step + 1, (*sums, (table.ids, total))[-N_KEPT:])
 
     def latest(self, n_tables: int) -> "Drift":
         """Return it with sums of the latest tables alone."""

@@ -35,7 +35,7 @@ exact maximum; kappa0 is learned, and not 100.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -97,6 +97,7 @@ LOWEST, HIGHEST = 1e-3, 1e9
 LEAST_PRIOR_SHARE = 0.01
 #: Entries of the arrays that are made on the way: those of some nodes at a time.
 ENTRIES = 1 << 22
+NO_IDS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,9 @@ class EpochState:
     centroid: Array  # (V,) counts as a row at the root, zero where there is none
     concentration: float  # beta
     prior_concentration: float  # kappa0
+    past_ids: NDArray[np.intp] = field(  # (n_before,) whose previous directions are
+        default_factory=NO_IDS.copy
+    )
 
     @property
     def dimension(self) -> int:
@@ -146,6 +150,11 @@ class EpochState:
         return np.flatnonzero(self.past >= 0)
 
     @property
+    def ended(self) -> NDArray[np.intp]:
+        """Rows of previous directions whose nodes have ended, but may come back."""
+        return np.flatnonzero(~np.isin(self.past_ids, self.tree.ids))
+
+    @property
     def pasts(self) -> Array:
         """Directions of the epoch before, (n_nodes, V), zero of new nodes."""
         found = np.zeros_like(self.means)
@@ -155,7 +164,7 @@ class EpochState:
     def without_past(self) -> "EpochState":
         """Forget the epoch before."""
         previous, past = no_past(len(self.tree), self.dimension)
-        return replace(self, previous=previous, past=past)
+        return replace(self, previous=previous, past=past, past_ids=NO_IDS)
 
     def parents(self, rows: NDArray[np.intp]) -> Array:
         """Means of the parents of some nodes, (n_rows, V)."""
@@ -627,20 +636,28 @@ def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Arra
     return totals
 
 
-def next_epoch(state: EpochState, history: Array) -> EpochState:
+def next_epoch(
+    state: EpochState, history: Array, returning: NDArray[np.intp] = NO_IDS
+) -> EpochState:
     """Close an epoch: its mean directions are the past of the next one.
 
     `history` are the masses in the window that ends with it. Siblings are sorted by
-    them, once; what is born in the epoch stands behind.
+    them, once; what is born in the epoch stands behind. Nodes that have ended in it may
+    come back with their last direction, if they are among those `returning`.
     """
     lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
+    ended = state.ended[np.isin(state.past_ids[state.ended], returning)]
+    previous = state.means / np.maximum(lengths, 1e-300)
+    if len(ended):
+        previous = np.vstack([previous, state.previous[ended]])
     state = replace(
         state,
         masses=np.zeros(len(state.tree)),
         history=history,
-        previous=state.means / np.maximum(lengths, 1e-300),
+        previous=previous,
         past=np.where(lengths.ravel() > 0.0, _all(state), -1),
         centroid=np.zeros(state.dimension),
+        past_ids=np.concatenate([state.tree.ids, state.past_ids[ended]]),
     )
     tree = state.tree.sort_siblings(-state.tree.accumulate(history))
     return _reordered(state, tree, state.tree.positions(tree.ids))

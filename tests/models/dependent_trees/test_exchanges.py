@@ -20,6 +20,7 @@ from skbnp.models.dependent_trees.model import (
     TreePriors,
     direction_bound,
     merge_gain,
+    next_epoch,
     objective,
     update_nodes,
     update_sticks,
@@ -424,6 +425,134 @@ def test_a_birth_at_the_root_is_found(monkeypatch):
     assert is_new()
     monkeypatch.setattr(structure, "propose_new_root", lambda *given: ())
     assert not is_new()
+
+
+def with_ended(state, name=9):
+    """Let the past of the rows at 4, which is new, be that of a node that has ended."""
+    ids = TREE.ids.copy()
+    ids[TREE.positions(4)] = name
+    return replace(state, past_ids=ids, tree=Tree(state.ids, state.tree.depth, 10))
+
+
+def test_gains_by_pasts_of_nodes_that_have_ended_are_the_full_difference(seed):
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    state = with_ended(state)
+    (row,) = state.ended
+    assert state.past_ids[row] == 9
+    _, gains = gains_of(state)
+    assert gains.shape == (7, 8)
+    assert_array_equal(gains[:, :7], gains_of(replace(state, past_ids=TREE.ids))[1])
+    everywhere = np.arange(7)
+    before = direction_bound(state, stats, PRIORS, everywhere)
+    for node in np.setdiff1d(everywhere, TREE.parent):
+        pasts = state.past.copy()
+        pasts[node] = row
+        new = replace(state, past=pasts)
+        new = update_nodes(new, stats, PRIORS, TREE.ids[[node]])
+        after = direction_bound(new, stats, PRIORS, everywhere)
+        assert_allclose(gains[node, 7], after - before, atol=2e-3)
+
+
+def test_a_node_that_has_ended_comes_back_as_the_one_that_was_born_instead(seed):
+    state, stats, memo, X = at_optimum(np.random.default_rng(seed))
+    state = with_ended(state)
+    (found,) = propose_exchanges(*gains_of(state))
+    assert found == Exchange((4,), (9,))
+    new, kept = replay(state, stats, PRIORS, [found])
+    place = TREE.positions(4)
+    assert new.tree.ids[place] == 9
+    assert_array_equal(np.delete(new.tree.ids, place), np.delete(TREE.ids, place))
+    assert_array_equal(new.pasts[place], state.previous[place])
+    assert new.history[place] == 0.0
+    assert len(new.ended) == 0
+    assert_array_equal(kept.masses, stats.masses)
+    recalled = recall(new.tree, replay_memo(memo, [found]), X)
+    assert_allclose(recalled.masses, kept.masses)
+    assert_allclose(recalled.sums.toarray(), kept.sums.toarray())
+    gain = direction_bound(new, kept, PRIORS, np.arange(7))
+    assert gain > direction_bound(state, stats, PRIORS, np.arange(7)) + 1.0
+
+
+def test_names_are_handed_on_when_a_node_comes_back(seed):
+    """What was born has the topic of 3, and 3 that of the node that has ended."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    wrong, _ = replay(with_ended(state), stats, PRIORS, [Exchange((3, 4), (4, 3))])
+    (found,) = propose_exchanges(*gains_of(wrong))
+    assert found == Exchange((4, 3), (3, 9))
+    right, _ = replay(wrong, stats, PRIORS, [found])
+    places = TREE.positions([3, 4])
+    assert right.tree.ids[places].tolist() == [3, 9]
+    assert_array_equal(right.past, np.arange(7))
+
+
+def test_a_node_comes_back_at_a_loss_if_that_counts_as_a_gain(seed):
+    """Nodes that were there do not end for it, nor where nobody has begun."""
+    state, _, _, _ = at_optimum(np.random.default_rng(seed))
+    state = with_ended(state)
+    far = replace(state, previous=state.previous.copy())
+    far.previous[TREE.positions(4)] *= -1.0
+    gains = gains_of(far)[1]
+    loss = -gains[TREE.positions(4), 7]
+    assert loss > 0.0
+    assert propose_exchanges(far, gains) == []
+    assert propose_exchanges(far, gains, loss - 1.0) == []
+    (found,) = propose_exchanges(far, gains, 10.0 * loss + 100.0)
+    assert found.names[-1] == 9
+    assert set(found.nodes) - set(found.names) == {4}
+    full = replace(far, past=np.where(state.past < 0, 0, state.past))
+    assert propose_exchanges(full, gains_of(full)[1], np.inf) == []
+
+
+def test_the_bound_of_a_pass_does_not_fall_when_a_node_comes_back():
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    written = []
+
+    class Edits(structure.TreeEdits):
+        def _write(self, learner, records, state, stats, *said):
+            written.append(records)
+
+    learner = learner_of(with_ended(state), stats)
+    bound = value_of(state, stats)
+    for before, n_written in ((np.inf, 0), (bound - 1000.0, 1)):
+        Edits(EpochMoves())._bring_back(learner, before)
+        assert len(written) == n_written
+    assert written == [[Exchange((4,), (9,))]]
+    Edits(EpochMoves())._bring_back(learner_of(state, stats), bound)  # nobody has ended
+    assert len(written) == 1
+
+
+def test_nodes_that_have_ended_may_come_back_for_some_epochs(seed):
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    state = replace(state, past_ids=TREE.ids)
+    assert len(state.ended) == 0
+    after, _ = replay(state, stats, PRIORS, [Merge(2, 6)])
+    assert after.past_ids[after.ended].tolist() == [2]
+    later = next_epoch(after, np.ones(6), np.array([2, 3]))
+    assert later.past_ids[later.ended].tolist() == [2]
+    assert_array_equal(later.previous[later.ended[0]], state.previous[state.past[2]])
+    assert_array_equal(later.past_ids[later.past], later.tree.ids)
+    for returning in (np.array([3]), np.array([], dtype=np.intp)):
+        assert len(next_epoch(after, np.ones(6), returning).ended) == 0
+    assert len(next_epoch(later, np.ones(6), np.array([2])).ended) == 1
+
+
+@pytest.mark.long
+def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
+    """Without, topics that were taken for others for an epoch are born again."""
+
+    def n_emerging():
+        corpus = make_dependent_trees(200, n_epochs=20, past_weight=1.0, random_state=0)
+        trees = DependentTrees(random_state=0).fit(corpus.data, epochs=corpus.epochs)
+        masses = [
+            dict(zip(one.component_ids.tolist(), one.masses.tolist(), strict=True))
+            for one in trees.epochs_.values()
+        ]
+        seen = {name for one in masses for name, mass in one.items() if mass >= 1.0}
+        return len(seen - set(masses[0]))
+
+    assert n_emerging() == 0
+    monkeypatch.setattr(structure.TreeEdits, "_bring_back", lambda *given: None)
+    assert n_emerging() > 0
 
 
 def test_without_a_past_nothing_is_proposed():

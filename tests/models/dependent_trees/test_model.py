@@ -837,3 +837,23 @@ def test_rises_add_up_from_table_to_table(seed):
     assert not drift.since(3, table)[0]
     assert drift.since(4, table) is None
     assert drift.since(-1, table) is None
+
+
+def test_of_a_node_that_comes_back_no_score_is_known(seed):
+    """It is somebody else; sums of before it ended would say too little."""
+    state = wide_state(np.random.default_rng(seed), n_nodes=40)
+    leaf = int(np.setdiff1d(np.arange(40), state.tree.parent)[-1])
+    ended = state.tree.ids[[leaf]]
+    tree = state.tree.remove(int(ended[0]))
+    rest = state.tree.positions(tree.ids)
+    names = "masses", "history", "means", "concentrations", "past"
+    fewer = {name: getattr(state, name)[rest] for name in names}
+    table = NodeTable.of(state, PRIORS)
+    without = NodeTable.of(replace(state, tree=tree, **fewer), PRIORS)
+    drift, last = Drift(), None
+    for one in (table, table, without, table, table):
+        drift, last = drift.followed_by(one, last), one
+    tile = table.columns(ended)[0] // TILE
+    for step in (0, 1, 2):
+        assert drift.since(step, table)[tile] == np.inf
+    assert np.isfinite(drift.since(3, table)).all()

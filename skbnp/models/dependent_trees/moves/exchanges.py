@@ -4,7 +4,9 @@ When an epoch begins, rows of a topic that has drifted may be nearer to the past
 another one: then this has the rows of both, and the topic itself has none. A birth
 tells them apart again, but names are in wrong hands then: what is born has no past, and
 a past has no rows. So nodes exchange their names, pasts and shares of past rows where
-the bound rises; rows, places and directions stay. The assignment that is best if all
+the bound rises; rows, places and directions stay. A node that has ended, in this epoch
+or the one before, may have ended for its rows were taken for those of another one: a
+node that began since takes its name, or hands it on. The assignment that is best if all
 directions but one stay is found at once, and made cycle by cycle.
 """
 
@@ -19,7 +21,6 @@ from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.models.dependent_trees.model import EpochState
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge, Reverse
-from skbnp.trees import Tree
 
 __all__ = [
     "past_gains",
@@ -39,27 +40,33 @@ HUGE = 1e12
 
 
 def past_gains(products: Products, of_pasts: Array) -> Array:
-    """What directions gain if a node has the past of another, (n_nodes, n_nodes).
+    """What directions gain if a node has another past, (n_nodes, n_nodes + n_ended).
 
-    Rows are nodes, columns pasts, whose products with each other are given, by their
-    rows. The direction of the node follows, all others stay.
+    Rows are nodes, columns pasts, of nodes and behind them of those that have ended;
+    the products of pasts with each other are given, by their rows. The direction of the
+    node follows, all others stay.
     """
     state, priors = products.state, products.priors
-    everywhere = np.arange(len(state.tree))
+    everywhere, ended = np.arange(len(state.tree)), state.ended
     if products.past is None:
         return np.zeros((len(everywhere), len(everywhere)))
     k1 = state.prior_concentration * state.parent_weights(everywhere, priors)[:, None]
     k2 = state.prior_concentration * priors.past_weight
     along = products.past.T  # E_e'mu_p; last: of what is above the root
-    there = state.past >= 0
-    both = np.where(there[:, None] & there, of_pasts[np.ix_(state.past, state.past)], 0)
+    if len(ended):
+        previous = state.previous[ended].astype(np.float32)
+        means = np.vstack([state.means, state.above]).astype(np.float32)
+        along = np.hstack([along, means @ previous.T])
+    pasts = np.concatenate([state.past, ended])
+    has_past, there = state.past[:, None] >= 0, pasts >= 0
+    both = np.where(has_past & there, of_pasts[np.ix_(state.past, pasts)], 0)
     naturals = products.naturals
     shares, spreads = naturals.shares[:, None], naturals.spreads[:, None]
     eta, of_means = naturals.lengths, np.maximum(naturals.mean_lengths, 1e-300)
     with_own = (eta / of_means)[:, None] * along[:-1]
     own = np.diagonal(with_own)[:, None]
     squares = eta[:, None] ** 2 + 2.0 * k2 * (with_own - own)
-    squares += k2**2 * (there[:, None] * 1.0 + there[None] - 2.0 * both)
+    squares += k2**2 * (has_past * 1.0 + there[None] - 2.0 * both)
     counts = np.maximum(squares, 0.0) * shares**2 + spreads
     rho = k1**2 + there[None] * (k2**2 + 2.0 * k1 * k2 * along[state.tree.parent])
     worth = log_normaliser_gain(rho, state.dimension)
@@ -67,21 +74,27 @@ def past_gains(products: Products, of_pasts: Array) -> Array:
     return np.asarray(worth - np.diagonal(worth)[:, None])
 
 
-def propose_exchanges(state: EpochState, gains: Array) -> list[Exchange]:
+def propose_exchanges(
+    state: EpochState, gains: Array, most: float = 0.0
+) -> list[Exchange]:
     """Find the cycles of the best assignment of pasts, those of most gain first.
 
     Directions alone tell whose past a node has: where one topic ends as another begins,
     shares of rows would give the new one the past of any. The root, which cannot end,
-    takes no name that is new. `gains` are those of `past_gains`.
+    takes no name that is new. `gains` are those of `past_gains`; by a cycle in which a
+    node comes back that has ended, directions lose `most` nats at the most.
     """
     if len(state.with_past) == 0:
         return []
-    names = _assigned(gains, state)
+    if len(state.with_past) == len(state.tree):
+        gains = gains[:, : len(gains)]  # nobody has begun who could have ended
+    names = _assigned(gains, state, most)
+    ids = np.concatenate([state.tree.ids, state.past_ids[state.ended]])
     found = []
     for cycle in _cycles(names):
         gain = float(gains[cycle, names[cycle]].sum())
-        if gain >= 0.0:
-            found.append((gain, _exchange(state.tree, cycle, names)))
+        if gain >= (-most if (names[cycle] >= len(names)).any() else 0.0):
+            found.append((gain, _exchange(ids, cycle, names)))
     found.sort(key=lambda one: (-one[0], one[1].nodes))
     return [record for _, record in found]
 
@@ -97,11 +110,11 @@ def propose_new_root(state: EpochState, gains: Array) -> tuple[Exchange | Revers
     tree, old = state.tree, state.with_past
     if state.past[0] < 0 or len(old) == len(tree):
         return ()
-    forced = gains.copy()
+    forced = gains[:, : len(tree)].copy()
     forced[0, old] = -HUGE
     names = _best_assignment(forced)
     (cycle,) = (one for one in _cycles(names) if 0 in one)
-    exchange = _exchange(tree, cycle, names)
+    exchange = _exchange(tree.ids, cycle, names)
     ids = exchange.edit(tree).ids
     path = [int(np.flatnonzero(names == 0)[0])]  # up to the root
     while path[-1]:
@@ -135,25 +148,32 @@ def propose_handover(
     without = source if past_of == "target" else target
     if without not in old or len(old) == len(tree):
         return None
-    gains = gains.copy()
+    gains = gains[:, : len(tree)].copy()
     gains[without] = 0.0
     gains[without, old] = -HUGE
-    names = _assigned(gains, state)
+    names = _assigned(gains, state, 0.0)
     if gains[np.arange(len(names)), names].sum() < -most:
         return None
     if past_of == "source":
         names[[source, target]] = names[[target, source]]
     cycles = [one for one in _cycles(names) if np.isin(both, one).any()]
     ends, stays = tree.ids[names[[source, target]]].tolist()
-    return _exchange(tree, np.concatenate(cycles), names), Merge(ends, stays)
+    return _exchange(tree.ids, np.concatenate(cycles), names), Merge(ends, stays)
 
 
-def _assigned(gains: Array, state: EpochState) -> Ints:
-    """Find whose past each node has in the best assignment; the root has one."""
-    new = np.setdiff1d(np.arange(1, len(gains)), state.with_past)
-    gains = gains.copy()
+def _assigned(gains: Array, state: EpochState, of_return: float) -> Ints:
+    """Find whose past each node has in the best assignment; the root has one.
+
+    All nodes with a past stay; some that began since may end for others come back, each
+    of which counts as a gain of so many nats.
+    """
+    n_nodes, n_ended = len(gains), gains.shape[1] - len(gains)
+    gains = np.vstack([gains, np.zeros((n_ended, gains.shape[1]))])
+    new = np.setdiff1d(np.arange(1, n_nodes), state.with_past)
+    gains[:n_nodes, n_nodes:] += of_return
     gains[0, new] = -HUGE
-    return _best_assignment(gains)
+    gains[n_nodes:, state.with_past] = -HUGE
+    return _best_assignment(gains)[:n_nodes]
 
 
 def _best_assignment(gains: Array) -> Ints:
@@ -163,20 +183,24 @@ def _best_assignment(gains: Array) -> Ints:
     return np.asarray(names)
 
 
-def _exchange(tree: Tree, cycle: Ints, names: Ints) -> Exchange:
-    ids = tree.ids[cycle].tolist(), tree.ids[names[cycle]].tolist()
-    return Exchange(tuple(ids[0]), tuple(ids[1]))
+def _exchange(ids: Ints, cycle: Ints, names: Ints) -> Exchange:
+    return Exchange(tuple(ids[cycle].tolist()), tuple(ids[names[cycle]].tolist()))
 
 
-def _cycles(permutation: Ints) -> list[Ints]:
-    """Cut a permutation into cycles, those of one left out."""
-    seen, cycles = np.zeros(len(permutation), dtype=bool), []
-    for first in np.flatnonzero(permutation != np.arange(len(permutation))).tolist():
+def _cycles(names: Ints) -> list[Ints]:
+    """Cut an assignment into cycles, and chains to names of nodes that have ended.
+
+    Nodes that stay as they are are left out.
+    """
+    places = np.arange(len(names))
+    seen, cycles = np.zeros(len(names), dtype=bool), []
+    firsts = np.setdiff1d(places, names)  # of chains: nobody has their names
+    for first in [*firsts.tolist(), *np.flatnonzero(names != places).tolist()]:
         cycle, place = [], first
-        while not seen[place]:
+        while place < len(names) and not seen[place]:
             seen[place] = True
             cycle.append(place)
-            place = int(permutation[place])
+            place = int(names[place])
         if cycle:
             cycles.append(np.array(cycle))
     return cycles

@@ -118,7 +118,11 @@ class Reverse:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Nodes take names, pasts and shares of past rows of each other; rows stay."""
+    """Nodes take names, pasts and shares of past rows of each other; rows stay.
+
+    One of the names may be that of a node which has ended, and comes back; then one
+    of the nodes that began since ends.
+    """
 
     nodes: tuple[int, ...]
     names: tuple[int, ...]  # that they have then
@@ -241,17 +245,19 @@ def _in_turns(
 
 
 def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
-    """Let nodes have the names and the pasts of others."""
+    """Let nodes have the names and the pasts of others, or of some that have ended."""
     tree = state.tree
     for record in records:
         tree = record.edit(tree)
-    places = state.tree.positions(tree.ids)
-    return replace(
-        state,
-        tree=tree,
-        history=state.history[places],
-        past=state.past[places],
-    )
+    there = np.isin(tree.ids, state.tree.ids)
+    places = state.tree.positions(tree.ids[there])
+    history, past = np.zeros(len(tree)), np.empty(len(tree), dtype=np.intp)
+    history[there], past[there] = state.history[places], state.past[places]
+    rows = state.ended
+    order = np.argsort(state.past_ids[rows])
+    at = np.searchsorted(state.past_ids[rows], tree.ids[~there], sorter=order)
+    past[~there] = rows[order[at]]
+    return replace(state, tree=tree, history=history, past=past)
 
 
 def followed(

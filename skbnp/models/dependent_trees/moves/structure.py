@@ -112,7 +112,7 @@ class TreeEdits(Moves):
         last, self._concentration = self._concentration, state.concentration
         if not abs(last - state.concentration) <= SETTLED * state.concentration:
             return False
-        n_before = len(self.records)
+        n_before, before = len(self.records), self._bound(learner)
         self._prune(learner)
         self._exchange(learner)
         self._merge_in_turns(learner)
@@ -127,6 +127,7 @@ class TreeEdits(Moves):
             if len(state.with_past):  # whose merges had to wait until here
                 self._merge_in_turns(learner)
         if len(self.records) > n_before:
+            self._bring_back(learner, before)
             self._sort(learner)
         self._products = self._present = self._gains = None
         return all(isinstance(record, Sort) for record in self.records[n_before:])
@@ -262,6 +263,29 @@ class TreeEdits(Moves):
         for record in found:
             if record not in made:
                 waits.add(record.touched, learner.n_passes)
+
+    def _bring_back(self, learner: EpochLearner, before: float) -> None:
+        """Let nodes that have ended come back in the place of others that began.
+
+        That one topic ended and another one began must gain as much as two births, of
+        which shares of past rows, some of which the heir has, know nothing. The bound
+        does not fall below that before the moves of a pass.
+        """
+        state = learner.posterior.state
+        if len(state.ended) == 0 or len(state.with_past) == len(state.tree):
+            return
+        gains = self._past_gains(learner)
+        for record in propose_exchanges(state, gains, 2.0 * LEAST_EVIDENCE):
+            if set(record.names) == set(record.nodes):
+                continue
+            posterior = learner.posterior
+            model, now, stats = posterior.model, posterior.state, posterior.totals
+            new, kept = replay(now, stats, model.priors, [record])
+            terms, others = model.objective(new, kept), model.objective(now, stats)
+            gain = sum(terms[kind] - others[kind] for kind in terms if kind != "sticks")
+            least = LEAST_GAIN * len(record.nodes) - 2.0 * LEAST_EVIDENCE
+            if gain > least and sum(terms.values()) > before:
+                self._write(learner, [record], new, kept)
 
     def _change_root(self, learner: EpochLearner) -> None:
         """Let another node have the root's past and place."""
