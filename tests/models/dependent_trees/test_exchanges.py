@@ -511,13 +511,14 @@ def test_the_bound_of_a_pass_does_not_fall_when_a_node_comes_back():
         def _write(self, learner, records, state, stats, *said):
             written.append(records)
 
-    learner = learner_of(with_ended(state), stats)
-    bound = value_of(state, stats)
-    for before, n_written in ((np.inf, 0), (bound - 1000.0, 1)):
-        Edits(EpochMoves())._bring_back(learner, before)
+    learner, record = learner_of(with_ended(state), stats), Exchange((4,), (9,))
+    edits = Edits(EpochMoves())
+    after = edits._bound(learner) + edits._gain(learner, [record])
+    for before, n_written in ((after + 1e-6, 0), (after - 1e-6, 1)):
+        edits._bring_back(learner, before)
         assert len(written) == n_written
-    assert written == [[Exchange((4,), (9,))]]
-    Edits(EpochMoves())._bring_back(learner_of(state, stats), bound)  # nobody has ended
+    assert written == [[record]]
+    edits._bring_back(learner_of(state, stats), -np.inf)  # nobody has ended
     assert len(written) == 1
 
 

@@ -50,7 +50,7 @@ from skbnp.models.dependent_trees.model import (
 from skbnp.models.dependent_trees.moves import attachments, merges, structure
 from skbnp.models.dependent_trees.moves.attachments import (
     N_UPDATES,
-    attach_gain,
+    AttachmentGains,
     propose_attachments,
     propose_reversals,
     reverse_gain,
@@ -509,7 +509,7 @@ def test_attachment_is_worth_the_full_difference(past, seed):
             if parent == tree.parent_of(node):
                 continue
             old = tree.parent_of(node)
-            found = attach_gain(state, stats, PRIORS, node, parent)
+            found = AttachmentGains(state, stats, PRIORS).gain(node, parent)
             wanted = full_gain(learner, [Attach(node, old, parent)], [node])
             assert_allclose(found, wanted, rtol=1e-8, atol=1e-7)
             n_seen, last = n_seen + 1, (node, parent)
@@ -570,7 +570,7 @@ def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
         moves = [(Reverse(node, old), reverse_gain(state, stats, PRIORS, node))]
         for parent in ids:
             if parent not in (old, *tree.subtree_of(node).tolist()):
-                gain = attach_gain(state, stats, PRIORS, node, parent)
+                gain = AttachmentGains(state, stats, PRIORS).gain(node, parent)
                 moves.append((Attach(node, old, parent), gain))
         for record, gain in moves:
             after = replay(state, stats, PRIORS, [record])
@@ -582,7 +582,10 @@ def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
 
 @pytest.mark.parametrize(
     ("propose", "judge"),
-    [(propose_attachments, "attach_gain"), (propose_reversals, "reverse_gain")],
+    [
+        (propose_attachments, (AttachmentGains, "gain")),
+        (propose_reversals, (attachments, "reverse_gain")),
+    ],
 )
 def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeypatch):
     learner = settled(seed)
@@ -593,11 +596,11 @@ def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeyp
         """Return what is judged in a pass if all gain as much."""
         judged.clear()
 
-        def worth(state, stats, priors, *pair):
-            judged.append(pair)
+        def worth(*given):
+            judged.append([one for one in given if isinstance(one, int)])
             return gain
 
-        monkeypatch.setattr(attachments, judge, worth)
+        monkeypatch.setattr(*judge, worth)
         propose(state, stats, PRIORS, products, rejections, n_passes)
         return list(judged)
 
@@ -609,6 +612,21 @@ def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeyp
     for n_passes in range(2, 1 + WAIT):
         assert judge_all(n_passes, gain=10.0) == []
     assert judge_all(1 + WAIT, gain=10.0) == candidates
+
+
+def test_moves_near_some_nodes_are_all_others_left_out(seed):
+    learner = settled(seed)
+    state, stats = learner.posterior.state, learner.posterior.totals
+    given = state, stats, PRIORS, Products.of(state, PRIORS)
+    ids = state.tree.ids.tolist()
+    every = [
+        propose_attachments(*given, Rejections(), 0, near) for near in (None, {*ids})
+    ]
+    assert every[0] == every[1]
+    assert propose_attachments(*given, Rejections(), 0, set()) == []
+    for node in ids:
+        for record, _ in propose_attachments(*given, Rejections(), 0, {node}):
+            assert node in (record.node, record.old, record.parent)
 
 
 def test_rejections_of_each_kind_are_resumed():

@@ -26,7 +26,7 @@ from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.trees import Tree
 
 __all__ = [
-    "attach_gain",
+    "AttachmentGains",
     "propose_attachments",
     "propose_reversals",
     "reverse_gain",
@@ -46,47 +46,52 @@ COSINE_SLACK = 0.05
 LEAST_REVERSAL = 1.0
 
 
-def attach_gain(
-    state: EpochState, stats: EpochStats, priors: TreePriors, node: int, parent: int
-) -> float:
-    """What the bound gains if a node goes below another.
+class AttachmentGains:
+    """What the bound gains if nodes go below others, each by itself.
 
     The direction of the node is updated once, here and there. From statistics of the
     node and its children alone; time O(V) for each, and O(n_nodes). The sticks must
     have followed the masses (`update_sticks`).
     """
-    tree = state.tree
-    place, above = tree.positions([node, parent]).tolist()
-    old = int(tree.parent[place])
-    children = np.flatnonzero(tree.parent == place)
-    near = np.concatenate([[place], children])
-    shape = Tree(tree.ids[near], [0, *np.ones(len(children), dtype=np.intp)])
-    few = stats.taken(near)
 
-    def small(parent: int) -> EpochState:
-        """Return the node as a root whose parent is above."""
-        around = state.means[parent]
-        return replace(
+    def __init__(self, state: EpochState, stats: EpochStats, priors: TreePriors):
+        self.state, self.stats, self.priors = state, stats, priors
+        self._sticks = self._evidence(state.tree)
+        self._present: dict[int, float] = {}  # terms of nodes where they are
+
+    def gain(self, node: int, parent: int) -> float:
+        """Return what the bound gains if a node goes below another."""
+        tree = self.state.tree
+        place, above = tree.positions([node, parent]).tolist()
+        if node not in self._present:
+            self._present[node] = self._worth(place, int(tree.parent[place]))
+        gain = self._worth(place, above) - self._present[node]
+        return gain + self._evidence(tree.move(node, parent)) - self._sticks
+
+    def _evidence(self, tree: Tree) -> float:
+        at = self.state.tree.positions(tree.ids)
+        masses, history = self.state.masses[at], self.state.history[at]
+        return stick_evidence(tree, masses, history, self.priors)
+
+    def _worth(self, place: int, parent: int) -> float:
+        """Terms of a node and its children below a parent."""
+        state, tree = self.state, self.state.tree
+        children = np.flatnonzero(tree.parent == place)
+        near = np.concatenate([[place], children])
+        root = replace(
             state,
-            tree=shape,
+            tree=Tree(tree.ids[near], [0, *np.ones(len(children), dtype=np.intp)]),
             masses=state.masses[near],
             history=state.history[near],
             means=state.means[near],
             concentrations=state.concentrations[near],
             past=state.past[near],
-            above=around,
+            above=state.means[parent],
             centroid=np.zeros(state.dimension),
         )
-
-    def worth(parent: int) -> float:
-        best = update_nodes(small(parent), few, priors, np.array([node]))
+        few, priors = self.stats.taken(near), self.priors
+        best = update_nodes(root, few, priors, tree.ids[[place]])
         return direction_bound(best, few, priors, np.arange(len(near)))
-
-    gain = worth(above) - worth(old)
-    moved = tree.move(node, parent)
-    places = tree.positions(moved.ids)
-    gain += stick_evidence(moved, state.masses[places], state.history[places], priors)
-    return gain - stick_evidence(tree, state.masses, state.history, priors)
 
 
 def propose_attachments(
@@ -96,11 +101,13 @@ def propose_attachments(
     products: Products,
     rejections: Rejections,
     n_passes: int,
+    near: set[int] | None = None,
 ) -> list[tuple[Attach, float]]:
     """Find moves of nodes that raise the bound by themselves, of most gain first.
 
     No node moves twice, and none goes below one that moves: together they leave a tree.
-    Nodes and parents that gain nothing wait in `rejections` for some passes.
+    Nodes and parents that gain nothing wait in `rejections` for some passes. Of moves
+    one of some nodes moves, or is the parent, old or new, if these are given.
     """
     tree, least = state.tree, _least_gains(state, LEAST_GAIN)
     nodes = np.arange(1, len(tree))
@@ -112,15 +119,16 @@ def propose_attachments(
         begin = at + 1
         gains[at, begin : begin + len(tree.subtree_of(node))] = -np.inf
     best = np.argsort(-gains, axis=1, kind="stable")[:, :N_PARENTS]
-    judged = []
+    exact, judged = AttachmentGains(state, stats, priors), []
     for at in range(len(nodes)):
+        node, old = tree.ids[[at + 1, tree.parent[at + 1]]].tolist()
         for place in best[at].tolist():
-            node, parent = int(tree.ids[at + 1]), int(tree.ids[place])
+            parent = int(tree.ids[place])
             is_open = rejections.is_over((node, parent), n_passes)
-            if gains[at, place] > -SLACK and is_open:
-                gain = attach_gain(state, stats, priors, node, parent)
+            is_near = near is None or not near.isdisjoint((node, old, parent))
+            if gains[at, place] > -SLACK and is_open and is_near:
+                gain = exact.gain(node, parent)
                 if gain > least[at + 1]:
-                    old = int(tree.ids[tree.parent[at + 1]])
                     judged.append((Attach(node, old, parent), gain))
                 else:
                     rejections.add((node, parent), n_passes)

@@ -303,8 +303,9 @@ class TreeEdits(Moves):
     def _with_attachments(
         self, learner: EpochLearner, records: Sequence[Record]
     ) -> list[Record]:
-        """Add moves to other parents that raise the bound once records were made."""
+        """Add moves of or to nodes that records touch, where the bound rises then."""
         posterior, found = learner.posterior, list(records)
+        near = {node for record in records for node in record.touched}
         priors = posterior.model.priors
         if not self.moves.reattach:
             return found
@@ -312,7 +313,8 @@ class TreeEdits(Moves):
         bound = _bound(posterior.model, state, stats)
         for _ in range(N_TURNS):
             products = Products.of(state, priors, self._products_of(learner))
-            moves = propose_attachments(state, stats, priors, products, Rejections(), 0)
+            given = state, stats, priors, products, Rejections(), 0
+            moves = propose_attachments(*given, near)
             more = [move for move, _ in moves]
             if not more:
                 break
