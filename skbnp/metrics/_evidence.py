@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
@@ -142,7 +143,8 @@ def fitting_rounds(
     sticks, last = None, -np.inf
     for _ in range(MAX_ROUNDS):
         found = step.collect(posterior, batch, executor)
-        doc_topic, lengths = found.doc_topic, found.n_tokens
+        doc_topic: sp.csr_array = found.doc_topic
+        lengths = found.n_tokens
         if sticks is None:
             held = posterior.totals.topic_words.total
             order = np.lexsort((-held, -doc_topic.sum(axis=0)))

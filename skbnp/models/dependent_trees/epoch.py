@@ -157,7 +157,7 @@ class ClosedEpoch:
 
 
 @dataclass(slots=True)
-class EpochPosterior(Posterior):
+class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
     """The posterior of the open epoch, and those of the epochs before it."""
 
     label: Any = None  # of the open epoch

@@ -31,7 +31,7 @@ References
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordsT, WordTopics, plus
+from skbnp.components.statistics import Weighting, WordsT, WordStats, WordTopics
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, DirectHDP, HDPState
@@ -53,10 +53,9 @@ N_ROUNDS = 3
 
 
 @dataclass(slots=True)
-class CollapsedStats(Generic[WordsT]):
+class CollapsedStats(WordStats[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    topic_words: WordsT  # S, (word, component)
     tables: Array  # (K,) M
     length_slope: float  # sum_j psi(alpha + N_j) - psi(alpha)
     log_predictive: float  # of each token given all others, nats
@@ -64,10 +63,6 @@ class CollapsedStats(Generic[WordsT]):
 
     #: Those with an entry per topic, but for the words.
     columns: ClassVar[tuple[str, ...]] = ("tables",)
-
-    def plus(self, other: "CollapsedStats") -> "CollapsedStats":
-        """Return the statistics of the documents of two visits."""
-        return plus(self, other)
 
 
 @dataclass(frozen=True, slots=True)

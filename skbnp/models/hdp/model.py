@@ -29,7 +29,7 @@ References
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,7 +38,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, psi, zeta
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordsT, WordTopics, plus, remaining
+from skbnp.components.statistics import WordsT, WordStats, WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
@@ -77,14 +77,13 @@ class HDPState:
 
 
 @dataclass(slots=True)
-class HDPStats(Generic[WordsT]):
+class HDPStats(WordStats[WordsT]):
     """Additive statistics of some documents, or of a corpus.
 
     The tangents stand for the documents' part of the bound: with x0 and alpha0 the
     tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
     """
 
-    topic_words: WordsT  # S, (word, component)
     entropy: Array  # (K,) of the responsibilities, nats
     n_docs_using: Array  # (K,) documents with N_jk > 0
     weight_slope: Array  # (K,) sum psi(t)
@@ -100,10 +99,6 @@ class HDPStats(Generic[WordsT]):
         "weight_slope",
         "weight_offset",
     )
-
-    def plus(self, other: "HDPStats") -> "HDPStats":
-        """Return the statistics of the documents of two visits."""
-        return plus(self, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +191,8 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
             return new
 
         return replace(
-            new,
+            topics.with_blended_concentrations(old, new, step),
             weights=(1.0 - step) * old.weights + step * new.weights,
-            **topics.blended_concentrations(old, new, step),
         )
 
     def merge(

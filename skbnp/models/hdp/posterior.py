@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.reservoir import Reservoir
 
@@ -15,7 +16,7 @@ __all__ = ["HDPPosterior"]
 
 
 @dataclass(slots=True)
-class HDPPosterior(Posterior):
+class HDPPosterior(Posterior[DirectHDP, HDPState, HDPStats[WordTopics]]):
     """Globals, the account of what they have seen, and of other numbers of topics."""
 
     trials_ended: bool = False  # of other numbers of topics

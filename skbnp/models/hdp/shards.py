@@ -7,7 +7,7 @@ some shards. How many there are follows from the data and from parameters, never
 where the shards are.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting, WordRows, WordTopics, remaining
-from skbnp.inference.executor import Run
-from skbnp.inference.local import Collected, DocumentVisitor, LocalStop, Look
+from skbnp.inference.executor import Executor, Run, S, T
+from skbnp.inference.local import Collected, DocumentVisitor, LocalStop, Look, Step
 from skbnp.inference.memory import DocumentMemory
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import OnlineSchedule, Round, Schedule, even_limits
@@ -225,7 +225,7 @@ class Globals:
     model: DirectHDP
     state: HDPState
     words: WholeWords | ChangedWords
-    step: Any  # the kind of document step
+    step: type[Step]
     stop: LocalStop
     weighting: Weighting
 
@@ -287,18 +287,22 @@ def visit(shard: Shard, world: World, orders: dict[int, Order]) -> Said:
         weighting=given.weighting,
         remembered=None if order.blocks[0][1] is None else times[chosen],
     )
-    return Said(step.collect(seen, batch, executor).stats)
+    return Said(step.collect(seen, batch, executor, None).stats)
 
 
-class _Runner(NamedTuple):
-    """What a document step asks of an executor."""
+class _Runner(Executor):
+    """Runs blocks in this process."""
 
-    map: Run
+    shares_memory = True
 
-    @property
-    def shares_memory(self) -> bool:
-        """Blocks run in this process."""
-        return True
+    def __init__(self, run: Run):
+        self._run = run
+
+    def map(
+        self, function: Callable[[S], T], items: Iterable[S], ahead: int = 0
+    ) -> Iterator[T]:
+        """Yield `function(item)` for each item, in order."""
+        return iter(self._run(function, items))
 
 
 # What learning asks for --------------------------------------------------------------

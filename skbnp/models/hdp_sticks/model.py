@@ -29,14 +29,19 @@ References
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp, psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordsT, WordTopics, remaining
+from skbnp.components.statistics import (
+    Weighting,
+    WordsT,
+    WordStats,
+    WordTopics,
+    remaining,
+)
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
@@ -131,10 +136,9 @@ class StickState:
 
 
 @dataclass(slots=True)
-class StickStats(Generic[WordsT]):
+class StickStats(WordStats[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    topic_words: WordsT  # S, (word, component)
     tables: Array  # (K,) m
     table_entropy: float  # - sum phi log phi, nats
     entropy: float  # - sum n zeta log zeta, nats
@@ -260,9 +264,9 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
             return new
 
         blended = replace(
-            old.held(),
+            topics.with_blended_concentrations(old, new, step),
             tables=(1.0 - step) * old.tables + step * new.tables,
-            **topics.blended_concentrations(old, new, step),
+            last=old.held().last,
         )
         return blended.settled()
 
