@@ -9,7 +9,7 @@ dataclass; only the (component, word) field differs: `WordRows` for a visit,
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from enum import Enum
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -405,6 +405,14 @@ class WordStats(Generic[WordsT]):
     """Statistics that begin with the words of topics."""
 
     topic_words: WordsT  # S, (word, topic)
+
+    #: Fields with an entry per topic, but for the words.
+    columns: ClassVar[tuple[str, ...]]
+
+    def with_columns(self, change: Callable) -> Self:
+        """Change what has an entry per topic, but for the words."""
+        columns = {name: change(getattr(self, name)) for name in self.columns}
+        return replace(self, **columns)
 
     def plus(self, other: Self) -> Self:
         """Return the statistics of the documents of two visits."""

@@ -131,6 +131,7 @@ class WordTopicModel(Generic[StateT, StatsT]):
     parts_name: ClassVar[str] = "topics"
     unit: ClassVar[str] = "token"
     learn_topic_prior: bool  # `topic_word_prior` of a state
+    start: Callable[..., StatsT]  # totals that hold topics and no document
     update: Callable[..., StateT]
     blend: Callable[..., StateT]
     _terms: Callable[..., dict[str, float]]  # of a bound, given those of the words

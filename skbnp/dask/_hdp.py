@@ -24,6 +24,7 @@ from skbnp.estimators._hdp import REMEMBERED
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import NOTHING, RunningAverage
+from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
 from skbnp.models.hdp.shards import (
@@ -375,14 +376,17 @@ class HDP(ShardedMixin, LocalHDP):
         return RunningAverage(documents)
 
     def _rounds(self, posterior, corpus, **changes):
+        n_groups = self._n_groups(len(corpus.sizes))
         settings = {
+            "n_rows": n_groups * corpus.cut.n_blocks,
+            "batch_size": 1,
             "entropy": posterior.entropy,
             "first_step": posterior.n_steps - posterior.step_origin,
             "offset": self.learning_offset,
             "decay": self.learning_decay,
         }
-        n_groups = self._n_groups(len(corpus.sizes))
-        return BlockSchedule.online(corpus, n_groups, **(settings | changes))
+        steps = OnlineSchedule(**settings | changes)
+        return BlockSchedule(corpus.sizes, n_groups, steps)
 
     def _fit_schedule(self, posterior, corpus, n_forgetting):
         if self.learning_method == "batch":

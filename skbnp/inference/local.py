@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self
+from typing import Generic, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,7 +33,7 @@ class Collected(Generic[StatsT]):
 
     stats: StatsT  # with WordRows
     n_tokens: NDArray[np.float64]  # (n_docs,)
-    seen: list[Any]  # by the look, block by block; None if there was none
+    seen: list  # by the look, block by block; None if there was none
     doc_topic: sp.csr_array | None = None  # (n_docs, K) N of a direct assignment
     memory: object = None  # what the documents may start from the next time
 
@@ -41,18 +41,7 @@ class Collected(Generic[StatsT]):
 class Step(Protocol):
     """What every document of a visit sees, and when its iteration stops."""
 
-    @classmethod
-    def prepare(
-        cls,
-        posterior: Posterior,
-        batch: Batch,
-        stop: LocalStop,
-        executor: Executor,
-        *,
-        weighting: Weighting,
-        remembered: Any,
-    ) -> Self:
-        """Prepare the visit of a batch under the globals of a posterior."""
+    prepare: Callable[..., "Step"]  # for a batch, under the globals of a posterior
 
     def collect(
         self, posterior: Posterior, batch: Batch, executor: Executor, look: Look | None

@@ -1,7 +1,7 @@
 """What learning changes and inference reads: the global variational parameters."""
 
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,21 +21,10 @@ class Model(Protocol[StateT, StatsT]):
     globals know, components' counts included. Totals may change in place.
     """
 
-    @property
-    def criterion(self) -> str:
-        """What a fit is followed by."""
-
-    @property
-    def has_bound(self) -> bool:
-        """Whether that is a bound of the evidence."""
-
-    @property
-    def parts_name(self) -> str:
-        """What messages call components."""
-
-    @property
-    def unit(self) -> str:
-        """Of the data, for which the criterion is told."""
+    criterion: ClassVar[str]  # what a fit is followed by
+    has_bound: ClassVar[bool]  # whether that is a bound of the evidence
+    parts_name: ClassVar[str]  # what messages call components
+    unit: ClassVar[str]  # of the data, for which the criterion is told
 
     def absorb(
         self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float

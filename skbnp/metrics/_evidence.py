@@ -14,7 +14,7 @@ from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.metrics._held_out import unwrap
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.model import DirectHDP
+from skbnp.models.hdp.model import HDPModel
 from skbnp.models.hdp_sticks.surrogate import (
     SMALLEST,
     Assignments,
@@ -120,7 +120,7 @@ def evidence_bound(estimator: Any, X: Any) -> float:
     check_is_fitted(estimator)
     posterior = getattr(estimator, "_posterior", None)
     model = getattr(posterior, "model", None)
-    if not isinstance(posterior, Posterior) or not isinstance(model, DirectHDP):
+    if not isinstance(posterior, Posterior) or not isinstance(model, HDPModel):
         raise TypeError(f"estimator must be an HDP, got {type(estimator).__name__}.")
     counts, _ = check_documents(estimator, X, reset=False, method="evidence_bound")
     counts = counts[np.diff(counts.indptr) > 0]  # the rest have probability one

@@ -36,7 +36,7 @@ exact maximum; kappa0 is learned, and not 100.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -289,7 +289,7 @@ def _update_rows(
     return state
 
 
-def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple[Any, ...]:
+def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple:
     """Return what kernels know of an epoch."""
     tree, k0 = state.tree, state.prior_concentration
     children, limits = tree.child_lists

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple, TypeVar
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +16,7 @@ from skbnp.inference.memory import DocumentMemory, Remembered
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hdp.collapsed_model import CollapsedStats
-from skbnp.models.hdp.model import HDPStats
+from skbnp.models.hdp.model import HDPStats, TopicStatsT
 
 __all__ = [
     "CollapsedMemory",
@@ -30,7 +31,6 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]]
-HDPStatsT = TypeVar("HDPStatsT", HDPStats, CollapsedStats)
 
 #: Updates of the weights after a pass, each with fresh tangents.
 N_REFRESHES = 3
@@ -84,14 +84,13 @@ def _moved(n_topics: int, pairs: Pairs, gone: Sequence[int]) -> sp.csr_array:
     return sp.csr_array(moved.tocsc()[:, remaining(n_topics, gone)])
 
 
-def dropped(stats: HDPStatsT, gone: Sequence[int], pairs: Pairs = ()) -> HDPStatsT:
+def dropped(stats: TopicStatsT, gone: Sequence[int], pairs: Pairs = ()) -> TopicStatsT:
     """Statistics of a visit without some topics, whose words may go to others."""
     rows = stats.topic_words
     n_topics = rows.values.shape[1]
     order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
-    small = {name: getattr(stats, name)[order] for name in stats.columns}
     words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
-    return replace(stats, topic_words=words, **small)
+    return replace(stats.with_columns(itemgetter(order)), topic_words=words)
 
 
 def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
@@ -118,8 +117,8 @@ def refreshed(
 
 
 def _with_sums(
-    totals: HDPStatsT, parts: list[HDPStatsT], words: WordTopics
-) -> HDPStatsT:
+    totals: TopicStatsT, parts: list[TopicStatsT], words: WordTopics
+) -> TopicStatsT:
     """Sum what has no entry per word, part by part."""
     sums = {
         item.name: sum(getattr(stats, item.name) for stats in parts)

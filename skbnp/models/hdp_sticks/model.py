@@ -29,6 +29,8 @@ References
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +148,8 @@ class StickStats(WordStats[WordsT]):
     log_left: float  # sum_jt<T E log(1 - pi'_jt)
     stick_offset: float  # sum_jt<T lnB(a_jt, b_jt) - alpha0 E log(1 - pi'_jt)
     n_tokens: float
+
+    columns: ClassVar[tuple[str, ...]] = ("tables",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +341,7 @@ def _columns(
 ) -> tuple[StickState, StickStats]:
     """Take some topics of everything but the words."""
     state = replace(state, tables=state.tables[order], last=-1)
-    return state, replace(totals, tables=totals.tables[order])
+    return state, totals.with_columns(itemgetter(order))
 
 
 def _mode(count: float, rate: float) -> float:
