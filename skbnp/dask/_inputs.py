@@ -25,13 +25,14 @@ class NpzFile:
 
     path: str
 
-    def read(self, has_labels: bool) -> tuple[Any, Any]:
-        """Return rows, and labels if there are any and none are given."""
-        labels = None
+    def load_rows(self) -> sp.sparray:
+        """Read the rows."""
+        return sp.load_npz(self.path)
+
+    def load_labels(self) -> np.ndarray | None:
+        """Read the labels, if there are any."""
         with np.load(self.path, allow_pickle=False) as file:
-            if not has_labels and "epochs" in file:
-                labels = file["epochs"]
-        return sp.load_npz(self.path), labels
+            return file["epochs"] if "epochs" in file else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ def read_block(rows: Any, labels: Any) -> tuple[Any, Any]:
     stands for no rows.
     """
     if isinstance(rows, NpzFile):
-        rows, stored = rows.read(labels is not None)
-        labels = stored if labels is None else labels
+        labels = rows.load_labels() if labels is None else labels
+        rows = rows.load_rows()
     if isinstance(rows, Iterator):
         rows = list(rows)
     if isinstance(labels, Iterator):

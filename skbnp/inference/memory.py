@@ -4,12 +4,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import reduce
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
-from skbnp.components.statistics import Stats
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Found, Memory
+from skbnp.inference.protocols import Found, Memory, Summed
 from skbnp.inference.schedules import Part, Round
 
 __all__ = [
@@ -42,7 +41,7 @@ class DocumentMemory:
 
 
 FoundT = TypeVar("FoundT", bound=Found)
-MemoT = TypeVar("MemoT", bound="Memo")
+MemoT = TypeVar("MemoT", bound=Summed)
 
 NOTHING = DocumentMemory()
 
@@ -108,14 +107,6 @@ class RunningAverage(Memory):
     def end_pass(self, posterior: Posterior) -> None:
         """Learn priors."""
         learn_priors(posterior)
-
-
-class Memo(Protocol):
-    """What a part is remembered by."""
-
-    @property
-    def stats(self) -> Stats:
-        """Sums over its documents."""
 
 
 class Remembered(Memory, Generic[FoundT, MemoT]):

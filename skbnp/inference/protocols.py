@@ -21,6 +21,7 @@ __all__ = [
     "Found",
     "Memory",
     "Moves",
+    "Summed",
     "Visitor",
 ]
 
@@ -29,12 +30,16 @@ LearnerT = TypeVar("LearnerT")
 AllFound = Sequence[Any]
 
 
-class Found(Protocol):
-    """What the documents of a part say under one set of globals."""
+class Summed(Protocol):
+    """What documents say, as far as totals take it in."""
 
     @property
     def stats(self) -> Stats:
         """Sums over the documents."""
+
+
+class Found(Summed, Protocol):
+    """What the documents of a part say under one set of globals."""
 
     @property
     def memory(self) -> object:

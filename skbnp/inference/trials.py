@@ -78,6 +78,12 @@ class Context:
         """The present tree."""
         return self.posterior.state.tree
 
+    def are_siblings(self, one: int, other: int) -> bool:
+        """Whether both are there, below one node."""
+        tree = self.tree
+        are_there = one in tree and other in tree
+        return are_there and tree.parent_of(one) == tree.parent_of(other)
+
     def has_room(self, tree: Tree) -> bool:
         """Whether a tree may become so large."""
         return len(tree) <= max(self.posterior.max_components, len(self.tree))

@@ -4,9 +4,10 @@ The names below that scikit-learn keeps private are used by many estimators outs
 but may move; they are imported here and nowhere else.
 """
 
-from collections.abc import Callable
-from numbers import Real
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +32,9 @@ from sklearn.utils.validation import (
 
 from skbnp.utils.warnings import warn_caller
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 __all__ = [
     "SMALLEST_PRIOR",
     "HasMethods",
@@ -47,6 +51,7 @@ __all__ = [
     "check_per_level",
     "check_rows",
     "check_sample_weight",
+    "check_settings",
     "fit_context",
     "validate_params",
     "whole_counts",
@@ -474,6 +479,44 @@ def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
             f"[{SMALLEST_PRIOR:g}, {MOST_CERTAIN:g}], got {value!r}."
         )
     return shape, rate
+
+
+def check_settings(
+    settings: "DataclassInstance",
+    choices: Mapping[str, Sequence[str]],
+    least: Mapping[str, int],
+) -> None:
+    """Check the fields of a record that users make, by their choices or defaults.
+
+    Parameters
+    ----------
+    settings : dataclass instance
+    choices : dict
+        Texts that fields may be.
+    least : dict
+        The least of whole numbers, by default 0; also of flags that may be numbers.
+
+    Raises
+    ------
+    ValueError
+        If a field is something else.
+    """
+    for item in fields(settings):
+        name, value, default = item.name, getattr(settings, item.name), item.default
+        if name in choices:
+            needed = f"one of {', '.join(map(repr, choices[name]))}"
+            is_right = value in choices[name]
+        elif isinstance(default, bool) and name not in least:
+            needed, is_right = "a bool", isinstance(value, bool)
+        elif isinstance(default, float):
+            needed = "a number >= 0"
+            is_right = isinstance(value, (int, float)) and 0 <= value < np.inf
+        else:
+            needed = f"an integer >= {least.get(name, 0)}"
+            is_right = isinstance(value, Integral) and int(value) >= least.get(name, 0)
+            is_right = is_right or value is default is None
+        if not is_right:
+            raise ValueError(f"{name} must be {needed}, got {value!r}.")
 
 
 def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:

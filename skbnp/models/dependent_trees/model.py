@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betaln, xlogy
 
+from skbnp.components.node_statistics import NodeState
 from skbnp.distributions.von_mises_fisher import (
     expansion,
     log_normaliser,
@@ -110,7 +111,7 @@ class TreePriors:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochState:
+class EpochState(NodeState):
     """The globals of an epoch; arrays go by position in the tree."""
 
     tree: Tree
@@ -129,16 +130,6 @@ class EpochState:
     def dimension(self) -> int:
         """V."""
         return self.means.shape[1]
-
-    @property
-    def n_components(self) -> int:
-        """Number of nodes."""
-        return len(self.tree)
-
-    @property
-    def ids(self) -> NDArray[np.intp]:
-        """Names of the nodes."""
-        return self.tree.ids
 
     @property
     def with_past(self) -> NDArray[np.intp]:

@@ -28,7 +28,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betaln, gammaln, psi
 
 from skbnp.components.hyperparameters import GammaPrior, log_gamma_density
-from skbnp.components.node_statistics import NodeStatistics, ended_nodes
+from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import (
     LevelPriors,
     expected_log_sticks,
@@ -57,22 +57,12 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicTree:
+class TopicTree(NodeState):
     """The globals; arrays go by position in the tree."""
 
     tree: Tree
     word_counts: Array  # (n_nodes, n_words) S
     stub_masses: Array  # (n_nodes,) m
-
-    @property
-    def n_components(self) -> int:
-        """Number of nodes."""
-        return len(self.tree)
-
-    @property
-    def ids(self) -> NDArray[np.intp]:
-        """Ids of the nodes, by position."""
-        return self.tree.ids
 
     def idle_leaves(self, least: float) -> list[int]:
         """Ids of leaves with fewer documents, the root apart."""

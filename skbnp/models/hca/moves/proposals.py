@@ -207,9 +207,7 @@ def _list_siblings(context: Context) -> list[Ids]:
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
     """Let two siblings be one, with the children of both."""
     tree, state = context.tree, context.state
-    if target not in tree or source not in tree:
-        return None
-    if tree.parent_of(target) != tree.parent_of(source):
+    if not context.are_siblings(target, source):
         return None
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
     new = tree.merge(source, target)
@@ -264,10 +262,8 @@ def _list_attachments(context: Context) -> list[Ids]:
         logs = _evidence(state, routes, moments[stubs], masses[stubs]).sum(axis=1)
         own = parents == tree.parent[place]
         gains, names = logs - logs[own], tree.ids[parents]
-        found += [
-            (-float(gain), node, int(name))
-            for gain, name in zip(gains[~own], names[~own], strict=True)
-        ]
+        others = (-gains[~own]).tolist(), names[~own].tolist()
+        found += [(cost, node, name) for cost, name in zip(*others, strict=True)]
     return [(node, parent) for _, node, parent in sorted(found)]
 
 

@@ -161,9 +161,7 @@ def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
     tree = context.tree
-    if target not in tree or source not in tree:
-        return None
-    if tree.parent_of(target) != tree.parent_of(source):
+    if not context.are_siblings(target, source):
         return None
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
     heirs = {source: target}
@@ -210,10 +208,8 @@ def _list_attachments(context: Context) -> list[Ids]:
         logs /= max(counts.sum(), 1.0)
         own = above == tree.parent[place]
         gains, names = logs - logs[own], tree.ids[above]
-        found += [
-            (-float(gain), node, int(name))
-            for gain, name in zip(gains[~own], names[~own], strict=True)
-        ]
+        others = (-gains[~own]).tolist(), names[~own].tolist()
+        found += [(cost, node, name) for cost, name in zip(*others, strict=True)]
     return [(node, parent) for _, node, parent in sorted(found)]
 
 
