@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
@@ -23,6 +23,7 @@ from skbnp.models.hdp_sticks.surrogate import (
     terms,
 )
 from skbnp.rows.batch import Batch
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, check_is_fitted
 
 __all__ = ["evidence_bound"]
@@ -31,7 +32,7 @@ __all__ = ["evidence_bound"]
 TOL, MAX_ROUNDS = 1e-6, 100
 
 
-def evidence_bound(estimator: Any, X: Any) -> float:
+def evidence_bound(estimator: BaseEstimator, X: MatrixLike) -> float:
     """Lower bound of the log probability of documents, for comparing numbers of topics.
 
     The surrogate bound of [1]_: for every number of topics and every order of them,
@@ -133,7 +134,7 @@ def evidence_bound(estimator: Any, X: Any) -> float:
 
 
 def fitting_rounds(
-    posterior: Posterior, counts: Any, stop: LocalStop, executor: Executor
+    posterior: Posterior, counts: MatrixLike, stop: LocalStop, executor: Executor
 ) -> Iterator[float]:
     """Yield the bound in nats per token after each round, until it has settled."""
     state, n_tokens = posterior.state, counts.sum()
