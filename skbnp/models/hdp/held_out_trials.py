@@ -391,33 +391,8 @@ class HeldOutTrials:
 class StreamTrials(HeldOutTrials):
     """Trials over what is kept of a stream, beginning with the model as it is.
 
-    Parameters
-    ----------
-    learner : Learner
-        Of a copy of the stream's posterior, over the documents that are not held out.
-    held : HeldOut
-    moves : SplitMerge
-    prior_limit : float or None
-        See `HeldOutTrials`.
+    The learner is that of a copy of the stream's posterior.
     """
-
-    def __init__(
-        self,
-        learner: OnlineLearner,
-        held: HeldOut,
-        moves: SplitMerge,
-        prior_limit: float | None,
-    ):
-        super().__init__(
-            learner,
-            held,
-            moves,
-            n_passes=sys.maxsize,
-            finish=None,
-            n_final_passes=moves.trial_passes,  # the stream goes on
-            prior_limit=prior_limit,
-            length=2 * moves.trial_passes,  # the model knows more documents
-        )
 
     #: The copy is read when all trials are over: it need not hold what is as good.
     is_unseen = True
@@ -456,7 +431,16 @@ def try_on_sample(
     """
     copy = posterior.copy()
     learner = make_learner(copy)
-    trials = StreamTrials(learner, held, moves, prior_limit)
+    trials = StreamTrials(
+        learner,
+        held,
+        moves,
+        n_passes=sys.maxsize,
+        finish=None,
+        n_final_passes=moves.trial_passes,  # the stream goes on
+        prior_limit=prior_limit,
+        length=2 * moves.trial_passes,  # the model knows more documents
+    )
     trials.begin(held.predict(copy, learner.visitor.executor))
     n_tokens = posterior.totals.topic_words.total.sum()
     multiply(copy.totals, held.train.n_tokens / max(n_tokens, 1e-300))
