@@ -218,7 +218,7 @@ class TreeView:
             stack.extend(below[item])
         return "\n".join(lines)
 
-    def to_dict(self, labels: Labels | None = None) -> dict[str, object]:
+    def to_dict(self, labels: Labels | None = None) -> dict:
         """Nest the nodes in each other, as JSON libraries of trees want them.
 
         Parameters
@@ -232,12 +232,9 @@ class TreeView:
             `node`, `id`, `weight`, with `labels` also `label`, and `children`, a list
             of such dicts.
         """
-        below: list[list[dict[str, object]]] = [[] for _ in range(self.n_nodes)]
-        nodes = self._records(labels)
-        for i, node in enumerate(nodes):
-            node["children"] = below[i]
-            if i > 0:
-                below[self.parent[i]].append(node)
+        nodes = [record | {"children": []} for record in self._records(labels)]
+        for i in range(1, self.n_nodes):
+            nodes[self.parent[i]]["children"].append(nodes[i])
         return nodes[0]
 
     def to_frame(self, labels: Labels | None = None) -> "DataFrame":
@@ -342,9 +339,9 @@ class TreeView:
             for label in labels
         ]
 
-    def _records(self, labels: Labels | None) -> list[dict[str, object]]:
+    def _records(self, labels: Labels | None) -> list[dict]:
         """Describe every node by plain Python values."""
-        records: list[dict[str, object]] = [
+        records: list[dict] = [
             {"node": i, "id": name, "weight": weight}
             for i, (name, weight) in enumerate(
                 zip(self.ids.tolist(), self.weight.tolist(), strict=True)
