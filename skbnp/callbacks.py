@@ -6,10 +6,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackContext
 from sklearn.utils import get_tags
 
 from skbnp.metrics import document_completion_score
 from skbnp.utils.ordering import largest
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 
 __all__ = ["HeldOutMonitor", "TopicTermsMonitor"]
@@ -19,7 +22,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def _check_positive(name: str, value: Any) -> int:
+def _check_positive(name: str, value: object) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}.")
     return int(value)
@@ -33,7 +36,7 @@ class _PassMonitor:
     def __init__(self, every: int):
         self.every: int = _check_positive("every", every)
 
-    def setup(self, estimator: Any, context: Any) -> None:
+    def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
         """Forget the previous fit.
 
         Parameters
@@ -46,7 +49,7 @@ class _PassMonitor:
         self.history_: dict[str, list] = {name: [] for name in self.fields}
         self._n_passes = 0
 
-    def teardown(self, estimator: Any, context: Any) -> None:
+    def teardown(self, estimator: BaseEstimator, context: CallbackContext) -> None:
         """Do nothing: there is nothing to release.
 
         Parameters
@@ -57,7 +60,9 @@ class _PassMonitor:
             The task that has ended.
         """
 
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+    def on_fit_task_begin(
+        self, estimator: BaseEstimator, context: CallbackContext
+    ) -> None:
         """Do nothing before a pass.
 
         Parameters
@@ -69,7 +74,11 @@ class _PassMonitor:
         """
 
     def on_fit_task_end(
-        self, estimator: Any, context: Any, *, fitted_estimator: Any = None
+        self,
+        estimator: BaseEstimator,
+        context: CallbackContext,
+        *,
+        fitted_estimator: BaseEstimator | None = None,
     ) -> None:
         """Look at the model as it stands after a pass.
 
@@ -89,7 +98,7 @@ class _PassMonitor:
         if self._n_passes % self.every == 0:
             self._look(fitted_estimator)
 
-    def _look(self, fitted_estimator: Any) -> None:
+    def _look(self, fitted_estimator: BaseEstimator) -> None:
         raise NotImplementedError
 
     def _add(self, **entry: object) -> None:
@@ -142,11 +151,11 @@ class HeldOutMonitor(_PassMonitor):
 
     fields = ("step", "seconds", "score", "n_components")
 
-    def __init__(self, X_valid: Any, every: int = 1):
+    def __init__(self, X_valid: MatrixLike, every: int = 1):
         super().__init__(every)
-        self.X_valid: Any = X_valid
+        self.X_valid: MatrixLike = X_valid
 
-    def setup(self, estimator: Any, context: Any) -> None:
+    def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
         """Forget the previous fit, and start the clock.
 
         Parameters
@@ -159,7 +168,7 @@ class HeldOutMonitor(_PassMonitor):
         super().setup(estimator, context)
         self._start = time.perf_counter()
 
-    def _look(self, fitted_estimator: Any) -> None:
+    def _look(self, fitted_estimator: BaseEstimator) -> None:
         begin = time.perf_counter()
         self._add(
             step=fitted_estimator.history_["step"][-1],
@@ -170,7 +179,7 @@ class HeldOutMonitor(_PassMonitor):
         self._start += time.perf_counter() - begin
 
 
-def _score(model: Any, X: Any) -> float:
+def _score(model: BaseEstimator, X: MatrixLike) -> float:
     """Score held-out documents, or rows that are no counts."""
     if get_tags(model).input_tags.positive_only:
         return document_completion_score(model, X)
@@ -225,7 +234,7 @@ class TopicTermsMonitor(_PassMonitor):
         super().__init__(every)
         self.n_terms: int = _check_positive("n_terms", n_terms)
 
-    def record(self, estimator: Any) -> None:
+    def record(self, estimator: BaseEstimator) -> None:
         """Record the topics of a fitted model as they are now.
 
         Parameters
@@ -248,7 +257,7 @@ class TopicTermsMonitor(_PassMonitor):
                 values.pop()
         self._look(estimator)
 
-    def _look(self, fitted_estimator: Any) -> None:
+    def _look(self, fitted_estimator: BaseEstimator) -> None:
         step = _latest_step(fitted_estimator)
         if step in self.history_["step"][-1:]:
             return  # no sample was kept since
@@ -261,13 +270,13 @@ class TopicTermsMonitor(_PassMonitor):
             )
 
 
-def _latest_step(model: Any) -> int:
+def _latest_step(model: BaseEstimator) -> int:
     """When the topics were made that a model has."""
     samples = getattr(model, "samples_", None)
     return max(s.step for s in samples) if samples else model.history_["step"][-1]
 
 
-def _present_topics(model: Any, step: int) -> Iterator[tuple[int, Any, Any]]:
+def _present_topics(model: BaseEstimator, step: int) -> Iterator[tuple[int, Any, Any]]:
     """Chain, ids and weights of terms of the latest topics, chain by chain."""
     samples = getattr(model, "samples_", None)
     if not samples:

@@ -1,14 +1,32 @@
-"""Additive statistics of the nodes of a tree: sums, and what changes of the tree do."""
+"""States and additive statistics of a tree: what changes of the tree do to sums."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skbnp.trees import Tree
 
-__all__ = ["NodeStatistics", "ended_nodes"]
+__all__ = ["NodeState", "NodeStatistics", "ended_nodes"]
+
+
+class NodeState:
+    """Globals that are arrays by position in a tree."""
+
+    __slots__ = ()
+    tree: Tree
+
+    @property
+    def n_components(self) -> int:
+        """Number of nodes."""
+        return len(self.tree)
+
+    @property
+    def ids(self) -> NDArray[np.intp]:
+        """Ids of the nodes, by position."""
+        return self.tree.ids
 
 
 @dataclass(frozen=True, slots=True)

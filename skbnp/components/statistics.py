@@ -9,9 +9,9 @@ dataclass; only the (component, word) field differs: `WordRows` for a visit,
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from enum import Enum
-from typing import Any, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
@@ -23,21 +23,51 @@ from skbnp.kernels._word_topics import add_rows, growth, joint_growth
 from skbnp.utils.parts import column_sums, row_parts
 
 __all__ = [
+    "State",
+    "StateT",
+    "Stats",
+    "StatsT",
     "Weighting",
     "WordRows",
+    "WordStats",
     "WordTopics",
     "absorb",
     "exchange",
     "multiply",
-    "plus",
     "remaining",
     "weight_table",
 ]
 
 Array = NDArray[np.float64]
-#: Dataclasses of a model.
-StateT = TypeVar("StateT", bound=Any)
-StatsT = TypeVar("StatsT", bound=Any)
+
+
+class Record(Protocol):
+    """A dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field]]
+
+
+class State(Record, Protocol):
+    """Globals of a model."""
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+
+
+class Stats(Record, Protocol):
+    """Additive statistics of a model."""
+
+    @property
+    def n_tokens(self) -> float:
+        """Tokens, or rows, of the documents."""
+
+    def plus(self, other: Self) -> Self:
+        """Add up."""
+
+
+StateT = TypeVar("StateT", bound=State)
+StatsT = TypeVar("StatsT", bound=Stats)
 
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6
@@ -120,7 +150,7 @@ class WordTopics:
         self._scale = 1.0
         self.total = self._values.sum(axis=0)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what is saved: with a table of its own."""
         state = dict(vars(self))
         if state.pop("_factors", ()) or self._is_shared:
@@ -370,6 +400,30 @@ _SHARING: WeakKeyDictionary[WordTopics, _Sharing] = WeakKeyDictionary()
 WordsT = TypeVar("WordsT", WordRows, WordTopics)  # of a visit, of totals
 
 
+@dataclass(slots=True)
+class WordStats(Generic[WordsT]):
+    """Statistics that begin with the words of topics."""
+
+    topic_words: WordsT  # S, (word, topic)
+
+    #: Fields with an entry per topic, but for the words.
+    columns: ClassVar[tuple[str, ...]]
+
+    def with_columns(self, change: Callable) -> Self:
+        """Change what has an entry per topic, but for the words."""
+        columns = {name: change(getattr(self, name)) for name in self.columns}
+        return replace(self, **columns)
+
+    def plus(self, other: Self) -> Self:
+        """Return the statistics of the documents of two visits."""
+        sums = {}
+        for item in fields(self):
+            first, second = getattr(self, item.name), getattr(other, item.name)
+            is_rows = isinstance(first, WordRows)
+            sums[item.name] = first.plus(second) if is_rows else first + second
+        return type(self)(**sums)
+
+
 def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
     """Room for word weights, (n_words, stride); rows begin at whole vectors."""
     stride = -(-n_topics // LANES) * LANES
@@ -386,7 +440,7 @@ def _move_to_front(values: Array, n_columns: int) -> None:
         flat[rows.start * n_columns : rows.stop * n_columns] = part.ravel()
 
 
-def exchange(totals: StatsT, old: StatsT, new: StatsT) -> None:
+def exchange(totals: Record, old: Record, new: Record) -> None:
     """Let totals = totals - old + new, in place, field by field."""
     for item in fields(totals):
         held = getattr(totals, item.name)
@@ -397,7 +451,7 @@ def exchange(totals: StatsT, old: StatsT, new: StatsT) -> None:
             setattr(totals, item.name, held - out + into)
 
 
-def absorb(totals: StatsT, fresh: StatsT, *, keep: float, gain: float) -> None:
+def absorb(totals: Record, fresh: Record, *, keep: float, gain: float) -> None:
     """Let totals = keep * totals + gain * fresh, in place, field by field."""
     for item in fields(totals):
         old, new = getattr(totals, item.name), getattr(fresh, item.name)
@@ -408,17 +462,7 @@ def absorb(totals: StatsT, fresh: StatsT, *, keep: float, gain: float) -> None:
             setattr(totals, item.name, keep * old + gain * new)
 
 
-def plus(one: StatsT, other: StatsT) -> StatsT:
-    """Return the sum of two visits, field by field."""
-    sums = {}
-    for item in fields(one):
-        first, second = getattr(one, item.name), getattr(other, item.name)
-        is_rows = isinstance(first, WordRows)
-        sums[item.name] = first.plus(second) if is_rows else first + second
-    return type(one)(**sums)
-
-
-def multiply(totals: StatsT, factor: float) -> None:
+def multiply(totals: Record, factor: float) -> None:
     """Multiply totals by a positive number, in place, field by field."""
     for item in fields(totals):
         value = getattr(totals, item.name)

@@ -6,17 +6,17 @@ tokens of word w in topic k.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, Self
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components.statistics import (
-    StateT,
-    StatsT,
+    State,
     Weighting,
     WordRows,
+    WordStats,
     WordTopics,
     absorb,
     exchange,
@@ -29,14 +29,26 @@ __all__ = [
     "LOWEST",
     "SMALLEST_PRIOR",
     "WordTopicModel",
-    "blended_concentrations",
     "divergence",
     "log_marginal",
     "update_topic_prior",
+    "with_blended_concentrations",
     "word_norm",
 ]
 
 Array = NDArray[np.float64]
+
+
+class TopicState(State, Protocol):
+    """Globals of a model of topics."""
+
+    @property
+    def topic_word_prior(self) -> float:
+        """Dirichlet parameter of topics, eta."""
+
+
+StateT = TypeVar("StateT", bound=TopicState)
+StatsT = TypeVar("StatsT", bound=WordStats)
 
 #: Range of learned concentrations and of the topic prior.
 LOWEST, HIGHEST = 1e-4, 1e4
@@ -78,13 +90,13 @@ def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
     return sums.astype(np.float64)
 
 
-def blended_concentrations(old: StateT, new: StateT, step: float) -> dict[str, Any]:
-    """Move concentrations by a step, in logarithms."""
+def with_blended_concentrations(old: StateT, new: StateT, step: float) -> StateT:
+    """Move concentrations by a step, in logarithms; all else is as in the new state."""
     blended = {}
     for name in ("doc_concentration", "corpus_concentration"):
         low, high = np.log(getattr(old, name)), np.log(getattr(new, name))
         blended[name] = float(np.exp((1.0 - step) * low + step * high))
-    return blended
+    return replace(new, **blended)
 
 
 def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
@@ -119,6 +131,7 @@ class WordTopicModel(Generic[StateT, StatsT]):
     parts_name: ClassVar[str] = "topics"
     unit: ClassVar[str] = "token"
     learn_topic_prior: bool  # `topic_word_prior` of a state
+    start: Callable[..., StatsT]  # totals that hold topics and no document
     update: Callable[..., StateT]
     blend: Callable[..., StateT]
     _terms: Callable[..., dict[str, float]]  # of a bound, given those of the words

@@ -1,12 +1,14 @@
 """What an expert may set of the moves of a topic tree."""
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Literal
+
+from skbnp.utils.validation import check_settings
 
 __all__ = ["TreeMoves"]
 
 CHOICES = {"merge": ("elbo", "cosine"), "grow": ("document", "neutral")}
+LEAST = {"max_tries": 1, "max_rounds": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +40,4 @@ class TreeMoves:
     max_rounds: int = 4
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(map(repr, choices))}, got "
-                    f"{getattr(self, name)!r}."
-                )
-        for name in ("reattach", "split"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be a bool, got {getattr(self, name)!r}.")
-        for name in ("max_tries", "max_rounds"):
-            value = getattr(self, name)
-            if not (isinstance(value, Integral) and int(value) >= 1):
-                raise ValueError(f"{name} must be an integer >= 1, got {value!r}.")
+        check_settings(self, CHOICES, LEAST)

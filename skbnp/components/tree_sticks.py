@@ -14,6 +14,7 @@ from skbnp.trees import Tree
 __all__ = [
     "LevelPriors",
     "expected_log_sticks",
+    "log_breaks",
     "log_geometric_sum",
     "log_path_evidence",
     "log_stick_evidence",
@@ -103,16 +104,20 @@ def log_stub_priors(
 
     Each level below a stub is one geometric series.
     """
-    log_stay, log_pass = expected_log_sticks(a, b)
-    own = np.zeros(len(tree))
-    passed_all = np.zeros(len(tree))
+    to_here, passed_all = log_breaks(tree, *expected_log_sticks(a, b))
+    missing = n_levels - 1 - tree.depth
+    below = passed_all + missing * log_geometric_sum(concentration)
+    return to_here + np.where(missing > 0, below, 0.0)
+
+
+def log_breaks(tree: Tree, log_stay: Array, log_pass: Array) -> tuple[Array, Array]:
+    """Sums of the logarithms of sticks: to each node, and past all of its children."""
+    own, passed_all = np.zeros((2, len(tree)))
     for place in range(1, len(tree)):  # earlier siblings come first
         parent = tree.parent[place]
         own[place] = log_stay[place] + passed_all[parent]
         passed_all[parent] += log_pass[place]
-    missing = n_levels - 1 - tree.depth
-    below = passed_all + missing * log_geometric_sum(concentration)
-    return tree.distribute(own) + np.where(missing > 0, below, 0.0)
+    return tree.distribute(own), passed_all
 
 
 def log_stick_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> float:

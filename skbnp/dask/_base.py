@@ -10,19 +10,20 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.array import Array as DaskArray
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
 from distributed import Client
 from sklearn.base import BaseEstimator, clone
 
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import Reader, blocks_of, read_block
+from skbnp.dask._inputs import Labels, Reader, blocks_of, read_block
 from skbnp.dask._sessions import Session, data_digest, open_session
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval
 
 __all__ = ["CLUSTER_PARAMETERS", "ShardedMixin"]
 
 #: Constraints of the parameters that estimators on a cluster have besides.
-CLUSTER_PARAMETERS: dict[str, list[Any]] = {
+CLUSTER_PARAMETERS: dict[str, list] = {
     "client": [Client, None],
     "checkpoint_dir": [str, os.PathLike, None],
     "resume": ["boolean"],
@@ -33,16 +34,20 @@ CLUSTER_PARAMETERS: dict[str, list[Any]] = {
 FREE = {"client", "checkpoint_dir", "resume", "timeout", "n_jobs", "verbose"}
 
 
+#: A function of a fitted local estimator, the rows of a block, and labels.
+Evaluation = Callable[..., Any]
+
+
 class ShardedMixin(BaseEstimator):
     """Parameters and habits of estimators on a cluster; the first base of a class.
 
     The class itself says which local estimator evaluates blocks (`_local_class`).
     """
 
-    _local_class: Any
-    client: Any
-    checkpoint_dir: Any
-    timeout: Any
+    _local_class: type[BaseEstimator]
+    client: Client | None
+    checkpoint_dir: str | os.PathLike | None
+    timeout: float
 
     # -- parameters -------------------------------------------------------------------
 
@@ -62,7 +67,7 @@ class ShardedMixin(BaseEstimator):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _open(self, X: Any, labels: Any, read: Reader) -> Session:
+    def _open(self, X: MatrixLike, labels: Labels, read: Reader) -> Session:
         """Read blocks where they are to stay, until `_close`."""
         self._close()
         blocks = blocks_of(X, labels)
@@ -100,7 +105,7 @@ class ShardedMixin(BaseEstimator):
 
     # -- evaluation -------------------------------------------------------------------
 
-    def _local(self) -> Any:
+    def _local(self) -> BaseEstimator:
         """Return the estimator that evaluates blocks, with what was learned."""
         names = self._local_class._get_param_names()
         local = self._local_class(**{name: getattr(self, name) for name in names})
@@ -111,8 +116,8 @@ class ShardedMixin(BaseEstimator):
         return local
 
     def _blockwise(
-        self, X: Any, labels: Any, function: Callable[[Any, Any, Any], Any]
-    ) -> Iterator[Any]:
+        self, X: MatrixLike, labels: Labels, function: Evaluation
+    ) -> Iterator[Delayed]:
         """Yield `function` of the local estimator, the rows of a block and labels."""
         local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
         evaluate = delayed(_evaluated, pure=False)
@@ -121,10 +126,10 @@ class ShardedMixin(BaseEstimator):
 
     def _lazy_rows(
         self,
-        X: Any,
-        labels: Any,
-        function: Callable[[Any, Any, Any], Any],
-        meta: Any,
+        X: MatrixLike,
+        labels: Labels,
+        function: Evaluation,
+        meta: MatrixLike,
     ) -> DaskArray:
         """Return the rows that a function makes of blocks; of no rows, of `meta`."""
         parts = list(self._blockwise(X, labels, function))
@@ -140,18 +145,21 @@ class ShardedMixin(BaseEstimator):
         )
 
 
-def _clone(estimator: Any) -> Any:
+def _clone(estimator: BaseEstimator) -> BaseEstimator:
     params = estimator.get_params(deep=False)
     return type(estimator)(**{k: clone(v, safe=False) for k, v in params.items()})
 
 
-def _text_of(value: Any) -> str:
+def _text_of(value: object) -> str:
     """Tell values apart by texts, but not random generators."""
     return "a generator" if isinstance(value, np.random.RandomState) else repr(value)
 
 
 def _evaluated(
-    function: Callable[[Any, Any, Any], Any], local: Any, rows: Any, labels: Any
+    function: Evaluation,
+    local: BaseEstimator,
+    rows: MatrixLike,
+    labels: Labels,
 ) -> Any:
     X, labels = read_block(rows, labels)
     if X is None:

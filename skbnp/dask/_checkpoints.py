@@ -37,7 +37,7 @@ class Checkpoints:
         depends on, with texts that tell values apart.
     """
 
-    def __init__(self, folder: Any, origin: Mapping[str, str]):
+    def __init__(self, folder: str | os.PathLike, origin: Mapping[str, str]):
         self.folder, self.origin = Path(folder), dict(origin)
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -47,7 +47,7 @@ class Checkpoints:
             path.unlink()
         self._tidy()
 
-    def write(self, number: int, account: Any) -> None:
+    def write(self, number: int, account: object) -> None:
         """Write what has been learned after so many passes."""
         arrays: dict[str, np.ndarray] = {}
         content = encode(to_plain(account), arrays)
@@ -123,12 +123,12 @@ def _flush_folder(folder: Path) -> None:
 # Containers, numbers and arrays as JSON and arrays ------------------------------------
 
 
-def encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def encode(value: object, arrays: dict[str, np.ndarray]) -> Any:
     """Put arrays aside, and return the rest as JSON has it.
 
     The same list, dict or array is written once.
     """
-    seen: dict[int, tuple[int, Any]] = {}
+    seen: dict[int, tuple[int, object]] = {}
 
     def walk(value: Any) -> Any:
         if value is None or isinstance(value, (bool, str)):
@@ -149,7 +149,7 @@ def encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             parts = [walk(one) for one in (value.data, value.indices, value.indptr)]
             return {KIND: "csr", "n": number, "of": parts, "shape": value.shape}
         if isinstance(value, (np.ndarray, np.generic)):
-            found: dict[str, Any] = {KIND: "array", "n": number}
+            found: dict[str, object] = {KIND: "array", "n": number}
             if isinstance(value, np.generic):
                 found[KIND] = "scalar"
             name = f"a{len(arrays)}"
@@ -162,7 +162,7 @@ def encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     return walk(value)
 
 
-def decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
     """Undo `encode`."""
     seen: dict[int, Any] = {}
 

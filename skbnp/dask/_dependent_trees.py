@@ -9,19 +9,21 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.delayed import delayed
+from sklearn.base import BaseEstimator
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import is_lazy
+from skbnp.dask._inputs import Labels, is_lazy
 from skbnp.dask._sessions import Session, sizes_by_label
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.estimators._epoch_trees import check_order
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.schedules import ShardSchedule
-from skbnp.models.dependent_trees.epoch import plain_label
+from skbnp.models.dependent_trees.epoch import Label, plain_label
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
 from skbnp.models.dependent_trees.start_shards import start_shards
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_directions, check_is_fitted, check_labels
 from skbnp.utils.warnings import warn_caller
 
@@ -29,8 +31,8 @@ __all__ = ["DependentTrees"]
 
 
 def read_directions(
-    X: Any, labels: Any, *, default: Any, n_features: int | None
-) -> dict[Any, sp.csr_array]:
+    X: MatrixLike, labels: Labels, *, default: Label, n_features: int | None
+) -> dict[Label, sp.csr_array]:
     """Put rows on the unit sphere, and those that have a direction to their label.
 
     They must have so many features, if that is known.
@@ -53,7 +55,7 @@ class EpochRows:
     """Rows of one epoch, where they are."""
 
     session: Session
-    label: Any
+    label: Label
     shape: tuple[int, int]
 
 
@@ -62,9 +64,9 @@ class SessionRows:
     """Rows by epoch, in the order of the epochs, and what is known of their fit."""
 
     session: Session
-    sizes: dict[Any, int]
+    sizes: dict[Label, int]
     checkpoints: Checkpoints | None = None
-    account: Any = None  # from which learning goes on
+    account: Account | None = None  # from which learning goes on
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -73,18 +75,18 @@ class SessionRows:
         return n_rows, self.session.n_features
 
     @property
-    def epochs(self) -> list[Any]:
+    def epochs(self) -> list[Label]:
         """Labels."""
         return list(self.sizes)
 
-    def __iter__(self) -> Iterator[tuple[Any, EpochRows]]:
+    def __iter__(self) -> Iterator[tuple[Label, EpochRows]]:
         for label, size in self.sizes.items():
             shape = size, self.session.n_features
             yield label, EpochRows(self.session, label, shape)
 
 
 @dataclass(frozen=True)
-class Account:
+class EpochCheckpoint:
     """What goes into checkpoints of an epoch."""
 
     number: int  # of the epoch
@@ -426,7 +428,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
             if len(rows.epochs) > 1:
                 monitor.report(f"epoch {label}: {X.shape[0]} rows")
             if rows.checkpoints is not None:
-                now = Account(number, learner, monitor, rows.checkpoints)
+                now = EpochCheckpoint(number, learner, monitor, rows.checkpoints)
                 passes["save"] = now.save
             n_passes = self.max_iter - learner.n_passes
             self._learn_epoch(learner, monitor, n_passes, **passes)
@@ -468,7 +470,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         if not is_lazy(X):
             return super().transform(X, epochs=epochs)
         check_is_fitted(self)
-        meta: Any = np.empty((0, self.n_components_))
+        meta: MatrixLike = np.empty((0, self.n_components_))
         if self.sparse_output:
             meta = sp.csr_array(meta)
         return self._lazy_rows(X, epochs, _transform, meta)
@@ -568,28 +570,28 @@ class DependentTrees(ShardedMixin, LocalTrees):
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
 
-def _transform(local: Any, X: Any, labels: Any) -> Any:
+def _transform(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
     if X.shape[0] == 0:
         empty = np.empty((0, local.n_components_))
         return sp.csr_array(empty) if local.sparse_output else empty
     return local.transform(X, epochs=labels)
 
 
-def _apply(local: Any, X: Any, labels: Any) -> Any:
+def _apply(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
     return local.apply(X, epochs=labels) if X.shape[0] else np.empty(0, dtype=np.intp)
 
 
-def _decision_path(local: Any, X: Any, labels: Any) -> Any:
+def _decision_path(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
     if X.shape[0] == 0:
         return sp.csr_array((0, local.n_components_), dtype=np.intp)
     return local.decision_path(X, epochs=labels)
 
 
-def _score_samples(local: Any, X: Any, labels: Any) -> Any:
+def _score_samples(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
     return local.score_samples(X, epochs=labels) if X.shape[0] else np.empty(0)
 
 
-def _score(local: Any, X: Any, labels: Any) -> tuple[float, int]:
+def _score(local: BaseEstimator, X: MatrixLike, labels: Labels) -> tuple[float, int]:
     """Sum of log densities of rows that are not zero, and their number."""
     if X.shape[0] == 0:
         return 0.0, 0

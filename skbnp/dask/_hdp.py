@@ -12,7 +12,7 @@ from dask.delayed import delayed
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import is_lazy
+from skbnp.dask._inputs import Labels, is_lazy
 from skbnp.dask._sessions import Session
 from skbnp.estimators import HDP as LocalHDP
 from skbnp.estimators._base import (
@@ -22,8 +22,10 @@ from skbnp.estimators._base import (
 )
 from skbnp.estimators._hdp import REMEMBERED
 from skbnp.inference.engine import learn
-from skbnp.inference.executor import Executor
+from skbnp.inference.executor import Executor, Run
 from skbnp.inference.memory import NOTHING, RunningAverage
+from skbnp.inference.monitor import Account
+from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
 from skbnp.models.hdp.shards import (
@@ -35,6 +37,7 @@ from skbnp.models.hdp.shards import (
     n_blocks,
 )
 from skbnp.utils.plain import from_plain, to_plain
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, check_is_fitted
 
 __all__ = ["HDP"]
@@ -43,7 +46,7 @@ __all__ = ["HDP"]
 DOCUMENTS = "documents"
 
 
-def read_counts(X: Any, labels: Any) -> dict[str, sp.csr_array]:
+def read_counts(X: MatrixLike, labels: Labels) -> dict[str, sp.csr_array]:
     """Check counts, and leave out documents without tokens."""
     counts, _ = check_documents(LocalHDP(), X, reset=True, method="fit")
     return {DOCUMENTS: drop_empty(counts)}
@@ -56,7 +59,7 @@ class Documents:
     session: Session
     survey: Survey
     checkpoints: Checkpoints | None
-    account: dict[str, Any] | None  # to go on from
+    account: Account | None  # to go on from
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -375,14 +378,17 @@ class HDP(ShardedMixin, LocalHDP):
         return RunningAverage(documents)
 
     def _rounds(self, posterior, corpus, **changes):
+        n_groups = self._n_groups(len(corpus.sizes))
         settings = {
+            "n_rows": n_groups * corpus.cut.n_blocks,
+            "batch_size": 1,
             "entropy": posterior.entropy,
             "first_step": posterior.n_steps - posterior.step_origin,
             "offset": self.learning_offset,
             "decay": self.learning_decay,
         }
-        n_groups = self._n_groups(len(corpus.sizes))
-        return BlockSchedule.online(corpus, n_groups, **(settings | changes))
+        steps = OnlineSchedule(**settings | changes)
+        return BlockSchedule(corpus.sizes, n_groups, steps)
 
     def _fit_schedule(self, posterior, corpus, n_forgetting):
         if self.learning_method == "batch":
@@ -475,15 +481,15 @@ class HDP(ShardedMixin, LocalHDP):
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
 
-def _shards(session: Session, run: Any) -> Shards:
+def _shards(session: Session, run: Run) -> Shards:
     return session.shards(DOCUMENTS, run, is_lasting=True)
 
 
-def _transform(local: LocalHDP, X: Any, labels: Any) -> np.ndarray:
+def _transform(local: LocalHDP, X: MatrixLike, labels: Labels) -> np.ndarray:
     return local.transform(X) if X.shape[0] else np.empty((0, local.n_components_))
 
 
-def _score(local: LocalHDP, X: Any, labels: Any) -> tuple[float, float]:
+def _score(local: LocalHDP, X: MatrixLike, labels: Labels) -> tuple[float, float]:
     """Sum of the log probabilities of held-out tokens, and their number."""
     if X.shape[0] == 0:
         return 0.0, 0.0

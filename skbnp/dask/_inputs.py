@@ -13,7 +13,14 @@ from dask.array import Array as DaskArray
 from dask.bag import Bag
 from dask.delayed import Delayed, delayed
 
+from skbnp.models.dependent_trees.epoch import Label
+from skbnp.utils.typing import MatrixLike
+
 __all__ = ["Block", "NpzFile", "blocks_of", "is_lazy", "read_block"]
+
+
+#: Labels of epochs, one for all rows or for each, as they are given, or None.
+Labels = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +32,14 @@ class NpzFile:
 
     path: str
 
-    def read(self, has_labels: bool) -> tuple[Any, Any]:
-        """Return rows, and labels if there are any and none are given."""
-        labels = None
+    def load_rows(self) -> sp.sparray:
+        """Read the rows."""
+        return sp.load_npz(self.path)
+
+    def load_labels(self) -> np.ndarray | None:
+        """Read the labels, if there are any."""
         with np.load(self.path, allow_pickle=False) as file:
-            if not has_labels and "epochs" in file:
-                labels = file["epochs"]
-        return sp.load_npz(self.path), labels
+            return file["epochs"] if "epochs" in file else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +49,11 @@ class Block:
     Either may be `Delayed`; rows may be an `NpzFile`.
     """
 
-    rows: Any
-    labels: Any = None
+    rows: MatrixLike
+    labels: Labels = None
 
 
-def is_lazy(X: Any) -> bool:
+def is_lazy(X: MatrixLike) -> bool:
     """Tell what is evaluated lazily from rows that are at hand."""
     if isinstance(X, (str, PathLike, DaskArray, Bag, Delayed)):
         return True
@@ -54,7 +62,7 @@ def is_lazy(X: Any) -> bool:
     return False
 
 
-def blocks_of(X: Any, epochs: Any = None) -> list[Block]:
+def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
     """Cut rows into blocks as they are stored; nothing is read.
 
     Raises
@@ -71,7 +79,7 @@ def blocks_of(X: Any, epochs: Any = None) -> list[Block]:
     return [Block(*both) for both in zip(rows, labels, strict=True)]
 
 
-def _row_blocks(X: Any) -> Iterator[Any]:
+def _row_blocks(X: MatrixLike) -> Iterator[object]:
     if isinstance(X, (str, PathLike)):
         paths = sorted(glob(fspath(X)))
         if not paths:
@@ -93,7 +101,7 @@ def _row_blocks(X: Any) -> Iterator[Any]:
             yield NpzFile(fspath(one)) if is_path else one
 
 
-def _label_blocks(epochs: Any, n_blocks: int) -> Iterator[Any]:
+def _label_blocks(epochs: Labels, n_blocks: int) -> Iterator[object]:
     if isinstance(epochs, DaskArray):
         if epochs.ndim != 1 or epochs.numblocks[0] != n_blocks:
             raise ValueError(
@@ -119,15 +127,15 @@ def _label_blocks(epochs: Any, n_blocks: int) -> Iterator[Any]:
         yield from [epochs] * n_blocks
 
 
-def read_block(rows: Any, labels: Any) -> tuple[Any, Any]:
+def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
     """Return the rows of a block as one matrix, and their labels.
 
     Partitions of a bag hold rows, or matrices of them, which are put together. None
     stands for no rows.
     """
     if isinstance(rows, NpzFile):
-        rows, stored = rows.read(labels is not None)
-        labels = stored if labels is None else labels
+        labels = rows.load_labels() if labels is None else labels
+        rows = rows.load_rows()
     if isinstance(rows, Iterator):
         rows = list(rows)
     if isinstance(labels, Iterator):
@@ -141,7 +149,7 @@ def read_block(rows: Any, labels: Any) -> tuple[Any, Any]:
     return rows, labels
 
 
-def _stacked(parts: Sequence[Any]) -> Any:
+def _stacked(parts: Sequence[MatrixLike]) -> MatrixLike:
     matrices = [part if sp.issparse(part) else np.atleast_2d(part) for part in parts]
     matrices = [one for one in matrices if one.shape[0]]
     if not matrices:
@@ -151,7 +159,7 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return np.vstack(matrices)
 
 
-def computed(blocks: Sequence[Block]) -> list[tuple[Any, Any]]:
+def computed(blocks: Sequence[Block]) -> list[tuple[MatrixLike, Labels]]:
     """Return rows and labels of blocks, computed in this process."""
     pairs: list[Any] = [(block.rows, block.labels) for block in blocks]
     lazy = [delayed(_pair)(*pair) if _is_delayed(pair) else None for pair in pairs]
@@ -162,13 +170,13 @@ def computed(blocks: Sequence[Block]) -> list[tuple[Any, Any]]:
     ]
 
 
-def _pair(rows: Any, labels: Any) -> tuple[Any, Any]:
+def _pair(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
     return rows, labels
 
 
-def _is_delayed(pair: tuple[Any, Any]) -> bool:
+def _is_delayed(pair: tuple[MatrixLike, Labels]) -> bool:
     return any(isinstance(one, Delayed) for one in pair)
 
 
 #: Rows by label: what a shard of each epoch, or of all documents, is made from.
-Reader = Callable[[Any, Any], dict[Any, Any]]
+Reader = Callable[[MatrixLike, Labels], dict[Label, sp.csr_array]]

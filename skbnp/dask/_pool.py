@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dask.delayed import Delayed
+from distributed import Future as DaskFuture
 from distributed import fire_and_forget
 
 from skbnp.dask._sites import answer, end
@@ -25,7 +26,7 @@ class Presence:
     """A worker as the scheduler knows it."""
 
     n_threads: int
-    sign: Any  # another one with each sign of life
+    sign: object  # another one with each sign of life
     n_running: int  # tasks that it works on
 
 
@@ -35,10 +36,10 @@ class Pool(Protocol):
     def present(self) -> dict[str, Presence]:
         """Return workers that can take work, by name; the scheduler says so."""
 
-    def call(self, worker: str, method: str, *args: Any) -> "Future[Any]":
+    def call(self, worker: str, method: str, *args: object) -> "Future":
         """Let the site of a worker do something, without waiting."""
 
-    def send(self, content: bytes, workers: Sequence[str]) -> Any:
+    def send(self, content: bytes, workers: Sequence[str]) -> object:
         """Return what stands for some bytes in calls to several workers."""
 
     def close(self, workers: Sequence[str]) -> None:
@@ -75,7 +76,7 @@ class ClientPool:
             self._n_threads[address] = worker["nthreads"]
         return found
 
-    def call(self, worker: str, method: str, *args: Any) -> "Future[Any]":
+    def call(self, worker: str, method: str, *args: object) -> "Future":
         """Let the site of a worker do something, without waiting."""
         args = tuple(
             self.client.compute(one, workers=[worker], allow_other_workers=False)
@@ -88,7 +89,7 @@ class ClientPool:
             task = self._submit(worker, answer, self.fit, n_threads, method, *args)
         return self._reply_of(task)
 
-    def send(self, content: bytes, workers: Sequence[str]) -> Any:
+    def send(self, content: bytes, workers: Sequence[str]) -> object:
         """Put bytes on one worker, from which the others fetch them."""
         with _large_graphs():
             return self.client.submit(bytes, content, workers=workers, pure=False)
@@ -102,7 +103,7 @@ class ClientPool:
                 fire_and_forget(call)
             call.release()
 
-    def _submit(self, worker: str, function: Callable[..., Any], *args: Any) -> Any:
+    def _submit(self, worker: str, function: Callable, *args: object) -> DaskFuture:
         return self.client.submit(
             function,
             *args,
@@ -112,9 +113,9 @@ class ClientPool:
             pure=False,
         )
 
-    def _reply_of(self, task: Any) -> "Future[Any]":
+    def _reply_of(self, task: DaskFuture) -> "Future":
         """Fetch a result as soon as it is there; whatever goes wrong is its error."""
-        reply: Future[Any] = Future()
+        reply: Future = Future()
         loop, client = self.client.loop, self.client
 
         async def fetch() -> None:
@@ -127,7 +128,7 @@ class ClientPool:
                 if reply.set_running_or_notify_cancel():
                     reply.set_result(result)
 
-        def drop(reply: "Future[Any]") -> None:
+        def drop(reply: "Future") -> None:
             if reply.cancelled():
                 loop.add_callback(client.cancel, [task], asynchronous=True)
 
@@ -143,7 +144,7 @@ class LostReplyError(Exception):
 class _large_graphs(warnings.catch_warnings):
     """Say nothing of the size of what is sent: it is sent on purpose."""
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> list[warnings.WarningMessage] | None:
         found = super().__enter__()
         warnings.filterwarnings("ignore", message="Sending large graph")
         return found

@@ -1,15 +1,20 @@
 """The rows of one fit, by label, on workers or in this process."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 from uuid import uuid4
+
+import scipy.sparse as sp
+from distributed import Client
 
 from skbnp.dask._checkpoints import digest_of
 from skbnp.dask._inputs import Block, Reader, computed, read_block
 from skbnp.dask._pool import ClientPool
 from skbnp.dask._shards import DaskShards, Roster, WorkerShards
 from skbnp.dask._sites import Held
+from skbnp.inference.executor import Run
 from skbnp.inference.shards import LocalShards, Shards
+from skbnp.models.dependent_trees.epoch import Label
 
 __all__ = ["LocalSession", "Session", "WorkerSession", "open_session"]
 
@@ -25,9 +30,7 @@ class Session(Protocol):
     def n_features(self) -> int:
         """Columns of all blocks."""
 
-    def shards(
-        self, label: Any, run: Callable[..., Iterable[Any]], *, is_lasting: bool
-    ) -> Shards:
+    def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label; `run` maps over rows in this process."""
 
     def close(self) -> None:
@@ -46,7 +49,7 @@ class LocalSession:
 
     def __init__(self, blocks: Sequence[Block], read: Reader):
         self.held: list[Held] = []
-        self._rows: list[dict[Any, Any]] = []
+        self._rows: list[dict[Label, sp.csr_array]] = []
         for number, (rows, labels) in enumerate(computed(blocks)):
             X, labels = read_block(rows, labels)
             found = {} if X is None else read(X, labels)
@@ -54,9 +57,7 @@ class LocalSession:
             self._rows.append(found)
         self.n_features = _n_features(self.held)
 
-    def shards(
-        self, label: Any, run: Callable[..., Iterable[Any]], *, is_lasting: bool
-    ) -> Shards:
+    def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label; `run` maps over rows in this process."""
         found = [rows[label] for rows in self._rows if label in rows]
         found = [X for X in found if X.shape[0]]
@@ -80,7 +81,7 @@ class WorkerSession:
     """
 
     def __init__(
-        self, client: Any, blocks: Sequence[Block], read: Reader, timeout: float
+        self, client: Client, blocks: Sequence[Block], read: Reader, timeout: float
     ):
         pool = ClientPool(client, uuid4().hex)
         self.workers = WorkerShards(pool, blocks, read, Roster(pool, timeout))
@@ -92,9 +93,7 @@ class WorkerSession:
         self.held = [self.workers.held[number] for number in range(len(blocks))]
         self.n_features = _n_features(self.held)
 
-    def shards(
-        self, label: Any, run: Callable[..., Iterable[Any]], *, is_lasting: bool
-    ) -> Shards:
+    def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label."""
         return DaskShards(self.workers, label, self.n_features)
 
@@ -104,7 +103,7 @@ class WorkerSession:
 
 
 def open_session(
-    client: Any, blocks: Sequence[Block], read: Reader, timeout: float
+    client: Client | None, blocks: Sequence[Block], read: Reader, timeout: float
 ) -> Session:
     """Read all blocks where they are to stay."""
     if client is None:
@@ -116,9 +115,9 @@ def open_session(
     return WorkerSession(client, blocks, read, timeout)
 
 
-def sizes_by_label(session: Session) -> dict[Any, int]:
+def sizes_by_label(session: Session) -> dict[Label, int]:
     """Rows of each label, in order."""
-    sizes: dict[Any, int] = {}
+    sizes: dict[Label, int] = {}
     for held in session.held:
         for label, size in held.sizes.items():
             sizes[label] = sizes.get(label, 0) + size

@@ -20,7 +20,9 @@ import numpy as np
 from skbnp.dask._inputs import Block, Reader
 from skbnp.dask._pool import Pool, Presence
 from skbnp.dask._sites import Held, Missing, Order, Raised
+from skbnp.inference.executor import T
 from skbnp.inference.shards import Task, World, add_up, first_rows, whole_sum
+from skbnp.models.dependent_trees.epoch import Label
 
 __all__ = ["DaskShards", "WorkerShards", "WorkersLostError", "adopt", "rebalance"]
 
@@ -59,7 +61,7 @@ class Roster:
     ):
         self.pool, self.timeout, self.clock, self.sleep = pool, timeout, clock, sleep
         self.workers: dict[str, Presence] = {}
-        self._signs: dict[str, tuple[Any, float]] = {}
+        self._signs: dict[str, tuple[object, float]] = {}
         self._busy: dict[str, float] = {}
         self._looked = clock()
         self._alone_since: float | None = None
@@ -159,17 +161,17 @@ class WorkerShards:
     def ask(
         self,
         task: Task,
-        label: Any,
+        label: Label,
         numbers: Sequence[int],
         shards: Mapping[int, tuple[int, int]],
         world: World | None,
-        argument: Any,
+        argument: object,
         *,
         adds_up: bool,
-    ) -> dict[Any, Any]:
+    ) -> dict:
         """Return sums of nodes, or replies by place, of some blocks."""
         missing = {number: place for place, number in enumerate(numbers)}
-        found: dict[Any, Any] = {}
+        found: dict = {}
         losses: Counter[int] = Counter()
         if world is not None and world.name not in self._worlds:
             self._worlds[world.name] = world
@@ -207,14 +209,15 @@ class WorkerShards:
 
     def _messages(
         self, world: World | None, argument: bytes, workers: Sequence[str]
-    ) -> dict[str, tuple[Any, Any]]:
+    ) -> dict[str, tuple[object, object]]:
         """World, if a worker lacks it, and argument: what goes along with orders."""
         lacking = [
             worker
             for worker in workers
             if world is not None and (world.name, worker) not in self._given
         ]
-        sent, small = None, argument
+        sent: object = None
+        small: object = argument
         if lacking:
             content = pickle.dumps(world, protocol=5)
             sent = content  # whoever fetches it from another waits for the scheduler
@@ -283,7 +286,7 @@ class WorkerShards:
             )
 
     def _replies(
-        self, calls: dict["cf.Future[Any]", tuple[str, list[int]]]
+        self, calls: dict["cf.Future", tuple[str, list[int]]]
     ) -> Iterator[tuple[str, list[int], Any]]:
         """Yield replies as they come; calls that are lost end without one."""
         begin, open_calls = self.roster.clock(), dict(calls)
@@ -308,8 +311,8 @@ class WorkerShards:
                 future.cancel()
 
     def _given_up(
-        self, open_calls: Mapping["cf.Future[Any]", tuple[str, list[int]]], begin: float
-    ) -> list["cf.Future[Any]"]:
+        self, open_calls: Mapping["cf.Future", tuple[str, list[int]]], begin: float
+    ) -> list["cf.Future"]:
         """Return calls that have no hope, and forget what lost workers had.
 
         With a lost worker go the calls of those that do nothing: they may be waiting
@@ -329,7 +332,7 @@ class WorkerShards:
             if lost and (worker in lost or not alive[worker].n_running)
         ]
 
-    def _outcome(self, future: "cf.Future[Any]") -> Any:
+    def _outcome(self, future: "cf.Future") -> Any:
         """Return a reply; any error that is not the task's is a fault."""
         try:
             return future.result()
@@ -365,12 +368,12 @@ class DaskShards:
     Parameters
     ----------
     workers : WorkerShards
-    label : Any
+    label : object
     """
 
     is_lasting = False
 
-    def __init__(self, workers: WorkerShards, label: Any, n_features: int):
+    def __init__(self, workers: WorkerShards, label: Label, n_features: int):
         self.workers, self.label, self.n_features = workers, label, n_features
         held = [workers.held[number] for number in range(len(workers.blocks))]
         self._blocks = [one.number for one in held if one.sizes.get(label, 0)]
@@ -381,22 +384,22 @@ class DaskShards:
 
     def map(
         self,
-        task: Task,
+        task: Task[T],
         numbers: Sequence[int],
         world: World | None = None,
-        argument: Any = None,
-    ) -> list[Any]:
+        argument: object = None,
+    ) -> list[T]:
         """Return the replies of some shards, in the order of their numbers."""
         found = self._ask(task, numbers, world, argument, adds_up=False)
         return [found[place] for place in range(len(numbers))]
 
     def total(
         self,
-        task: Task,
+        task: Task[T],
         numbers: Sequence[int],
         world: World | None = None,
-        argument: Any = None,
-    ) -> Any:
+        argument: object = None,
+    ) -> T:
         """Add replies up, by their method `plus`, along a fixed binary tree."""
         found = self._ask(task, numbers, world, argument, adds_up=True)
         return whole_sum(found, len(numbers))
@@ -406,10 +409,10 @@ class DaskShards:
         task: Task,
         numbers: Sequence[int],
         world: World | None,
-        argument: Any,
+        argument: object,
         *,
         adds_up: bool,
-    ) -> dict[Any, Any]:
+    ) -> dict:
         blocks = [self._blocks[number] for number in numbers]
         return self.workers.ask(
             task, self.label, blocks, self._shards, world, argument, adds_up=adds_up

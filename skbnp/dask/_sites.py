@@ -17,9 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.dask._inputs import read_block
+from skbnp.dask._inputs import Labels, Reader, read_block
+from skbnp.inference.executor import T
 from skbnp.inference.shards import Node, ProcessCache, Shard, Task, World, add_up
+from skbnp.models.dependent_trees.epoch import Label
 from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.typing import MatrixLike
 
 __all__ = ["Held", "Missing", "Order", "Raised", "Site", "answer", "digest_of"]
 
@@ -32,13 +35,13 @@ class Held:
     """What a block turned out to be."""
 
     number: int
-    sizes: dict[Any, int]  # rows by label
+    sizes: dict[Label, int]  # rows by label
     n_rows: int  # with those that are left out
     n_features: int  # 0 without rows
     digest: str
 
     @classmethod
-    def of(cls, number: int, X: Any, found: dict[Any, Any]) -> "Held":
+    def of(cls, number: int, X: MatrixLike, found: dict[Label, sp.csr_array]) -> "Held":
         """Describe rows, None if there are none, and what was read of them."""
         n_rows, n_features = (0, 0) if X is None else X.shape
         sizes = {label: one.shape[0] for label, one in found.items()}
@@ -50,7 +53,7 @@ class Order:
     """A call to some shards of one label."""
 
     task: Task
-    label: Any
+    label: Label
     numbers: tuple[int, ...]  # of blocks
     places: tuple[int, ...]  # in the call
     shards: tuple[tuple[int, int], ...]  # number among those of the label, first row
@@ -85,8 +88,8 @@ class Site:
     """
 
     n_threads: int
-    blocks: dict[int, dict[Any, Any]] = field(default_factory=dict)
-    shards: dict[tuple[int, Any], Shard] = field(default_factory=dict)
+    blocks: dict[int, dict[Label, sp.csr_array]] = field(default_factory=dict)
+    shards: dict[tuple[int, Label], Shard] = field(default_factory=dict)
     worlds: dict[str, World] = field(default_factory=dict)
     process: ProcessCache = field(default_factory=ProcessCache)
     last_call: float = field(default_factory=time.monotonic)
@@ -94,9 +97,9 @@ class Site:
     def load(
         self,
         number: int,
-        read: Callable[[Any, Any], dict[Any, Any]],
-        rows: Any,
-        labels: Any,
+        read: Reader,
+        rows: MatrixLike,
+        labels: Labels,
     ) -> Held:
         """Read a block, and keep its rows by label."""
         X, labels = read_block(rows, labels)
@@ -107,7 +110,7 @@ class Site:
             del self.shards[key]
         return Held.of(number, X, found)
 
-    def perform(self, order: Order, argument: bytes, world: bytes | None) -> Any:
+    def perform(self, order: Order, argument: bytes, world: bytes | None) -> object:
         """Return sums of nodes, or replies by place."""
         for name in self.worlds.keys() - set(order.worlds):
             self.worlds.pop(name, None)
@@ -122,11 +125,11 @@ class Site:
             return Missing(f"blocks {absent}")
         given = pickle.loads(argument)
 
-        def work(at: int) -> tuple[int, Any]:
+        def work(at: int) -> tuple[int, object]:
             shard = self._shard(order.numbers[at], order.label, *order.shards[at])
             return order.places[at], order.task(shard, content, given)
 
-        replies: dict[int, Any] = {}
+        replies: dict[int, object] = {}
         sums: dict[Node, Any] = {}
         with one_blas_thread():
             for place, reply in self._each(work, range(len(order.numbers))):
@@ -136,7 +139,7 @@ class Site:
                     replies[place] = reply
         return sums if order.adds_up else replies
 
-    def _each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
+    def _each(self, work: Callable[[int], T], items: Iterable[int]) -> Iterable[T]:
         """Yield results as they come: which is first does not matter."""
         if self.n_threads == 1:
             yield from map(work, items)
@@ -150,7 +153,7 @@ class Site:
                 for future in futures:
                     future.cancel()
 
-    def _shard(self, block: int, label: Any, number: int, first_row: int) -> Shard:
+    def _shard(self, block: int, label: Label, number: int, first_row: int) -> Shard:
         key = block, label
         if key not in self.shards:
             X = self.blocks[block][label]
@@ -158,7 +161,7 @@ class Site:
         return self.shards[key]
 
 
-def digest_of(rows: dict[Any, Any]) -> str:
+def digest_of(rows: dict[Label, sp.csr_array]) -> str:
     """Name rows by their content."""
     found = hashlib.blake2b(digest_size=16)
     for label, X in rows.items():
@@ -178,7 +181,7 @@ _SITES: dict[str, Site] = {}
 _LOCK = threading.Lock()
 
 
-def answer(fit: str, n_threads: int, method: str, *args: Any) -> Any:
+def answer(fit: str, n_threads: int, method: str, *args: object) -> object:
     """Let the site of a fit do something; an error of its own making is a reply."""
     try:
         site = _site_of(fit, n_threads)

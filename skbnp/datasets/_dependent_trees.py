@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +11,7 @@ from skbnp.datasets._generators import _paths
 from skbnp.distributions.von_mises_fisher import draw
 from skbnp.trees import TreeView
 from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.typing import RandomStateLike
 from skbnp.utils.validation import Interval, validate_params
 
 __all__ = ["make_dependent_trees"]
@@ -52,7 +52,7 @@ def make_dependent_trees(
     parent_weight: float = 1.0,
     past_weight: float = 3.0,
     lifetimes: ArrayLike | None = None,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     """Draw rows on the sphere from a tree of directions that drifts over epochs.
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import scipy
@@ -229,7 +228,7 @@ def _documented_members(module: ModuleType) -> Iterator[tuple[str, str]]:
             yield f"{module.__name__}.{name}", text
 
 
-def _text(member: Any) -> str:
+def _text(member: object) -> str:
     text = getattr(member, "__doc__", None)
     if not isinstance(text, str) or "from sklearn.experimental import" in text:
         # The experimental is there or not, by what the program has imported before.
@@ -237,13 +236,13 @@ def _text(member: Any) -> str:
     return inspect.cleandoc(text).strip()
 
 
-def _cache_path(data_home: Any) -> Path:
+def _cache_path(data_home: str | os.PathLike | None) -> Path:
     """Return the path of the cache; the number in it changes with what we collect."""
     versions = "-".join(f"{p.__name__}-{p.__version__}" for p in _PACKAGES)
     return Path(get_data_home(data_home)) / f"skbnp-docstrings-1-{versions}.json.gz"
 
 
-def _read_cache(data_home: Any) -> dict[str, str] | None:
+def _read_cache(data_home: str | os.PathLike | None) -> dict[str, str] | None:
     """Return the cached documents, None if there are none or the file is broken."""
     try:
         documents = json.loads(gzip.decompress(_cache_path(data_home).read_bytes()))
@@ -255,7 +254,9 @@ def _read_cache(data_home: Any) -> dict[str, str] | None:
     return None
 
 
-def _write_cache(data_home: Any, documents: dict[str, str]) -> None:
+def _write_cache(
+    data_home: str | os.PathLike | None, documents: dict[str, str]
+) -> None:
     """Write the documents in one step, so that nobody reads half a file."""
     with suppress(OSError):
         path = _cache_path(data_home)

@@ -6,7 +6,6 @@ do not depend on how many follow.
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -14,6 +13,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from skbnp.datasets._counts import count_words
 from skbnp.trees import TreeView
+from skbnp.utils.typing import RandomStateLike
 from skbnp.utils.validation import Interval, validate_params
 
 __all__ = ["make_bars", "make_hdp", "make_subspace_tree", "make_tree"]
@@ -58,7 +58,7 @@ def make_bars(
     side: int = 10,
     n_words: int = 250,
     doc_topic_prior: float = 0.1,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     """Draw the bars corpus: topics are the rows and columns of a square grid.
 
@@ -179,7 +179,7 @@ def make_hdp(
     corpus_concentration: float = 5.0,
     doc_concentration: float = 1.0,
     topic_word_prior: float = 0.05,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     """Draw a corpus from the hierarchical Dirichlet process topic model.
 
@@ -324,7 +324,7 @@ def make_tree(
     branching: Sequence[int] = (3, 3),
     level_prior: float | Sequence[float] = 4.0,
     topic_word_prior: float = 0.05,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     """Draw a corpus from a tree of topics, as the nested CRP has them.
 
@@ -469,7 +469,7 @@ def make_subspace_tree(
     branching: Sequence[int] = (3, 3),
     loading_std: float = 3.0,
     noise_std: float = 0.5,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> Bunch:
     """Draw rows from a tree of directions, as hierarchical component analysis has them.
 

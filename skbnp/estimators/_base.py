@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from skbnp.inference.interrupts import commit
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.utils.plain import from_plain, to_plain
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -163,7 +164,7 @@ class TopicModelMixin(ComponentModelMixin):
 
     def _read_counts(
         self,
-        X: Any,
+        X: MatrixLike,
         *,
         reset: bool,
         method: str,
@@ -179,7 +180,9 @@ class TopicModelMixin(ComponentModelMixin):
             warn_if_few_documents(counts.shape[0])
         return counts
 
-    def _check_counts(self, X: Any, method: str) -> tuple[sp.csr_array, np.dtype]:
+    def _check_counts(
+        self, X: MatrixLike, method: str
+    ) -> tuple[sp.csr_array, np.dtype]:
         """Check documents of which a fitted model is asked, as `check_documents`."""
         check_is_fitted(self)
         return check_documents(self, X, reset=False, method=method)
@@ -191,7 +194,7 @@ class TopicModelMixin(ComponentModelMixin):
         distr /= distr.sum(axis=1, keepdims=True)
         return distr
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: MatrixLike, y: object = None) -> float:
         """Mean log probability of held-out tokens, by document completion.
 
         80 % of each document's tokens are observed, the other 20 % are predicted; the
@@ -217,7 +220,7 @@ class TopicModelMixin(ComponentModelMixin):
         counts, _ = self._check_counts(X, "score")
         return score_completion(self._predictor(), counts, self.n_jobs)
 
-    def perplexity(self, X: Any) -> float:
+    def perplexity(self, X: MatrixLike) -> float:
         """Held-out perplexity, exp(-score).
 
         Parameters
@@ -341,9 +344,9 @@ class FitTasks:
 
     def __init__(
         self,
-        estimator: Any,
-        X: Any,
-        y: Any,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: object,
         attributes: Callable[[], dict[str, Any]],
         n_starts: int = 0,
     ):

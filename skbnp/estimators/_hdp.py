@@ -20,7 +20,7 @@ from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
-from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.model import DirectHDP, HDPModel, HDPState
 from skbnp.models.hdp.moves.held_out import blur
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -467,7 +467,7 @@ class HDP(VariationalTopicModel):
     def _is_collapsed(self) -> bool:
         return self.variational_family == "collapsed"
 
-    def _make_model(self) -> DirectHDP:
+    def _make_model(self) -> HDPModel:
         moves = self._moves()
         if self._is_collapsed and moves is not None and moves.criterion == "bound":
             raise ValueError(

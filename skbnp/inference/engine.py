@@ -7,14 +7,14 @@ visited the schedule's, and what may change the components that of the moves.
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import Look
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import NO_MOVES, Corpus, Memory, Moves, Visitor
+from skbnp.inference.protocols import NO_MOVES, AllFound, Corpus, Memory, Moves, Visitor
 from skbnp.inference.schedules import Round, Schedule
 
 __all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
@@ -117,7 +117,7 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         if self.is_warming_up:
             weighting, blurred = Weighting.MEAN, round.step
         else:
-            look = self.moves.look(posterior)
+            look = self.moves.look(self)
         found = self.visit(round, weighting, look)
         change = self.memory.prepare(posterior, round, found)
         with commit():
@@ -130,7 +130,7 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         self.moves.end_round(self, round, found)
         self._recount(n_logged, monitor)
 
-    def visit(self, round: Round, weighting: Weighting, look: Look | None) -> list:
+    def visit(self, round: Round, weighting: Weighting, look: Look | None) -> AllFound:
         """Return what the documents of a round say."""
         return self.corpus.visit(
             self.visitor,
@@ -168,10 +168,10 @@ class StreamLearner(Learner[PosteriorT, CorpusT, VisitorT, MemoryT]):
         self.posterior.n_seen += n_docs
 
 
-class PassLearner(Protocol):
+class PassLearner(Protocol[PosteriorT]):
     """What makes passes: a learner, or trials of several."""
 
-    posterior: Any
+    posterior: PosteriorT
 
     @property
     def n_updates(self) -> int:

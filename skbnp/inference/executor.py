@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
@@ -33,7 +33,7 @@ AHEAD = 2
 T = TypeVar("T")
 S = TypeVar("S")
 #: Maps over work, in order.
-Run = Callable[..., Iterable[Any]]
+Run = Callable[..., Iterable]
 
 
 class Executor:

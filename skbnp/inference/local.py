@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import Weighting
+from skbnp.components.statistics import StatsT, Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.rows.batch import Batch
 
-__all__ = ["Collected", "DocumentVisitor", "LocalStop", "Look"]
+__all__ = ["Collected", "DocumentVisitor", "LocalStop", "Look", "Step"]
 
 #: Looks at what a block says while its responsibilities are at hand, on its thread.
-Look = Callable[[Any], Any]
+Look = Callable[..., object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,25 @@ class LocalStop:
 
 
 @dataclass(slots=True)
-class Collected:
+class Collected(Generic[StatsT]):
     """What the documents of a batch say under one set of globals."""
 
-    stats: Any  # with WordRows
+    stats: StatsT  # with WordRows
     n_tokens: NDArray[np.float64]  # (n_docs,)
-    seen: list[Any]  # by the look, block by block; None if there was none
-    doc_topic: Any = None  # (n_docs, K) N of a direct assignment, csr
+    seen: list  # by the look, block by block; None if there was none
+    doc_topic: sp.csr_array | None = None  # (n_docs, K) N of a direct assignment
     memory: object = None  # what the documents may start from the next time
+
+
+class Step(Protocol):
+    """What every document of a visit sees, and when its iteration stops."""
+
+    prepare: Callable[..., "Step"]  # for a batch, under the globals of a posterior
+
+    def collect(
+        self, posterior: Posterior, batch: Batch, executor: Executor, look: Look | None
+    ) -> Collected:
+        """Visit a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class DocumentVisitor:
 
     stop: LocalStop
     executor: Executor
-    step: Any  # the kind of document step
+    step: type[Step]
 
     def visit(
         self,

@@ -4,11 +4,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import reduce
-from typing import Any, Self
+from typing import Generic, Self, TypeVar
 
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Found, Memory
+from skbnp.inference.protocols import Found, Memory, Summed
 from skbnp.inference.schedules import Part, Round
 
 __all__ = [
@@ -39,6 +39,9 @@ class DocumentMemory:
         """Return an independent copy."""
         return deepcopy(self)
 
+
+FoundT = TypeVar("FoundT", bound=Found)
+MemoT = TypeVar("MemoT", bound=Summed)
 
 NOTHING = DocumentMemory()
 
@@ -106,7 +109,7 @@ class RunningAverage(Memory):
         learn_priors(posterior)
 
 
-class Remembered(Memory):
+class Remembered(Memory, Generic[FoundT, MemoT]):
     """Totals hold each document once: its new statistics replace the old ones.
 
     Passes before there is something to remember are those of online learning.
@@ -124,7 +127,7 @@ class Remembered(Memory):
 
     def __init__(self, n_forgetful: int = 1):
         self.n_forgetful, self.n_passes = n_forgetful, 0
-        self.memos: list[Any] = []
+        self.memos: list[MemoT] = []
 
     @property
     def is_complete(self) -> bool:
@@ -136,7 +139,7 @@ class Remembered(Memory):
         """Return what a visit of a part starts from."""
 
     @abstractmethod
-    def _memo(self, found: Any) -> Any:
+    def _memo(self, found: FoundT) -> MemoT:
         """Return what a part is remembered by."""
 
     @abstractmethod
@@ -144,7 +147,7 @@ class Remembered(Memory):
         """Let totals be the sum of what is remembered; rounding errors are gone."""
 
     def absorb(
-        self, posterior: Posterior, round: Round, change: Sequence[Found]
+        self, posterior: Posterior, round: Round, change: Sequence[FoundT]
     ) -> None:
         """Exchange what parts say, or move by a step where nothing is remembered."""
         if not self.is_complete:

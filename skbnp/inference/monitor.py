@@ -8,11 +8,21 @@ from contextlib import contextmanager
 from math import isfinite, nan
 from typing import Any
 
-__all__ = ["SILENT", "Monitor", "Reporter", "discarding", "new_history", "shown"]
+__all__ = [
+    "SILENT",
+    "Account",
+    "Monitor",
+    "Reporter",
+    "discarding",
+    "new_history",
+    "shown",
+]
 
 logger = logging.getLogger(__name__)
 
 History = dict[str, list]
+#: What another object needs to go on alike, by name.
+Account = Mapping[str, Any]
 
 #: Seconds without a message after which long work says how far it is.
 SILENCE = 2.0
@@ -114,7 +124,7 @@ class Monitor(Reporter):
             "last": self._last,
         }
 
-    def resume(self, account: Mapping[str, Any]) -> None:
+    def resume(self, account: Account) -> None:
         """Go on where another monitor was."""
         for name, values in account["history"].items():
             self.history[name][:] = values

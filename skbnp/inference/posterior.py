@@ -1,25 +1,58 @@
 """What learning changes and inference reads: the global variational parameters."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.components.statistics import StateT, StatsT
 from skbnp.inference.edits import Lineage
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
 
-__all__ = ["Posterior", "per_token"]
+__all__ = ["Model", "Posterior", "per_token"]
+
+
+class Model(Protocol[StateT, StatsT]):
+    """A variational model: hyperparameters in force, and how its globals follow.
+
+    A state holds the small globals; totals are the additive statistics of what the
+    globals know, components' counts included. Totals may change in place.
+    """
+
+    criterion: ClassVar[str]  # what a fit is followed by
+    has_bound: ClassVar[bool]  # whether that is a bound of the evidence
+    parts_name: ClassVar[str]  # what messages call components
+    unit: ClassVar[str]  # of the data, for which the criterion is told
+
+    def absorb(
+        self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
+    ) -> tuple[StateT, StatsT]:
+        """Move globals by a step towards their optimum for scaled statistics."""
+
+    def exchange(
+        self, state: StateT, totals: StatsT, old: StatsT, new: StatsT
+    ) -> tuple[StateT, StatsT]:
+        """Put new statistics in the place of old ones, and let globals follow."""
+
+    def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
+        """Learn the hyperparameters that are learned once in a pass."""
+
+    def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
+        """Named terms of the criterion, in nats."""
+
+
+ModelT = TypeVar("ModelT", bound=Model)
 
 
 @dataclass(slots=True)
-class Posterior:
+class Posterior(Generic[ModelT, StateT, StatsT]):
     """Global variational parameters, and the account of what they have seen."""
 
-    model: Any
-    state: Any
-    totals: Any
+    model: ModelT
+    state: StateT
+    totals: StatsT
     ids: NDArray[np.intp]  # (K,) stable name of each component
     lineage: list[Lineage]  # where each id came from
     entropy: int = 0  # of its random streams
@@ -46,7 +79,7 @@ class Posterior:
         """Column of each living id."""
         return {int(name): column for column, name in enumerate(self.ids)}
 
-    def replace_globals(self, state: object, totals: object) -> None:
+    def replace_globals(self, state: StateT, totals: StatsT) -> None:
         """Set state and totals; nodes of a tree may have another order then."""
         self.state, self.totals = state, totals
         self.ids = getattr(state, "ids", self.ids)

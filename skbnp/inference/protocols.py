@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import StateT, StatsT, Weighting
+from skbnp.components.statistics import Stats, Weighting
 from skbnp.inference.local import Look
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
@@ -20,49 +20,30 @@ __all__ = [
     "CountingMoves",
     "Found",
     "Memory",
-    "Model",
     "Moves",
+    "Summed",
     "Visitor",
 ]
 
 LearnerT = TypeVar("LearnerT")
+#: What the parts of a round say, see `Found`, as it is of a model.
+AllFound = Sequence[Any]
 
 
-class Model(Protocol[StateT, StatsT]):
-    """A variational model: hyperparameters in force, and how its globals follow.
+class Summed(Protocol):
+    """What documents say, as far as totals take it in."""
 
-    A state holds the small globals; totals are the additive statistics of what the
-    globals know, components' counts included. Totals may change in place.
-    """
-
-    criterion: str  # what a fit is followed by
-    has_bound: bool  # whether that is a bound of the evidence
-    parts_name: str  # what messages call components
-    unit: str  # of the data, for which the criterion is told
-
-    def absorb(
-        self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
-    ) -> tuple[StateT, StatsT]:
-        """Move globals by a step towards their optimum for scaled statistics."""
-
-    def exchange(
-        self, state: StateT, totals: StatsT, old: StatsT, new: StatsT
-    ) -> tuple[StateT, StatsT]:
-        """Put new statistics in the place of old ones, and let globals follow."""
-
-    def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
-        """Learn the hyperparameters that are learned once in a pass."""
-
-    def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
-        """Named terms of the criterion, in nats."""
+    @property
+    def stats(self) -> Stats:
+        """Sums over the documents."""
 
 
-class Found(Protocol):
+class Found(Summed, Protocol):
     """What the documents of a part say under one set of globals."""
 
-    stats: Any  # additive
-    seen: list[Any]  # by a look at blocks; None if there was none
-    memory: object  # what the documents may start from the next time
+    @property
+    def memory(self) -> object:
+        """What the documents may start from the next time."""
 
 
 class Visitor(Protocol):
@@ -76,7 +57,7 @@ class Visitor(Protocol):
         weighting: Weighting,
         remembered: Any,
         look: Look | None,
-    ) -> Any:
+    ) -> Found:
         """Return what documents say under the globals of a posterior, see `Found`.
 
         `weighting` says by what components weigh words; `remembered` is what the memory
@@ -131,7 +112,7 @@ class Corpus:
         weighting: Weighting,
         remembered: Sequence[object],
         look: Look | None,
-    ) -> list[Any]:
+    ) -> AllFound:
         """Let a visitor visit the parts of a round, in their order.
 
         The learner asks for nothing else of documents, wherever they are.
@@ -162,7 +143,7 @@ class Memory(ABC):
     def recall(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
 
-    def prepare(self, posterior: Posterior, round: Round, found: Sequence[Any]) -> Any:
+    def prepare(self, posterior: Posterior, round: Round, found: AllFound) -> Any:
         """Return what `absorb` needs of a round, by default all; writes nothing."""
         return found
 
@@ -181,11 +162,11 @@ class Moves(Generic[LearnerT]):
     def begin_pass(self, learner: LearnerT) -> None:
         """Change components before a pass."""
 
-    def look(self, posterior: Any) -> Look | None:
+    def look(self, learner: LearnerT) -> Look | None:
         """Return what to look at while blocks are visited, if anything."""
         return None
 
-    def end_round(self, learner: LearnerT, round: Round, found: Sequence[Any]) -> None:
+    def end_round(self, learner: LearnerT, round: Round, found: AllFound) -> None:
         """Change components after a round."""
 
     def end_pass(self, learner: LearnerT, monitor: Monitor) -> bool:
@@ -205,7 +186,7 @@ class CountingMoves(Moves[LearnerT]):
         """Count documents afresh."""
         self._held = 0.0
 
-    def end_round(self, learner: LearnerT, round: Round, found: Sequence[Any]) -> None:
+    def end_round(self, learner: LearnerT, round: Round, found: AllFound) -> None:
         """Count as the totals take documents in."""
         keep, gain = 1.0 - round.step, round.step * round.scale
         self._held = keep * self._held + gain * round.n_docs

@@ -34,8 +34,10 @@ class Part:
     """Documents that are visited, and remembered, together."""
 
     number: int  # in a pass
-    # None: known by number.
-    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    # None: known by number, by which parts are told apart.
+    rows: NDArray[np.intp] = field(
+        default_factory=lambda: np.empty(0, np.intp), compare=False
+    )
 
     @property
     def n_docs(self) -> int:

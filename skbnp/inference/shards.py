@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 from uuid import uuid4
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Run, T
@@ -67,19 +68,17 @@ class ProcessCache:
         self._kept: dict[str, tuple[str, Any]] = {}
         self._lock = Lock()
 
-    def once(self, kind: str, world: World, make: Callable[[], Any]) -> Any:
+    def once(self, kind: str, world: World, make: Callable[[], T]) -> T:
         """Return what is made of a world, by the first shard that asks."""
         with self._lock:
-            name, value = self._kept.get(kind, (None, None))
-            if name != world.name:
+            if self._kept.get(kind, ("",))[0] != world.name:
                 self._kept.pop(kind, None)  # not two of them at a time
-                value = make()
-                self._kept[kind] = world.name, value
-            return value
+                self._kept[kind] = world.name, make()
+            return self._kept[kind][1]
 
     def follow(
-        self, kind: str, world: World, make: Callable[[str | None, Any], Any]
-    ) -> Any:
+        self, kind: str, world: World, make: Callable[[str | None, T | None], T | None]
+    ) -> T | None:
         """Return what the first shard that asks makes of the value of another world.
 
         `make` is given the name of that world, and the value, which it may change; it
@@ -100,7 +99,7 @@ class Shard:
 
     number: int
     first_row: int  # rows of all shards before
-    X: Any  # (n_rows, n_features)
+    X: sp.csr_array  # (n_rows, n_features)
     run: Run = map  # over blocks of rows, in order
     cache: dict[str, Any] = field(default_factory=dict)  # may be empty at any moment
     process: ProcessCache = field(default_factory=ProcessCache)
@@ -146,7 +145,7 @@ class LocalShards(Shards):
 
     Parameters
     ----------
-    blocks : sequence of array-like
+    blocks : sequence of csr_array
         Rows of each shard.
     n_features : int
     run : callable
@@ -157,7 +156,7 @@ class LocalShards(Shards):
 
     def __init__(
         self,
-        blocks: Sequence[Any],
+        blocks: Sequence[sp.csr_array],
         n_features: int,
         run: Run = map,
         *,

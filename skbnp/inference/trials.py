@@ -8,7 +8,7 @@ rejected one is known again, and makes proposals of them.
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Moves
+from skbnp.trees import Tree
 
 __all__ = [
     "LEAST_GAIN",
     "ROUNDING",
+    "Context",
     "EditMoves",
     "Ids",
     "Kind",
@@ -32,8 +34,6 @@ __all__ = [
 ]
 
 Ids = tuple[int, ...]
-ContextT = TypeVar("ContextT", bound="Context")
-ProposalT = TypeVar("ProposalT", bound="Proposal")
 FoundT = TypeVar("FoundT")
 
 #: Nats by which a move must raise the bound that adds components.
@@ -61,12 +61,36 @@ class Proposal(Protocol):
     def children(self) -> Ids:
         """Components that live on, or begin."""
 
+    @property
+    def tree(self) -> Tree:
+        """The edited tree."""
 
-class Context(Protocol):
+
+@dataclass(frozen=True, slots=True)
+class Context:
     """What proposals are made from."""
 
-    def has_room(self, proposal: Any) -> bool:
-        """Whether there may be so many components."""
+    posterior: Posterior
+    rng: np.random.Generator
+
+    @property
+    def tree(self) -> Tree:
+        """The present tree."""
+        return self.posterior.state.tree
+
+    def are_siblings(self, one: int, other: int) -> bool:
+        """Whether both are there, below one node."""
+        tree = self.tree
+        are_there = one in tree and other in tree
+        return are_there and tree.parent_of(one) == tree.parent_of(other)
+
+    def has_room(self, tree: Tree) -> bool:
+        """Whether a tree may become so large."""
+        return len(tree) <= max(self.posterior.max_components, len(self.tree))
+
+
+ContextT = TypeVar("ContextT", bound=Context)
+ProposalT = TypeVar("ProposalT", bound=Proposal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +202,7 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
             if n_tries == self.moves.max_tries or not self.rejections.is_over(key, now):
                 continue
             proposal = kind.make(context, *ids)
-            if proposal is None or not context.has_room(proposal):
+            if proposal is None or not context.has_room(proposal.tree):
                 continue
             n_tries += 1
             monitor.remind(f"pass {now}: tries moves ({kind.name})")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skbnp.inference.executor import Executor
 from skbnp.metrics._held_out import unwrap
 from skbnp.models.dependent_trees import local
 from skbnp.models.dependent_trees.epoch import rows_by_epoch
 from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_directions, check_is_fitted
 
 __all__ = ["plug_in_gain"]
 
 
-def plug_in_gain(estimator: Any, X: Any, *, epochs: Any = None) -> float:
+def plug_in_gain(
+    estimator: BaseEstimator, X: MatrixLike, *, epochs: ArrayLike | None = None
+) -> float:
     """Mean log density of rows at the mean directions, less the uniform density.
 
     The form of section 5 of [1]_: log sum_e pi_e C_V(beta) exp(beta mu_e'x), with

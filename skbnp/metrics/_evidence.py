@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.metrics._held_out import unwrap
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.model import DirectHDP
+from skbnp.models.hdp.model import HDPModel
 from skbnp.models.hdp_sticks.surrogate import (
     SMALLEST,
     Assignments,
@@ -22,6 +23,7 @@ from skbnp.models.hdp_sticks.surrogate import (
     terms,
 )
 from skbnp.rows.batch import Batch
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, check_is_fitted
 
 __all__ = ["evidence_bound"]
@@ -30,7 +32,7 @@ __all__ = ["evidence_bound"]
 TOL, MAX_ROUNDS = 1e-6, 100
 
 
-def evidence_bound(estimator: Any, X: Any) -> float:
+def evidence_bound(estimator: BaseEstimator, X: MatrixLike) -> float:
     """Lower bound of the log probability of documents, for comparing numbers of topics.
 
     The surrogate bound of [1]_: for every number of topics and every order of them,
@@ -119,7 +121,7 @@ def evidence_bound(estimator: Any, X: Any) -> float:
     check_is_fitted(estimator)
     posterior = getattr(estimator, "_posterior", None)
     model = getattr(posterior, "model", None)
-    if not isinstance(posterior, Posterior) or not isinstance(model, DirectHDP):
+    if not isinstance(posterior, Posterior) or not isinstance(model, HDPModel):
         raise TypeError(f"estimator must be an HDP, got {type(estimator).__name__}.")
     counts, _ = check_documents(estimator, X, reset=False, method="evidence_bound")
     counts = counts[np.diff(counts.indptr) > 0]  # the rest have probability one
@@ -132,7 +134,7 @@ def evidence_bound(estimator: Any, X: Any) -> float:
 
 
 def fitting_rounds(
-    posterior: Posterior, counts: Any, stop: LocalStop, executor: Executor
+    posterior: Posterior, counts: MatrixLike, stop: LocalStop, executor: Executor
 ) -> Iterator[float]:
     """Yield the bound in nats per token after each round, until it has settled."""
     state, n_tokens = posterior.state, counts.sum()
@@ -142,7 +144,8 @@ def fitting_rounds(
     sticks, last = None, -np.inf
     for _ in range(MAX_ROUNDS):
         found = step.collect(posterior, batch, executor)
-        doc_topic, lengths = found.doc_topic, found.n_tokens
+        doc_topic: sp.csr_array = found.doc_topic
+        lengths = found.n_tokens
         if sticks is None:
             held = posterior.totals.topic_words.total
             order = np.lexsort((-held, -doc_topic.sum(axis=0)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
@@ -19,6 +19,7 @@ from skbnp.models.hdp.held_out import mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.validation import check_counts, check_documents
 
 __all__ = [
@@ -36,7 +37,7 @@ MOST_UNITS = 10**8
 
 
 def split_tokens(
-    X: Any, *, observed: float = 0.8, random_state: Any = 0
+    X: MatrixLike, *, observed: float = 0.8, random_state: RandomStateLike = 0
 ) -> tuple[sp.csr_array, sp.csr_array]:
     """Split the tokens of each document into an observed and a held-out part.
 
@@ -114,8 +115,8 @@ def _hold_out(counts: Array, words: NDArray, share: float, seed: int) -> Array:
 def held_out_log_likelihood(
     topic_word_distr: ArrayLike,
     doc_prior: ArrayLike,
-    X_observed: Any,
-    X_held: Any,
+    X_observed: MatrixLike,
+    X_held: MatrixLike,
     *,
     n_jobs: int | None = None,
 ) -> float:
@@ -226,12 +227,12 @@ def _proportions(rows: ArrayLike, name: str) -> Array:
 
 
 def document_completion_score(
-    estimator: Any,
-    X: Any,
-    y: Any = None,
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: object = None,
     *,
     observed: float = 0.8,
-    random_state: Any = 0,
+    random_state: RandomStateLike = 0,
 ) -> float:
     """Mean log probability of held-out tokens given the rest of their documents.
 
@@ -284,7 +285,7 @@ def document_completion_score(
     return score_completion(_predictor_of(estimator), X, n_jobs, observed, random_state)
 
 
-def unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
+def unwrap(estimator: BaseEstimator, X: MatrixLike) -> tuple[BaseEstimator, MatrixLike]:
     """Return the last step of a Pipeline, and what the steps before make of X."""
     if not isinstance(estimator, Pipeline):
         return estimator, X
@@ -296,14 +297,14 @@ def score_completion(
     X: sp.csr_array,
     n_jobs: int | None,
     observed: float = 0.8,
-    random_state: Any = 0,
+    random_state: RandomStateLike = 0,
 ) -> float:
     """Score the predictor of a model on documents that have been checked."""
     parts = split_tokens(X, observed=observed, random_state=random_state)
     return _mean_log_likelihood(predictor, *parts, n_jobs)
 
 
-def _predictor_of(estimator: Any) -> Predictor:
+def _predictor_of(estimator: BaseEstimator) -> Predictor:
     """Return the predictor of our own estimators, or one by what others have."""
     if hasattr(estimator, "_predictor"):
         return estimator._predictor()
@@ -317,7 +318,7 @@ def _predictor_of(estimator: Any) -> Predictor:
 class _Transformer:
     """Predict by `transform` and `components_`."""
 
-    def __init__(self, estimator: Any):
+    def __init__(self, estimator: BaseEstimator):
         self._estimator = estimator
 
     def log_likelihood(
@@ -334,7 +335,7 @@ class _Transformer:
             return (X_held.data * np.log(mixed)).sum()
 
 
-def fold_in_score(estimator: Any, X: Any, y: Any = None) -> float:
+def fold_in_score(estimator: BaseEstimator, X: MatrixLike, y: object = None) -> float:
     """Test likelihood of a topic tree, by folding in whole documents.
 
     With the topics held fixed, path c, levels theta and assignments of a document are
@@ -386,7 +387,11 @@ def fold_in_score(estimator: Any, X: Any, y: Any = None) -> float:
 
 
 def perplexity(
-    estimator: Any, X: Any, *, observed: float = 0.8, random_state: Any = 0
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    *,
+    observed: float = 0.8,
+    random_state: RandomStateLike = 0,
 ) -> float:
     """Held-out perplexity, exp(-:func:`document_completion_score`).
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +29,7 @@ def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
     return np.concatenate([np.zeros(1, np.intp), *moved])
 
 
-def joined(parts: Iterable[Any], name: str, dtype: type = np.float64) -> NDArray:
+def joined(parts: Iterable[object], name: str, dtype: type = np.float64) -> NDArray:
     """Arrays of what blocks hold, by name, one behind the other."""
     arrays = (getattr(part, name) for part in parts)
     return np.concatenate([np.zeros(0, dtype), *arrays])
@@ -38,9 +38,9 @@ def joined(parts: Iterable[Any], name: str, dtype: type = np.float64) -> NDArray
 def sum_ranges(
     function: Callable[..., T],
     columns: NDArray[np.int32],
-    *arguments: Any,
+    *arguments: object,
     n_blocks: int,
-    run: Callable[..., Iterable[Any]],
+    run: Callable[..., Iterable],
 ) -> list[T]:
     """Call a function for ranges of words of as many counts each, side by side.
 
@@ -54,7 +54,7 @@ def sum_ranges(
 
 
 def _on_range(
-    function: Callable[..., T], arguments: tuple[Any, ...], words: tuple[int, int]
+    function: Callable[..., T], arguments: tuple[object, ...], words: tuple[int, int]
 ) -> T:
     return function(*words, *arguments)
 

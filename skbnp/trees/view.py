@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -218,7 +218,7 @@ class TreeView:
             stack.extend(below[item])
         return "\n".join(lines)
 
-    def to_dict(self, labels: Labels | None = None) -> dict[str, Any]:
+    def to_dict(self, labels: Labels | None = None) -> dict:
         """Nest the nodes in each other, as JSON libraries of trees want them.
 
         Parameters
@@ -339,9 +339,9 @@ class TreeView:
             for label in labels
         ]
 
-    def _records(self, labels: Labels | None) -> list[dict[str, Any]]:
+    def _records(self, labels: Labels | None) -> list[dict]:
         """Describe every node by plain Python values."""
-        records: list[dict[str, Any]] = [
+        records: list[dict] = [
             {"node": i, "id": name, "weight": weight}
             for i, (name, weight) in enumerate(
                 zip(self.ids.tolist(), self.weight.tolist(), strict=True)

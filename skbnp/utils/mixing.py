@@ -1,10 +1,10 @@
 """Whether the chains of a sampler agree, by the history of a fit."""
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 __all__ = ["mixing", "settled"]
 
@@ -12,7 +12,7 @@ __all__ = ["mixing", "settled"]
 FEWEST = 8
 
 
-def settled(model: Any, name: str) -> NDArray | None:
+def settled(model: BaseEstimator, name: str) -> NDArray | None:
     """Read a column of the history after burn-in, (n_chains, n_sweeps), or None.
 
     Of the last `fit` alone, and behind its own first sweeps: those before may have been

@@ -19,14 +19,14 @@ IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
 ATOMS = (str, bytes, int, float, type(None))
 
 
-def to_plain(value: Any, outside: Sequence[Any] = ()) -> Any:
+def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
     """Take objects of the package apart; the same object becomes the same dict.
 
     What is not of the package, such as an array or an estimator, stays as it is. An
     object that holds itself, by others, is named by a number there; objects `outside`,
     such as threads and connections, are named by their place, and left out.
     """
-    seen: dict[int, Any] = {}
+    seen: dict[int, tuple[object, Any]] = {}
     whole: dict[int, dict] = {}  # objects that are being taken apart
     for place, item in enumerate(outside):
         seen[id(item)] = item, {IS: "outside", HOLDS: place}
@@ -51,7 +51,7 @@ def to_plain(value: Any, outside: Sequence[Any] = ()) -> Any:
     return walk(value)
 
 
-def from_plain(value: Any, outside: Sequence[Any] = ()) -> Any:
+def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
     """Put together what `to_plain` has taken apart, around other objects `outside`.
 
     Raises
@@ -59,8 +59,8 @@ def from_plain(value: Any, outside: Sequence[Any] = ()) -> Any:
     ValueError
         If an object is none of `HOMES`, or does not consist of what it should.
     """
-    seen: dict[int, Any] = {}
-    numbered: dict[int, Any] = {}
+    seen: dict[int, tuple[object, Any]] = {}
+    numbered: dict[int, object] = {}
 
     def walk(value: Any) -> Any:
         if isinstance(value, ATOMS):
@@ -104,8 +104,8 @@ def _taken_apart(value: Any, walk: Callable[[Any], Any]) -> Any:
 def _put_together(
     value: Any,
     walk: Callable[[Any], Any],
-    numbered: dict[int, Any],
-    outside: Sequence[Any],
+    numbered: dict[int, object],
+    outside: Sequence[object],
 ) -> Any:
     if type(value) in (list, tuple):
         return type(value)(walk(item) for item in value)
@@ -142,7 +142,7 @@ def _put_together(
     return made
 
 
-def _is_record(value: Any) -> bool:
+def _is_record(value: object) -> bool:
     return isinstance(value, tuple) and _is_ours(type(value))
 
 

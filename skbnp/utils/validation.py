@@ -4,13 +4,15 @@ The names below that scikit-learn keeps private are used by many estimators outs
 but may move; they are imported here and nowhere else.
 """
 
-from collections.abc import Callable
-from numbers import Real
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
@@ -29,7 +31,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.warnings import warn_caller
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = [
     "SMALLEST_PRIOR",
@@ -47,6 +53,7 @@ __all__ = [
     "check_per_level",
     "check_rows",
     "check_sample_weight",
+    "check_settings",
     "fit_context",
     "validate_params",
     "whole_counts",
@@ -74,8 +81,8 @@ _COUNTS: dict[str, Any] = {
 
 
 def check_documents(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: MatrixLike,
     *,
     reset: bool,
     method: str,
@@ -116,7 +123,7 @@ def check_documents(
     return counts, checked.dtype
 
 
-def _checked(estimator: Any, X: Any, reset: bool, **how: Any) -> Any:
+def _checked(estimator: BaseEstimator, X: MatrixLike, reset: bool, **how: Any) -> Any:
     """Check and convert; features are compared with those known, but never set.
 
     scikit-learn sets them before it looks at the values, and would leave a refused
@@ -128,7 +135,7 @@ def _checked(estimator: Any, X: Any, reset: bool, **how: Any) -> Any:
 
 
 def check_rows(
-    estimator: Any, X: Any, *, reset: bool, method: str
+    estimator: BaseEstimator, X: MatrixLike, *, reset: bool, method: str
 ) -> NDArray[np.float64] | NDArray[np.float32]:
     """Check dense rows of numbers of either sign.
 
@@ -169,7 +176,9 @@ def check_rows(
     return rows
 
 
-def check_coordinates(estimator: Any, X: Any, *, n_columns: int) -> Any:
+def check_coordinates(
+    estimator: BaseEstimator, X: MatrixLike, *, n_columns: int
+) -> np.ndarray | sp.csr_array:
     """Check what `transform` gives, dense or sparse, to be turned into rows again.
 
     Parameters
@@ -197,7 +206,7 @@ def check_coordinates(estimator: Any, X: Any, *, n_columns: int) -> Any:
 
 
 def check_directions(
-    estimator: Any, X: Any, *, reset: bool, method: str
+    estimator: BaseEstimator, X: MatrixLike, *, reset: bool, method: str
 ) -> tuple[sp.csr_array, np.dtype]:
     """Check rows of numbers of either sign, and put them on the unit sphere.
 
@@ -241,7 +250,7 @@ def check_directions(
     return rows, checked.dtype
 
 
-def check_labels(name: str, value: Any, n_rows: int) -> NDArray:
+def check_labels(name: str, value: ArrayLike, n_rows: int) -> NDArray:
     """Check labels that can be sorted, one for each row or one for all.
 
     Returns one for each row: numbers, texts or dates.
@@ -312,7 +321,7 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
     return counts
 
 
-def check_counts(X: Any, *, name: str = "X", whom: str) -> sp.csr_array:
+def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
     X = check_before_conversion(X, name)
     checked = check_array(X, input_name=name, **_COUNTS)
@@ -320,7 +329,7 @@ def check_counts(X: Any, *, name: str = "X", whom: str) -> sp.csr_array:
     return _check_total(as_counts(checked), name)
 
 
-def check_before_conversion(X: Any, name: str = "X") -> Any:
+def check_before_conversion(X: MatrixLike, name: str = "X") -> MatrixLike:
     """Refuse what a conversion to CSR counts would crash on, or silently accept."""
     _check_structure(X, name)
     _check_kind(X, name)
@@ -339,7 +348,7 @@ def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
     return counts
 
 
-def _check_kind(X: Any, name: str) -> None:
+def _check_kind(X: MatrixLike, name: str) -> None:
     if _are_texts(X):
         raise ValueError(
             f"{name} must hold counts, got texts, tokens or bags of words. "
@@ -350,7 +359,7 @@ def _check_kind(X: Any, name: str) -> None:
     _check_dtypes(X, name, "counts")
 
 
-def _check_dtypes(X: Any, name: str, what: str) -> None:
+def _check_dtypes(X: MatrixLike, name: str, what: str) -> None:
     """Refuse what is no number, and NumPy would turn into one."""
     if isinstance(X, (list, tuple)):
         X = np.asarray(X, dtype=object)
@@ -371,7 +380,7 @@ def _check_dtypes(X: Any, name: str, what: str) -> None:
                 raise ValueError(f"{name} holds a value too large for a float.")
 
 
-def _are_texts(X: Any) -> bool:
+def _are_texts(X: MatrixLike) -> bool:
     """Tell texts, lists of tokens and bags of (number, count) pairs from counts."""
     if isinstance(X, str):
         return True
@@ -384,7 +393,7 @@ def _are_texts(X: Any) -> bool:
     return isinstance(first, str)
 
 
-def _check_structure(X: Any, name: str) -> None:
+def _check_structure(X: MatrixLike, name: str) -> None:
     """Refuse a sparse matrix whose index arrays point outside of it."""
     if not sp.issparse(X) or X.ndim != 2 or X.format == "dok":
         return
@@ -442,7 +451,7 @@ def _check_index(index: np.ndarray, size: int, name: str, kind: str) -> None:
         )
 
 
-def as_counts(X: Any) -> sp.csr_array:
+def as_counts(X: MatrixLike) -> sp.csr_array:
     """Canonical float64 CSR of a checked matrix; the caller's matrix is not changed."""
     if sp.issparse(X):
         # A new container around the caller's buffers: even flags and dtypes of index
@@ -474,6 +483,44 @@ def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
             f"[{SMALLEST_PRIOR:g}, {MOST_CERTAIN:g}], got {value!r}."
         )
     return shape, rate
+
+
+def check_settings(
+    settings: "DataclassInstance",
+    choices: Mapping[str, Sequence[str]],
+    least: Mapping[str, int],
+) -> None:
+    """Check the fields of a record that users make, by their choices or defaults.
+
+    Parameters
+    ----------
+    settings : dataclass instance
+    choices : dict
+        Texts that fields may be.
+    least : dict
+        The least of whole numbers, by default 0; also of flags that may be numbers.
+
+    Raises
+    ------
+    ValueError
+        If a field is something else.
+    """
+    for item in fields(settings):
+        name, value, default = item.name, getattr(settings, item.name), item.default
+        if name in choices:
+            needed = f"one of {', '.join(map(repr, choices[name]))}"
+            is_right = value in choices[name]
+        elif isinstance(default, bool) and name not in least:
+            needed, is_right = "a bool", isinstance(value, bool)
+        elif isinstance(default, float):
+            needed = "a number >= 0"
+            is_right = isinstance(value, (int, float)) and 0 <= value < np.inf
+        else:
+            needed = f"an integer >= {least.get(name, 0)}"
+            is_right = isinstance(value, Integral) and int(value) >= least.get(name, 0)
+            is_right = is_right or value is default is None
+        if not is_right:
+            raise ValueError(f"{name} must be {needed}, got {value!r}.")
 
 
 def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:

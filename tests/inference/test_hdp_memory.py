@@ -532,7 +532,7 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
         Lineage(0, "merge", (3, 4), (3,)),
         Lineage(0, "prune", (3,), ()),
     ]
-    adopt(posterior, candidate)
+    adopt(posterior, candidate, discarding())
     check_lineage(posterior)
 
 

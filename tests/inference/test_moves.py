@@ -293,9 +293,7 @@ def split_responsibilities(posterior, seen, column, children, chosen):
     """Responsibilities with the children of a topic, the second at the end."""
     r = seen.r
     parent = parent_of(posterior, seen, column, chosen, chosen.sum())
-    share, _, _ = hdp_split._assign(
-        parent, children, posterior.state.topic_word_prior, learn_shares=False
-    )
+    share, _, _ = hdp_split._assign(parent, children, posterior.state.topic_word_prior)
     parted = np.concatenate([r, np.zeros_like(r[..., [column]])], axis=2)
     at = (parent.rows, parent.words)
     parted[(*at, -1)] = r[(*at, column)] * share[1]

@@ -685,7 +685,7 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
         alive, ended = set(start.ids.tolist()), set()
         n_edits = number % 3 + 1
         while len(one.posterior.lineage) <= n_edits:
-            context = Context(one.posterior, one.corpus, rng)
+            context = Context(one.posterior, rng, one.corpus)
             kind = all_kinds[rng.integers(len(all_kinds))]
             candidates = kind.candidates(context)
             if not candidates:

@@ -12,6 +12,7 @@ from checks.geweke import check_joint_distribution
 from checks.long import daily
 from reference import hdp_franchise as reference
 from skbnp.components.hyperparameters import log_rising
+from skbnp.inference.chains import ChainState
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
 from skbnp.models.hdp_franchise.model import (
@@ -372,9 +373,16 @@ def test_sample_holds_the_counts_of_the_seating(seed):
     seating = seat(world)
     seating.tidy()
     n = seating.n_served
-    sample = FranchiseSample.of(
-        seating, component_ids=np.arange(n), log_joint=0.0, chain=0, step=0
+    state = ChainState(
+        number=0,
+        step=0,
+        ids=np.arange(n),
+        next_id=n,
+        lineage=[],
+        begin=0,
+        log_joint=0.0,
     )
+    sample = FranchiseSample.of(seating, state)
     expected = np.zeros((n, N_WORDS))
     for words, own, of_table in zip(
         world.docs, world.tables, world.dishes, strict=True

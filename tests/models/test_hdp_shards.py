@@ -86,7 +86,8 @@ def rows_of(corpus, parts):
 
 def schedule_of(corpus, n_groups=1, **settings):
     plan = {"offset": 1.0, "decay": 0.5, "entropy": ENTROPY, **settings}
-    return BlockSchedule.online(corpus, n_groups, **plan)
+    steps = OnlineSchedule(n_groups * corpus.cut.n_blocks, 1, **plan)
+    return BlockSchedule(corpus.sizes, n_groups, steps)
 
 
 # Rounds -------------------------------------------------------------------------------

@@ -579,7 +579,7 @@ def forget_to_move(walks, rng):
 
 
 def keep_paths(walks, rng):
-    walks.sweep(0, walks.n_docs, rng, with_paths=False)
+    walks.sweep_levels(0, walks.n_docs, rng)
 
 
 def wrong_prior(walks, rng):

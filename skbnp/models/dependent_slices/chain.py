@@ -29,7 +29,7 @@ from skbnp.models.dependent_slices.sample import (
     reading_of,
     with_sorted_siblings,
 )
-from skbnp.models.dependent_trees.epoch import ClosedEpoch
+from skbnp.models.dependent_trees.epoch import ClosedEpoch, Label
 from skbnp.models.dependent_trees.local import NodeTable, visit
 from skbnp.models.dependent_trees.model import (
     HIGHEST,
@@ -89,7 +89,7 @@ class TreeSettings:
 class EpochRows:
     """Rows of an epoch that have a direction."""
 
-    label: Any
+    label: Label
     rows: Rows
 
 

@@ -6,13 +6,12 @@ equations, and differ in the trees alone.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.models.dependent_slices.model import SlicedTree
-from skbnp.models.dependent_trees.epoch import ClosedEpoch
+from skbnp.models.dependent_trees.epoch import ClosedEpoch, Label
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
@@ -38,7 +37,7 @@ class TreeSample:
     past_weight: float
 
     @property
-    def label(self) -> Any:
+    def label(self) -> Label:
         """Of the epoch."""
         return self.epoch.label
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.interrupts import commit
@@ -38,6 +38,7 @@ __all__ = [
     "ClosedEpoch",
     "EpochModel",
     "EpochPosterior",
+    "Label",
     "close_epoch",
     "plain_label",
     "rows_by_epoch",
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+#: Of an epoch: a number, a text or a date of NumPy; those of a fit have an order.
+Label = Any
 
 #: Turns of the prior of directions and these after a pass at the most, and the relative
 #: change of what is learned of the former that ends them.
@@ -153,17 +156,17 @@ def without(totals: EpochStats, old: EpochStats) -> EpochStats:
 class ClosedEpoch:
     """An epoch that is never visited again, as prediction reads it."""
 
-    label: Any
+    label: Label
     state: EpochState  # without its past
     n_rows: int
     first_step: int  # updates made before it
 
 
 @dataclass(slots=True)
-class EpochPosterior(Posterior):
+class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
     """The posterior of the open epoch, and those of the epochs before it."""
 
-    label: Any = None  # of the open epoch
+    label: Label = None  # of the open epoch
     first_step: int = 0  # updates made before it
     window: int = 1  # epochs whose rows count for the sticks
     n_open: int = 0  # rows of the open epoch that the totals may hold
@@ -183,7 +186,7 @@ class EpochPosterior(Posterior):
 
 
 def rows_by_epoch(
-    known: Sequence[ClosedEpoch], labels: Any, n_rows: int
+    known: Sequence[ClosedEpoch], labels: ArrayLike | None, n_rows: int
 ) -> Iterator[tuple[ClosedEpoch, NDArray[np.intp]]]:
     """Yield epochs whose trees explain rows of some labels, and which rows.
 
@@ -216,12 +219,12 @@ def rows_by_epoch(
         yield known[number], np.flatnonzero(of[at] == number)
 
 
-def plain_label(label: Any) -> Any:
+def plain_label(label: np.generic) -> Label:
     """Return a label as a number, a text or a date of NumPy."""
     return label if isinstance(label, np.datetime64) else label.item()
 
 
-def close_epoch(posterior: EpochPosterior, label: Any) -> None:
+def close_epoch(posterior: EpochPosterior, label: Label) -> None:
     """Begin an epoch; the one that was open is its past."""
     closed = [*posterior.closed, posterior.as_closed()]
     past = [(one.state.tree.ids, one.state.masses) for one in closed]

@@ -1,6 +1,6 @@
 """Rows by shard: who has them visited, and what is known of what they say."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -14,6 +14,7 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Run
 from skbnp.inference.local import Look
 from skbnp.inference.memory import learn_priors
+from skbnp.inference.monitor import Account
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Memory
 from skbnp.inference.schedules import Part, Round
@@ -159,7 +160,9 @@ class EpochMemory(Memory):
     def recall(self, part: Part) -> None:
         """Return nothing: shards remember."""
 
-    def absorb(self, posterior: Posterior, round: Round, change: Any) -> None:
+    def absorb(
+        self, posterior: Posterior, round: Round, change: Sequence[FoundRows]
+    ) -> None:
         """Let rows say something else, and the globals follow."""
         model, state, (found,) = posterior.model, posterior.state, change
         numbers = [part.number for part in round.parts]
@@ -210,7 +213,7 @@ class EpochMemory(Memory):
             "is_fresh": self._is_fresh,
         }
 
-    def resume(self, account: Mapping[str, Any]) -> None:
+    def resume(self, account: Account) -> None:
         """Go on where another memory was."""
         self.visits, self.others = account["visits"], account["others"]
         self._is_fresh = account["is_fresh"]

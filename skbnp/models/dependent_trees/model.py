@@ -36,7 +36,7 @@ exact maximum; kappa0 is learned, and not 100.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betaln, xlogy
 
+from skbnp.components.node_statistics import NodeState
 from skbnp.distributions.von_mises_fisher import (
     expansion,
     log_normaliser,
@@ -111,7 +112,7 @@ class TreePriors:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochState:
+class EpochState(NodeState):
     """The globals of an epoch; arrays go by position in the tree."""
 
     tree: Tree
@@ -133,16 +134,6 @@ class EpochState:
     def dimension(self) -> int:
         """V."""
         return self.means.shape[1]
-
-    @property
-    def n_components(self) -> int:
-        """Number of nodes."""
-        return len(self.tree)
-
-    @property
-    def ids(self) -> NDArray[np.intp]:
-        """Names of the nodes."""
-        return self.tree.ids
 
     @property
     def with_past(self) -> NDArray[np.intp]:
@@ -298,7 +289,7 @@ def _update_rows(
     return state
 
 
-def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple[Any, ...]:
+def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple:
     """Return what kernels know of an epoch."""
     tree, k0 = state.tree, state.prior_concentration
     children, limits = tree.child_lists

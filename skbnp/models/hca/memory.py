@@ -1,7 +1,7 @@
 """Rows by part, who visits them, and what they are remembered by."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from numpy.typing import NDArray
 
@@ -26,7 +26,6 @@ class FoundRows:
     stats: Stats
     memory: Memo
     state: State
-    seen: list[object] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.special import betaln, gammaln, psi
 
-from skbnp.components.node_statistics import NodeStatistics, ended_nodes
+from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import (
     expected_log_sticks,
+    log_breaks,
     log_stub_priors,
     stick_parameters,
     stub_nodes,
@@ -70,7 +71,7 @@ LEAST_MASS = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class State(NodeState):
     """The globals; arrays go by position in the tree."""
 
     tree: Tree
@@ -81,16 +82,6 @@ class State:
     mean_variance: float  # s_mu
     noise_shape: float  # a
     noise_rate: float  # b
-
-    @property
-    def n_components(self) -> int:
-        """Number of nodes."""
-        return len(self.tree)
-
-    @property
-    def ids(self) -> NDArray[np.intp]:
-        """Ids of the nodes, by position."""
-        return self.tree.ids
 
     @property
     def precision(self) -> float:
@@ -589,13 +580,9 @@ def mean_paths(model: Model, state: State) -> Paths:
     tree, gamma = state.tree, model.concentration
     a, b = stick_parameters(tree, state.stub_masses, gamma)
     log_stay, log_pass = np.log(a) - np.log(a + b), np.log(b) - np.log(a + b)
-    own, passed_all = np.zeros((2, len(tree)))
-    for place in range(1, len(tree)):  # earlier siblings come first
-        parent = tree.parent[place]
-        own[place] = log_stay[place] + passed_all[parent]
-        passed_all[parent] += log_pass[place]
+    to_here, passed_all = log_breaks(tree, log_stay, log_pass)
     inner = tree.depth < model.n_levels - 1
-    log_prior = tree.distribute(own) + np.where(inner, passed_all, 0.0)
+    log_prior = to_here + np.where(inner, passed_all, 0.0)
     nodes = stub_nodes(tree, model.n_levels)
     spreads = np.zeros(nodes.shape)
     return _paths(state, nodes, spreads, log_prior, np.log(state.precision), 0.0)

@@ -85,20 +85,17 @@ class BoundTrials:
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""
         self.passes_left -= 1
-        if self.candidate is None:
+        exact, candidate = False, self.candidate
+        if candidate is None:
             exact = self.run.one_pass(monitor)
         else:
-            exact = False
-            self._trial_pass(self.candidate, monitor)
+            candidate.one_pass(discarding())
+            self.candidate_passes -= 1
+            if self.candidate_passes <= 0:
+                self._decide(candidate, monitor)
         if self.candidate is None and self.run.is_settled:
             self._propose()
         return exact and self.candidate is None
-
-    def _trial_pass(self, candidate: _Run, monitor: Monitor) -> None:
-        candidate.one_pass(discarding())
-        self.candidate_passes -= 1
-        if self.candidate_passes <= 0:
-            self._decide(candidate, monitor)
 
     def _propose(self) -> None:
         """Begin a trial, if it can come to its end."""
@@ -142,8 +139,7 @@ class BoundTrials:
         """Keep the candidate if its bound is higher, else forget it."""
         self.candidate = None
         if candidate.bound - self.run.bound > LEAST_GAIN * abs(self.run.bound):
-            adopt(self.posterior, candidate.learner.posterior)
-            self.posterior.record(monitor)
+            adopt(self.posterior, candidate.learner.posterior, monitor)
             candidate.learner.posterior = self.posterior
             self.run, candidate.rise = candidate, np.inf
             self.n_rejected = 0

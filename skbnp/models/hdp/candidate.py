@@ -1,13 +1,14 @@
 """A posterior that learned beside another takes its place."""
 
 from skbnp.inference.interrupts import commit
+from skbnp.inference.monitor import Monitor
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["adopt"]
 
 
-def adopt(posterior: HDPPosterior, candidate: HDPPosterior) -> None:
+def adopt(posterior: HDPPosterior, candidate: HDPPosterior, monitor: Monitor) -> None:
     """Take over what a candidate that began as a posterior has learned: an update.
 
     Its log goes on from here; ids that came and went meanwhile are left out.
@@ -28,3 +29,4 @@ def adopt(posterior: HDPPosterior, candidate: HDPPosterior) -> None:
         posterior.move_memory = MoveMemory()  # its topics are others
         posterior.n_steps += 1
         posterior.lineage = [*posterior.lineage, *log]
+        posterior.record(monitor)

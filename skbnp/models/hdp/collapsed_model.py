@@ -31,7 +31,7 @@ References
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,10 +39,10 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordsT, WordTopics, plus
+from skbnp.components.statistics import Weighting, WordsT, WordTopics
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.kernels._special import log_gamma
-from skbnp.models.hdp.model import SMALLEST_WEIGHT, DirectHDP, HDPState
+from skbnp.models.hdp.model import SMALLEST_WEIGHT, HDPModel, HDPState, TopicStats
 
 __all__ = ["CollapsedHDP", "CollapsedStats"]
 
@@ -53,25 +53,23 @@ N_ROUNDS = 3
 
 
 @dataclass(slots=True)
-class CollapsedStats(Generic[WordsT]):
+class CollapsedStats(TopicStats[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    topic_words: WordsT  # S, (word, component)
     tables: Array  # (K,) M
     length_slope: float  # sum_j psi(alpha + N_j) - psi(alpha)
     log_predictive: float  # of each token given all others, nats
     n_tokens: float
 
-    #: Those with an entry per topic, but for the words.
     columns: ClassVar[tuple[str, ...]] = ("tables",)
 
-    def plus(self, other: "CollapsedStats") -> "CollapsedStats":
-        """Return the statistics of the documents of two visits."""
-        return plus(self, other)
+    def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
+        """Columns of pairs of topics that merge."""
+        return {"tables": self.tables[other] + self.tables[one]}
 
 
 @dataclass(frozen=True, slots=True)
-class CollapsedHDP(DirectHDP):
+class CollapsedHDP(HDPModel[CollapsedStats]):
     """What is learned; evaluation is that of the direct-assignment model."""
 
     has_bound: ClassVar[bool] = False
@@ -124,11 +122,13 @@ class CollapsedHDP(DirectHDP):
 
     # -- global -----------------------------------------------------------------------
 
-    def start(self, state: HDPState, topic_words: WordTopics) -> Any:
+    def start(self, state: HDPState, topic_words: WordTopics) -> CollapsedStats:
         """Totals that hold the starting topics and no document."""
         return CollapsedStats(topic_words, np.zeros(state.n_components), 0.0, 0.0, 0.0)
 
-    def update(self, state: HDPState, stats: Any, scale: float = 1.0) -> HDPState:
+    def update(
+        self, state: HDPState, stats: CollapsedStats, scale: float = 1.0
+    ) -> HDPState:
         """Weights of topics and concentrations, from expected tables.
 
         `scale` multiplies the statistics of documents, never a prior.
@@ -155,11 +155,6 @@ class CollapsedHDP(DirectHDP):
             corpus_concentration=float(gamma),
         )
 
-    def _joint(
-        self, state: HDPState, totals: Any, one: Array, other: Array
-    ) -> dict[str, Any]:
-        return {"tables": totals.tables[other] + totals.tables[one]}
-
-    def objective(self, state: HDPState, totals: Any) -> dict[str, float]:
+    def objective(self, state: HDPState, totals: CollapsedStats) -> dict[str, float]:
         """Log probability of tokens, each given all others, in nats."""
         return {"log_predictive": float(totals.log_predictive)}

@@ -203,7 +203,7 @@ class Prediction(NamedTuple):
         theta /= self.total[:, None]
         return theta
 
-    def of(self, rows: NDArray[Any]) -> "Prediction":
+    def of(self, rows: NDArray[np.bool_]) -> "Prediction":
         """Return what is said of some rows."""
         tokens, total, rest = self.tokens[rows], self.total[rows], self.rest[rows]
         return self._replace(tokens=tokens, total=total, rest=rest)
@@ -214,7 +214,7 @@ class HeldOut:
     """Documents to learn from, and others: each a row for each of its parts."""
 
     train: Any  # Corpus
-    rows: Any  # of the corpus, that `train` has
+    rows: NDArray[np.intp] | tuple[NDArray[np.intp], ...]  # that `train` has
     docs: NDArray[np.intp]  # (n_rows,) held-out document, counted from 0
     observed: sp.csr_array  # (n_rows, V) counts to fold in
     held: sp.csr_array  # (n_rows, V) counts to predict

@@ -231,50 +231,42 @@ class HeldOutTrials:
 
     def _decide(self, run: _Run, monitor: Monitor) -> None:
         """Keep a candidate or forget it, and begin the next trial if there is one."""
-        if run.kind == "births":
-            accepted = self._is_better(run)
-            self._report(run, self.model.logs, accepted, monitor)
-            births = self._births(self._adopted(run, monitor)) if accepted else None
-            self._begin(births or self._after_births(), monitor)
-        elif run.kind == "continuation":
-            gain = self._gain(run, self.model.logs)
-            accepted = gain.mean > max(ALIKE_ERRORS * gain.error, ALIKE)
-            self._report(run, self.model.logs, accepted, monitor)
-            if accepted:
-                self._adopted(run, monitor)
-            more = self._after_births() if accepted else self._first_reduction()
-            self._begin(more, monitor)
-        elif run.kind == "merge of all":
-            accepted = self._is_alike(run)
-            self._report(run, self.best, accepted, monitor)
-            # As from a start with one topic: these were worse than none.
-            births = self._births(self._adopted(run, monitor)) if accepted else None
-            self._begin(births, monitor)
-        elif run.kind == "reduction":
-            gain, few = self._gain(run, self.best), run.n_changes < FEW * run.n_before
-            accepted = self._is_alike(run)
-            self._report(run, self.best, accepted, monitor)
+        if run.kind == "start":
+            self._begin(self._births(run) or self._after_births(), monitor)
+            return
+        is_less = run.kind in ("reduction", "merge of all")
+        gain = self._gain(run, self.best if is_less else self.model.logs)
+        accepted = self._is_accepted(run, gain)
+        self._report(run, gain, accepted, monitor)
+        if run.kind == "reduction":
             if accepted and (gain.mean > gain.error or self.is_unseen):
                 self._adopted(run, monitor)
             elif accepted:  # the posterior, which is as good, stays until the end
                 self.model, self.n_accepted = run, self.n_accepted + 1
             if gain.mean > 0.0:
                 self.best = run.logs
-            self._begin(self._reduction(run) if accepted and not few else None, monitor)
-        else:
-            self._begin(self._births(run) or self._after_births(), monitor)
+            is_last = not accepted or run.n_changes < FEW * run.n_before
+            more = None if is_last else self._reduction(run)
+        elif run.kind == "continuation":
+            if accepted:
+                self._adopted(run, monitor)
+            more = self._after_births() if accepted else self._first_reduction()
+        else:  # one topic is as a start with one: all of them were worse than none
+            more = self._births(self._adopted(run, monitor)) if accepted else None
+            if run.kind == "births":
+                more = more or self._after_births()
+        self._begin(more, monitor)
 
-    def _is_better(self, run: _Run) -> bool:
-        if run.n_passes < self.length:
-            return False
-        gain = self._gain(run, self.model.logs)
-        ratio = run.n_topics / self.model.n_topics
-        least = GAIN_OF_TWICE * np.log2(max(ratio, 1.0))
-        return gain.mean > max(ALIKE_ERRORS * gain.error, least)
-
-    def _is_alike(self, run: _Run) -> bool:
-        gain = self._gain(run, self.best)
-        return gain.mean >= -max(ALIKE_ERRORS * gain.error, ALIKE)
+    def _is_accepted(self, run: _Run, gain: Gain) -> bool:
+        """Whether more topics, or passes, gain enough, or fewer topics lose little."""
+        error = ALIKE_ERRORS * gain.error
+        if run.kind == "births":
+            n_twice = np.log2(max(run.n_topics / self.model.n_topics, 1.0))
+            is_better = gain.mean > max(error, GAIN_OF_TWICE * n_twice)
+            return run.n_passes == self.length and bool(is_better)
+        if run.kind == "continuation":
+            return gain.mean > max(error, ALIKE)
+        return gain.mean >= -max(error, ALIKE)
 
     def _after_births(self) -> _Run | None:
         """Let the model go on; reduce if there is no time for both, or no use.
@@ -329,16 +321,12 @@ class HeldOutTrials:
         """Take over what a candidate has learned; from now on it learns the model."""
         posterior = self.posterior
         with commit():
-            adopt(posterior, learner.posterior)
+            adopt(posterior, learner.posterior, monitor)
             posterior.step_origin = posterior.n_steps - learner.n_updates
-            posterior.record(monitor)
         learner.posterior = posterior
 
-    def _report(
-        self, run: _Run, others: dict[int, Array], accepted: bool, monitor: Monitor
-    ) -> None:
+    def _report(self, run: _Run, gain: Gain, accepted: bool, monitor: Monitor) -> None:
         """Report a decision; who loses frees its topics before others begin."""
-        gain = self._gain(run, others)
         monitor.report(
             f"trial of {run.n_topics} topics {'accepted' if accepted else 'rejected'}: "
             f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
@@ -403,33 +391,8 @@ class HeldOutTrials:
 class StreamTrials(HeldOutTrials):
     """Trials over what is kept of a stream, beginning with the model as it is.
 
-    Parameters
-    ----------
-    learner : Learner
-        Of a copy of the stream's posterior, over the documents that are not held out.
-    held : HeldOut
-    moves : SplitMerge
-    prior_limit : float or None
-        See `HeldOutTrials`.
+    The learner is that of a copy of the stream's posterior.
     """
-
-    def __init__(
-        self,
-        learner: OnlineLearner,
-        held: HeldOut,
-        moves: SplitMerge,
-        prior_limit: float | None,
-    ):
-        super().__init__(
-            learner,
-            held,
-            moves,
-            n_passes=sys.maxsize,
-            finish=None,
-            n_final_passes=moves.trial_passes,  # the stream goes on
-            prior_limit=prior_limit,
-            length=2 * moves.trial_passes,  # the model knows more documents
-        )
 
     #: The copy is read when all trials are over: it need not hold what is as good.
     is_unseen = True
@@ -468,7 +431,16 @@ def try_on_sample(
     """
     copy = posterior.copy()
     learner = make_learner(copy)
-    trials = StreamTrials(learner, held, moves, prior_limit)
+    trials = StreamTrials(
+        learner,
+        held,
+        moves,
+        n_passes=sys.maxsize,
+        finish=None,
+        n_final_passes=moves.trial_passes,  # the stream goes on
+        prior_limit=prior_limit,
+        length=2 * moves.trial_passes,  # the model knows more documents
+    )
     trials.begin(held.predict(copy, learner.visitor.executor))
     n_tokens = posterior.totals.topic_words.total.sum()
     multiply(copy.totals, held.train.n_tokens / max(n_tokens, 1e-300))
@@ -479,7 +451,6 @@ def try_on_sample(
     multiply(copy.totals, n_docs / held.train.n_docs)
     copy.totals.topic_words.trim()
     with commit():
-        adopt(posterior, copy)
+        adopt(posterior, copy, monitor)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
-        posterior.record(monitor)
     return trials.n_accepted

@@ -2,20 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import StatsT, WordRows, WordTopics, remaining
+from skbnp.components.statistics import WordRows, WordStats, WordTopics, remaining
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import Collected
 from skbnp.inference.memory import DocumentMemory, Remembered
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hdp.collapsed_model import CollapsedStats
-from skbnp.models.hdp.model import HDPStats
+from skbnp.models.hdp.model import HDPStats, TopicStatsT
 
 __all__ = [
     "CollapsedMemory",
@@ -83,14 +84,13 @@ def _moved(n_topics: int, pairs: Pairs, gone: Sequence[int]) -> sp.csr_array:
     return sp.csr_array(moved.tocsc()[:, remaining(n_topics, gone)])
 
 
-def dropped(stats: StatsT, gone: Sequence[int], pairs: Pairs = ()) -> StatsT:
+def dropped(stats: TopicStatsT, gone: Sequence[int], pairs: Pairs = ()) -> TopicStatsT:
     """Statistics of a visit without some topics, whose words may go to others."""
     rows = stats.topic_words
     n_topics = rows.values.shape[1]
     order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
-    small = {name: getattr(stats, name)[order] for name in stats.columns}
     words = WordRows(rows.words, sp.csr_array(rows.values @ moved))
-    return replace(stats, topic_words=words, **small)
+    return replace(stats.with_columns(itemgetter(order)), topic_words=words)
 
 
 def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
@@ -98,7 +98,9 @@ def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
     return sp.csc_array(sp.vstack([memo.doc_topic for memo in memos]))
 
 
-def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Memo]]:
+def refreshed(
+    posterior: Posterior, memos: Iterable[Memo]
+) -> tuple[HDPStats, list[Memo]]:
     """Move all tangents to the present weights: totals and memos, the bound exact."""
     new = []
     for memo in memos:
@@ -110,34 +112,35 @@ def refreshed(posterior: Posterior, memos: Iterable[Memo]) -> tuple[Any, list[Me
             memo.n_tokens,
         )
         new.append(replace(memo, stats=stats))
-    return _with_sums(posterior.totals, [memo.stats for memo in new]), new
+    totals = posterior.totals
+    return _with_sums(totals, [memo.stats for memo in new], totals.topic_words), new
 
 
-def _with_sums(totals: StatsT, parts: list[StatsT], **changes: WordTopics) -> StatsT:
+def _with_sums(
+    totals: TopicStatsT, parts: list[TopicStatsT], words: WordTopics
+) -> TopicStatsT:
     """Sum what has no entry per word, part by part."""
     sums = {
         item.name: sum(getattr(stats, item.name) for stats in parts)
         for item in fields(totals)
         if item.name != "topic_words"
     }
-    return replace(totals, **sums, **changes)
+    return replace(totals, topic_words=words, **sums)
 
 
-def resummed(memos: Iterable[Any], n_words: int, n_topics: int) -> WordTopics:
+def resummed(parts: Iterable[WordStats], n_words: int, n_topics: int) -> WordTopics:
     """Sum of the topics' words of statistics; earlier rounding errors are gone."""
     words = WordTopics(np.zeros((n_words, n_topics)))
-    for stats in memos:
+    for stats in parts:
         words.add(stats.topic_words)
     return words
 
 
-class MeanFieldMemory(Remembered):
+class MeanFieldMemory(Remembered[Collected, Memo]):
     """Parts with the expected counts of their documents: the exact bound of a corpus.
 
     The bound never falls. One part makes this the classic batch algorithm.
     """
-
-    memos: list[Memo]
 
     def copy(self) -> "MeanFieldMemory":
         """Return an independent copy."""
@@ -221,7 +224,7 @@ class Statistics(NamedTuple):
     stats: CollapsedStats[WordRows]
 
 
-class CollapsedMemory(Remembered):
+class CollapsedMemory(Remembered[Collected, Statistics]):
     """Parts with their statistics alone: there is no bound.
 
     Parameters
@@ -229,8 +232,6 @@ class CollapsedMemory(Remembered):
     holdings : Holdings
         How often the totals hold the documents before the first pass.
     """
-
-    memos: list[Statistics]
 
     def __init__(self, holdings: Holdings):
         super().__init__()
@@ -242,14 +243,14 @@ class CollapsedMemory(Remembered):
             return np.ones(len(part.rows))
         return self.holdings.of(part.rows)
 
-    def _memo(self, found: Collected) -> "Statistics":
+    def _memo(self, found: Collected) -> Statistics:
         return Statistics(found.stats)
 
     def _sum_afresh(self, posterior: Posterior) -> None:
         totals, stats = posterior.totals, [memo.stats for memo in self.memos]
         words = resummed(stats, *totals.topic_words.shape)
         with commit():
-            posterior.totals = _with_sums(totals, stats, topic_words=words)
+            posterior.totals = _with_sums(totals, stats, words)
             posterior.state = posterior.model.update(posterior.state, posterior.totals)
 
     def refresh(self, posterior: Posterior) -> None:

@@ -27,9 +27,11 @@ References
    Hierarchical Dirichlet Processes", NIPS 2012.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic
+from operator import itemgetter
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,12 +40,12 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, psi, zeta
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordsT, WordTopics, plus, remaining
+from skbnp.components.statistics import WordsT, WordStats, WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 
-__all__ = ["DirectHDP", "HDPState", "HDPStats"]
+__all__ = ["DirectHDP", "HDPModel", "HDPState", "HDPStats", "TopicStats"]
 
 Array = NDArray[np.float64]
 
@@ -77,14 +79,25 @@ class HDPState:
 
 
 @dataclass(slots=True)
-class HDPStats(Generic[WordsT]):
+class TopicStats(WordStats[WordsT]):
+    """What additive statistics of either family know."""
+
+    @abstractmethod
+    def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
+        """Columns of pairs of topics that merge, x the Dirichlet parameters of all."""
+
+
+TopicStatsT = TypeVar("TopicStatsT", bound=TopicStats)
+
+
+@dataclass(slots=True)
+class HDPStats(TopicStats[WordsT]):
     """Additive statistics of some documents, or of a corpus.
 
     The tangents stand for the documents' part of the bound: with x0 and alpha0 the
     tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
     """
 
-    topic_words: WordsT  # S, (word, component)
     entropy: Array  # (K,) of the responsibilities, nats
     n_docs_using: Array  # (K,) documents with N_jk > 0
     weight_slope: Array  # (K,) sum psi(t)
@@ -93,7 +106,6 @@ class HDPStats(Generic[WordsT]):
     length_offset: float  # sum_j -f(alpha0, N_j) + alpha0 (its length_slope)
     n_tokens: float
 
-    #: Those with an entry per topic, but for the words.
     columns: ClassVar[tuple[str, ...]] = (
         "entropy",
         "n_docs_using",
@@ -101,13 +113,22 @@ class HDPStats(Generic[WordsT]):
         "weight_offset",
     )
 
-    def plus(self, other: "HDPStats") -> "HDPStats":
-        """Return the statistics of the documents of two visits."""
-        return plus(self, other)
+    def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
+        """Columns of pairs of topics that merge."""
+        tokens, slopes = self.topic_words.total, x * self.weight_slope
+        parts = self.weight_offset + slopes - self.n_docs_using * gammaln(x)
+        entropy = self.entropy[one] + self.entropy[other]
+        lost = np.log(2.0) * (tokens[one] + tokens[other])
+        return {
+            "entropy": np.maximum(entropy - lost, 0.0),
+            "n_docs_using": 0.0,
+            "weight_slope": 0.0,
+            "weight_offset": parts[one] + parts[other],
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
+class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     """What is learned, and under which Gamma(shape, rate) priors."""
 
     learn_concentrations: bool
@@ -167,43 +188,19 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
 
     # -- global -----------------------------------------------------------------------
 
-    def start(self, state: HDPState, topic_words: WordTopics) -> HDPStats[WordTopics]:
-        """Totals that hold the starting topics and no document."""
-        zeros = np.zeros(state.n_components)
-        return HDPStats(topic_words, zeros, zeros, zeros, zeros, 0.0, 0.0, 0.0)
-
-    def update(self, state: HDPState, stats: HDPStats, scale: float = 1.0) -> HDPState:
-        """Raise the bound in the topic weights, then in the concentrations.
-
-        `scale` multiplies the statistics of documents, never a prior.
-        """
-        state = replace(state, weights=update_weights(state, stats, scale))
-        if self.learn_concentrations:
-            state = replace(
-                state,
-                doc_concentration=update_doc_concentration(
-                    state, stats, scale, self.doc_prior
-                ),
-                corpus_concentration=update_corpus_concentration(
-                    state, self.corpus_prior
-                ),
-            )
-        return state
-
     def blend(self, old: HDPState, new: HDPState, step: float) -> HDPState:
         """Move from old to new by a step: weights as in Eq. (7), logs of the rest."""
         if step == 1.0:
             return new
 
         return replace(
-            new,
+            topics.with_blended_concentrations(old, new, step),
             weights=(1.0 - step) * old.weights + step * new.weights,
-            **topics.blended_concentrations(old, new, step),
         )
 
     def merge(
-        self, state: HDPState, totals: HDPStats, pairs: Sequence[tuple[int, int]]
-    ) -> tuple[HDPState, HDPStats]:
+        self, state: HDPState, totals: TopicStatsT, pairs: Sequence[tuple[int, int]]
+    ) -> tuple[HDPState, TopicStatsT]:
         """Add r, theta, beta and S of pairs of topics (source, target), disjoint.
 
         Like every change of topics it alters the words' counts in place.
@@ -217,40 +214,21 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         weights = state.weights.copy()
         weights[targets] += weights[sources]
         columns = {name: getattr(totals, name).copy() for name in totals.columns}
-        for name, value in self._joint(state, totals, sources, targets).items():
+        for name, value in totals.joint(state.doc_prior, sources, targets).items():
             columns[name][targets] = value
         totals.topic_words.merge(pairs)
         order = remaining(state.n_components, sources)
         merged = replace(totals, **columns)
         return _take_columns(replace(state, weights=weights), merged, order)
 
-    def _joint(
-        self, state: HDPState, totals: Any, one: Array, other: Array
-    ) -> dict[str, Any]:
-        """Columns of pairs of topics that merge."""
-        x, tokens = state.doc_prior, totals.topic_words.total
-        parts = (
-            totals.weight_offset
-            + x * totals.weight_slope
-            - totals.n_docs_using * gammaln(x)
-        )
-        entropy = totals.entropy[one] + totals.entropy[other]
-        lost = np.log(2.0) * (tokens[one] + tokens[other])
-        return {
-            "entropy": np.maximum(entropy - lost, 0.0),
-            "n_docs_using": 0.0,
-            "weight_slope": 0.0,
-            "weight_offset": parts[one] + parts[other],
-        }
-
     def split(
         self,
         state: HDPState,
-        totals: HDPStats,
+        totals: TopicStatsT,
         column: int,
         halves: Array,
         shares: Array,
-    ) -> tuple[HDPState, HDPStats]:
+    ) -> tuple[HDPState, TopicStatsT]:
         """Put two topics in the place of one: the first there, the second at the end.
 
         The documents' sums stay with the first, and the entropy with them: those
@@ -260,15 +238,13 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
             state.weights, state.n_components, shares[1] * state.weights[column]
         )
         weights[column] *= shares[0]
-        columns: dict[str, Any] = {
-            name: np.append(getattr(totals, name), 0.0) for name in totals.columns
-        }
         totals.topic_words.part(column, *halves)
-        return replace(state, weights=weights), replace(totals, **columns)
+        state = replace(state, weights=weights)
+        return state, totals.with_columns(lambda values: np.append(values, 0.0))
 
     def remove(
-        self, state: HDPState, totals: HDPStats, gone: Sequence[int]
-    ) -> tuple[HDPState, HDPStats]:
+        self, state: HDPState, totals: TopicStatsT, gone: Sequence[int]
+    ) -> tuple[HDPState, TopicStatsT]:
         """Drop topics and their counts; their weight joins the last entry of beta."""
         weights = state.weights.copy()
         weights[-1] += weights[list(gone)].sum()
@@ -302,13 +278,40 @@ class DirectHDP(topics.WordTopicModel[HDPState, HDPStats]):
         return {name: float(value) for name, value in terms.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class DirectHDP(HDPModel[HDPStats]):
+    """The mean-field family."""
+
+    def start(self, state: HDPState, topic_words: WordTopics) -> HDPStats[WordTopics]:
+        """Totals that hold the starting topics and no document."""
+        zeros = np.zeros(state.n_components)
+        return HDPStats(topic_words, zeros, zeros, zeros, zeros, 0.0, 0.0, 0.0)
+
+    def update(self, state: HDPState, stats: HDPStats, scale: float = 1.0) -> HDPState:
+        """Raise the bound in the topic weights, then in the concentrations.
+
+        `scale` multiplies the statistics of documents, never a prior.
+        """
+        state = replace(state, weights=update_weights(state, stats, scale))
+        if self.learn_concentrations:
+            state = replace(
+                state,
+                doc_concentration=update_doc_concentration(
+                    state, stats, scale, self.doc_prior
+                ),
+                corpus_concentration=update_corpus_concentration(
+                    state, self.corpus_prior
+                ),
+            )
+        return state
+
+
 def _take_columns(
-    state: HDPState, totals: HDPStats, order: NDArray[np.intp]
-) -> tuple[HDPState, HDPStats]:
+    state: HDPState, totals: TopicStatsT, order: NDArray[np.intp]
+) -> tuple[HDPState, TopicStatsT]:
     """Take some topics of everything but the words."""
-    columns = {name: getattr(totals, name)[order] for name in totals.columns}
     weights = state.weights[[*order, -1]]
-    return replace(state, weights=weights), replace(totals, **columns)
+    return replace(state, weights=weights), totals.with_columns(itemgetter(order))
 
 
 def weights_bound(

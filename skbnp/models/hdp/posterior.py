@@ -8,14 +8,18 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.collapsed_model import CollapsedStats
+from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.reservoir import Reservoir
 
 __all__ = ["HDPPosterior"]
 
+Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
+
 
 @dataclass(slots=True)
-class HDPPosterior(Posterior):
+class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     """Globals, the account of what they have seen, and of other numbers of topics."""
 
     trials_ended: bool = False  # of other numbers of topics

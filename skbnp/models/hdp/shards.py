@@ -7,7 +7,7 @@ some shards. How many there are follows from the data and from parameters, never
 where the shards are.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
@@ -17,15 +17,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting, WordRows, WordTopics, remaining
-from skbnp.inference.executor import Run
-from skbnp.inference.local import Collected, DocumentVisitor, LocalStop, Look
+from skbnp.inference.executor import Executor, Run, S, T
+from skbnp.inference.local import Collected, DocumentVisitor, LocalStop, Look, Step
 from skbnp.inference.memory import DocumentMemory
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.schedules import OnlineSchedule, Round, Schedule, even_limits
+from skbnp.inference.schedules import OnlineSchedule, Part, Round, Schedule, even_limits
 from skbnp.inference.shards import Shard, Shards, World
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out, n_judges
 from skbnp.models.hdp.memory import Holdings
-from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.model import HDPModel, HDPState
 from skbnp.rows.batch import Batch
 from skbnp.utils.random import Purpose, stream
 
@@ -48,14 +48,18 @@ Rows = NDArray[np.intp]
 MOST_ROUNDS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Documents of a shard that are visited together."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block(Part):
+    """Documents of a shard that are visited together; the number is of all blocks."""
 
-    number: int  # of all blocks
     shard: int
     place: int  # in the shard
-    n_docs: int
+    size: int
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +226,10 @@ class Globals:
     """What a visit reads."""
 
     cut: Cut
-    model: DirectHDP
+    model: HDPModel
     state: HDPState
     words: WholeWords | ChangedWords
-    step: Any  # the kind of document step
+    step: type[Step]
     stop: LocalStop
     weighting: Weighting
 
@@ -287,18 +291,22 @@ def visit(shard: Shard, world: World, orders: dict[int, Order]) -> Said:
         weighting=given.weighting,
         remembered=None if order.blocks[0][1] is None else times[chosen],
     )
-    return Said(step.collect(seen, batch, executor).stats)
+    return Said(step.collect(seen, batch, executor, None).stats)
 
 
-class _Runner(NamedTuple):
-    """What a document step asks of an executor."""
+class _Runner(Executor):
+    """Runs blocks in this process."""
 
-    map: Run
+    shares_memory = True
 
-    @property
-    def shares_memory(self) -> bool:
-        """Blocks run in this process."""
-        return True
+    def __init__(self, run: Run):
+        self._run = run
+
+    def map(
+        self, function: Callable[[S], T], items: Iterable[S], ahead: int = 0
+    ) -> Iterator[T]:
+        """Yield `function(item)` for each item, in order."""
+        return iter(self._run(function, items))
 
 
 # What learning asks for --------------------------------------------------------------
@@ -547,10 +555,10 @@ class BlockHoldings(DocumentMemory):
         other._times = self._times.copy()
         return other
 
-    def recall(self, part: Any) -> Held:
+    def recall(self, part: Part) -> Held:
         """Return how often totals hold the documents of a block."""
-        place = np.array([part.number])
-        some = self._newcomers[part.shard] if self._newcomers else np.zeros(0, np.intp)
+        place, shard = np.array([part.number]), cast(Block, part).shard
+        some = self._newcomers[shard] if self._newcomers else np.zeros(0, np.intp)
         of_newcomers = float(self._times_of_newcomers.of(place)[0])
         return Held(float(self._times.of(place)[0]), some, of_newcomers)
 
@@ -577,23 +585,11 @@ class BlockSchedule(Schedule):
         Groups of shards.
     steps : OnlineSchedule
         Sizes of steps; its rows are rounds, its entropy names the order.
-    total_samples : float
-        Documents of the corpus.
     """
 
     sizes: NDArray[np.intp]
     n_groups: int
     steps: OnlineSchedule
-    total_samples: float
-
-    @classmethod
-    def online(
-        cls, corpus: ShardCorpus, n_groups: int, **settings: Any
-    ) -> "BlockSchedule":
-        """Return one with decreasing steps; `settings` are of `OnlineSchedule`."""
-        n_rounds = n_groups * corpus.cut.n_blocks
-        steps = OnlineSchedule(n_rows=n_rounds, batch_size=1, **settings)
-        return cls(corpus.sizes, n_groups, steps, corpus.n_docs)
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
@@ -616,7 +612,7 @@ class BlockSchedule(Schedule):
                 yield Round(
                     parts,
                     step=self.steps.step_size(first + position + 1),
-                    scale=self.total_samples / n_docs,
+                    scale=int(self.sizes.sum()) / n_docs,
                 )
 
     def n_updates(self, n_passes: int) -> int:
@@ -653,11 +649,11 @@ class WholeSchedule(Schedule):
 
 def parts_of(
     sizes: NDArray[np.intp], chosen: Iterable[tuple[int, ...]]
-) -> tuple[Any, ...]:
+) -> tuple[Block, ...]:
     """Return those of some blocks (shard, place) that hold documents."""
     n_blocks = sizes.shape[1]
     return tuple(
-        Block(int(shard * n_blocks + place), int(shard), int(place), n_docs)
+        Block(int(shard * n_blocks + place), shard=shard, place=place, size=size)
         for shard, place in chosen
-        if (n_docs := int(sizes[shard, place]))
+        if (size := int(sizes[shard, place]))
     )

@@ -230,14 +230,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
 
     def sample(self) -> FranchiseSample:
         """Copy what prediction needs of the present state."""
-        state, seating = self.state, self.seating
-        return FranchiseSample.of(
-            seating,
-            component_ids=state.ids,
-            log_joint=state.log_joint,
-            chain=state.number,
-            step=state.step,
-        )
+        return FranchiseSample.of(self.seating, self.state)
 
 
 def _check_tables(state: FranchiseState, tokens: Tokens) -> None:

@@ -6,7 +6,6 @@ integrated out, so that seating and concentrations are the whole state.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +19,7 @@ from skbnp.components.hyperparameters import (
     log_gamma_density,
     log_rising,
 )
+from skbnp.inference.chains import ChainState
 from skbnp.kernels._seating import (
     MEAL_PART,
     Workspace,
@@ -436,23 +436,25 @@ class FranchiseSample:
     step: int  # sweeps made
 
     @classmethod
-    def of(cls, seating: Seating, **more: Any) -> "FranchiseSample":
+    def of(cls, seating: Seating, state: ChainState) -> "FranchiseSample":
         """Copy from a tidy seating, most tables first; an empty topic for none."""
         counts, tables = seating.dish_counts(), seating.dish_tables[: seating.n_served]
         order = np.argsort(-tables, kind="stable")
         if len(order):
-            counts, tables = counts[order], tables[order]
-            more["component_ids"] = more["component_ids"][order]
+            counts, tables, ids = counts[order], tables[order], state.ids[order]
         else:
             counts = sp.csr_array((1, seating.tokens.n_words), dtype=np.int32)
-            tables, more["component_ids"] = np.ones(1, np.int32), np.zeros(1, np.intp)
+            tables, ids = np.ones(1, np.int32), np.zeros(1, np.intp)
         return cls(
             counts,
             tables,
-            doc_concentration=seating.doc_concentration,
-            corpus_concentration=seating.corpus_concentration,
-            topic_word_prior=seating.topic_word_prior,
-            **more,
+            ids,
+            seating.doc_concentration,
+            seating.corpus_concentration,
+            seating.topic_word_prior,
+            state.log_joint,
+            state.number,
+            state.step,
         )
 
     @property

@@ -29,14 +29,21 @@ References
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic
+from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp, psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordsT, WordTopics, remaining
+from skbnp.components.statistics import (
+    Weighting,
+    WordsT,
+    WordStats,
+    WordTopics,
+    remaining,
+)
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
@@ -131,10 +138,9 @@ class StickState:
 
 
 @dataclass(slots=True)
-class StickStats(Generic[WordsT]):
+class StickStats(WordStats[WordsT]):
     """Additive statistics of some documents, or of a corpus."""
 
-    topic_words: WordsT  # S, (word, component)
     tables: Array  # (K,) m
     table_entropy: float  # - sum phi log phi, nats
     entropy: float  # - sum n zeta log zeta, nats
@@ -142,6 +148,8 @@ class StickStats(Generic[WordsT]):
     log_left: float  # sum_jt<T E log(1 - pi'_jt)
     stick_offset: float  # sum_jt<T lnB(a_jt, b_jt) - alpha0 E log(1 - pi'_jt)
     n_tokens: float
+
+    columns: ClassVar[tuple[str, ...]] = ("tables",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +268,9 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
             return new
 
         blended = replace(
-            old.held(),
+            topics.with_blended_concentrations(old, new, step),
             tables=(1.0 - step) * old.tables + step * new.tables,
-            **topics.blended_concentrations(old, new, step),
+            last=old.held().last,
         )
         return blended.settled()
 
@@ -333,7 +341,7 @@ def _columns(
 ) -> tuple[StickState, StickStats]:
     """Take some topics of everything but the words."""
     state = replace(state, tables=state.tables[order], last=-1)
-    return state, replace(totals, tables=totals.tables[order])
+    return state, totals.with_columns(itemgetter(order))
 
 
 def _mode(count: float, rate: float) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -107,7 +107,6 @@ class FoundPaths:
     X: sp.csr_array
     tree: Tree
     n_levels: int
-    seen: ClassVar[list[object]] = []
 
     @property
     def stats(self) -> PathStats:

@@ -19,7 +19,7 @@ posterior costs the bound. Trees of different size are therefore compared by
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +28,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betaln, gammaln, psi
 
 from skbnp.components.hyperparameters import GammaPrior, log_gamma_density
-from skbnp.components.node_statistics import NodeStatistics, ended_nodes
+from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import (
     LevelPriors,
     expected_log_sticks,
@@ -57,22 +57,12 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicTree:
+class TopicTree(NodeState):
     """The globals; arrays go by position in the tree."""
 
     tree: Tree
     word_counts: Array  # (n_nodes, n_words) S
     stub_masses: Array  # (n_nodes,) m
-
-    @property
-    def n_components(self) -> int:
-        """Number of nodes."""
-        return len(self.tree)
-
-    @property
-    def ids(self) -> NDArray[np.intp]:
-        """Ids of the nodes, by position."""
-        return self.tree.ids
 
     def idle_leaves(self, least: float) -> list[int]:
         """Ids of leaves with fewer documents, the root apart."""
@@ -153,7 +143,7 @@ class PathStats(NodeStatistics):
 class PathGlobals:
     """A tree of topics as documents see it, under a posterior or a sample of one."""
 
-    word_counts: Any  # (n_nodes, n_words) dense or csr, without the prior
+    word_counts: Array | sp.csr_array  # (n_nodes, n_words) without the prior
     depth: NDArray[np.intp]  # (n_nodes,)
     stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
     log_prior: Array  # (n_stubs,) log p(c), or E log p(c) - log q(c | stub)
@@ -165,7 +155,7 @@ class PathGlobals:
         """Dirichlet parameters of some words, (n_words, n_nodes), and their totals."""
         eta = self.topic_prior[self.depth]
         held = self.word_counts[:, words]
-        held = held.toarray() if sp.issparse(held) else held
+        held = held if isinstance(held, np.ndarray) else held.toarray()
         totals = self.word_counts.sum(axis=1) + self.word_counts.shape[1] * eta
         return np.ascontiguousarray(held.T + eta), np.asarray(totals, dtype=float)
 

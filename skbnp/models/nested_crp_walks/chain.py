@@ -96,7 +96,7 @@ class NestedChain(GibbsChain[NestedState]):
         self.walks = Walks(tokens, start.priors, paths, nodes)
         for _ in range(1 if start.node is None else LEVEL_SWEEPS):
             for begin, stop in self.pieces:
-                self.walks.sweep(begin, stop, rng, with_paths=False)
+                self.walks.sweep_levels(begin, stop, rng)
         ids = start.ids if before is None else before.component_ids[before.level_order]
         names = _named(self.walks.tidy(), ids)
         ended = np.zeros(0, np.intp) if start.ended is None else start.ended

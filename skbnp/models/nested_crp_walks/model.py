@@ -202,15 +202,15 @@ class Walks:
         used[0] = True
         return np.flatnonzero(used)
 
-    def sweep(
-        self,
-        begin: int,
-        stop: int,
-        rng: np.random.Generator,
-        *,
-        with_paths: bool = True,
-    ) -> None:
+    def sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
         """Draw paths and levels of some documents anew."""
+        self._sweep(begin, stop, True, rng)
+
+    def sweep_levels(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        """Draw levels of some documents anew; paths stay."""
+        self._sweep(begin, stop, False, rng)
+
+    def _sweep(self, begin: int, stop: int, with_paths: bool, rng: np.random.Generator):
         while begin < stop:
             begin = sweep(
                 self.tokens.begin,

@@ -12,7 +12,6 @@ direction that may be far from all rows.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -375,7 +374,7 @@ class _Trial:
         both = np.column_stack([scores, others])
         order = np.argsort(-both, axis=1, kind="stable")[:, : memo.nodes.shape[1]]
 
-        def best(new: Array | Ints, table: NDArray[Any]) -> NDArray[Any]:
+        def best(new: Array | Ints, table: NDArray) -> NDArray:
             return np.take_along_axis(np.column_stack([new, table]), order, axis=1)
 
         both = np.take_along_axis(both, order, axis=1)

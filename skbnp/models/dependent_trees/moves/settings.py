@@ -1,14 +1,16 @@
 """What an expert may set of the moves of a dependent tree."""
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Literal
 
 import numpy as np
 
+from skbnp.utils.validation import check_settings
+
 __all__ = ["LEAST_EVIDENCE", "EpochMoves"]
 
-MERGES = ("safe", "lax", "none")
+CHOICES = {"merge": ("safe", "lax", "none")}
+LEAST = {"max_births": 1, "birth_rows": 2, "birth_rounds": 1}
 #: Log Bayes factor, in nats, that a birth or another parent of a node with a past needs
 #: in an epoch with a past: of a thousand that chance makes likelier, one gains as much.
 LEAST_EVIDENCE = float(np.log(1000.0))
@@ -44,19 +46,4 @@ class EpochMoves:
     birth_rounds: int = 10
 
     def __post_init__(self) -> None:
-        if self.merge not in MERGES:
-            raise ValueError(
-                f"merge must be one of {', '.join(map(repr, MERGES))}, got "
-                f"{self.merge!r}."
-            )
-        for name in ("reattach", "birth"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be a bool, got {getattr(self, name)!r}.")
-        for name, least in (("max_births", 1), ("birth_rows", 2), ("birth_rounds", 1)):
-            value = getattr(self, name)
-            if name == "max_births" and value is None:
-                continue
-            if not (isinstance(value, Integral) and int(value) >= least):
-                raise ValueError(
-                    f"{name} must be an integer >= {least}, got {value!r}."
-                )
+        check_settings(self, CHOICES, LEAST)

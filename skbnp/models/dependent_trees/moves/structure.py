@@ -7,15 +7,14 @@ same state, made together, and kept if the bound of all rows has risen; if not, 
 halves. So many moves cost one copy of the state.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.protocols import Moves
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel
@@ -132,7 +131,7 @@ class TreeEdits(Moves):
         self._products = self._present = self._gains = None
         return all(isinstance(record, Sort) for record in self.records[n_before:])
 
-    def account(self) -> dict[str, Any]:
+    def account(self) -> dict[str, object]:
         """Return what other moves need to go on alike."""
         return {
             "n_without_birth": self._n_without_birth,
@@ -142,7 +141,7 @@ class TreeEdits(Moves):
             },
         }
 
-    def resume(self, account: Mapping[str, Any]) -> None:
+    def resume(self, account: Account) -> None:
         """Go on where other moves were."""
         self._n_without_birth = account["n_without_birth"]
         self._concentration = account["concentration"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stub_nodes
-from skbnp.inference.posterior import Posterior
+from skbnp.inference import trials
 from skbnp.inference.trials import Ids, Kind
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowMemory
@@ -46,21 +46,24 @@ class Proposal:
     fresh: int | None = None  # a node that nobody has passed before
     turned: int | None = None  # a node whose coordinates have the other sign now
 
+    @property
+    def tree(self) -> Tree:
+        """The changed tree."""
+        return self.state.tree
+
     def told(self, stats: Stats, old: Tree) -> Stats:
         """What rows have said of the old tree, in words of the new one."""
         if self.turned is not None:
             stats = stats.turned(old, self.turned)
-        return stats.follow(old, self.state.tree, self.heirs)
+        return stats.follow(old, self.tree, self.heirs)
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(trials.Context):
     """What proposals are made from."""
 
-    posterior: Posterior
     memory: RowMemory
     X: NDArray
-    rng: np.random.Generator
 
     @property
     def model(self) -> Model:
@@ -82,16 +85,6 @@ class Context:
         """What rows are remembered by."""
         assert self.memory.memo is not None
         return self.memory.memo
-
-    @property
-    def tree(self) -> Tree:
-        """The present tree."""
-        return self.state.tree
-
-    def has_room(self, proposal: Proposal) -> bool:
-        """Whether a tree may become so large."""
-        n_nodes = len(proposal.state.tree)
-        return n_nodes <= max(self.posterior.max_components, len(self.tree))
 
     def below(self, node: int) -> Rows:
         """Rows whose paths may pass a node."""
@@ -214,9 +207,7 @@ def _list_siblings(context: Context) -> list[Ids]:
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
     """Let two siblings be one, with the children of both."""
     tree, state = context.tree, context.state
-    if target not in tree or source not in tree:
-        return None
-    if tree.parent_of(target) != tree.parent_of(source):
+    if not context.are_siblings(target, source):
         return None
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
     new = tree.merge(source, target)
@@ -271,10 +262,8 @@ def _list_attachments(context: Context) -> list[Ids]:
         logs = _evidence(state, routes, moments[stubs], masses[stubs]).sum(axis=1)
         own = parents == tree.parent[place]
         gains, names = logs - logs[own], tree.ids[parents]
-        found += [
-            (-float(gain), node, int(name))
-            for gain, name in zip(gains[~own], names[~own], strict=True)
-        ]
+        others = (-gains[~own]).tolist(), names[~own].tolist()
+        found += [(cost, node, name) for cost, name in zip(*others, strict=True)]
     return [(node, parent) for _, node, parent in sorted(found)]
 
 

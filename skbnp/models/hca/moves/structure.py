@@ -115,7 +115,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         posterior, memory = learner.posterior, learner.memory
         old, bound = posterior.state.tree, bound_of(posterior)
         least, n_rounds = -ROUNDING * abs(bound), self.moves.max_rounds
-        if len(proposal.state.tree) > len(old):
+        if len(proposal.tree) > len(old):
             least = max(LEAST_GAIN, self.tol * abs(bound))
         rounds = _visit_touched(learner, proposal)
         value, found = follow(rounds, bound, least, n_rounds, OVERTIME * n_rounds)
@@ -125,7 +125,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         assert memory.memo is not None
         joined, others = memory.memo.replaced(proposal.rows, memo), memory.others
         if others is not None:
-            others = proposal.told(others, old).follow(proposal.state.tree, state.tree)
+            others = proposal.told(others, old).follow(proposal.tree, state.tree)
 
         def remember() -> None:
             memory.memo, memory.others = joined, others
@@ -163,7 +163,7 @@ def bound_of(posterior: Posterior) -> float:
 
 def context_of(learner: ComponentLearner, rng: np.random.Generator) -> Context:
     """What proposals are made from."""
-    return Context(learner.posterior, learner.memory, learner.corpus.X, rng)
+    return Context(learner.posterior, rng, learner.memory, learner.corpus.X)
 
 
 def said_by_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
@@ -181,6 +181,6 @@ def _first(kind: Kind[Context, Proposal], context: Context) -> Proposal | None:
     """Return the first proposal for which there is room."""
     for ids in kind.candidates(context):
         proposal = kind.make(context, *ids)
-        if proposal is not None and context.has_room(proposal):
+        if proposal is not None and context.has_room(proposal.tree):
             return proposal
     return None

@@ -1,7 +1,6 @@
 """What an expert may set of the moves of a topic model."""
 
-from dataclasses import dataclass, fields
-from numbers import Integral
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -9,11 +8,11 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Remove, apply, sparing
 from skbnp.inference.posterior import Posterior
+from skbnp.utils.validation import check_settings
 
 __all__ = ["SplitMerge", "end_unused"]
 
-#: Of what must not be zero.
-LEAST = {"prune_patience": 1, "trial_passes": 1}
+LEAST = {"births": 0, "prune_patience": 1, "trial_passes": 1}
 CHOICES = {
     "criterion": ("held_out", "bound"),
     "start": ("mixed", "doc", "word", "paper"),
@@ -102,19 +101,7 @@ class SplitMerge:
         return sparing(mass < min(self.prune_mass, 0.1 * mass.mean()), mass)
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            name, value, needed = item.name, getattr(self, item.name), None
-            least, choices = LEAST.get(name, 0), CHOICES.get(name)
-            if choices is not None:
-                if value not in choices:
-                    needed = f"one of {', '.join(map(repr, choices))}"
-            elif not (isinstance(value, (int, float)) and 0 <= value < float("inf")):
-                needed = "a number >= 0"
-            elif isinstance(item.default, int):
-                if not (isinstance(value, Integral) and int(value) >= least):
-                    needed = f"an integer >= {least}"
-            if needed is not None:
-                raise ValueError(f"{name} must be {needed}, got {value!r}.")
+        check_settings(self, CHOICES, LEAST)
 
 
 def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:

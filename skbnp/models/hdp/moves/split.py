@@ -7,7 +7,7 @@ documents and judged by the exact difference of the bound on the other half: a
 difference on the documents that were fitted is biased towards splitting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,17 +186,21 @@ def propose(
 def fit_children(parent: Parent, children: Children, eta: float) -> Children:
     """Restricted iteration: ascend the bound with r' + r'' = r held fixed."""
     for _ in range(N_OUTER):
-        share, _, shares = _assign(parent, children, eta, learn_shares=True)
+        share, _, shares = _assign(parent, children, eta, _shares_of_tables)
         sums = [parent.scale * _sums(parent, parent.mass * part) for part in share]
         children = Children(np.stack(sums), shares)
     return children
 
 
 def _assign(
-    parent: Parent, children: Children, eta: float, *, learn_shares: bool
+    parent: Parent,
+    children: Children,
+    eta: float,
+    suit: Callable[[Array, Array], Array] | None = None,
 ) -> tuple[Array, Array, Array]:
     """Shares of each count (2, nnz), tokens (2, n_docs), shares of the weight (2,).
 
+    These stay, but for `suit`, which makes them of prior and tokens of the children.
     Each child's tokens are a sum of their own: as a difference they would lose the
     digits that decide about an empty child.
     """
@@ -211,12 +215,17 @@ def _assign(
         tokens = np.stack(
             [np.bincount(parent.rows, parent.mass * part, n_docs) for part in share]
         )
-        if learn_shares:
-            tables = (x[:, None] * (psi(x[:, None] + tokens) - psi(x)[:, None])).sum(1)
-            first = tables[0] / tables.sum() if tables.sum() > 0.0 else 0.5
-            first = float(np.clip(first, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
-            shares = np.array([first, 1.0 - first])
+        if suit is not None:
+            shares = suit(x, tokens)
     return share, tokens, shares
+
+
+def _shares_of_tables(x: Array, tokens: Array) -> Array:
+    """Shares of the weight by the tables that are expected of each child."""
+    tables = (x[:, None] * (psi(x[:, None] + tokens) - psi(x)[:, None])).sum(1)
+    first = tables[0] / tables.sum() if tables.sum() > 0.0 else 0.5
+    first = float(np.clip(first, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
+    return np.array([first, 1.0 - first])
 
 
 def gain(
@@ -228,7 +237,7 @@ def gain(
     not. In nats of the corpus; minus infinity if a child holds fewer than `min_tokens`
     of its tokens. The error is that of drawing the documents from the corpus.
     """
-    share, tokens, _ = _assign(parent, children, eta, learn_shares=False)
+    share, tokens, _ = _assign(parent, children, eta)
     held = parent.scale * (share * parent.mass).sum(axis=1)
     if held.min() < min_tokens:
         return -np.inf, 0.0

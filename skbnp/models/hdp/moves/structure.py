@@ -71,8 +71,9 @@ class MinibatchMoves(Moves):
     def __init__(self, moves: SplitMerge):
         self.moves, self._has_looked = moves, False
 
-    def look(self, posterior: HDPPosterior) -> hdp_merge.Comparison | None:
+    def look(self, learner: Learner) -> hdp_merge.Comparison | None:
         """Compare pairs of topics, once totals are clear."""
+        posterior = learner.posterior
         self._has_looked = posterior.stale < STALE
         return minibatch.comparison(posterior) if self._has_looked else None
 
@@ -118,11 +119,11 @@ class ExactMoves(Moves):
             light = self.moves.light(posterior.totals.topic_words.total)
             prune(learner, light)
 
-    def look(self, posterior: HDPPosterior) -> hdp_merge.Comparison | None:
+    def look(self, learner: ExactLearner) -> hdp_merge.Comparison | None:
         """Compare pairs of topics."""
         if not self.pairs:
             return None
-        columns = posterior.columns
+        columns = learner.posterior.columns
         pairs = [(columns[one], columns[other]) for one, other in self.pairs]
         return hdp_merge.Comparison(np.array(pairs, dtype=np.int32))
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.inference.posterior import Posterior
+from skbnp.inference import trials
 from skbnp.inference.trials import Ids, Kind
 from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.memory import Rows, TreeCorpus
@@ -53,29 +53,22 @@ class Proposal:
     heirs: Mapping[int, int] | None = None  # of nodes that it ends
     by_rule: bool = False  # whatever the bound says
 
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What proposals are made from."""
-
-    posterior: Posterior
-    corpus: TreeCorpus
-    rng: np.random.Generator
-
     @property
     def tree(self) -> Tree:
-        """The present tree."""
-        return self.posterior.state.tree
+        """The changed tree."""
+        return self.topics.tree
+
+
+@dataclass(frozen=True, slots=True)
+class Context(trials.Context):
+    """What proposals are made from."""
+
+    corpus: TreeCorpus
 
     @property
     def masses(self) -> Array:
         """Documents of each stub."""
         return self.posterior.totals.stub_masses
-
-    def has_room(self, proposal: "Proposal") -> bool:
-        """Whether a tree may become so large."""
-        n_nodes = len(proposal.topics.tree)
-        return n_nodes <= max(self.posterior.max_components, len(self.tree))
 
     def edited(self, tree: Tree, heirs: Mapping[int, int] | None = None) -> TopicTree:
         """Return the same topics where nodes live on, nothing where they are new."""
@@ -168,9 +161,7 @@ def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
     tree = context.tree
-    if target not in tree or source not in tree:
-        return None
-    if tree.parent_of(target) != tree.parent_of(source):
+    if not context.are_siblings(target, source):
         return None
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
     heirs = {source: target}
@@ -217,10 +208,8 @@ def _list_attachments(context: Context) -> list[Ids]:
         logs /= max(counts.sum(), 1.0)
         own = above == tree.parent[place]
         gains, names = logs - logs[own], tree.ids[above]
-        found += [
-            (-float(gain), node, int(name))
-            for gain, name in zip(gains[~own], names[~own], strict=True)
-        ]
+        others = (-gains[~own]).tolist(), names[~own].tolist()
+        found += [(cost, node, name) for cost, name in zip(*others, strict=True)]
     return [(node, parent) for _, node, parent in sorted(found)]
 
 

@@ -57,7 +57,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         """Try moves; whether none was accepted, so that the bound can settle."""
         posterior = learner.posterior
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
-        context = Context(posterior, learner.corpus, rng)
+        context = Context(posterior, rng, learner.corpus)
         n_accepted = self._try_kinds(learner, context, monitor)
         if n_accepted == 0 and self.ends_idle:
             n_accepted = self._end_idle(learner, context)
@@ -97,7 +97,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         Or by so many nats at least.
         """
         posterior, corpus, memory = learner.posterior, learner.corpus, learner.memory
-        old, new = posterior.state.tree, proposal.topics.tree
+        old, new = posterior.state.tree, proposal.tree
         X, memo = corpus.take(proposal.rows)
         if memory.others is not None and X.shape[0] == 0:
             return False  # no document here could judge it
