@@ -1,9 +1,7 @@
 """The one loop of all samplers: independent chains, sweep by sweep, side by side."""
 
-import operator
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,10 +28,6 @@ __all__ = [
     "rename",
     "run_chains",
 ]
-
-
-#: Tasks of a piece that each thread may take: they return nothing.
-ALL = 1 << 20
 
 
 class Chain(Protocol):
@@ -246,7 +240,6 @@ def run_chains(
     """
     try:
         with executor:
-            run = partial(executor.map, ahead=ALL) if executor.shares_memory else map
             for _ in range(n_sweeps):
                 begin_sweep()
                 n_pieces = max(chain.n_pieces for chain in chains)
@@ -257,7 +250,7 @@ def run_chains(
                     )
                     tasks = [task for chain in chains for task in chain.tasks(piece)]
                     # The longest wait for an interrupt is one piece.
-                    deque(run(operator.call, tasks), maxlen=0)
+                    executor.run(tasks)
                 with commit():
                     for chain in chains:
                         chain.accept()
