@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
-from skbnp.inference.executor import Executor
+from skbnp.inference.executor import Executor, RunTasks, run_in_turn
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Reporter
 from skbnp.utils.random import Purpose, stream
@@ -53,8 +53,11 @@ class Chain(Protocol):
     def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
 
-    def saved_state(self) -> "ChainState":
+    def saved_state(self, run: RunTasks = run_in_turn) -> "ChainState":
         """Return what an estimator keeps of the last complete sweep, to go on."""
+
+    def sample(self, run: RunTasks = run_in_turn) -> Any:
+        """Copy what prediction needs of the last complete sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +146,7 @@ class GibbsChain(ABC, Generic[State]):
             "log_joint": state.log_joint,
         }
 
-    def saved_state(self) -> State:
+    def saved_state(self, run: RunTasks = run_in_turn) -> State:
         """Return what an estimator keeps of the last complete sweep, to go on."""
         return self.state
 

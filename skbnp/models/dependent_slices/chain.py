@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import ChainStart, ChainState, birth_entries
 from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._tree_directions import prior_products
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import LogJoint, log_joint_of
@@ -432,8 +433,10 @@ class SliceChain:
             gone_sums=sp.csr_array(after.means.shape),
         )
 
-    def _closed(self, world: SlicedTree) -> ClosedEpoch:
-        state, reading = self.state, reading_of(world)
+    def _closed(
+        self, world: SlicedTree, run: RunTasks = run_in_turn
+    ) -> ClosedEpoch:
+        state, reading = self.state, reading_of(world, run)
         label = self.epochs[state.number_of_epoch].label
         return ClosedEpoch(label, reading, int(world.masses.sum()), state.begin)
 
@@ -454,19 +457,19 @@ class SliceChain:
             "past_weight": state.past_weight,
         }
 
-    def saved_state(self) -> TreeChainState:
+    def saved_state(self, run: RunTasks = run_in_turn) -> TreeChainState:
         """Return the present state, without directions that no node has."""
         directions = self.state.directions
         if len(directions.drawn) != len(directions):
-            directions = Directions.of(directions.gathered())
+            directions = Directions.of(directions.gathered(run))
             self.state = replace(self.state, directions=directions)
         self._memory = [one for one in self._memory if one is not directions.drawn]
         return self.state
 
-    def sample(self) -> TreeSample:
+    def sample(self, run: RunTasks = run_in_turn) -> TreeSample:
         """Copy what prediction needs of the present state."""
         state, world = self.state, with_sorted_siblings(self.world)
-        epoch = self._closed(world)
+        epoch = self._closed(world, run)
         log_joint, weight = state.log_joint, state.past_weight
         return TreeSample(epoch, log_joint, state.number, state.step, weight)
 

@@ -36,6 +36,7 @@ exact maximum; kappa0 is learned, and not 100.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +49,7 @@ from skbnp.distributions.von_mises_fisher import (
     expansion,
     log_normaliser,
 )
+from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import (
     bessel_slope,
@@ -97,6 +99,8 @@ LOWEST, HIGHEST = 1e-3, 1e9
 LEAST_PRIOR_SHARE = 0.01
 #: Entries of the arrays that are made on the way: those of some nodes at a time.
 ENTRIES = 1 << 22
+#: Entries of the directions that one of several tasks updates.
+ENTRIES_OF_TASK = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +225,11 @@ def no_past(n_nodes: int, dimension: int) -> tuple[Array, NDArray[np.intp]]:
     return np.zeros((0, dimension)), np.full(n_nodes, -1, dtype=np.intp)
 
 
-def blocks(rows: NDArray[np.intp], dimension: int) -> Iterator[NDArray[np.intp]]:
+def blocks(
+    rows: NDArray[np.intp], dimension: int, n_entries: int = ENTRIES
+) -> Iterator[NDArray[np.intp]]:
     """Cut nodes into blocks of so many entries."""
-    size = max(ENTRIES // max(dimension, 1), 1)
+    size = max(n_entries // max(dimension, 1), 1)
     for begin in range(0, len(rows), size):
         yield rows[begin : begin + size]
 
@@ -244,12 +250,25 @@ def update_means(
 
 
 def update_own_means(
-    state: EpochState, stats: EpochStats, priors: TreePriors
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    run: RunTasks = run_in_turn,
 ) -> EpochState:
-    """Do as `update_means` in place: the arrays of the state are nobody else's."""
+    """Do as `update_means` in place: the arrays of the state are nobody else's.
+
+    Nodes of one level do not depend on each other: they are shared out between tasks.
+    """
     levels = state.tree.levels
-    order = np.concatenate([*levels, *levels[-2::-1]])
-    return _update_rows(state, stats, priors, order)
+    squares, known = np.full(len(state.tree), -1.0), _known(state, stats, priors)
+    for level in [*levels, *levels[-2::-1]]:
+        run(
+            [
+                partial(_update_block, state, squares, known, nodes)
+                for nodes in blocks(level, state.dimension, ENTRIES_OF_TASK)
+            ]
+        )
+    return state
 
 
 def update_nodes(
@@ -279,14 +298,23 @@ def _update_rows(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> EpochState:
     """Update q(theta) of some nodes in place, one after the other."""
-    n_nodes = len(state.tree)
-    natural, lengths, squares = np.empty(state.dimension), *np.full((2, n_nodes), -1.0)
-    known = _known(state, stats, priors)
+    squares, known = np.full(len(state.tree), -1.0), _known(state, stats, priors)
     for block in blocks(rows, state.dimension):
-        kernels.update_directions(
-            block, state.concentrations, natural, lengths, squares, *known
-        )
+        _update_block(state, squares, known, block)
     return state
+
+
+def _update_block(
+    state: EpochState,
+    squares: Array,
+    known: tuple[Any, ...],
+    nodes: NDArray[np.intp],
+) -> None:
+    """Update some nodes; `squares` are E'E, -1 where not known yet."""
+    natural, lengths = np.empty(state.dimension), np.empty(len(state.tree))
+    kernels.update_directions(
+        nodes, state.concentrations, natural, lengths, squares, *known
+    )
 
 
 def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple[Any, ...]:
