@@ -311,6 +311,7 @@ class Phase:
         self.place = world.place.copy()
         self.n_nodes = n_nodes
         self._share_out(rng)
+        self.queues = self._queues()
         order, limits = world.rows.grouped(world.place, n_nodes)
         self.order, self.limits = order, limits
         # Rows of the table: opened nodes get one with their first row.
@@ -364,6 +365,16 @@ class Phase:
         members = members[np.argsort(self.group[members], kind="stable")]
         limits = np.searchsorted(self.group[members], np.arange(n_groups + 1))
         self.members = members, limits.astype(np.int32)
+
+    def _queues(self) -> list[Places]:
+        """List the rows that each task moves, and that may leave their nodes."""
+        n_tasks = len(self.groups())
+        task = (self.group // GROUPS_PER_TASK).astype(np.min_scalar_type(n_tasks))
+        task[~self.is_open] = n_tasks
+        of_rows = task[self.place]
+        of_rows[self.stays] = n_tasks
+        order = np.argsort(of_rows, kind="stable").astype(np.int32)
+        return np.split(order, np.cumsum(np.bincount(of_rows, minlength=n_tasks)))
 
     # -- directions and natural parameters, some nodes at a time -----------------------
 
@@ -421,10 +432,8 @@ class Phase:
 
     def sweep(self, number: int, groups: NDArray[np.int32]) -> int:
         """Let rows of some groups go from node to node; returns how many moved."""
-        is_here = (self.group >= groups[0]) & (self.group <= groups[-1]) & self.is_open
-        queue = np.flatnonzero(is_here[self.place] & ~self.stays).astype(np.int32)
         rng = self.streams(1, number)
-        rng.shuffle(queue)
+        queue = rng.permutation(self.queues[number])
         world, (members, limits) = self.world, self.members
         return move_rows(
             *world.rows.arrays,
