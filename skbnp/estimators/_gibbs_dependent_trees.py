@@ -520,8 +520,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             n_clusters = self.n_components or n_clusters_for(len(rows))
             n_clusters = min(n_clusters, len(rows))
             with Executor(self.n_jobs) as executor:
-                labels = spherical_kmeans(rows.X, n_clusters, rng, run=executor.run)
-            state, _ = start_tree(rows.X, labels, self._tree_priors())
+                run, priors = executor.run, self._tree_priors()
+                labels = spherical_kmeans(rows.X, n_clusters, rng, run=run)
+                state, _ = start_tree(rows.X, labels, priors, run)
             place = state.tree.positions(labels + 1).astype(np.int32)
             yield TreeStart(state=self._given(state), place=place)
 

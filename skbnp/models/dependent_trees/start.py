@@ -25,7 +25,7 @@ from skbnp.models.dependent_trees.model import (
     learn_concentration,
     no_past,
     sort_siblings,
-    update_means,
+    update_own_means,
 )
 from skbnp.trees import Tree
 
@@ -160,13 +160,17 @@ def nearest_centres(
 
 
 def start_tree(
-    X: sp.csr_array, labels: NDArray[np.intp], priors: TreePriors
+    X: sp.csr_array,
+    labels: NDArray[np.intp],
+    priors: TreePriors,
+    run: RunTasks = run_in_turn,
 ) -> tuple[EpochState, EpochStats]:
     """Put clusters of rows below a root that has none, and learn what is global.
 
     `labels` are 0 to the number of clusters less one, -1 for rows that have none.
     """
-    return start_from(cluster_sums(X, labels, int(labels.max(initial=-1)) + 1), priors)
+    stats = cluster_sums(X, labels, int(labels.max(initial=-1)) + 1)
+    return start_from(stats, priors, run)
 
 
 def cluster_sums(
@@ -183,7 +187,9 @@ def cluster_sums(
     return EpochStats(masses, sums, np.zeros(n_nodes))
 
 
-def start_from(stats: EpochStats, priors: TreePriors) -> tuple[EpochState, EpochStats]:
+def start_from(
+    stats: EpochStats, priors: TreePriors, run: RunTasks = run_in_turn
+) -> tuple[EpochState, EpochStats]:
     """Put clusters below a root that has no rows, and learn what is global."""
     n_nodes, dimension = stats.sums.shape
     tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
@@ -205,6 +211,6 @@ def start_from(stats: EpochStats, priors: TreePriors) -> tuple[EpochState, Epoch
         float(dimension),
     )
     for _ in range(N_ROUNDS):
-        state = update_means(state, stats, priors)
+        state = update_own_means(state, stats, priors, run)
         state = learn_concentration(state, stats)
     return sort_siblings(state, stats)
