@@ -247,11 +247,16 @@ class Tree:
     def positions(self, ids: ArrayLike) -> Ints:
         """Find nodes, in an array of any shape."""
         ids = np.asarray(ids, dtype=np.intp)
-        place = np.searchsorted(self.ids, ids, sorter=self._by_id)
-        found = self._by_id[place.clip(max=len(self) - 1)]
-        if (missing := self.ids[found] != ids).any():
-            raise ValueError(f"The tree has no node {ids[missing].tolist()}.")
+        is_there, found = self.find(ids)
+        if not is_there.all():
+            raise ValueError(f"The tree has no node {ids[~is_there].tolist()}.")
         return found
+
+    def find(self, ids: Ints) -> tuple[NDArray[np.bool_], Ints]:
+        """Tell which nodes there are, and their positions; any others do not count."""
+        place = np.searchsorted(self.ids, ids, sorter=self._by_id)
+        found = self._by_id[np.minimum(place, len(self) - 1)]
+        return self.ids[found] == ids, found
 
     # Single nodes, by id --------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.executor import RunTasks, run_in_turn
 
-__all__ = ["Directions"]
+__all__ = ["SPARSE", "Directions"]
 
 Array = NDArray[np.float64]
 Places: TypeAlias = "int | NDArray[np.intp] | Sequence[int]"
@@ -20,7 +20,7 @@ Places: TypeAlias = "int | NDArray[np.intp] | Sequence[int]"
 GROWTH = 16
 #: Entries that one task copies.
 ENTRIES = 1 << 20
-#: Share of a vector from which entries are read in a row, whether zero or not.
+#: Share of a vector above which entries are read in a row, whether zero or not.
 SPARSE = 0.05
 
 

@@ -27,7 +27,7 @@ alone. So groups are independent of each other, and run side by side.
 
 import mmap
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -98,9 +98,18 @@ class Rows:
 
     def grouped(self, place: Places, n_nodes: int) -> tuple[Places, Places]:
         """Rows node by node, and where each node begins among them."""
-        order = np.argsort(place, kind="stable").astype(np.int32)
+        small = place.astype(np.min_scalar_type(n_nodes))  # sorted faster
+        order = np.argsort(small, kind="stable").astype(np.int32)
         counts = np.bincount(place, minlength=n_nodes)
         return order, np.append(0, np.cumsum(counts)).astype(np.int32)
+
+    def total(self, rows: NDArray[np.integer]) -> Array:
+        """Sum of some rows, (V,)."""
+        begin, sizes = self.indptr[rows], self.indptr[rows + 1] - self.indptr[rows]
+        behind = np.cumsum(sizes)
+        at = np.repeat(begin - behind + sizes, sizes) + np.arange(sizes.sum())
+        n_words = self.X.shape[1]
+        return np.bincount(self.words[at], self.X.data[at], n_words)
 
     def sums(self, place: Places, n_nodes: int) -> sp.csr_array:
         """Sum of the rows at each node, (n_nodes, V)."""
@@ -132,6 +141,7 @@ class SlicedTree:
         Array  # (n_nodes,) rows that are not at hand any more, and stay where they are
     )
     gone_sums: sp.csr_array  # (n_nodes, V) of these
+    _log_prior: float | None = field(default=None, init=False, repr=False)
 
     @property
     def dimension(self) -> int:
@@ -199,7 +209,10 @@ class SlicedTree:
 
     def log_prior(self) -> float:
         """Log probability of the nodes of all rows, see `weights.log_prior`."""
-        return log_prior(self.tree, self.masses, self.history, self.is_old, self.priors)
+        if self._log_prior is None:
+            given = self.tree, self.masses, self.history, self.is_old, self.priors
+            self._log_prior = log_prior(*given)
+        return self._log_prior
 
     def log_prior_in(self, tree: Tree, masses: Array) -> float:
         """Log probability in another tree with the same names, of its masses."""
@@ -210,10 +223,7 @@ class SlicedTree:
 
     def _sources(self, tree: Tree) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
         """Tell which nodes of another tree are in this one, and where."""
-        is_there = np.isin(tree.ids, self.tree.ids)
-        source = np.zeros(len(tree), dtype=np.intp)
-        source[is_there] = self.tree.positions(tree.ids[is_there])
-        return is_there, source
+        return self.tree.find(tree.ids)
 
     def edited(
         self, tree: Tree, place: Places, directions: Directions | None = None
@@ -484,9 +494,7 @@ class Phase:
         world = self.world
         natural = world.natural_without_rows(at)
         mine = np.flatnonzero(self.place == at)
-        natural += world.concentration * np.asarray(
-            world.rows.X[mine].sum(axis=0, dtype=np.float64)
-        )
+        natural += world.concentration * world.rows.total(mine)
         below = np.flatnonzero(world.tree.parent == at)
         past = world.previous[world.past[below[world.is_old[below]]]]
         return accept_direction(world, natural, past, world.directions[at], rng)

@@ -38,10 +38,14 @@ def log_prior(
     is_old : ndarray of bool of shape (n_nodes,)
     """
     alpha, gamma = priors.stop_concentration, priors.child_concentration
-    now, past = tree.accumulate(masses), tree.accumulate(history)
+    now = tree.accumulate(masses)
+    past = tree.accumulate(history) if history.any() else history
     both, own = now + past, masses + history
     stop = betaln(1.0 + own, alpha + (both - own))
-    stop -= betaln(1.0 + history, alpha + (past - history))
+    if history.any():
+        stop -= betaln(1.0 + history, alpha + (past - history))
+    else:
+        stop -= betaln(1.0, alpha)
     total = stop.sum()
     old, new = is_old.copy(), ~is_old
     old[0] = new[0] = False
