@@ -257,18 +257,11 @@ def update_own_means(
 ) -> EpochState:
     """Do as `update_means` in place: the arrays of the state are nobody else's.
 
-    Nodes of one level do not depend on each other: they are shared out between tasks.
+    Nodes of one level do not depend on each other: tasks update some each.
     """
     levels = state.tree.levels
-    squares, known = np.full(len(state.tree), -1.0), _known(state, stats, priors)
-    for level in [*levels, *levels[-2::-1]]:
-        run(
-            [
-                partial(_update_block, state, squares, known, nodes)
-                for nodes in blocks(level, state.dimension, ENTRIES_OF_TASK)
-            ]
-        )
-    return state
+    order = np.concatenate([*levels, *levels[-2::-1]])
+    return _update_rows(state, stats, priors, order, run)
 
 
 def update_nodes(
@@ -295,26 +288,33 @@ def with_own_means(state: EpochState) -> EpochState:
 
 
 def _update_rows(
-    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
-) -> EpochState:
-    """Update q(theta) of some nodes in place, one after the other."""
-    squares, known = np.full(len(state.tree), -1.0), _known(state, stats, priors)
-    for block in blocks(rows, state.dimension):
-        _update_block(state, squares, known, block)
-    return state
-
-
-def _update_block(
     state: EpochState,
-    squares: Array,
-    known: tuple[Any, ...],
-    nodes: NDArray[np.intp],
-) -> None:
-    """Update some nodes; `squares` are E'E, -1 where not known yet."""
-    natural, lengths = np.empty(state.dimension), np.empty(len(state.tree))
-    kernels.update_directions(
-        nodes, state.concentrations, natural, lengths, squares, *known
-    )
+    stats: EpochStats,
+    priors: TreePriors,
+    rows: NDArray[np.intp],
+    run: RunTasks = run_in_turn,
+) -> EpochState:
+    """Update q(theta) of some nodes in place, one after the other.
+
+    Of those of one depth in a row, tasks update some each.
+    """
+    squares, known = np.full(len(state.tree), -1.0), _known(state, stats, priors)
+
+    def update(nodes: NDArray[np.intp]) -> None:
+        natural, lengths = np.empty(state.dimension), np.empty(len(state.tree))
+        kernels.update_directions(
+            nodes, state.concentrations, natural, lengths, squares, *known
+        )
+
+    if run is run_in_turn:
+        for block in blocks(rows, state.dimension):
+            update(block)
+        return state
+    ends = 1 + np.flatnonzero(np.diff(state.tree.depth[rows]))
+    for level in np.split(rows, ends):
+        some = blocks(level, state.dimension, ENTRIES_OF_TASK)
+        run([partial(update, nodes) for nodes in some])
+    return state
 
 
 def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple[Any, ...]:

@@ -254,7 +254,7 @@ def without_descendants(tree, masses, stop, child):
     )
 
 
-def update_by_printed_pull(state, stats, priors, rows):
+def update_by_printed_pull(state, stats, priors, rows, run=None):
     """As `_update_rows`, with the constant of the supplement."""
     k0 = state.prior_concentration
     for row in rows.tolist():
