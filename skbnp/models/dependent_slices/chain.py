@@ -450,9 +450,7 @@ class SliceChain:
             gone_sums=sp.csr_array(after.means.shape),
         )
 
-    def _closed(
-        self, world: SlicedTree, run: RunTasks = run_in_turn
-    ) -> ClosedEpoch:
+    def _closed(self, world: SlicedTree, run: RunTasks = run_in_turn) -> ClosedEpoch:
         state, reading = self.state, reading_of(world, run)
         label = self.epochs[state.number_of_epoch].label
         return ClosedEpoch(label, reading, int(world.masses.sum()), state.begin)
