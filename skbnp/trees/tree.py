@@ -10,6 +10,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skbnp.kernels import _trees as kernels
 from skbnp.trees.order import Ints, by_level, depth_first, depths, read_only
 
 __all__ = ["Tree"]
@@ -157,12 +158,8 @@ class Tree:
     @cached_property
     def parent(self) -> Ints:
         """Position of each node's parent, -1 at the root."""
-        # Nodes by depth, then position: the last before, one level up.
-        n, place = len(self), np.arange(len(self))
-        keys = np.sort(self.depth * n + place)
-        above = np.searchsorted(keys, (self.depth - 1) * n + place) - 1
-        parent = keys[above] % n
-        parent[0] = -1
+        last, parent = np.empty((2, len(self)), dtype=np.intp)
+        kernels.find_parents(self.depth, last, parent)
         return read_only(parent)
 
     @cached_property
@@ -177,7 +174,7 @@ class Tree:
     @cached_property
     def size(self) -> Ints:
         """Number of nodes from each node down, itself included."""
-        return read_only(self.accumulate(np.ones(len(self), dtype=np.intp)))
+        return read_only(self.count(np.ones(len(self), dtype=np.intp)))
 
     @cached_property
     def leaves(self) -> Ints:
@@ -215,6 +212,12 @@ class Tree:
         totals = self._own(values)
         for rows, first, parents in self._lists:
             totals[parents] += np.add.reduceat(totals[rows], first, axis=0)
+        return totals
+
+    def count(self, numbers: NDArray) -> NDArray:
+        """Sum whole numbers (n_nodes,) up, as `accumulate`, in less time."""
+        totals = numbers.copy()
+        kernels.add_up(self.parent, totals)
         return totals
 
     @cached_property

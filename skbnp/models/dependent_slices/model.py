@@ -257,7 +257,7 @@ class SlicedTree:
 
     def without_empty(self) -> "SlicedTree":
         """Leave out new nodes without rows at them or below."""
-        through = self.tree.accumulate(self.masses)
+        through = self.tree.count(self.masses)
         kept = (through > 0.0) | self.tree_of_old()
         kept[0] = True
         if kept.all():
@@ -269,8 +269,7 @@ class SlicedTree:
 
     def tree_of_old(self) -> NDArray[np.bool_]:
         """Nodes that are old, or above old ones."""
-        found = self.tree.accumulate(self.is_old.astype(np.float64)) > 0.0
-        return np.asarray(found)
+        return np.asarray(self.tree.count(self.is_old.astype(np.intp)) > 0)
 
 
 class Phase:
@@ -358,9 +357,9 @@ class Phase:
         tree, given = world.tree, ~self.is_free
         stays = np.zeros(self.n_nodes, dtype=bool)
         stays[given[: self.n_nodes]] = True
-        below = tree.accumulate(stays.astype(np.float64)) - stays
-        lives_anyhow = (below > 0.0) | world.tree_of_old()
-        lives_anyhow |= tree.accumulate(world.gone) > 0.0
+        below = tree.count(stays.astype(np.intp)) - stays
+        lives_anyhow = (below > 0) | world.tree_of_old()
+        lives_anyhow |= tree.count(world.gone) > 0.0
         lives_anyhow[0] = True
         last = given[: self.n_nodes] & ~lives_anyhow
         family = np.where(given, np.arange(n), self.parent)
@@ -389,9 +388,9 @@ class Phase:
     # -- directions and natural parameters, some nodes at a time -----------------------
 
     def blocks(self) -> list[Places]:
-        """Nodes of the tree by task."""
+        """Nodes of the tree by task; new pages take tasks different times."""
         nodes = np.arange(self.n_nodes, dtype=np.int32)
-        return blocks_of(nodes, self.world.dimension)
+        return blocks_of(nodes, self.world.dimension, ENTRIES // 4)
 
     def blocks_to_draw(self) -> list[Places]:
         """Nodes whose directions are drawn, opened ones with rows too, by task."""
@@ -512,7 +511,7 @@ class Phase:
         source = kept[by_name[np.searchsorted(names[by_name], tree.ids)]]
         masses = counts[source] + np.append(world.gone, np.zeros(len(counts)))[source]
         is_old = np.append(world.is_old, np.zeros(len(counts), dtype=bool))[source]
-        stays = tree.accumulate(masses + is_old) > 0.0
+        stays = tree.count(masses + is_old) > 0.0
         stays[0] = True
         left = np.flatnonzero(stays)
         source = source[left]
@@ -523,13 +522,15 @@ class Phase:
         return world.edited(tree, onto[self.place], directions)
 
 
-def blocks_of(nodes: NDArray, dimension: int) -> list[NDArray]:
+def blocks_of(
+    nodes: NDArray, dimension: int, n_entries: int = ENTRIES
+) -> list[NDArray]:
     """Cut nodes into those whose directions one task computes, or reads.
 
     Blocks are alike and, if there is not one alone, a multiple of four: two threads, or
     four, end together.
     """
-    size = max(ENTRIES // max(dimension, 1), 1)
+    size = max(n_entries // max(dimension, 1), 1)
     if len(nodes) <= size:
         return [nodes] if len(nodes) else []
     n_blocks = 4 * -(-len(nodes) // (4 * size))
