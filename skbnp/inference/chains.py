@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +55,6 @@ class Chain(Protocol):
 
     def saved_state(self, run: RunTasks = run_in_turn) -> "ChainState":
         """Return what an estimator keeps of the last complete sweep, to go on."""
-
-    def sample(self, run: RunTasks = run_in_turn) -> Any:
-        """Copy what prediction needs of the last complete sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

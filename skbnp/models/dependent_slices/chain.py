@@ -358,7 +358,8 @@ class SliceChain:
     def _sum_rows(self) -> None:
         """Sum the rows at each node, and their products with its direction."""
         self._sums = self.world.sums
-        self._along = self.world.directions.products(self._sums)
+        if self.settings.learns_concentration:
+            self._along = self.world.directions.products(self._sums)
 
     def _learn(self) -> None:
         """Set what is learned to its maximum, given nodes and directions."""

@@ -109,7 +109,7 @@ class Rows:
         behind = np.cumsum(sizes)
         at = np.repeat(begin - behind + sizes, sizes) + np.arange(sizes.sum())
         n_words = self.X.shape[1]
-        return np.bincount(self.words[at], self.X.data[at], n_words)
+        return np.asarray(np.bincount(self.words[at], self.X.data[at], n_words))
 
     def sums(self, place: Places, n_nodes: int) -> sp.csr_array:
         """Sum of the rows at each node, (n_nodes, V)."""
@@ -388,7 +388,7 @@ class Phase:
     # -- directions and natural parameters, some nodes at a time -----------------------
 
     def blocks(self) -> list[Places]:
-        """Nodes of the tree by task; new pages take tasks different times."""
+        """Nodes of the tree by task: few, as those on new pages take longer."""
         nodes = np.arange(self.n_nodes, dtype=np.int32)
         return blocks_of(nodes, self.world.dimension, ENTRIES // 4)
 
