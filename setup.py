@@ -32,6 +32,7 @@ KERNELS = [
     "_tables",
     "_tree_directions",
     "_tree_rows",
+    "_trees",
     "_word_topics",
 ]
 

@@ -25,6 +25,7 @@ from skbnp.estimators._saved import (
     check_number,
     check_sparse,
 )
+from skbnp.inference.executor import Executor
 from skbnp.models.dependent_slices.chain import (
     COLUMNS,
     EpochRows,
@@ -517,8 +518,11 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             name = (number,) if number else ()
             rng = stream(entropy, Purpose.START, *name)
             n_clusters = self.n_components or n_clusters_for(len(rows))
-            labels = spherical_kmeans(rows.X, min(n_clusters, len(rows)), rng)
-            state, _ = start_tree(rows.X, labels, self._tree_priors())
+            n_clusters = min(n_clusters, len(rows))
+            with Executor(self.n_jobs) as executor:
+                run, priors = executor.run, self._tree_priors()
+                labels = spherical_kmeans(rows.X, n_clusters, rng, run=run)
+                state, _ = start_tree(rows.X, labels, priors, run)
             place = state.tree.positions(labels + 1).astype(np.int32)
             yield TreeStart(state=self._given(state), place=place)
 

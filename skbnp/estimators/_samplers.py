@@ -166,10 +166,10 @@ class Sampler(
 
         def attributes() -> dict[str, Any]:
             return {
+                "_chains": tuple(chain.saved_state(executor.run) for chain in chains),
                 **self._fitted_attributes(
                     chains, kept, history, chains[0].state.begin + burn_in, entropy
                 ),
-                "_chains": tuple(chain.saved_state() for chain in chains),
                 "_data": digest,
                 "_burnt": burn_in,
                 "n_iter_": monitor.n_sweeps,
@@ -185,7 +185,7 @@ class Sampler(
             for chain in chains:
                 n_after = chain.state.step - chain.state.begin - burn_in
                 if n_after > 0 and n_after % self.thin == 0:
-                    kept.append(chain.sample())
+                    kept.append(chain.sample(executor.run))
 
         n_sweeps = self._n_sweeps(data, goes_on=bool(resumed))
         n_others = n_sweeps - self.max_iter + int(not resumed)
@@ -208,7 +208,9 @@ class Sampler(
                     end_sweep=tasks.end_pass,
                 )
             finally:
-                self._publish(attributes())
+                with executor:
+                    fitted = attributes()
+                self._publish(fitted)
         self._warn_if_chains_disagree()
         tasks.end()
         return self

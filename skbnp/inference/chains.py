@@ -1,9 +1,7 @@
 """The one loop of all samplers: independent chains, sweep by sweep, side by side."""
 
-import operator
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Lineage
-from skbnp.inference.executor import Executor
+from skbnp.inference.executor import Executor, RunTasks, run_in_turn
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Reporter
 from skbnp.utils.random import Purpose, stream
@@ -30,10 +28,6 @@ __all__ = [
     "rename",
     "run_chains",
 ]
-
-
-#: Tasks of a piece that each thread may take: they return nothing.
-ALL = 1 << 20
 
 
 class Chain(Protocol):
@@ -59,7 +53,7 @@ class Chain(Protocol):
     def trace(self) -> dict[str, object]:
         """Tell about the last complete sweep, by columns of the history."""
 
-    def saved_state(self) -> "ChainState":
+    def saved_state(self, run: RunTasks = run_in_turn) -> "ChainState":
         """Return what an estimator keeps of the last complete sweep, to go on."""
 
 
@@ -149,7 +143,7 @@ class GibbsChain(ABC, Generic[State]):
             "log_joint": state.log_joint,
         }
 
-    def saved_state(self) -> State:
+    def saved_state(self, run: RunTasks = run_in_turn) -> State:
         """Return what an estimator keeps of the last complete sweep, to go on."""
         return self.state
 
@@ -246,7 +240,6 @@ def run_chains(
     """
     try:
         with executor:
-            run = partial(executor.map, ahead=ALL) if executor.shares_memory else map
             for _ in range(n_sweeps):
                 begin_sweep()
                 n_pieces = max(chain.n_pieces for chain in chains)
@@ -257,7 +250,7 @@ def run_chains(
                     )
                     tasks = [task for chain in chains for task in chain.tasks(piece)]
                     # The longest wait for an interrupt is one piece.
-                    deque(run(operator.call, tasks), maxlen=0)
+                    executor.run(tasks)
                 with commit():
                     for chain in chains:
                         chain.accept()

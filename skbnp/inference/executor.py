@@ -11,8 +11,9 @@ lock taken, or another error comes out. So it is held back until the lock is fre
 Long work looks for interrupts itself; that of a pool ends when its executor does.
 """
 
+import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Event
 from typing import TypeVar
@@ -24,7 +25,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skbnp.inference.interrupts import commit
 from skbnp.kernels._interrupts import end_with
 
-__all__ = ["Executor", "Run"]
+__all__ = ["Executor", "Run", "RunTasks", "Task", "run_in_turn"]
 
 #: Seconds that an interrupt may have to wait for the first result.
 PATIENCE = 0.05
@@ -34,6 +35,16 @@ T = TypeVar("T")
 S = TypeVar("S")
 #: Maps over work, in order.
 Run = Callable[..., Iterable]
+#: Writes what it finds.
+Task = Callable[[], object]
+#: Runs tasks, none of which reads what another one writes.
+RunTasks = Callable[[Sequence[Task]], None]
+
+
+def run_in_turn(tasks: Sequence[Task]) -> None:
+    """Run tasks one after the other."""
+    for task in tasks:
+        task()
 
 
 class Executor:
@@ -67,6 +78,7 @@ class Executor:
             self._has_ended.set()
             with commit():  # the items in work end first
                 self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
 
     @property
     def shares_memory(self) -> bool:
@@ -89,6 +101,30 @@ class Executor:
         jobs = Parallel(n_jobs=self.n_jobs, return_as=kind)
         return iter(jobs(delayed(function)(item) for item in items))
 
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Run tasks that write to memory of this process, and wait for all of them.
+
+        Each thread takes the next one that nobody has begun, which costs less than an
+        item of `map`. Without threads, they run one after the other. After an error no
+        other task begins; of several errors that of the first task is raised.
+        """
+        n_others = min(self.n_workers, len(tasks)) - 1
+        if self._pool is None or n_others < 1:
+            run_in_turn(tasks)
+            return
+        queue = _Queue(tasks)
+        others: list[Future[None]] = []
+        try:
+            with commit():
+                others += [self._pool.submit(queue.work) for _ in range(n_others)]
+            queue.work()
+            for other in others:
+                _wait_for(other)
+        finally:
+            queue.close()
+        if queue.errors:
+            raise min(queue.errors, key=operator.itemgetter(0))[1]
+
     def _map_pool(
         self,
         pool: ThreadPoolExecutor,
@@ -110,6 +146,42 @@ class Executor:
             with commit():
                 for future, _ in waiting:
                     future.cancel()
+
+
+class _Queue:
+    """Tasks that several threads take from, in order."""
+
+    def __init__(self, tasks: Sequence[Task]):
+        self._left = deque(enumerate(tasks))
+        self.errors: list[tuple[int, Exception]] = []
+
+    def work(self) -> None:
+        """Run tasks until none is left."""
+        while self._left:
+            try:
+                number, task = self._left.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                task()
+            except Exception as error:  # raised once all threads are back
+                self.errors.append((number, error))
+                self.close()
+
+    def close(self) -> None:
+        """Let no other task begin."""
+        self._left.clear()
+
+
+def _wait_for(other: Future[None]) -> None:
+    """Wait for a thread, unless it has not begun and so has nothing to do."""
+    while True:
+        with commit():
+            if other.cancel():
+                return
+            wait([other], timeout=PATIENCE)
+            if other.done():
+                return other.result()
 
 
 def _first(waiting: deque[tuple[Future[T], S]], function: Callable[[S], T]) -> T:

@@ -480,7 +480,7 @@ cdef double update_direction(
     length = sqrt(dot(n, natural, natural))
     found = best_length(s, length, spread, n_below, below, e.pull, n)
     put_scaled(n, found / max(length, LEAST), natural, e.means + row * n)
-    squares[row] = -1.0 if length < LEAST else found * found
+    squares[row] = found * found  # known to those below, whichever thread updates them
     return natural_length(s, found, 0.0, n)
 
 

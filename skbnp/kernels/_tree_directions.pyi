@@ -7,6 +7,14 @@ def products(
     vectors: NDArray[float64],
     found: NDArray[float64],
 ) -> None: ...
+def sparse_products(
+    rows: NDArray[intp],
+    directions: NDArray[float64],
+    indptr: NDArray[int32],
+    words: NDArray[int32],
+    values: NDArray[float64],
+    found: NDArray[float64],
+) -> None: ...
 def prior_products(
     nodes: NDArray[intp],
     directions: NDArray[float64],

@@ -1,4 +1,4 @@
-"""Interrupt ordered maps on two threads at every line; print what came out as JSON.
+"""Interrupt maps, or tasks, on two threads at every line; print what came out as JSON.
 
 Lines are those of the executor and of the library's threads and futures, as the calling
 thread runs them. An interrupt between two of them is what Ctrl-C is, at its worst.
@@ -39,13 +39,23 @@ def work(item):
     return item
 
 
-def interrupted(number):
-    """Run maps with an interrupt at a line; tell what ended them, if they got there."""
+def run_map(pool):
+    assert list(pool.map(work, range(4))) == list(range(4))
+
+
+def run_tasks(pool):
+    found = []
+    pool.run([lambda item=item: found.append(work(item)) for item in range(4)])
+    assert sorted(found) == list(range(4))
+
+
+def interrupted(method, number):
+    """Run one with an interrupt at a line; tell what ended it, if it got there."""
     tracer, before = AtLine(number), signal.getsignal(signal.SIGINT)
     sys.settrace(tracer)
     try:
         with Executor(2) as pool:
-            assert list(pool.map(work, range(4))) == list(range(4))
+            {"map": run_map, "run": run_tasks}[method](pool)
         ended = "nothing"
     except BaseException as error:
         ended = type(error).__name__
@@ -60,7 +70,7 @@ def interrupted(number):
 def main():
     found, number, reached = Counter(), 1, True
     while reached:
-        ended, reached = interrupted(number)
+        ended, reached = interrupted(sys.argv[1], number)
         found[ended] += reached
         number += 1
     print(json.dumps(found))

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -229,6 +230,64 @@ def test_executor_still_works_after_an_exception(n_jobs):
         assert list(executor.map(abs, [-1, -2])) == [1, 2]
 
 
+# Tasks --------------------------------------------------------------------------------
+
+
+@jobs
+def test_every_task_runs_once(n_jobs):
+    done = []
+    with Executor(n_jobs) as executor:
+        for n_tasks in (0, 1, 2, 30):
+            done.clear()
+            executor.run([partial(done.append, task) for task in range(n_tasks)])
+            assert sorted(done) == list(range(n_tasks))
+
+
+def test_tasks_run_in_order_without_threads():
+    done, tasks = [], []
+    tasks += [partial(done.append, task) for task in range(5)]
+    executor = Executor(2)
+    executor.run(tasks)  # it has no threads yet
+    with executor:
+        pass
+    executor.run(tasks)  # and none any more
+    with Executor(1) as other, parallel_config("loky", n_jobs=2):
+        other.run(tasks)
+    assert done == 3 * list(range(5))
+
+
+@threads
+def test_tasks_run_on_as_many_threads_at_once(n_jobs):
+    barrier = threading.Barrier(n_jobs)
+    with Executor(n_jobs) as executor:
+        executor.run(n_jobs * [partial(barrier.wait, timeout=10)])
+
+
+@jobs
+def test_an_error_ends_tasks_and_is_raised(n_jobs):
+    """Where two fail, it is that of the first task, though the other fails before."""
+    gate, done = threading.Event(), []
+
+    def work(task):
+        done.append(task)
+        if task == 3:
+            gate.wait(timeout=10 if n_jobs > 1 else 0)
+            raise OddError(task)
+        if task == 4:
+            gate.set()
+            raise OddError(task)
+        if task > 4:
+            gate.wait(timeout=10)
+            time.sleep(0.01)
+
+    with Executor(n_jobs) as executor:
+        with pytest.raises(OddError, match="3"):
+            executor.run([partial(work, task) for task in range(40)])
+        assert max(done) < 20
+        executor.run([partial(done.append, "after")] * 2)
+    assert done[-2:] == ["after", "after"]
+
+
 # The number of workers, and backends of joblib ----------------------------------------
 
 
@@ -269,10 +328,11 @@ def test_backends_of_joblib(backend):
 
 
 @pytest.mark.long
-def test_an_interrupt_at_any_line_is_what_comes_out():
+@pytest.mark.parametrize("method", ["map", "run"])
+def test_an_interrupt_at_any_line_is_what_comes_out(method):
     runner = Path(__file__).with_name("interrupted_maps.py")
     done = subprocess.run(
-        [sys.executable, runner],
+        [sys.executable, runner, method],
         capture_output=True,
         timeout=120,
         check=True,
@@ -280,7 +340,7 @@ def test_an_interrupt_at_any_line_is_what_comes_out():
     )
     found = {name: n for name, n in json.loads(done.stdout).items() if n}
     assert set(found) == {"KeyboardInterrupt"}
-    assert found["KeyboardInterrupt"] > 500
+    assert found["KeyboardInterrupt"] > {"map": 500, "run": 200}[method]
 
 
 def test_work_of_threads_ends_after_an_interrupt():
@@ -300,3 +360,22 @@ def test_work_of_threads_ends_after_an_interrupt():
     with pytest.raises(KeyboardInterrupt), Executor(2) as executor:
         list(executor.map(work, range(2)))
     assert ended == [0]
+
+
+def test_tasks_of_threads_end_after_an_interrupt():
+    """The one task takes minutes; the calling thread is interrupted in another."""
+    begun, ended = threading.Event(), []
+
+    def work(task):
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(timeout=10)
+            raise KeyboardInterrupt
+        begun.set()
+        try:
+            infer_one(max_iter=10**7)
+        except InterruptedError:
+            ended.append(task)
+
+    with pytest.raises(KeyboardInterrupt), Executor(2) as executor:
+        executor.run([partial(work, task) for task in range(9)])
+    assert len(ended) == 1

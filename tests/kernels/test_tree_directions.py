@@ -6,7 +6,12 @@ import scipy.sparse as sp
 
 from reference import tree_directions as reference
 from skbnp.distributions.von_mises_fisher import expansion
-from skbnp.kernels._tree_directions import integrate_out, prior_products, products
+from skbnp.kernels._tree_directions import (
+    integrate_out,
+    prior_products,
+    products,
+    sparse_products,
+)
 from skbnp.trees import Tree
 
 #: A leaf, a chain, nodes with and without rows below one that is old, and one alone.
@@ -38,6 +43,21 @@ def test_products_are_those_of_an_array(dimension, seed):
     found = np.full((4, len(directions)), np.nan)
     products(row[:6], directions, vectors, found)
     np.testing.assert_allclose(found[:, row[:6]], vectors @ directions[row[:6]].T)
+    assert np.isnan(np.delete(found, row[:6], axis=1)).all()
+
+
+@pytest.mark.parametrize("n_vectors", [0, 1, 4])
+def test_products_of_sparse_vectors_are_those_of_an_array(n_vectors, seed):
+    rng, directions, row, *_ = drawn(seed, 12, "first")
+    vectors = rng.standard_normal((n_vectors, 12))
+    vectors[rng.random(vectors.shape) < 0.6] = 0.0
+    vectors[1:2] = 0.0
+    given = sp.csr_array(vectors)
+    found = np.full((n_vectors, len(directions)), np.nan)
+    limits, words = given.indptr.astype(np.int32), given.indices.astype(np.int32)
+    sparse_products(row[:6], directions, limits, words, given.data, found)
+    expected = vectors @ directions[row[:6]].T
+    np.testing.assert_allclose(found[:, row[:6]], expected, atol=1e-14)
     assert np.isnan(np.delete(found, row[:6], axis=1)).all()
 
 

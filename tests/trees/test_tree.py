@@ -141,6 +141,25 @@ def test_sums_go_up_and_down_the_tree(seed, shape):
     assert_array_equal(values, before)
 
 
+@pytest.mark.parametrize("dtype", [np.intp, np.float64])
+@pytest.mark.parametrize("seed", range(5))
+def test_whole_numbers_are_counted_up_the_tree(seed, dtype):
+    tree, _ = random_pair(seed, 60)
+    numbers = np.random.default_rng(seed).integers(9, size=len(tree)).astype(dtype)
+    before = numbers.copy()
+    found = tree.count(numbers)
+    assert found.dtype == dtype
+    assert_array_equal(found, tree.accumulate(numbers))
+    assert_array_equal(numbers, before)
+
+
+def test_nodes_are_found():
+    tree = Tree([4, 7, 2], [0, 1, 1])
+    is_there, places = tree.find(np.array([7, 3, 4, 9, 2]))
+    assert_array_equal(is_there, [True, False, True, False, True])
+    assert_array_equal(places[is_there], [1, 0, 2])
+
+
 def test_truth_values_are_counted():
     assert_array_equal(SMALL.accumulate(SMALL.depth == 2), [3, 2, 1, 0, 1, 0, 1, 1])
 

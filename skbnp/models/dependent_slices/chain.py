@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import ChainStart, ChainState, birth_entries
 from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._tree_directions import prior_products
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import LogJoint, log_joint_of
@@ -159,6 +160,7 @@ class SliceChain:
     phase: Phase
     _attachments: Attachments
     _sums: sp.csr_array  # of the rows at each node, after a sweep
+    _along: float  # products of rows with the directions of their nodes
     _products: Array  # (n_nodes, 4) of neighbours, see `prior_products`
     _joint: LogJoint
 
@@ -253,24 +255,32 @@ class SliceChain:
     @property
     def n_pieces(self) -> int:
         """Pieces of a sweep."""
-        return 4 * len(PARITIES) + 6
+        return 3 * len(PARITIES) + 7
 
     def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
         """List what a piece consists of: blocks of nodes, or rows of groups of them."""
-        number, part = divmod(piece, 4)
+        if piece == 0:
+            return [partial(self._begin_phase, 0)]
+        number, part = divmod(piece - 1, 3)
         if number < len(PARITIES):
             return self._tasks_of_phase(number, part)
-        return self._tasks_after(piece - 4 * len(PARITIES))
+        return self._tasks_after(piece - 1 - 3 * len(PARITIES))
 
     def _tasks_of_phase(self, number: int, part: int) -> Sequence[Callable[[], object]]:
-        if part == 0:
-            return [partial(self._begin_phase, number)]
         phase = self.phase
-        if part == 1:
+        if part == 0:
             return [partial(phase.fill, block) for block in phase.blocks()]
-        call = phase.sweep if part == 2 else phase.draw_directions
-        parts = phase.groups() if part == 2 else phase.blocks_to_draw()
-        return [partial(call, at, some) for at, some in enumerate(parts)]
+        if part == 1:
+            return [
+                partial(phase.sweep, at, groups)
+                for at, groups in enumerate(phase.groups())
+            ]
+        draws = [
+            partial(phase.draw_directions, at, nodes)
+            for at, nodes in enumerate(phase.blocks_to_draw())
+        ]
+        # What comes next reads where rows are, and no direction.
+        return [partial(self._end_phase, number), *draws]
 
     def _tasks_after(self, part: int) -> Sequence[Callable[[], object]]:
         """List the tasks of proposals, of what is learned, and of what is told."""
@@ -289,13 +299,16 @@ class SliceChain:
     def _begin_phase(self, number: int) -> None:
         if number == 0:
             self._open_epoch()
-        else:
-            self.world = self.phase.close(self.world.tree.next_id)
         memory = self._free_memory()
         self.phase = Phase(self.world, PARITIES[number], self._streams(number), memory)
         if self.phase.memory is not memory:
             kept = [one for one in self._memory if one is not memory]
             self._memory = [*kept, self.phase.memory]
+
+    def _end_phase(self, number: int) -> None:
+        self.world = self.phase.close(self.world.tree.next_id)
+        if number + 1 < len(PARITIES):
+            self._begin_phase(number + 1)
 
     def _free_memory(self) -> Array | None:
         """Return an array of a phase that neither the state nor the tree refers to.
@@ -311,7 +324,7 @@ class SliceChain:
 
     def _split_and_merge(self) -> None:
         """Split and merge nodes, and choose those that may be attached elsewhere."""
-        world = self.phase.close(self.world.tree.next_id)
+        world = self.world
         self._rng = self._streams(len(PARITIES))()
         for _ in range(self.settings.n_proposals):
             world = propose_split_or_merge(world, self._rng)
@@ -319,16 +332,15 @@ class SliceChain:
 
     def _attach(self) -> None:
         self.world = self._attachments.judge(self._rng)
-        self._sums = self.world.sums
         self._products = np.zeros((len(self.world.tree), 4))
 
     def _tasks_of_products(self) -> Sequence[Callable[[], object]]:
-        """List blocks of nodes whose directions meet those of their parents."""
-        settings = self.settings
+        """List sums of rows, and blocks of directions that meet those of parents."""
+        settings, world = self.settings, self.world
         if not (settings.learns_prior_concentration or settings.learns_past_weight):
-            return []
-        world = self.world
-        return [
+            return [self._sum_rows]
+        blocks = blocks_of(np.arange(len(world.tree)), world.dimension)
+        products = [
             partial(
                 prior_products,
                 nodes,
@@ -339,15 +351,22 @@ class SliceChain:
                 world.past,
                 self._products,
             )
-            for nodes in blocks_of(np.arange(len(world.tree)), world.dimension)
+            for nodes in blocks
         ]
+        return [self._sum_rows, *products]
+
+    def _sum_rows(self) -> None:
+        """Sum the rows at each node, and their products with its direction."""
+        self._sums = self.world.sums
+        if self.settings.learns_concentration:
+            self._along = self.world.directions.products(self._sums)
 
     def _learn(self) -> None:
         """Set what is learned to its maximum, given nodes and directions."""
         world, settings = self.world, self.settings
         n_rows = float(world.masses.sum())
         if settings.learns_concentration and n_rows > 0.0:
-            length = world.directions.products(self._sums) / n_rows
+            length = self._along / n_rows
             beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), world.dimension)
             beta = np.clip(beta, LOWEST, HIGHEST)
             world = replace(world, concentration=float(beta))
@@ -432,8 +451,8 @@ class SliceChain:
             gone_sums=sp.csr_array(after.means.shape),
         )
 
-    def _closed(self, world: SlicedTree) -> ClosedEpoch:
-        state, reading = self.state, reading_of(world)
+    def _closed(self, world: SlicedTree, run: RunTasks = run_in_turn) -> ClosedEpoch:
+        state, reading = self.state, reading_of(world, run)
         label = self.epochs[state.number_of_epoch].label
         return ClosedEpoch(label, reading, int(world.masses.sum()), state.begin)
 
@@ -454,19 +473,19 @@ class SliceChain:
             "past_weight": state.past_weight,
         }
 
-    def saved_state(self) -> TreeChainState:
+    def saved_state(self, run: RunTasks = run_in_turn) -> TreeChainState:
         """Return the present state, without directions that no node has."""
         directions = self.state.directions
         if len(directions.drawn) != len(directions):
-            directions = Directions.of(directions.gathered())
+            directions = Directions.of(directions.gathered(run))
             self.state = replace(self.state, directions=directions)
         self._memory = [one for one in self._memory if one is not directions.drawn]
         return self.state
 
-    def sample(self) -> TreeSample:
+    def sample(self, run: RunTasks = run_in_turn) -> TreeSample:
         """Copy what prediction needs of the present state."""
         state, world = self.state, with_sorted_siblings(self.world)
-        epoch = self._closed(world)
+        epoch = self._closed(world, run)
         log_joint, weight = state.log_joint, state.past_weight
         return TreeSample(epoch, log_joint, state.number, state.step, weight)
 

@@ -2,20 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["Directions"]
+from skbnp.inference.executor import RunTasks, run_in_turn
+
+__all__ = ["SPARSE", "Directions"]
 
 Array = NDArray[np.float64]
 Places: TypeAlias = "int | NDArray[np.intp] | Sequence[int]"
 
 #: Rows by which an array grows that is full.
 GROWTH = 16
-#: Share of a vector from which entries are read in a row, whether zero or not.
+#: Entries that one task copies.
+ENTRIES = 1 << 20
+#: Share of a vector above which entries are read in a row, whether zero or not.
 SPARSE = 0.05
 
 
@@ -60,9 +65,18 @@ class Directions:
             return np.asarray(self.drawn[np.ix_(self.row, words)] @ vector[words])
         return np.array([self.drawn[row] @ vector for row in self.row.tolist()])
 
-    def gathered(self) -> Array:
+    def gathered(self, run: RunTasks = run_in_turn) -> Array:
         """Return an array in the order of the tree."""
-        return np.asarray(self.drawn[self.row])
+        found = np.empty((len(self), self.dimension))
+        size = max(ENTRIES // max(self.dimension, 1), 1)
+
+        def copy(begin: int) -> None:
+            some = slice(begin, begin + size)
+            # Without checks of the rows there is no second copy.
+            np.take(self.drawn, self.row[some], axis=0, out=found[some], mode="clip")
+
+        run([partial(copy, begin) for begin in range(0, len(self), size)])
+        return found
 
     def taken(self, places: NDArray[np.intp], is_there: NDArray) -> "Directions":
         """Return those of another tree: of places in this one, or none yet."""

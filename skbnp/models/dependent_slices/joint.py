@@ -42,12 +42,17 @@ class LogJoint:
     def __init__(self, world: SlicedTree, sums: sp.csr_array):
         self._world, self._sums = world, sums
         self._parts = _subtrees(world.tree)
+        self._log_prior = 0.0
         self._found = np.zeros(len(self._parts))
         self._slopes = np.zeros((len(self._parts), world.dimension))
 
     def tasks(self) -> Sequence[Callable[[], object]]:
-        """List subtrees below the root, some at a time."""
-        return [partial(self._add_up, part) for part in range(len(self._parts))]
+        """List subtrees below the root, some at a time, and the nodes of rows."""
+        parts = [partial(self._add_up, part) for part in range(len(self._parts))]
+        return [self._find_log_prior, *parts]
+
+    def _find_log_prior(self) -> None:
+        self._log_prior = self._world.log_prior()
 
     def _add_up(self, part: int) -> None:
         begin, end = self._parts[part]
@@ -63,7 +68,7 @@ class LogJoint:
         total = self._found.sum() + self._integrate_out(0, 1, below)
         n_rows = float(world.masses.sum())
         rows = log_normaliser_gain(world.concentration**2, world.dimension)
-        total += n_rows * float(rows) + world.log_prior()
+        total += n_rows * float(rows) + self._log_prior
         return float(total) / max(n_rows, 1.0)
 
     def _integrate_out(self, begin: int, end: int, below: Array) -> float:

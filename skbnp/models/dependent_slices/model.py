@@ -27,7 +27,7 @@ alone. So groups are independent of each other, and run side by side.
 
 import mmap
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -98,9 +98,18 @@ class Rows:
 
     def grouped(self, place: Places, n_nodes: int) -> tuple[Places, Places]:
         """Rows node by node, and where each node begins among them."""
-        order = np.argsort(place, kind="stable").astype(np.int32)
+        small = place.astype(np.min_scalar_type(n_nodes))  # sorted faster
+        order = np.argsort(small, kind="stable").astype(np.int32)
         counts = np.bincount(place, minlength=n_nodes)
         return order, np.append(0, np.cumsum(counts)).astype(np.int32)
+
+    def total(self, rows: NDArray[np.integer]) -> Array:
+        """Sum of some rows, (V,)."""
+        begin, sizes = self.indptr[rows], self.indptr[rows + 1] - self.indptr[rows]
+        behind = np.cumsum(sizes)
+        at = np.repeat(begin - behind + sizes, sizes) + np.arange(sizes.sum())
+        n_words = self.X.shape[1]
+        return np.asarray(np.bincount(self.words[at], self.X.data[at], n_words))
 
     def sums(self, place: Places, n_nodes: int) -> sp.csr_array:
         """Sum of the rows at each node, (n_nodes, V)."""
@@ -132,6 +141,7 @@ class SlicedTree:
         Array  # (n_nodes,) rows that are not at hand any more, and stay where they are
     )
     gone_sums: sp.csr_array  # (n_nodes, V) of these
+    _log_prior: float | None = field(default=None, init=False, repr=False)
 
     @property
     def dimension(self) -> int:
@@ -199,7 +209,10 @@ class SlicedTree:
 
     def log_prior(self) -> float:
         """Log probability of the nodes of all rows, see `weights.log_prior`."""
-        return log_prior(self.tree, self.masses, self.history, self.is_old, self.priors)
+        if self._log_prior is None:
+            given = self.tree, self.masses, self.history, self.is_old, self.priors
+            self._log_prior = log_prior(*given)
+        return self._log_prior
 
     def log_prior_in(self, tree: Tree, masses: Array) -> float:
         """Log probability in another tree with the same names, of its masses."""
@@ -210,10 +223,7 @@ class SlicedTree:
 
     def _sources(self, tree: Tree) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
         """Tell which nodes of another tree are in this one, and where."""
-        is_there = np.isin(tree.ids, self.tree.ids)
-        source = np.zeros(len(tree), dtype=np.intp)
-        source[is_there] = self.tree.positions(tree.ids[is_there])
-        return is_there, source
+        return self.tree.find(tree.ids)
 
     def edited(
         self, tree: Tree, place: Places, directions: Directions | None = None
@@ -247,7 +257,7 @@ class SlicedTree:
 
     def without_empty(self) -> "SlicedTree":
         """Leave out new nodes without rows at them or below."""
-        through = self.tree.accumulate(self.masses)
+        through = self.tree.count(self.masses)
         kept = (through > 0.0) | self.tree_of_old()
         kept[0] = True
         if kept.all():
@@ -259,8 +269,7 @@ class SlicedTree:
 
     def tree_of_old(self) -> NDArray[np.bool_]:
         """Nodes that are old, or above old ones."""
-        found = self.tree.accumulate(self.is_old.astype(np.float64)) > 0.0
-        return np.asarray(found)
+        return np.asarray(self.tree.count(self.is_old.astype(np.intp)) > 0)
 
 
 class Phase:
@@ -311,6 +320,7 @@ class Phase:
         self.place = world.place.copy()
         self.n_nodes = n_nodes
         self._share_out(rng)
+        self.queues = self._queues()
         order, limits = world.rows.grouped(world.place, n_nodes)
         self.order, self.limits = order, limits
         # Rows of the table: opened nodes get one with their first row.
@@ -347,9 +357,9 @@ class Phase:
         tree, given = world.tree, ~self.is_free
         stays = np.zeros(self.n_nodes, dtype=bool)
         stays[given[: self.n_nodes]] = True
-        below = tree.accumulate(stays.astype(np.float64)) - stays
-        lives_anyhow = (below > 0.0) | world.tree_of_old()
-        lives_anyhow |= tree.accumulate(world.gone) > 0.0
+        below = tree.count(stays.astype(np.intp)) - stays
+        lives_anyhow = (below > 0) | world.tree_of_old()
+        lives_anyhow |= tree.count(world.gone) > 0.0
         lives_anyhow[0] = True
         last = given[: self.n_nodes] & ~lives_anyhow
         family = np.where(given, np.arange(n), self.parent)
@@ -365,12 +375,22 @@ class Phase:
         limits = np.searchsorted(self.group[members], np.arange(n_groups + 1))
         self.members = members, limits.astype(np.int32)
 
+    def _queues(self) -> list[Places]:
+        """List the rows that each task moves, and that may leave their nodes."""
+        n_tasks = len(self.groups())
+        task = (self.group // GROUPS_PER_TASK).astype(np.min_scalar_type(n_tasks))
+        task[~self.is_open] = n_tasks
+        of_rows = task[self.place]
+        of_rows[self.stays] = n_tasks
+        order = np.argsort(of_rows, kind="stable").astype(np.int32)
+        return np.split(order, np.cumsum(np.bincount(of_rows, minlength=n_tasks)))
+
     # -- directions and natural parameters, some nodes at a time -----------------------
 
     def blocks(self) -> list[Places]:
-        """Nodes of the tree by task."""
+        """Nodes of the tree by task: few, as those on new pages take longer."""
         nodes = np.arange(self.n_nodes, dtype=np.int32)
-        return blocks_of(nodes, self.world.dimension)
+        return blocks_of(nodes, self.world.dimension, ENTRIES // 4)
 
     def blocks_to_draw(self) -> list[Places]:
         """Nodes whose directions are drawn, opened ones with rows too, by task."""
@@ -421,10 +441,8 @@ class Phase:
 
     def sweep(self, number: int, groups: NDArray[np.int32]) -> int:
         """Let rows of some groups go from node to node; returns how many moved."""
-        is_here = (self.group >= groups[0]) & (self.group <= groups[-1]) & self.is_open
-        queue = np.flatnonzero(is_here[self.place] & ~self.stays).astype(np.int32)
         rng = self.streams(1, number)
-        rng.shuffle(queue)
+        queue = rng.permutation(self.queues[number])
         world, (members, limits) = self.world, self.members
         return move_rows(
             *world.rows.arrays,
@@ -475,9 +493,7 @@ class Phase:
         world = self.world
         natural = world.natural_without_rows(at)
         mine = np.flatnonzero(self.place == at)
-        natural += world.concentration * np.asarray(
-            world.rows.X[mine].sum(axis=0, dtype=np.float64)
-        )
+        natural += world.concentration * world.rows.total(mine)
         below = np.flatnonzero(world.tree.parent == at)
         past = world.previous[world.past[below[world.is_old[below]]]]
         return accept_direction(world, natural, past, world.directions[at], rng)
@@ -495,7 +511,7 @@ class Phase:
         source = kept[by_name[np.searchsorted(names[by_name], tree.ids)]]
         masses = counts[source] + np.append(world.gone, np.zeros(len(counts)))[source]
         is_old = np.append(world.is_old, np.zeros(len(counts), dtype=bool))[source]
-        stays = tree.accumulate(masses + is_old) > 0.0
+        stays = tree.count(masses + is_old) > 0.0
         stays[0] = True
         left = np.flatnonzero(stays)
         source = source[left]
@@ -506,13 +522,15 @@ class Phase:
         return world.edited(tree, onto[self.place], directions)
 
 
-def blocks_of(nodes: NDArray, dimension: int) -> list[NDArray]:
+def blocks_of(
+    nodes: NDArray, dimension: int, n_entries: int = ENTRIES
+) -> list[NDArray]:
     """Cut nodes into those whose directions one task computes, or reads.
 
     Blocks are alike and, if there is not one alone, a multiple of four: two threads, or
     four, end together.
     """
-    size = max(ENTRIES // max(dimension, 1), 1)
+    size = max(n_entries // max(dimension, 1), 1)
     if len(nodes) <= size:
         return [nodes] if len(nodes) else []
     n_blocks = 4 * -(-len(nodes) // (4 * size))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.models.dependent_slices.model import SlicedTree
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, Label
 from skbnp.models.dependent_trees.model import (
@@ -79,12 +80,12 @@ def epoch_of(world: SlicedTree, directions: Array) -> tuple[EpochState, EpochSta
     return state, EpochStats(masses, world.sums, np.zeros(n_nodes))
 
 
-def reading_of(world: SlicedTree) -> EpochState:
+def reading_of(world: SlicedTree, run: RunTasks = run_in_turn) -> EpochState:
     """Return the variational posterior of directions given the nodes of rows.
 
     It has had some updates from the directions that are drawn.
     """
-    state, stats = epoch_of(world, world.directions.gathered())
+    state, stats = epoch_of(world, world.directions.gathered(run))
     for _ in range(N_UPDATES):
-        state = update_own_means(state, stats, world.priors)
+        state = update_own_means(state, stats, world.priors, run)
     return state.without_past()

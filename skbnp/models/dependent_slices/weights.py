@@ -34,14 +34,18 @@ def log_prior(
     Parameters
     ----------
     masses, history : ndarray of shape (n_nodes,)
-        Rows at each node, and past rows.
+        Rows at each node, and past rows: whole numbers.
     is_old : ndarray of bool of shape (n_nodes,)
     """
     alpha, gamma = priors.stop_concentration, priors.child_concentration
-    now, past = tree.accumulate(masses), tree.accumulate(history)
+    now = tree.count(masses)
+    past = tree.count(history) if history.any() else history
     both, own = now + past, masses + history
     stop = betaln(1.0 + own, alpha + (both - own))
-    stop -= betaln(1.0 + history, alpha + (past - history))
+    if history.any():
+        stop -= betaln(1.0 + history, alpha + (past - history))
+    else:
+        stop -= betaln(1.0, alpha)
     total = stop.sum()
     old, new = is_old.copy(), ~is_old
     old[0] = new[0] = False
@@ -71,7 +75,7 @@ def draw_log_weights(
     children that are not in the tree, with all below them, (n_nodes,) each.
     """
     alpha, gamma = priors.stop_concentration, priors.child_concentration
-    both = tree.accumulate(masses + history)
+    both = tree.count(masses + history)
     own = masses + history
     log_stay, log_leave = _draw_logs(1.0 + own, alpha + (both - own), rng)
     old, new = is_old.copy(), ~is_old

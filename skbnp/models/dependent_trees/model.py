@@ -36,6 +36,7 @@ exact maximum; kappa0 is learned, and not 100.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -49,6 +50,7 @@ from skbnp.distributions.von_mises_fisher import (
     expansion,
     log_normaliser,
 )
+from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import (
     bessel_slope,
@@ -98,6 +100,8 @@ LOWEST, HIGHEST = 1e-3, 1e9
 LEAST_PRIOR_SHARE = 0.01
 #: Entries of the arrays that are made on the way: those of some nodes at a time.
 ENTRIES = 1 << 22
+#: Entries of the directions that one of several tasks updates.
+ENTRIES_OF_TASK = 1 << 19
 NO_IDS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
 
@@ -221,9 +225,11 @@ def no_past(n_nodes: int, dimension: int) -> tuple[Array, NDArray[np.intp]]:
     return np.zeros((0, dimension)), np.full(n_nodes, -1, dtype=np.intp)
 
 
-def blocks(rows: NDArray[np.intp], dimension: int) -> Iterator[NDArray[np.intp]]:
+def blocks(
+    rows: NDArray[np.intp], dimension: int, n_entries: int = ENTRIES
+) -> Iterator[NDArray[np.intp]]:
     """Cut nodes into blocks of so many entries."""
-    size = max(ENTRIES // max(dimension, 1), 1)
+    size = max(n_entries // max(dimension, 1), 1)
     for begin in range(0, len(rows), size):
         yield rows[begin : begin + size]
 
@@ -244,12 +250,18 @@ def update_means(
 
 
 def update_own_means(
-    state: EpochState, stats: EpochStats, priors: TreePriors
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    run: RunTasks = run_in_turn,
 ) -> EpochState:
-    """Do as `update_means` in place: the arrays of the state are nobody else's."""
+    """Do as `update_means` in place: the arrays of the state are nobody else's.
+
+    Nodes of one level do not depend on each other: tasks update some each.
+    """
     levels = state.tree.levels
     order = np.concatenate([*levels, *levels[-2::-1]])
-    return _update_rows(state, stats, priors, order)
+    return _update_rows(state, stats, priors, order, run)
 
 
 def update_nodes(
@@ -276,16 +288,32 @@ def with_own_means(state: EpochState) -> EpochState:
 
 
 def _update_rows(
-    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    rows: NDArray[np.intp],
+    run: RunTasks = run_in_turn,
 ) -> EpochState:
-    """Update q(theta) of some nodes in place, one after the other."""
-    n_nodes = len(state.tree)
-    natural, lengths, squares = np.empty(state.dimension), *np.full((2, n_nodes), -1.0)
-    known = _known(state, stats, priors)
-    for block in blocks(rows, state.dimension):
+    """Update q(theta) of some nodes in place, one after the other.
+
+    Of those of one depth in a row, tasks update some each.
+    """
+    squares, known = np.full(len(state.tree), -1.0), _known(state, stats, priors)
+
+    def update(nodes: NDArray[np.intp]) -> None:
+        natural, lengths = np.empty(state.dimension), np.empty(len(state.tree))
         kernels.update_directions(
-            block, state.concentrations, natural, lengths, squares, *known
+            nodes, state.concentrations, natural, lengths, squares, *known
         )
+
+    if run is run_in_turn:
+        for block in blocks(rows, state.dimension):
+            update(block)
+        return state
+    ends = 1 + np.flatnonzero(np.diff(state.tree.depth[rows]))
+    for level in np.split(rows, ends):
+        some = blocks(level, state.dimension, ENTRIES_OF_TASK)
+        run([partial(update, nodes) for nodes in some])
     return state
 
 

@@ -6,11 +6,15 @@ the concentration are updated in turn before the first soft step. The concentrat
 the prior starts high, at V: with a small one nodes do not see where they belong.
 """
 
+from functools import partial
+from itertools import pairwise
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
+from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._sphere import TILE, score_rows
 from skbnp.models.dependent_trees.model import (
     HIGHEST,
@@ -21,7 +25,7 @@ from skbnp.models.dependent_trees.model import (
     learn_concentration,
     no_past,
     sort_siblings,
-    update_means,
+    update_own_means,
 )
 from skbnp.trees import Tree
 
@@ -38,6 +42,8 @@ Array = NDArray[np.float64]
 
 #: Updates of means and concentration in turn before the first soft step.
 N_ROUNDS = 3
+#: Rows that one task compares with all centres, at the most.
+ROWS = 4096
 #: Clusters of a few hundred rows.
 LEAST_CLUSTERS = 30
 
@@ -52,7 +58,11 @@ def n_clusters_for(n_rows: int) -> int:
 
 
 def spherical_kmeans(
-    X: sp.csr_array, n_clusters: int, rng: np.random.Generator, max_iter: int = 20
+    X: sp.csr_array,
+    n_clusters: int,
+    rng: np.random.Generator,
+    max_iter: int = 20,
+    run: RunTasks = run_in_turn,
 ) -> NDArray[np.intp]:
     """Label rows of length one by clusters of directions.
 
@@ -70,7 +80,7 @@ def spherical_kmeans(
     X = sp.csr_array(X[rows].astype(np.float32))
     rows_of_doubles = X.astype(np.float64)
     centres = _draw_centres(X, n_clusters, rng)
-    found = nearest_centres(X, centres)
+    found = nearest_centres(X, centres, run)
     for _ in range(max_iter):
         spread = sp.csr_array(
             (np.ones(len(found)), (found, np.arange(len(found)))),
@@ -83,7 +93,7 @@ def spherical_kmeans(
         order = np.arange(len(lengths))
         order[~kept] += len(lengths)  # those stay where they were
         centres = sp.csr_array(sp.vstack([sums, centres], format="csr")[order])
-        before, found = found, nearest_centres(X, centres)
+        before, found = found, nearest_centres(X, centres, run)
         if (before == found).all():
             break
     labels[rows] = np.unique(found, return_inverse=True)[1]
@@ -108,7 +118,9 @@ def _draw_centres(
         chosen.append(min(at, int(np.flatnonzero(farness)[-1])))
 
 
-def nearest_centres(X: sp.csr_array, centres: sp.csr_array | Array) -> NDArray[np.intp]:
+def nearest_centres(
+    X: sp.csr_array, centres: sp.csr_array | Array, run: RunTasks = run_in_turn
+) -> NDArray[np.intp]:
     """Find the centre of largest cosine, of equal ones the first."""
     centres = sp.csr_array(centres)
     n_centres, n_features = centres.shape
@@ -122,29 +134,43 @@ def nearest_centres(X: sp.csr_array, centres: sp.csr_array | Array) -> NDArray[n
     there = np.full(n_tiles * TILE, -np.inf)
     there[:n_centres] = 0.0
     nodes = np.empty((X.shape[0], 1), dtype=np.int32)
-    scores, rest = np.empty((X.shape[0], 1)), np.empty(X.shape[0])
-    score_rows(
-        X.indptr.astype(np.int32),
-        X.indices.astype(np.int32),
-        X.data,
-        table,
-        there,
-        1.0,
-        nodes,
-        scores,
-        rest,
-    )
+    indptr, words = X.indptr.astype(np.int32), X.indices.astype(np.int32)
+
+    def score(begin: int, stop: int) -> None:
+        found, limits = nodes[begin:stop], indptr[begin : stop + 1]
+        some = slice(limits[0], limits[-1])
+        scores, rest = np.empty(found.shape), np.empty(len(found))
+        score_rows(
+            limits - limits[0],
+            words[some],
+            X.data[some],
+            table,
+            there,
+            1.0,
+            found,
+            scores,
+            rest,
+        )
+
+    # A table is read once for each block of rows; two threads, or four, end together.
+    n_blocks = 4 * -(-X.shape[0] // (4 * ROWS)) if X.shape[0] > ROWS else 1
+    ends = np.linspace(0, X.shape[0], n_blocks + 1).astype(np.intp).tolist()
+    run([partial(score, *limits) for limits in pairwise(ends)])
     return nodes[:, 0].astype(np.intp)
 
 
 def start_tree(
-    X: sp.csr_array, labels: NDArray[np.intp], priors: TreePriors
+    X: sp.csr_array,
+    labels: NDArray[np.intp],
+    priors: TreePriors,
+    run: RunTasks = run_in_turn,
 ) -> tuple[EpochState, EpochStats]:
     """Put clusters of rows below a root that has none, and learn what is global.
 
     `labels` are 0 to the number of clusters less one, -1 for rows that have none.
     """
-    return start_from(cluster_sums(X, labels, int(labels.max(initial=-1)) + 1), priors)
+    stats = cluster_sums(X, labels, int(labels.max(initial=-1)) + 1)
+    return start_from(stats, priors, run)
 
 
 def cluster_sums(
@@ -161,7 +187,9 @@ def cluster_sums(
     return EpochStats(masses, sums, np.zeros(n_nodes))
 
 
-def start_from(stats: EpochStats, priors: TreePriors) -> tuple[EpochState, EpochStats]:
+def start_from(
+    stats: EpochStats, priors: TreePriors, run: RunTasks = run_in_turn
+) -> tuple[EpochState, EpochStats]:
     """Put clusters below a root that has no rows, and learn what is global."""
     n_nodes, dimension = stats.sums.shape
     tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
@@ -183,6 +211,6 @@ def start_from(stats: EpochStats, priors: TreePriors) -> tuple[EpochState, Epoch
         float(dimension),
     )
     for _ in range(N_ROUNDS):
-        state = update_means(state, stats, priors)
+        state = update_own_means(state, stats, priors, run)
         state = learn_concentration(state, stats)
     return sort_siblings(state, stats)

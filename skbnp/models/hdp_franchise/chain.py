@@ -14,6 +14,7 @@ from skbnp.inference.chains import (
     rename,
 )
 from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._franchise import sweep
 from skbnp.models.hdp_franchise.model import (
     Concentrations,
@@ -228,7 +229,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
             "topic_word_prior": state.concentrations.topic_word_prior,
         }
 
-    def sample(self) -> FranchiseSample:
+    def sample(self, run: RunTasks = run_in_turn) -> FranchiseSample:
         """Copy what prediction needs of the present state."""
         return FranchiseSample.of(self.seating, self.state)
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.chains import ChainStart, ChainState, GibbsChain, pieces_of, rename
 from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.rows.tokens import Tokens
@@ -157,7 +158,7 @@ class NestedChain(GibbsChain[NestedState]):
             "topic_word_prior": tuple(priors.topic_prior.tolist()),
         }
 
-    def sample(self) -> NestedSample:
+    def sample(self, run: RunTasks = run_in_turn) -> NestedSample:
         """Copy what prediction needs of the present state."""
         state = self.state
         return NestedSample.of(

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from skbnp.inference.executor import Executor
+from skbnp.models.dependent_slices import directions as module
 from skbnp.models.dependent_slices.directions import GROWTH, Directions
+from skbnp.models.dependent_slices.model import Rows
 
 
 @pytest.mark.parametrize("n_spare", [0, 2])
@@ -43,3 +46,21 @@ def test_products_are_those_of_an_array(seed):
     np.testing.assert_allclose(directions @ vector, array @ vector)
     found = directions.products(sp.csr_array(sums))
     np.testing.assert_allclose(found, (array * sums).sum())
+
+
+def test_threads_gather_what_one_gathers(seed, monkeypatch):
+    monkeypatch.setattr(module, "ENTRIES", 8)
+    rng = np.random.default_rng(seed)
+    directions = Directions(rng.normal(size=(9, 4)), rng.permutation(9)[:7])
+    with Executor(2) as executor:
+        found = directions.gathered(executor.run)
+    np.testing.assert_array_equal(found, directions.drawn[directions.row])
+
+
+def test_totals_of_rows_are_in_double_precision(seed):
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((30, 8), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    rows = np.flatnonzero(rng.random(30) < 0.5)
+    expected = X.toarray().astype(np.float64)[rows].sum(axis=0)
+    np.testing.assert_allclose(Rows.of(X).total(rows), expected, rtol=1e-15)
+    np.testing.assert_array_equal(Rows.of(X).total(rows[:0]), np.zeros(8))

@@ -459,7 +459,7 @@ def check_products_follow():
         for task in proposals.tasks():
             task()
         world = proposals.judge(rng)
-        for number, node in enumerate(proposals._dense):
+        for node, number in proposals._number.items():
             natural = attachments.natural_of(world, node)
             np.testing.assert_allclose(proposals._naturals[number], natural)
             found = proposals._products[number, world.directions.row]

@@ -14,6 +14,7 @@ from reference import dependent_trees as reference
 from skbnp import DependentTrees
 from skbnp.distributions.von_mises_fisher import draw, log_normaliser
 from skbnp.estimators import EpochMoves, _dependent_trees
+from skbnp.inference.executor import Executor
 from skbnp.kernels._sphere import TILE
 from skbnp.models.dependent_trees import local, memory, model
 from skbnp.models.dependent_trees.directions import optimal_length
@@ -42,8 +43,10 @@ from skbnp.models.dependent_trees.model import (
     objective,
     sort_siblings,
     update_means,
+    update_own_means,
     update_sticks,
     windowed,
+    with_own_means,
 )
 from skbnp.models.dependent_trees.sticks import Sticks, behind
 from skbnp.trees import Tree
@@ -254,7 +257,20 @@ def without_descendants(tree, masses, stop, child):
     )
 
 
-def update_by_printed_pull(state, stats, priors, rows):
+def test_threads_update_means_to_the_bits_of_one(seed, monkeypatch):
+    monkeypatch.setattr(model, "ENTRIES_OF_TASK", 1)
+    rng = np.random.default_rng(seed)
+    state = random_state(rng)
+    stats = random_stats(rng, state)
+    alone = update_means(state, stats, PRIORS)
+    with Executor(2) as executor:
+        own = with_own_means(state)
+        found = update_own_means(own, stats, PRIORS, executor.run)
+    assert_array_equal(found.means, alone.means)
+    assert_array_equal(found.concentrations, alone.concentrations)
+
+
+def update_by_printed_pull(state, stats, priors, rows, run=None):
     """As `_update_rows`, with the constant of the supplement."""
     k0 = state.prior_concentration
     for row in rows.tolist():

@@ -8,6 +8,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from skbnp.datasets import make_dependent_trees
 from skbnp.distributions.von_mises_fisher import draw
+from skbnp.inference.executor import Executor, run_in_turn
+from skbnp.models.dependent_trees import model
+from skbnp.models.dependent_trees import start as start_module
 from skbnp.models.dependent_trees.local import NodeTable, visit
 from skbnp.models.dependent_trees.model import (
     TreePriors,
@@ -69,6 +72,22 @@ def test_centres_are_rows_far_from_each_other(seed):
     assert_array_equal(
         nearest_centres(X, X.toarray()[:40].astype(float))[:40], np.arange(40)
     )
+
+
+def test_threads_find_the_bits_of_one(seed, monkeypatch):
+    X, _ = planted(np.random.default_rng(seed), strength=20.0)
+
+    def start(run):
+        labels = spherical_kmeans(X, 8, np.random.default_rng(seed), run=run)
+        return labels, start_tree(X, labels, PRIORS, run)[0].means
+
+    alone = start(run_in_turn)
+    monkeypatch.setattr(start_module, "ROWS", 20)
+    monkeypatch.setattr(model, "ENTRIES_OF_TASK", 40)
+    for n_jobs in (1, 2):
+        with Executor(n_jobs) as executor:
+            for one, other in zip(alone, start(executor.run), strict=True):
+                assert_array_equal(one, other)
 
 
 def test_equal_rows_are_one_cluster_and_empty_ones_none():

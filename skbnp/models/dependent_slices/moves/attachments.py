@@ -6,9 +6,9 @@ of all rows. The direction is drawn afterwards.
 
 How near parents are is a product of every direction with what rows and children say in
 that of the node. Which nodes get a proposal does not depend on what comes of others: so
-all are chosen first, and the products of nodes with children, whose vectors are dense,
-come from one pass over the directions. A proposal changes one direction, and what its
-old and its new parent have below them: the products of the others follow.
+all are chosen first, and their products come from one pass over the directions. A
+proposal changes one direction, and what its old and its new parent have below them: the
+products of the others follow.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import draw_natural
-from skbnp.kernels._tree_directions import products
+from skbnp.kernels._tree_directions import products, sparse_products
+from skbnp.models.dependent_slices.directions import SPARSE
 from skbnp.models.dependent_slices.model import (
     SlicedTree,
     blocks_of,
@@ -46,35 +47,47 @@ class Attachments:
         movable = world.tree.ids[1:][~world.is_old[1:]]
         n = n_proposals if len(movable) else 0
         self._nodes: list[int] = rng.choice(movable, n).tolist() if n else []
-        above = set(world.tree.ids[world.tree.size > 1].tolist())
-        self._dense = [node for node in dict.fromkeys(self._nodes) if node in above]
-        self._naturals = np.zeros((len(self._dense), world.dimension))
-        for number, node in enumerate(self._dense):
-            self._naturals[number] = natural_of(world, node)
+        naturals = {node: natural_of(world, node) for node in self._nodes}
+        words = {node: np.flatnonzero(naturals[node]) for node in naturals}
+        most = SPARSE * world.dimension
+        dense = [node for node in naturals if len(words[node]) > most]
+        sparse = [node for node in naturals if len(words[node]) <= most]
+        self._n_dense = len(dense)
+        self._number = {node: at for at, node in enumerate([*dense, *sparse])}
+        self._naturals = np.zeros((len(self._number), world.dimension))
+        for node, number in self._number.items():
+            self._naturals[number] = naturals[node]
         # By row of the array of directions: an edit leaves these where they are.
-        self._products = np.zeros((len(self._dense), len(world.directions.drawn)))
+        self._products = np.zeros((len(self._number), len(world.directions.drawn)))
+        sizes = [len(words[node]) for node in sparse]
+        self._sparse = (
+            np.append(0, np.cumsum(sizes)).astype(np.int32),
+            np.concatenate([np.zeros(0), *(words[n] for n in sparse)]).astype(np.int32),
+            np.concatenate([np.zeros(0), *(naturals[n][words[n]] for n in sparse)]),
+        )
 
     def tasks(self) -> Sequence[Callable[[], object]]:
-        """List blocks of directions that all dense vectors are multiplied with."""
-        if not self._dense:
+        """List blocks of directions that all naturals are multiplied with."""
+        if not self._nodes:
             return []
         directions, dimension = self._world.directions, self._world.dimension
         return [
-            partial(products, rows, directions.drawn, self._naturals, self._products)
+            partial(self._multiply, rows)
             for rows in blocks_of(directions.row, dimension)
         ]
+
+    def _multiply(self, rows: NDArray[np.intp]) -> None:
+        drawn, n = self._world.directions.drawn, self._n_dense
+        products(rows, drawn, self._naturals[:n], self._products[:n])
+        sparse_products(rows, drawn, *self._sparse, self._products[n:])
 
     def judge(self, rng: np.random.Generator) -> SlicedTree:
         """Accept each or not, once all tasks have run; returns what comes of it."""
         for node in self._nodes:
-            if node in self._dense:
-                number = self._dense.index(node)
-                natural = self._naturals[number]
-                along = self._products[number, self._world.directions.row]
-            else:
-                natural = natural_of(self._world, node)
-                along = self._world.directions @ natural
+            number = self._number[node]
+            along = self._products[number, self._world.directions.row]
             before = self._world.tree.parent_of(node)
+            natural = self._naturals[number]
             self._world = attach(self._world, node, natural, along, rng)
             self._follow(node, {before, self._world.tree.parent_of(node)})
         return self._world
@@ -84,7 +97,7 @@ class Attachments:
         directions = self._world.directions
         at = self._world.tree.positions(node)
         row = directions.row[at]
-        for number, other in enumerate(self._dense):
+        for other, number in self._number.items():
             if other in parents:
                 self._naturals[number] = natural_of(self._world, other)
                 along = directions @ self._naturals[number]
@@ -97,8 +110,7 @@ class Attachments:
 def natural_of(world: SlicedTree, node: int) -> Array:
     """What rows and children say in the direction of a node, (V,)."""
     at = int(world.tree.positions(node))
-    rows = np.flatnonzero(world.place == at)
-    total = np.asarray(world.rows.X[rows].sum(axis=0, dtype=np.float64)).ravel()
+    total = world.rows.total(np.flatnonzero(world.place == at))
     return np.asarray(world.natural_below(at) + world.concentration * total)
 
 

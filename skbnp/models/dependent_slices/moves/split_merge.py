@@ -139,9 +139,11 @@ def _share_out(
     natural parameters.
     """
     table = np.stack([base, new])
+    indptr, words, values = world.rows.arrays
     for at in range(2):
-        row = world.rows.X[[int(rows[at])]]
-        table[at, row.indices] += world.concentration * row.data.astype(np.float64)
+        some = slice(indptr[rows[at]], indptr[rows[at] + 1])
+        gain = world.concentration * values[some].astype(np.float64)
+        table[at, words[some]] += gain
     squares = np.einsum("ij,ij->i", table, table)
     own = log_normaliser_gain(squares, world.dimension)
     log_probability = allocate(
