@@ -181,6 +181,21 @@ def test_monitor_works_on_the_best_model_of_a_grid_search(bars):
     assert monitor.history_["n_components"] == [6] * N_PASSES
 
 
+def test_copies_after_a_pass_share_the_tasks_of_callbacks(bars):
+    """Fits of a search on threads add to them: to copy them would be a race."""
+    hdp, seen = model(), []
+
+    class Look(callbacks._PassMonitor):
+        fields = ()
+
+        def _look(self, fitted_estimator):
+            same = fitted_estimator._callback_fit_ctx is hdp._callback_fit_ctx
+            seen.append((fitted_estimator is hdp, same))
+
+    hdp.set_callbacks(Look(1)).fit(bars)
+    assert seen == [(False, True)] * N_PASSES
+
+
 def test_monitor_works_in_a_grid_search_on_threads(bars):
     monitor = HeldOutMonitor(bars[80:])
     with parallel_config(backend="threading"):

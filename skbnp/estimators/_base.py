@@ -39,6 +39,8 @@ __all__ = [
     "warn_if_no_counts",
 ]
 
+#: How names begin of what scikit-learn keeps of callbacks in an estimator.
+OF_CALLBACKS = "_skl_", "_callback_", "_parent_callback_"
 #: Parameters that all estimators have.
 COMMON: dict = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -110,13 +112,14 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
 
     def __copy__(self):
         # What was learned is copied, or the copy would learn into the counts of the
-        # original. Parameters and callbacks are shared: scikit-learn copies after each
-        # pass, and a callback may hold a corpus.
+        # original. Parameters, callbacks and their tasks are shared: scikit-learn copies
+        # after each pass, a callback may hold a corpus, and other fits of a search add
+        # to the tasks.
         parameters = self.get_params(deep=False)
         learned = {
             name: value
             for name, value in vars(self).items()
-            if name not in parameters and not name.startswith("_skl_")
+            if name not in parameters and not name.startswith(OF_CALLBACKS)
         }
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
