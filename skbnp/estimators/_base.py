@@ -112,9 +112,9 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
 
     def __copy__(self):
         # What was learned is copied, or the copy would learn into the counts of the
-        # original. Parameters, callbacks and their tasks are shared: scikit-learn copies
-        # after each pass, a callback may hold a corpus, and other fits of a search add
-        # to the tasks.
+        # original. Parameters, callbacks and their tasks are shared: scikit-learn
+        # copies after each pass, a callback may hold a corpus, and other fits of a
+        # search add to the tasks.
         parameters = self.get_params(deep=False)
         learned = {
             name: value
