@@ -1,7 +1,7 @@
 """Changes of structure, as small records that speak of component ids.
 
-An id is given once and never returns; columns may move. The log of edits tells where
-each component came from.
+No new component has the id of one before; columns may move. The log of edits tells
+where each component came from.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Lineage(NamedTuple):
     """One entry of the log, as users read it."""
 
     step: int  # updates made before
-    kind: str  # "init", "birth", "split", "merge", "prune"
+    kind: str  # "init", "birth", "split", "merge", "prune", "reattach", "exchange"
     parents: tuple[int, ...]  # ids that it changed or ended
     children: tuple[int, ...]  # ids that live on, or begin
 

@@ -73,7 +73,7 @@ def topics_over_time(estimator, feature_names=None, *, n_terms=5):
         - "n_samples": expected rows at the node itself; "share": of those of the epoch;
         - "share_below": with the rows at all nodes below it;
         - "is_new": whether it was in no epoch before;
-        - "cosine": to its direction in the epoch before; nan if it is new;
+        - "cosine": to its direction in the epoch before; nan if it was not there;
         - "terms": the largest entries of its direction.
 
     Raises
@@ -520,7 +520,9 @@ class EpochTreeDisplay:
     def _draw_line(self, ax, line, row, unit):
         """Draw the discs of a topic."""
         there = np.flatnonzero(np.isfinite(row))
-        ax.plot(there, np.full(len(there), line), color=GREY, linewidth=0.6, zorder=1)
+        span = np.arange(there[0], there[-1] + 1)  # with gaps where it was not there
+        heights = np.where(np.isfinite(row[span]), float(line), np.nan)
+        ax.plot(span, heights, color=GREY, linewidth=0.6, zorder=1)
         is_born = np.arange(len(row)) == there[0]
         colors = np.where(is_born & (there[0] > 0), VERMILION, BLUE)
         has_rows = row[there] > 0.0

@@ -55,8 +55,13 @@ def lanes_of(lineage):
                 lanes[name] = Lane(name, step, origin=list(parents))
                 # In a tree a node is born below another.
                 lanes[name].is_born = number > 0 and (kind == "birth" or not parents)
+            elif lanes[name].end is not None:  # it comes back
+                lanes[name].end, lanes[name].target = None, []
         for name in set(parents) - set(children):
-            lanes[name].end, lanes[name].target = step, list(children)
+            target = list(children)
+            if kind == "exchange":  # its rows have one of the names
+                target = [children[parents.index(name)]]
+            lanes[name].end, lanes[name].target = step, target
     return lanes
 
 

@@ -21,7 +21,7 @@ class Tree:
 
     Arrays have an entry for each node, parents before children and siblings in order,
     and speak of *positions* in this order. Methods that take nodes, edits above all,
-    speak of *ids*: positions move, an id is given once and never returns.
+    speak of *ids*: positions move, and no new node has the id of one before.
 
     Parameters
     ----------

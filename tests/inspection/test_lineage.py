@@ -130,6 +130,20 @@ def markers(display):
 # Reading the log ----------------------------------------------------------------------
 
 
+def test_a_topic_that_comes_back_lives_and_the_other_has_its_rows_under_a_name():
+    log = [
+        Lineage(0, "init", (), (1, 2, 18)),
+        Lineage(3, "merge", (18, 1), (18,)),
+        Lineage(7, "birth", (18,), (18, 29)),
+        Lineage(7, "exchange", (29, 18), (18, 1)),
+        Lineage(8, "exchange", (1, 2), (2, 1)),
+    ]
+    lanes = lanes_of(log)
+    assert [lanes[name].end for name in (1, 2, 18, 29)] == [None, None, None, 7]
+    assert lanes[1].target == []
+    assert lanes[29].target == [18]
+
+
 def test_lanes_live_from_their_origin_to_their_end():
     lanes = lanes_of(STORY)
     lives = {name: (lane.begin, lane.end) for name, lane in lanes.items()}

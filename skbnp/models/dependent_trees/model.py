@@ -124,7 +124,7 @@ class EpochState(NodeState):
     history: Array  # (n_nodes,) hX, masses of the epochs in the window
     means: Array  # (n_nodes, V) E
     concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
-    previous: Array  # (n_before, V) mu of the epoch before
+    previous: Array  # (n_before, V) mu of the newest epoch that had the node
     past: NDArray[np.intp]  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
     above: Array  # (V,) mean of the parent of the root, zero where there is none
     centroid: Array  # (V,) counts as a row at the root, zero where there is none
@@ -141,7 +141,7 @@ class EpochState(NodeState):
 
     @property
     def with_past(self) -> NDArray[np.intp]:
-        """Places of nodes that were there in the epoch before."""
+        """Places of nodes that were there before."""
         return np.flatnonzero(self.past >= 0)
 
     @property
@@ -151,7 +151,7 @@ class EpochState(NodeState):
 
     @property
     def pasts(self) -> Array:
-        """Directions of the epoch before, (n_nodes, V), zero of new nodes."""
+        """Directions in the epoch before, (n_nodes, V), zero of new nodes."""
         found = np.zeros_like(self.means)
         found[self.with_past] = self.previous[self.past[self.with_past]]
         return found
@@ -661,11 +661,12 @@ def next_epoch(
     """Close an epoch: its mean directions are the past of the next one.
 
     `history` are the masses in the window that ends with it. Siblings are sorted by
-    them, once; what is born in the epoch stands behind. Nodes that have ended in it may
-    come back with their last direction, if they are among those `returning`.
+    them, once; what is born in the epoch stands behind. Nodes that have ended may come
+    back with their last direction, if they are among those `returning`.
     """
     lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
     ended = state.ended[np.isin(state.past_ids[state.ended], returning)]
+    ended = ended[state.previous[ended].any(axis=1)]
     previous = state.means / np.maximum(lengths, 1e-300)
     if len(ended):
         previous = np.vstack([previous, state.previous[ended]])

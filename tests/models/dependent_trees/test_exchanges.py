@@ -12,7 +12,12 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
 from skbnp.inference.trials import WAIT
-from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
+from skbnp.models.dependent_trees.epoch import (
+    N_RETURN,
+    EpochModel,
+    EpochPosterior,
+    close_epoch,
+)
 from skbnp.models.dependent_trees.local import NodeTable, recall, visit
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -503,6 +508,57 @@ def test_a_node_comes_back_at_a_loss_if_that_counts_as_a_gain(seed):
     assert propose_exchanges(full, gains_of(full)[1], np.inf) == []
 
 
+def test_products_after_a_return_are_those_of_the_new_state(seed):
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    state = with_ended(state)
+    before = Products.of(state, PRIORS)
+    new, _ = replay(state, stats, PRIORS, [Exchange((4,), (9,))])
+    found, fresh = Products.of(new, PRIORS, before), Products.of(new, PRIORS)
+    assert_allclose(found.past, fresh.past, atol=1e-6)
+    assert_allclose(found.means, fresh.means, atol=1e-6)
+
+
+def test_other_proposals_give_no_past_of_a_node_that_has_ended(seed):
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    state, _ = replay(state, stats, PRIORS, [Exchange((3, 4), (4, 3))])
+    found = []
+    for one in (state, with_ended(state)):
+        one = replace(one, tree=Tree(state.tree.ids, state.tree.depth, 10))
+        given = gains_of(one)
+        merges = [
+            propose_handover(*given, Merge(source, target), past_of, np.inf)
+            for source, target in pairs_of(one.tree)
+            for past_of in ("source", "target")
+        ]
+        found.append([*merges, propose_new_root(*given)])
+    assert any(found[0])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("lost", [-1.0, 1.0])
+def test_directions_lose_less_by_a_return_than_two_births_need(lost, monkeypatch):
+    """Shares of past rows are not asked; exchanges without a return are left out."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    state, written = with_ended(state), []
+    learner, record = learner_of(state, stats), Exchange((4,), (9,))
+    most = 2.0 * structure.LEAST_EVIDENCE - 1.0
+    value = direction_bound(state, stats, PRIORS, np.arange(7)) - most - lost
+
+    class Edits(structure.TreeEdits):
+        def _write(self, learner, records, state, stats, *said):
+            written.append(records)
+
+    def bound(new, *given):
+        return value if 9 in new.tree else direction_bound(new, *given)
+
+    monkeypatch.setattr(structure, "direction_bound", bound)
+    monkeypatch.setattr(
+        structure, "propose_exchanges", lambda *given: [CYCLE, record, CYCLE]
+    )
+    Edits(EpochMoves())._bring_back(learner, -np.inf)
+    assert written == ([[record]] if lost < 0.0 else [])
+
+
 def test_the_bound_of_a_pass_does_not_fall_when_a_node_comes_back():
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     written = []
@@ -535,6 +591,18 @@ def test_nodes_that_have_ended_may_come_back_for_some_epochs(seed):
     for returning in (np.array([3]), np.array([], dtype=np.intp)):
         assert len(next_epoch(after, np.ones(6), returning).ended) == 0
     assert len(next_epoch(later, np.ones(6), np.array([2])).ended) == 1
+
+
+def test_epochs_after_which_a_node_comes_back_are_few():
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    posterior = learner_of(replace(state, past_ids=TREE.ids), stats).posterior
+    close_epoch(posterior, 1)
+    posterior.replace_globals(*replay(posterior.state, stats, PRIORS, [Merge(2, 6)]))
+    names = []
+    for label in range(2, 7):
+        close_epoch(posterior, label)
+        names.append(posterior.state.past_ids[posterior.state.ended].tolist())
+    assert names == [[2]] * N_RETURN + [[]] * (5 - N_RETURN)
 
 
 @pytest.mark.long

@@ -106,8 +106,8 @@ def propose_attachments(
     """Find moves of nodes that raise the bound by themselves, of most gain first.
 
     No node moves twice, and none goes below one that moves: together they leave a tree.
-    Nodes and parents that gain nothing wait in `rejections` for some passes. Of moves
-    one of some nodes moves, or is the parent, old or new, if these are given.
+    Nodes and parents that gain nothing wait in `rejections` for some passes. If `near`
+    is given, these are only moves whose node, old or new parent is in it.
     """
     tree, least = state.tree, _least_gains(state, LEAST_GAIN)
     nodes = np.arange(1, len(tree))

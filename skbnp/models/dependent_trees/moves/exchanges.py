@@ -5,9 +5,9 @@ another one: then this has the rows of both, and the topic itself has none. A bi
 tells them apart again, but names are in wrong hands then: what is born has no past, and
 a past has no rows. So nodes exchange their names, pasts and shares of past rows where
 the bound rises; rows, places and directions stay. A node that has ended, in this epoch
-or the one before, may have ended for its rows were taken for those of another one: a
-node that began since takes its name, or hands it on. The assignment that is best if all
-directions but one stay is found at once, and made cycle by cycle.
+or one of three before, may have ended for its rows were taken for those of another one:
+a node that began since takes its name, or hands it on. The assignment that is best if
+all directions but one stay is found at once, and made cycle by cycle.
 """
 
 from itertools import pairwise
@@ -49,7 +49,7 @@ def past_gains(products: Products, of_pasts: Array) -> Array:
     state, priors = products.state, products.priors
     everywhere, ended = np.arange(len(state.tree)), state.ended
     if products.past is None:
-        return np.zeros((len(everywhere), len(everywhere)))
+        return np.zeros((len(everywhere), len(everywhere) + len(ended)))
     k1 = state.prior_concentration * state.parent_weights(everywhere, priors)[:, None]
     k2 = state.prior_concentration * priors.past_weight
     along = products.past.T  # E_e'mu_p; last: of what is above the root
@@ -75,26 +75,27 @@ def past_gains(products: Products, of_pasts: Array) -> Array:
 
 
 def propose_exchanges(
-    state: EpochState, gains: Array, most: float = 0.0
+    state: EpochState, gains: Array, most_lost: float = 0.0
 ) -> list[Exchange]:
     """Find the cycles of the best assignment of pasts, those of most gain first.
 
     Directions alone tell whose past a node has: where one topic ends as another begins,
     shares of rows would give the new one the past of any. The root, which cannot end,
     takes no name that is new. `gains` are those of `past_gains`; by a cycle in which a
-    node comes back that has ended, directions lose `most` nats at the most.
+    node comes back that has ended, directions lose `most_lost` nats at the most.
     """
     if len(state.with_past) == 0:
         return []
     if len(state.with_past) == len(state.tree):
         gains = gains[:, : len(gains)]  # nobody has begun who could have ended
-    names = _assigned(gains, state, most)
+    names = _assigned(gains, state, most_lost)
     ids = np.concatenate([state.tree.ids, state.past_ids[state.ended]])
     found = []
     for cycle in _cycles(names):
         gain = float(gains[cycle, names[cycle]].sum())
-        if gain >= (-most if (names[cycle] >= len(names)).any() else 0.0):
-            found.append((gain, _exchange(ids, cycle, names)))
+        exchange = _exchange(ids, cycle, names)
+        if gain >= (-most_lost if exchange.brings_back else 0.0):
+            found.append((gain, exchange))
     found.sort(key=lambda one: (-one[0], one[1].nodes))
     return [record for _, record in found]
 
@@ -161,16 +162,16 @@ def propose_handover(
     return _exchange(tree.ids, np.concatenate(cycles), names), Merge(ends, stays)
 
 
-def _assigned(gains: Array, state: EpochState, of_return: float) -> Ints:
+def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
     """Find whose past each node has in the best assignment; the root has one.
 
-    All nodes with a past stay; some that began since may end for others come back, each
-    of which counts as a gain of so many nats.
+    All nodes with a past stay; some that began since may end where others come back,
+    each of which counts as a gain of so many nats.
     """
     n_nodes, n_ended = len(gains), gains.shape[1] - len(gains)
     gains = np.vstack([gains, np.zeros((n_ended, gains.shape[1]))])
     new = np.setdiff1d(np.arange(1, n_nodes), state.with_past)
-    gains[:n_nodes, n_nodes:] += of_return
+    gains[:n_nodes, n_nodes:] += worth_of_return
     gains[0, new] = -HUGE
     gains[n_nodes:, state.with_past] = -HUGE
     return _best_assignment(gains)[:n_nodes]

@@ -249,6 +249,9 @@ def _products(state: EpochState, last: Products | None) -> tuple[Array, Array | 
     means[:, new], means[new, :-1] = of_some, of_some.T
     if past is not None:
         past[np.ix_(old, new)] = (before @ some.T)[at_before]
+        if last is not None:  # names that have come back since
+            back = np.isin(tree.ids[old], last.state.tree.ids, invert=True)
+            past[old[back], :-1] = before[at_before[back]] @ single.T
     return means, past
 
 

@@ -132,6 +132,11 @@ class Exchange:
         """Nodes whose direction is updated, by their new names."""
         return self.names
 
+    @property
+    def brings_back(self) -> bool:
+        """Whether a node that has ended comes back."""
+        return set(self.names) != set(self.nodes)
+
     def edit(self, tree: Tree) -> Tree:
         """Change a tree."""
         ids = tree.ids.copy()
@@ -245,7 +250,10 @@ def _in_turns(
 
 
 def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
-    """Let nodes have the names and the pasts of others, or of some that have ended."""
+    """Let nodes have the names and the pasts of others, or of some that have ended.
+
+    Those have no share of past rows: their heirs have those of this epoch.
+    """
     tree = state.tree
     for record in records:
         tree = record.edit(tree)
@@ -253,10 +261,8 @@ def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
     places = state.tree.positions(tree.ids[there])
     history, past = np.zeros(len(tree)), np.empty(len(tree), dtype=np.intp)
     history[there], past[there] = state.history[places], state.past[places]
-    rows = state.ended
-    order = np.argsort(state.past_ids[rows])
-    at = np.searchsorted(state.past_ids[rows], tree.ids[~there], sorter=order)
-    past[~there] = rows[order[at]]
+    rows = {name: row for row, name in enumerate(state.past_ids.tolist())}
+    past[~there] = [rows[name] for name in tree.ids[~there].tolist()]
     return replace(state, tree=tree, history=history, past=past)
 
 

@@ -23,6 +23,7 @@ from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
+    direction_bound,
     sort_siblings,
     update_sticks,
 )
@@ -263,28 +264,29 @@ class TreeEdits(Moves):
             if record not in made:
                 waits.add(record.touched, learner.n_passes)
 
-    def _bring_back(self, learner: EpochLearner, before: float) -> None:
+    def _bring_back(self, learner: EpochLearner, least_bound: float) -> None:
         """Let nodes that have ended come back in the place of others that began.
 
-        That one topic ended and another one began must gain as much as two births, of
-        which shares of past rows, some of which the heir has, know nothing. The bound
-        does not fall below that before the moves of a pass.
+        That one topic ended and another one began must gain as much as two births.
+        Directions alone are asked, as shares of past rows went to heirs; but the bound
+        does not fall below one that it had before the moves of a pass.
         """
         state = learner.posterior.state
         if len(state.ended) == 0 or len(state.with_past) == len(state.tree):
             return
-        gains = self._past_gains(learner)
-        for record in propose_exchanges(state, gains, 2.0 * LEAST_EVIDENCE):
-            if set(record.names) == set(record.nodes):
-                continue
+        most, gains = 2.0 * LEAST_EVIDENCE, self._past_gains(learner)
+        for record in propose_exchanges(state, gains, most):
             posterior = learner.posterior
-            model, now, stats = posterior.model, posterior.state, posterior.totals
-            new, kept = replay(now, stats, model.priors, [record])
-            terms, others = model.objective(new, kept), model.objective(now, stats)
-            gain = sum(terms[kind] - others[kind] for kind in terms if kind != "sticks")
-            least = LEAST_GAIN * len(record.nodes) - 2.0 * LEAST_EVIDENCE
-            if gain > least and sum(terms.values()) > before:
-                self._write(learner, [record], new, kept)
+            model, now = posterior.model, (posterior.state, posterior.totals)
+            if not record.brings_back:
+                continue
+            new = replay(*now, model.priors, [record])
+            rows = np.arange(len(state.tree))
+            gain = direction_bound(*new, model.priors, rows)
+            gain -= direction_bound(*now, model.priors, rows)
+            least = LEAST_GAIN * len(record.nodes) - most
+            if gain > least and _bound(model, *new) > least_bound:
+                self._write(learner, [record], *new)
 
     def _change_root(self, learner: EpochLearner) -> None:
         """Let another node have the root's past and place."""
