@@ -610,8 +610,8 @@ def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
     """Without, topics that were taken for others for an epoch are born again."""
 
     def n_emerging():
-        corpus = make_dependent_trees(200, n_epochs=20, past_weight=1.0, random_state=0)
-        trees = DependentTrees(random_state=0).fit(corpus.data, epochs=corpus.epochs)
+        corpus = make_dependent_trees(200, n_epochs=6, past_weight=1.0, random_state=2)
+        trees = DependentTrees(random_state=2).fit(corpus.data, epochs=corpus.epochs)
         masses = [
             dict(zip(one.component_ids.tolist(), one.masses.tolist(), strict=True))
             for one in trees.epochs_.values()
