@@ -89,13 +89,16 @@ class BoundTrials:
         if candidate is None:
             exact = self.run.one_pass(monitor)
         else:
-            candidate.one_pass(discarding())
-            self.candidate_passes -= 1
-            if self.candidate_passes <= 0:
-                self._decide(candidate, monitor)
+            self._trial_pass(candidate, monitor)
         if self.candidate is None and self.run.is_settled:
             self._propose()
         return exact and self.candidate is None
+
+    def _trial_pass(self, candidate: _Run, monitor: Monitor) -> None:
+        candidate.one_pass(discarding())
+        self.candidate_passes -= 1
+        if self.candidate_passes <= 0:
+            self._decide(candidate, monitor)
 
     def _propose(self) -> None:
         """Begin a trial, if it can come to its end."""
