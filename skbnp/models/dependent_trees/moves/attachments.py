@@ -10,6 +10,7 @@ right by reversing an edge, where nodes that go one by one would have to lose fi
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.model import (
@@ -31,6 +32,9 @@ __all__ = [
     "propose_reversals",
     "reverse_gain",
 ]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
 
 #: Nats below zero down to which directions may lose: sticks gain some.
 SLACK = 1.0
@@ -56,7 +60,7 @@ class AttachmentGains:
 
     def __init__(self, state: EpochState, stats: EpochStats, priors: TreePriors):
         self.state, self.stats, self.priors = state, stats, priors
-        self._sticks = self._evidence(state.tree)
+        self._sticks = _evidence_of_sticks(state, state.tree, priors)
         self._present: dict[int, float] = {}  # terms of nodes where they are
 
     def gain(self, node: int, parent: int) -> float:
@@ -66,32 +70,44 @@ class AttachmentGains:
         if node not in self._present:
             self._present[node] = self._worth(place, int(tree.parent[place]))
         gain = self._worth(place, above) - self._present[node]
-        return gain + self._evidence(tree.move(node, parent)) - self._sticks
-
-    def _evidence(self, tree: Tree) -> float:
-        at = self.state.tree.positions(tree.ids)
-        masses, history = self.state.masses[at], self.state.history[at]
-        return stick_evidence(tree, masses, history, self.priors)
+        moved = tree.move(node, parent)
+        gain += _evidence_of_sticks(self.state, moved, self.priors)
+        return gain - self._sticks
 
     def _worth(self, place: int, parent: int) -> float:
         """Terms of a node and its children below a parent."""
         state, tree = self.state, self.state.tree
         children = np.flatnonzero(tree.parent == place)
         near = np.concatenate([[place], children])
-        root = replace(
-            state,
-            tree=Tree(tree.ids[near], [0, *np.ones(len(children), dtype=np.intp)]),
-            masses=state.masses[near],
-            history=state.history[near],
-            means=state.means[near],
-            concentrations=state.concentrations[near],
-            past=state.past[near],
-            above=state.means[parent],
-            centroid=np.zeros(state.dimension),
-        )
+        shape = Tree(tree.ids[near], [0, *np.ones(len(children), dtype=np.intp)])
+        nothing = np.zeros(state.dimension)
+        root = _part_of(state, near, shape, state.means[parent], nothing)
         few, priors = self.stats.taken(near), self.priors
         best = update_nodes(root, few, priors, tree.ids[[place]])
         return direction_bound(best, few, priors, np.arange(len(near)))
+
+
+def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> float:
+    """Log evidence of the sticks of another tree of the same nodes."""
+    at = state.tree.positions(tree.ids)
+    return stick_evidence(tree, state.masses[at], state.history[at], priors)
+
+
+def _part_of(
+    state: EpochState, at: Ints, shape: Tree, above: Array, centroid: Array
+) -> EpochState:
+    """Return some nodes as a tree of their own, below a direction."""
+    return replace(
+        state,
+        tree=shape,
+        masses=state.masses[at],
+        history=state.history[at],
+        means=state.means[at],
+        concentrations=state.concentrations[at],
+        past=state.past[at],
+        above=above,
+        centroid=centroid,
+    )
 
 
 def propose_attachments(
@@ -176,27 +192,15 @@ def reverse_gain(
 
     def worth(shape: Tree) -> float:
         at = tree.positions(shape.ids)
-        small = replace(
-            state,
-            tree=shape,
-            masses=state.masses[at],
-            history=state.history[at],
-            means=state.means[at],
-            concentrations=state.concentrations[at],
-            past=state.past[at],
-            above=above,
-            centroid=centroid,
-        )
+        small = _part_of(state, at, shape, above, centroid)
         few = stats.taken(at)
         for _ in range(N_UPDATES):
             small = update_nodes(small, few, priors, both)
         return direction_bound(small, few, priors, np.arange(len(at)))
 
     gain = worth(shape.reverse(node)) - worth(shape)
-    reversed_ = tree.reverse(node)
-    at = tree.positions(reversed_.ids)
-    gain += stick_evidence(reversed_, state.masses[at], state.history[at], priors)
-    return gain - stick_evidence(tree, state.masses, state.history, priors)
+    gain += _evidence_of_sticks(state, tree.reverse(node), priors)
+    return gain - _evidence_of_sticks(state, tree, priors)
 
 
 def propose_reversals(
