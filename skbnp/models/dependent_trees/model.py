@@ -306,7 +306,7 @@ def _update_rows(
             nodes, state.concentrations, natural, lengths, squares, *known
         )
 
-    if run is run_in_turn:
+    if run is run_in_turn:  # one call for all levels, not one for each
         for block in blocks(rows, state.dimension):
             update(block)
         return state

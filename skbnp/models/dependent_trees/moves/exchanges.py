@@ -42,12 +42,13 @@ HUGE = 1e12
 def past_gains(products: Products, of_pasts: Array) -> Array:
     """What directions gain if a node has another past, (n_nodes, n_nodes + n_ended).
 
-    Rows are nodes, columns pasts, of nodes and behind them of those that have ended;
-    the products of pasts with each other are given, by their rows. The direction of the
-    node follows, all others stay.
+    Rows are nodes, columns pasts, of nodes and behind them of those that have ended, if
+    a node that began could take the place of one; the products of pasts with each other
+    are given, by their rows. The direction of the node follows, all others stay.
     """
     state, priors = products.state, products.priors
-    everywhere, ended = np.arange(len(state.tree)), state.ended
+    everywhere = np.arange(len(state.tree))
+    ended = state.ended if (state.past < 0).any() else everywhere[:0]
     if products.past is None:
         return np.zeros((len(everywhere), len(everywhere) + len(ended)))
     k1 = state.prior_concentration * state.parent_weights(everywhere, priors)[:, None]
@@ -86,8 +87,6 @@ def propose_exchanges(
     """
     if len(state.with_past) == 0:
         return []
-    if len(state.with_past) == len(state.tree):
-        gains = gains[:, : len(gains)]  # nobody has begun who could have ended
     names = _assigned(gains, state, most_lost)
     ids = np.concatenate([state.tree.ids, state.past_ids[state.ended]])
     found = []
