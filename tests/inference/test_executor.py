@@ -343,6 +343,15 @@ def test_an_interrupt_at_any_line_is_what_comes_out(method):
     assert found["KeyboardInterrupt"] > {"map": 500, "run": 200}[method]
 
 
+def infer_until_interrupted(item, begun, ended):
+    """Work for minutes, but for an interrupt."""
+    begun.set()
+    try:
+        infer_one(max_iter=10**7)
+    except InterruptedError:
+        ended.append(item)
+
+
 def test_work_of_threads_ends_after_an_interrupt():
     """The work takes minutes; the other thread is in the middle of it."""
     begun, ended = threading.Event(), []
@@ -351,11 +360,7 @@ def test_work_of_threads_ends_after_an_interrupt():
         if item == 1:
             assert begun.wait(timeout=10)
             raise KeyboardInterrupt
-        begun.set()
-        try:
-            infer_one(max_iter=10**7)
-        except InterruptedError:
-            ended.append(item)
+        infer_until_interrupted(item, begun, ended)
 
     with pytest.raises(KeyboardInterrupt), Executor(2) as executor:
         list(executor.map(work, range(2)))
@@ -370,11 +375,7 @@ def test_tasks_of_threads_end_after_an_interrupt():
         if threading.current_thread() is threading.main_thread():
             assert begun.wait(timeout=10)
             raise KeyboardInterrupt
-        begun.set()
-        try:
-            infer_one(max_iter=10**7)
-        except InterruptedError:
-            ended.append(task)
+        infer_until_interrupted(task, begun, ended)
 
     with pytest.raises(KeyboardInterrupt), Executor(2) as executor:
         executor.run([partial(work, task) for task in range(9)])
