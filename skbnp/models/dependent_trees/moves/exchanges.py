@@ -49,15 +49,12 @@ def past_gains(products: Products, of_pasts: Array) -> Array:
     state, priors = products.state, products.priors
     everywhere = np.arange(len(state.tree))
     ended = state.ended if (state.past < 0).any() else everywhere[:0]
-    if products.past is None:
+    if products.past is None or products.of_previous is None:
         return np.zeros((len(everywhere), len(everywhere) + len(ended)))
     k1 = state.prior_concentration * state.parent_weights(everywhere, priors)[:, None]
     k2 = state.prior_concentration * priors.past_weight
-    along = products.past.T  # E_e'mu_p; last: of what is above the root
-    if len(ended):
-        previous = state.previous[ended].astype(np.float32)
-        means = np.vstack([state.means, state.above]).astype(np.float32)
-        along = np.hstack([along, means @ previous.T])
+    # E_e'mu_p; last: of what is above the root.
+    along = np.hstack([products.past.T, products.of_previous[ended].T])
     pasts = np.concatenate([state.past, ended])
     has_past, there = state.past[:, None] >= 0, pasts >= 0
     both = np.where(has_past & there, of_pasts[np.ix_(state.past, pasts)], 0)

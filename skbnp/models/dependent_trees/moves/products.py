@@ -30,6 +30,8 @@ Ints = NDArray[np.intp]
 
 #: Pairs whose logarithms are taken at a time, and rows of them.
 PAIRS, ROWS = 1 << 17, 128
+#: Entries of directions in single precision that are kept for the next call.
+ENTRIES = 1 << 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,12 @@ class Products:
     priors: TreePriors
     means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: with what is above the root
     past: Array | None  # (n_nodes, n_nodes + 1) mu_a^(t-1)'E_b; last: as above
+    of_previous: Array | None  # (n_before, n_nodes + 1) of those that ended too
     naturals: Naturals  # by position
     scale: Array  # (n_nodes,) |n| / |E|
     worth: Array  # (n_nodes,) h(s |n|; v) / s; without the value at zero
     prior_worth: Array  # (n_nodes,) log C_V(rho) - log C_V(0)
+    singles: "_Singles | None"  # none where they would take much memory
 
     @classmethod
     def of(
@@ -53,7 +57,13 @@ class Products:
 
         A node whose concentration is the same has the same mean.
         """
-        means, past = _products(state, last)
+        known = _Known.of(last, state)
+        singles = _Singles.of(state, known)
+        means = _products_of_means(state, singles, known)
+        of_previous, past = _products_of_previous(state, singles, known), None
+        if of_previous is not None:
+            past, old = np.zeros_like(means), state.with_past
+            past[old] = of_previous[state.past[old]]
         rho = prior_concentrations(state, priors, np.arange(len(state.tree)))
         naturals = Naturals.of(state, priors).by_position(state.tree)
         lengths, shares = naturals.lengths, naturals.shares
@@ -63,10 +73,12 @@ class Products:
             priors,
             means,
             past,
+            of_previous,
             naturals,
             lengths / np.maximum(naturals.mean_lengths, 1e-300),
             _worth(lengths**2, shares, naturals.spreads, state.dimension),
             log_normaliser_gain(rho**2, state.dimension),
+            singles if singles.means.size <= ENTRIES else None,
         )
 
     @property
@@ -217,42 +229,80 @@ class Products:
         return gain
 
 
-def _products(state: EpochState, last: Products | None) -> tuple[Array, Array | None]:
-    """Return products of means with each other, and of pasts with them.
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Nodes whose means are those in another state of the epoch, if there is one."""
 
-    In single precision, which takes half of the time and is off by 1e-7 of natural
-    parameters: thousandths of a nat, but nats between nodes of ten thousand rows.
-    What is made of them ranks moves, and none is made for it alone.
+    last: Products | None
+    at: Ints  # their places now
+    places: Ints  # and there
+    new: Ints  # places of all others
+
+    @classmethod
+    def of(cls, last: Products | None, state: EpochState) -> "_Known":
+        """Compare concentrations."""
+        if last is None:
+            nodes = np.arange(len(state.tree))
+            return cls(None, nodes[:0], nodes[:0], nodes)
+        is_there, was = last.state.tree.find(state.tree.ids)
+        is_there &= state.concentrations == last.state.concentrations[was]
+        at, new = np.flatnonzero(is_there), np.flatnonzero(~is_there)
+        return cls(last, at, was[at], new)
+
+
+@dataclass(frozen=True, slots=True)
+class _Singles:
+    """Directions in single precision.
+
+    Their products take half of the time and are off by 1e-7 of natural parameters:
+    thousandths of a nat, but nats between nodes of ten thousand rows. What is made of
+    them ranks moves, and none is made for it alone.
     """
-    tree, n_nodes = state.tree, len(state.tree)
-    means, past = np.empty((n_nodes, n_nodes + 1)), None
-    means[:, -1] = state.means @ state.above
-    old = state.with_past
-    if len(old):
-        before, at_before = state.previous.astype(np.float32), state.past[old]
-        past = np.zeros_like(means)
-        past[old, -1] = (state.previous @ state.above)[at_before]
-    is_new = np.ones(n_nodes, dtype=bool)
-    if last is not None:
-        there = np.flatnonzero(np.isin(tree.ids, last.state.tree.ids))
-        was = last.state.tree.positions(tree.ids[there])
-        stays = state.concentrations[there] == last.state.concentrations[was]
-        at, places = there[stays], was[stays]
-        is_new[at] = False
-        means[np.ix_(at, at)] = last.means[np.ix_(places, places)]
-        if past is not None and last.past is not None:  # it stays with the id
-            past[np.ix_(there, at)] = last.past[np.ix_(was, places)]
-    new = np.flatnonzero(is_new)
-    single = state.means.astype(np.float32)
-    some = single if len(new) == n_nodes else single[new]
-    of_some = single @ some.T
-    means[:, new], means[new, :-1] = of_some, of_some.T
-    if past is not None:
-        past[np.ix_(old, new)] = (before @ some.T)[at_before]
-        if last is not None:  # names that have come back since
-            back = np.isin(tree.ids[old], last.state.tree.ids, invert=True)
-            past[old[back], :-1] = before[at_before[back]] @ single.T
-    return means, past
+
+    means: NDArray[np.float32]  # (n_nodes, V)
+    previous: NDArray[np.float32]  # (n_before, V)
+
+    @classmethod
+    def of(cls, state: EpochState, known: _Known) -> "_Singles":
+        """Round those that are not known."""
+        was = None if known.last is None else known.last.singles
+        if was is None:
+            single = state.means.astype(np.float32)
+            return cls(single, state.previous.astype(np.float32))
+        single = np.empty(state.means.shape, dtype=np.float32)
+        single[known.at] = was.means[known.places]
+        single[known.new] = state.means[known.new]
+        return cls(single, was.previous)
+
+    def taken(self, places: Ints) -> NDArray[np.float32]:
+        """Return means of some nodes."""
+        return self.means if len(places) == len(self.means) else self.means[places]
+
+
+def _products_of_means(state: EpochState, singles: _Singles, known: _Known) -> Array:
+    """Return products of means with each other and with what is above the root."""
+    n_nodes, at, new = len(state.tree), known.at, known.new
+    found = np.empty((n_nodes, n_nodes + 1))
+    found[:, -1] = state.means @ state.above
+    if known.last is not None:
+        found[np.ix_(at, at)] = known.last.means[np.ix_(known.places, known.places)]
+    of_new = singles.means @ singles.taken(new).T
+    found[:, new], found[new, :-1] = of_new, of_new.T
+    return found
+
+
+def _products_of_previous(
+    state: EpochState, singles: _Singles, known: _Known
+) -> Array | None:
+    """Return products of previous directions with the same; None if there are none."""
+    if len(state.previous) == 0:
+        return None
+    found = np.empty((len(state.previous), len(state.tree) + 1))
+    found[:, -1] = state.previous @ state.above
+    if known.last is not None and known.last.of_previous is not None:
+        found[:, known.at] = known.last.of_previous[:, known.places]
+    found[:, known.new] = singles.previous @ singles.taken(known.new).T
+    return found
 
 
 def _worth(squares: Array, shares: Array, spreads: Array, dimension: int) -> Array:
