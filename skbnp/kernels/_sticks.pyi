@@ -14,3 +14,16 @@ def expected_log_weights(
     work: NDArray[float64],
     found: NDArray[float64],
 ) -> None: ...
+def merge_gains(
+    sources: NDArray[intp],
+    targets: NDArray[intp],
+    parent: NDArray[intp],
+    children: NDArray[intp],
+    limits: NDArray[intp],
+    masses: NDArray[float64],
+    history: NDArray[float64],
+    stop: float,
+    child: float,
+    work: NDArray[float64],
+    found: NDArray[float64],
+) -> None: ...

@@ -1,5 +1,7 @@
 """Sticks of a tree whose nodes stand depth first: sums over rows and expected logs."""
 
+from skbnp.kernels._math cimport log_gamma
+
 cdef extern from "src/arrays.h" nogil:
     void all_digamma(Py_ssize_t n, const double* x, double* out)
 
@@ -67,3 +69,123 @@ def expected_log_weights(
             reached[i] = into
         for i in range(n):
             found[i] += work[0, i] - work[4, i]
+
+
+# Rows from nodes down, and whose children they are.
+cdef struct Forest:
+    const Py_ssize_t* children  # (n_nodes - 1,) those of a node side by side
+    const Py_ssize_t* limits    # (n_nodes + 1,) where those of a node begin
+    double* through             # (n_nodes,) rows from each down, of all epochs
+    double* past                # (n_nodes,) those of epochs before
+    double child                # gamma
+
+# Rows behind a child: of all epochs, and of those before.
+cdef struct Rest:
+    double through
+    double past
+
+
+cdef inline double log_beta(double a, double b) noexcept nogil:
+    cdef double digamma
+    return log_gamma(a, &digamma) + log_gamma(b, &digamma) - log_gamma(a + b, &digamma)
+
+
+cdef inline double stick_evidence(
+    double rows, double past, double rest, double past_rest, double prior
+) noexcept nogil:
+    """Log evidence of a stick: rows that it took and left, and those before alone."""
+    return log_beta(1.0 + rows, prior + rest) - log_beta(1.0 + past, prior + past_rest)
+
+
+cdef double list_evidence(
+    const Forest* f, Py_ssize_t node, Py_ssize_t source, Py_ssize_t target, Rest* behind
+) noexcept nogil:
+    """Log evidence of the child sticks of a list of siblings, and what it leaves.
+
+    Without the source, whose rows the target has, if it is among them; -1 are none.
+    """
+    cdef double total = 0.0, through, past
+    cdef Py_ssize_t at, child
+    for at in range(f.limits[node + 1] - 1, f.limits[node] - 1, -1):
+        child = f.children[at]
+        if child == source:
+            continue
+        through, past = f.through[child], f.past[child]
+        if child == target:
+            through += f.through[source]
+            past += f.past[source]
+        total += stick_evidence(through, past, behind.through, behind.past, f.child)
+        behind.through += through
+        behind.past += past
+    return total
+
+
+cdef double merge_gain(
+    const Forest* f, Py_ssize_t source, Py_ssize_t target, Py_ssize_t above,
+    const double* masses, const double* history, double stop,
+) noexcept nogil:
+    """Rise of the evidence of all sticks when one node is merged into another."""
+    cdef Rest behind
+    cdef double gain, past, rows, through, past_through
+    # Children of the source stand behind those of the target.
+    behind.through = behind.past = 0.0
+    gain = list_evidence(f, source, -1, -1, &behind)
+    gain += list_evidence(f, target, source, -1, &behind)
+    behind.through = behind.past = 0.0
+    gain -= list_evidence(f, source, -1, -1, &behind)
+    behind.through = behind.past = 0.0
+    gain -= list_evidence(f, target, -1, -1, &behind)
+    through, past_through = f.through[target], f.past[target]
+    if above != target:
+        behind.through = behind.past = 0.0
+        gain += list_evidence(f, above, source, target, &behind)
+        behind.through = behind.past = 0.0
+        gain -= list_evidence(f, above, -1, -1, &behind)
+        through += f.through[source]
+        past_through += f.past[source]
+    gain -= stop_evidence(f, source, masses, history, stop)
+    gain -= stop_evidence(f, target, masses, history, stop)
+    past = history[source] + history[target]
+    rows = past + masses[source] + masses[target]
+    return gain + stick_evidence(rows, past, through - rows, past_through - past, stop)
+
+
+cdef double stop_evidence(
+    const Forest* f, Py_ssize_t node, const double* masses, const double* history,
+    double stop,
+) noexcept nogil:
+    """Log evidence of the stop stick of a node."""
+    cdef double past = history[node], rows = masses[node] + past
+    return stick_evidence(rows, past, f.through[node] - rows, f.past[node] - past, stop)
+
+
+def merge_gains(
+    const Py_ssize_t[::1] sources,      # IN (n_pairs,) nodes
+    const Py_ssize_t[::1] targets,      # IN (n_pairs,) siblings, or parents
+    const Py_ssize_t[::1] parent,       # IN (n_nodes,)
+    const Py_ssize_t[::1] children,     # IN (n_nodes - 1,) those of a node side by side
+    const Py_ssize_t[::1] limits,       # IN (n_nodes + 1,) where those of a node begin
+    const double[::1] masses,           # IN (n_nodes,) rows at each node
+    const double[::1] history,          # IN (n_nodes,) those of epochs before
+    double stop,
+    double child,
+    double[:, ::1] work,                # WORK (2, n_nodes)
+    double[::1] found,                  # OUT (n_pairs,)
+):
+    """Return by how much the evidence of all sticks rises when two nodes merge."""
+    cdef Py_ssize_t n = parent.shape[0], i
+    cdef Forest f
+    f.children = &children[0] if children.shape[0] else NULL
+    f.limits, f.child = &limits[0], child
+    f.through, f.past = &work[0, 0], &work[1, 0]
+    with nogil:
+        for i in range(n):
+            f.through[i], f.past[i] = masses[i] + history[i], history[i]
+        for i in range(n - 1, 0, -1):
+            f.through[parent[i]] += f.through[i]
+            f.past[parent[i]] += f.past[i]
+        for i in range(sources.shape[0]):
+            found[i] = merge_gain(
+                &f, sources[i], targets[i], parent[sources[i]], &masses[0], &history[0],
+                stop,
+            )

@@ -5,7 +5,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from reference import dependent_trees as reference
-from skbnp.kernels._sticks import beta_parameters, expected_log_weights
+from skbnp.kernels._sticks import (
+    beta_parameters,
+    expected_log_weights,
+    merge_gains,
+)
+from skbnp.models.dependent_trees.model import TreePriors, stick_evidence
 from skbnp.trees import Tree
 
 
@@ -48,3 +53,40 @@ def test_order_of_siblings_matters():
     _, found = weights_of(parent, masses, 0.4, 0.7)
     _, reversed_ = weights_of(parent, np.append(masses[0], masses[:0:-1]), 0.4, 0.7)
     assert not np.allclose(found[1:], reversed_[:0:-1], atol=1e-3)
+
+
+def gains_of(tree, pairs, masses, history):
+    sources, targets = np.array(pairs).T
+    found, work = np.empty(len(pairs)), np.empty((2, len(tree)))
+    places = tree.positions(sources), tree.positions(targets)
+    given = *tree.child_lists, masses, history, 0.4, 0.7
+    merge_gains(*places, tree.parent, *given, work, found)
+    return found
+
+
+def test_merges_gain_the_evidence_of_the_merged_tree(seed):
+    """Of all nodes into their parents and siblings, with rows of epochs before."""
+    rng = np.random.default_rng(seed)
+    tree, priors = random_tree(rng, 25), TreePriors(0.7, 0.4)
+    masses, history = rng.gamma(0.3, 100.0, size=(2, 25))
+    history[rng.random(25) < 0.5] = 0.0
+
+    def evidence(tree, source=None, target=None):
+        values = np.zeros((2, len(tree)))
+        for name, *own in zip(ids, masses, history, strict=True):
+            heir = target if name == source else name
+            values[:, tree.positions(heir)] += own
+        return stick_evidence(tree, *values, priors)
+
+    ids, pairs = tree.ids.tolist(), []
+    for source in ids[1:]:
+        parent = tree.parent_of(source)
+        others = [parent, *tree.children_of(parent).tolist()]
+        pairs += [(source, other) for other in others if other != source]
+    before = evidence(tree)
+    wanted = [evidence(tree.merge(*pair), *pair) - before for pair in pairs]
+    assert_allclose(
+        gains_of(tree, pairs, masses, history), wanted, rtol=1e-9, atol=1e-8
+    )
+    wrong = gains_of(tree, pairs, masses, np.zeros(25))
+    assert not np.allclose(wrong, wanted, atol=1e-3)

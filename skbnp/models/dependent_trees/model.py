@@ -52,6 +52,7 @@ from skbnp.distributions.von_mises_fisher import (
 )
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels import _directions as kernels
+from skbnp.kernels import _sticks as stick_kernels
 from skbnp.models.dependent_trees.directions import (
     bessel_slope,
     conjugate,
@@ -83,7 +84,7 @@ __all__ = [
     "prior_concentrations",
     "sort_siblings",
     "stick_evidence",
-    "stick_gain",
+    "stick_gains",
     "update_means",
     "update_nodes",
     "update_own_means",
@@ -762,7 +763,7 @@ def merge_gain(
     )
     after = merged(kept, few, priors, source, target)
     gain = _all_directions(*after, priors) - _all_directions(small, few, priors)
-    gain += stick_gain(state, priors, place, into)
+    gain += float(stick_gains(state, priors, *tree.positions([[source], [target]]))[0])
 
     both = stats.masses[place] + stats.masses[into]
     share = stats.masses[place] / both if both > 0.0 else 0.0
@@ -792,48 +793,27 @@ def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) ->
     return direction_bound(state, stats, priors, _all(state))
 
 
-def stick_gain(state: EpochState, priors: TreePriors, place: int, into: int) -> float:
-    """Rise of the terms with sticks when one node is merged into another.
+def stick_gains(
+    state: EpochState,
+    priors: TreePriors,
+    sources: NDArray[np.intp],
+    targets: NDArray[np.intp],
+) -> Array:
+    """Rise of the terms with sticks when nodes are merged into others, by pair.
 
     At its optimum a stick adds log B(posterior) - log B(prior), whatever the others.
     """
-    tree, gamma = state.tree, priors.child_concentration
-    values = np.column_stack([state.masses, state.history])
-    through = tree.accumulate(values)
-    own, other = through[place], through[into]
-    siblings = np.flatnonzero(tree.parent == tree.parent[place])
-    children = [np.flatnonzero(tree.parent == node) for node in (place, into)]
-    left = siblings[siblings != place]
-    if into in siblings:  # the other keeps its place, and has more
-        later = through[left] + np.where((left == into)[:, None], own, 0.0)
-        joined = np.concatenate([children[1], children[0]])
-        rows, below = values[place] + values[into], own + other
-    else:
-        later = np.empty((0, 2))
-        joined = np.concatenate([left, children[0]])
-        rows, below = values[place] + values[into], other
-    before = _list_evidence(through[siblings], gamma)
-    before += _list_evidence(through[children[0]], gamma)
-    after = _list_evidence(later, gamma) + _list_evidence(through[joined], gamma)
-    if into in siblings:
-        before += _list_evidence(through[children[1]], gamma)
-    alpha = priors.stop_concentration
-    before += _stop_evidence(values[place], own, alpha)
-    before += _stop_evidence(values[into], other, alpha)
-    return after + _stop_evidence(rows, below, alpha) - before
-
-
-def _list_evidence(through: Array, gamma: float) -> float:
-    """Of the child sticks of siblings; rows and past rows from each down, (n, 2)."""
-    later = np.cumsum(through[::-1], axis=0)[::-1] - through
-    now, past = through.sum(axis=1), through[:, 1]
-    rest, past_rest = later.sum(axis=1), later[:, 1]
-    evidence = betaln(1.0 + now, gamma + rest) - betaln(1.0 + past, gamma + past_rest)
-    return float(evidence.sum())
-
-
-def _stop_evidence(rows: Array, through: Array, alpha: float) -> float:
-    """Of the stop stick of a node; rows and past rows, (2,), there and from there."""
-    below = through - rows
-    prior = betaln(1.0 + rows[1], alpha + below[1])
-    return float(betaln(1.0 + rows.sum(), alpha + below.sum()) - prior)
+    found, work = np.empty(len(sources)), np.empty((2, len(state.tree)))
+    stick_kernels.merge_gains(
+        sources,
+        targets,
+        state.tree.parent,
+        *state.tree.child_lists,
+        state.masses,
+        state.history,
+        priors.stop_concentration,
+        priors.child_concentration,
+        work,
+        found,
+    )
+    return found

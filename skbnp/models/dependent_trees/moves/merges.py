@@ -16,7 +16,7 @@ from skbnp.models.dependent_trees.model import (
     MergeGain,
     TreePriors,
     merge_gain,
-    stick_gain,
+    stick_gains,
 )
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
@@ -93,16 +93,13 @@ def propose_merges(
     may = merges[targets] | (state.past[sources] < 0)
     sources, targets = sources[may], targets[may]
     gains = products.exact_merges(sources, targets)
-    likely = np.flatnonzero(gains > -MOST_STICKS)
+    gains += stick_gains(state, priors, sources, targets)
+    likely = np.flatnonzero(gains > -SLACK)
 
     def judge(unit: int) -> list[MergeProposal]:
         judged = []
         for at in likely[units[sources[likely]] == unit].tolist():
-            source, target = int(sources[at]), int(targets[at])
-            about = gains[at] + stick_gain(state, priors, source, target)
-            if about <= -SLACK:
-                continue
-            record = Merge(int(tree.ids[source]), int(tree.ids[target]))
+            record = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
             found, past_of = _best_merge(state, stats, priors, record)
             lost = losses.of(record, found) if test == "safe" else 0.0
             if found.gain > lost or (test == "lax" and found.gain == 0.0):
