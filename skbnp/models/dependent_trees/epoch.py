@@ -20,6 +20,7 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
+    inner_products,
     learn_concentration,
     learn_past_weight,
     learn_prior_concentration,
@@ -117,11 +118,12 @@ class EpochModel:
 
     def _with_learned(self, state: EpochState) -> tuple["EpochModel", EpochState]:
         """Learn each, given directions."""
+        inner = inner_products(state, np.arange(len(state.tree)))
         if self.learns_prior_concentration:
-            state = learn_prior_concentration(state, self.priors)
+            state = learn_prior_concentration(state, self.priors, inner)
         if not self.learns_past_weight:
             return self, state
-        return replace(self, priors=learn_past_weight(state, self.priors)), state
+        return replace(self, priors=learn_past_weight(state, self.priors, inner)), state
 
     def objective(self, state: EpochState, totals: EpochStats) -> dict[str, float]:
         """Terms of the bound, densities with respect to the uniform one, in nats."""

@@ -71,6 +71,7 @@ __all__ = [
     "best_prior_concentration",
     "blocks",
     "direction_bound",
+    "inner_products",
     "learn_concentration",
     "learn_past_weight",
     "learn_prior_concentration",
@@ -99,6 +100,8 @@ Array = NDArray[np.float64]
 #: Range of the concentrations that are learned; that of the prior is at least V / 100.
 LOWEST, HIGHEST = 1e-3, 1e9
 LEAST_PRIOR_SHARE = 0.01
+#: First step, in its logarithm, of the search for a concentration, and factor of steps.
+FIRST_WIDTH, WIDER = 0.05, 4.0
 #: Entries of the arrays that are made on the way: those of some nodes at a time.
 ENTRIES = 1 << 22
 #: Entries of the directions that one of several tasks updates.
@@ -351,7 +354,7 @@ def _entries(
     )
 
 
-def _inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
+def inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
     """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes; whether they have a past."""
     found = np.empty((len(rows), 6))
     kernels.inner_products(
@@ -396,7 +399,7 @@ def prior_lengths(
     state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
 ) -> Array:
     """Ratio rho / kappa0 of some nodes."""
-    return _lengths_and_products(state, priors, rows, _inner_products(state, rows))[0]
+    return _lengths_and_products(state, priors, rows, inner_products(state, rows))[0]
 
 
 def prior_concentrations(
@@ -433,8 +436,12 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     return replace(state, concentration=float(np.clip(beta, LOWEST, HIGHEST)))
 
 
-def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochState:
+def learn_prior_concentration(
+    state: EpochState, priors: TreePriors, inner: Array | None = None
+) -> EpochState:
     """Set kappa0 to where the bound is stationary in it, not below V / 100.
+
+    `inner` are the `inner_products` of all nodes, if they are known.
 
     Of a first epoch this is A_V(kappa0 k1) = mean of E theta_parent'theta_e over all
     nodes but the root. A root without a past says nothing about kappa0: where it is
@@ -442,27 +449,31 @@ def learn_prior_concentration(state: EpochState, priors: TreePriors) -> EpochSta
     """
     if len(state.tree) == 1:
         return state
-    rows = _all(state)
-    inner = _inner_products(state, rows)
+    rows, known = _all(state), state.prior_concentration
+    inner = inner_products(state, rows) if inner is None else inner
     kappa = best_prior_concentration(
         *_lengths_and_products(state, priors, rows, inner),
         state.dimension,
         np.sqrt(inner[0]),
-        _spreads(state, priors, rows, inner[1]) / state.prior_concentration**2,
+        _spreads(state, priors, rows, inner[1]) / known**2,
+        near=known,
     )
     return replace(state, prior_concentration=kappa)
 
 
-def learn_past_weight(state: EpochState, priors: TreePriors) -> TreePriors:
+def learn_past_weight(
+    state: EpochState, priors: TreePriors, inner: Array | None = None
+) -> TreePriors:
     """Set k2 to where the bound is stationary in it, kappa0 k2 not below V / 100.
 
     Where it is below, as kappa0 has fallen, it may stay, so that the bound never falls.
-    Where no node has a past k2 stays.
+    Where no node has a past k2 stays. `inner` as in `learn_prior_concentration`.
     """
     rows = state.with_past
     if len(rows) == 0:
         return priors
-    _, _, _, along_past, both, _ = _inner_products(state, rows)
+    inner = inner_products(state, rows) if inner is None else inner[:, rows]
+    _, _, _, along_past, both, _ = inner
     pulls = state.prior_concentration * state.parent_weights(rows, priors)
     known = state.prior_concentration * priors.past_weight
     pull = best_past_pull(pulls, along_past, both, state.dimension, known)
@@ -491,7 +502,7 @@ def best_past_pull(
         slopes = (b + pulls * cosines) * bessel_slope(squares, dimension)
         return float((products - slopes).sum())
 
-    return _root_of(slope, dimension, known)
+    return _root_of(slope, dimension, known, near=known or np.inf)
 
 
 def best_prior_concentration(
@@ -500,11 +511,13 @@ def best_prior_concentration(
     dimension: int,
     mean_lengths: Array | float = 1.0,
     spreads: Array | float = 0.0,
+    near: float = np.inf,
 ) -> float:
     """Return kappa0 where the bound is stationary in it, not below V / 100.
 
     Of sum log C_V(kappa0 r_e) + kappa0 d_e - h*(|E_e|; kappa0^2 w_e) over nodes, with
-    lengths r and products d; without spreads w directions are given.
+    lengths r and products d; without spreads w directions are given. The search begins
+    at `near`.
     """
     given = np.broadcast_arrays(lengths, products, mean_lengths, spreads)
     r, d, e, w = (np.ascontiguousarray(one, dtype=np.float64) for one in given)
@@ -514,11 +527,14 @@ def best_prior_concentration(
         kappa = float(np.exp(log_kappa))
         return kernels.prior_slope(kappa, r, d, e, w, dimension, *series)
 
-    return _root_of(slope, dimension)
+    return _root_of(slope, dimension, near=near)
 
 
 def _root_of(
-    slope: Callable[[float], float], dimension: int, known: float = np.inf
+    slope: Callable[[float], float],
+    dimension: int,
+    known: float = np.inf,
+    near: float = np.inf,
 ) -> float:
     """Return the concentration of a prior at whose logarithm a slope is zero.
 
@@ -526,15 +542,19 @@ def _root_of(
     begins at the concentration that is known where that is less, and not zero.
     """
     least = max(LEAST_PRIOR_SHARE * dimension, LOWEST)
-    lowest = np.log(min(least, known) or least)
-    highest = np.log(HIGHEST)
-    if slope(lowest) <= 0.0:
-        found = lowest
-    elif slope(highest) >= 0.0:
-        found = highest
-    else:
-        found = brentq(slope, lowest, highest, xtol=1e-12)
-    return float(np.exp(found))
+    lowest, highest = np.log(min(least, known) or least), np.log(HIGHEST)
+    at, width = float(np.clip(np.log(near), lowest, highest)), FIRST_WIDTH
+    rises = slope(at) > 0.0
+    end = highest if rises else lowest
+    while at != end:
+        last, at = (
+            at,
+            float(np.clip(at + (width if rises else -width), lowest, highest)),
+        )
+        if (slope(at) > 0.0) != rises:
+            return float(np.exp(brentq(slope, *sorted((last, at)), xtol=1e-12)))
+        width *= WIDER
+    return float(np.exp(end))
 
 
 def sort_siblings(
@@ -598,7 +618,7 @@ def _direction_terms(
 ) -> Array:
     """E log p(theta) - E log q(theta) of some nodes, given their parents."""
     dimension = state.dimension
-    inner = _inner_products(state, rows)
+    inner = inner_products(state, rows)
     lengths, products = _lengths_and_products(state, priors, rows, inner)
     normalisers = log_normaliser_gain(
         (state.prior_concentration * lengths) ** 2, dimension
