@@ -236,7 +236,7 @@ def merged_worths(
     of h* are less those at zero.
     """
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef double zero
+    cdef double zero, length
     cdef double* below = &lengths_below[0]
     cdef Py_ssize_t i, n_below, source, target
     with nogil:
@@ -251,9 +251,12 @@ def merged_worths(
                 &lengths[0], &children[0], limits[target], limits[target + 1], source,
                 below + n_below,
             )
-            found[i] = best_worth(
-                &sphere, naturals[i], spreads[target], n_below, below, pull, zero,
-                dimension,
+            length = best_length(
+                &sphere, naturals[i], spreads[target], n_below, below, pull, dimension
+            )
+            found[i] = worth_of(
+                &sphere, length, naturals[i], spreads[target], n_below, below, pull,
+                zero, dimension,
             )
 
 
@@ -270,12 +273,11 @@ cdef inline Py_ssize_t put_lengths(
     return n_found
 
 
-cdef double best_worth(
-    const Sphere* s, double natural, double spread,
+cdef double worth_of(
+    const Sphere* s, double e, double natural, double spread,
     Py_ssize_t n_below, const double* below, double pull, double zero, double dimension,
 ) noexcept nogil:
-    """Worth of a direction and of those of its children, at its best length."""
-    cdef double e = best_length(s, natural, spread, n_below, below, pull, dimension)
+    """Worth of a direction whose mean has the length e, and of its children's."""
     cdef double spread_below = pull * pull * max((1.0 - e) * (1.0 + e), 0.0)
     cdef double found = natural * e - conjugate(s, e, spread, zero, dimension)
     cdef Py_ssize_t i
@@ -307,25 +309,6 @@ cdef double best_length(
     return e
 
 
-# Nodes of an epoch, by position in its tree, and what is known of them.
-cdef struct Epoch:
-    Py_ssize_t n_words
-    double* means               # (n_nodes, n_words) E
-    const double* previous      # (n_before, n_words) mu^(t-1)
-    const Py_ssize_t* past      # (n_nodes,) rows there, -1 of new nodes
-    const double* above         # (n_words,) mean of the parent of the root
-    const double* centroid      # (n_words,) a row more at the root
-    const Py_ssize_t* parent    # (n_nodes,)
-    const Py_ssize_t* children  # (n_nodes - 1,) those of a node side by side
-    const Py_ssize_t* limits    # (n_nodes + 1,) where those of a node begin
-    const int32_t* indptr       # sums s of rows
-    const int32_t* words
-    const double* values
-    double strength             # beta
-    double pull                 # kappa0 k1
-    double pull_of_past         # kappa0 k2
-
-
 cdef inline const double* parent_of(const Epoch* e, Py_ssize_t row) noexcept nogil:
     """Mean of the parent of a node."""
     if row == 0:
@@ -333,11 +316,15 @@ cdef inline const double* parent_of(const Epoch* e, Py_ssize_t row) noexcept nog
     return e.means + e.parent[row] * e.n_words
 
 
-cdef inline const double* past_of(const Epoch* e, Py_ssize_t row) noexcept nogil:
-    """Previous direction of a node; NULL where there is none."""
-    if e.past[row] >= 0:
-        return e.previous + e.past[row] * e.n_words
-    return NULL
+cdef double prior_square(const Epoch* e, double along) noexcept nogil:
+    """Square of rho of a node with a past, given E_parent'mu."""
+    cdef double square = e.pull * e.pull + e.pull_of_past * e.pull_of_past
+    return square + 2.0 * e.pull * e.pull_of_past * along
+
+
+cdef double past_slope(const Epoch* e, const Sphere* s, double square) noexcept nogil:
+    """Slope of log C_V(rho) in E_parent'mu: -g(rho^2) kappa0^2 k1 k2."""
+    return -bessel_slope(s, square) * e.pull * e.pull_of_past
 
 
 cdef void fill_natural(
@@ -347,7 +334,7 @@ cdef void fill_natural(
     cdef Py_ssize_t n = e.n_words, at, child
     cdef const double* past
     cdef const double* own = e.means + row * n
-    cdef double square, slope
+    cdef double slope
     cdef int32_t i
     past = past_of(e, row)
     if past != NULL:
@@ -364,10 +351,7 @@ cdef void fill_natural(
         if past == NULL:
             add_scaled(n, e.pull, e.means + child * n, natural)
         else:
-            # Slope of log C_V(rho) in E'mu, by the child: -g(rho^2) kappa0^2 k1 k2.
-            square = e.pull * e.pull + e.pull_of_past * e.pull_of_past
-            square += 2.0 * e.pull * e.pull_of_past * dot(n, own, past)
-            slope = -bessel_slope(s, square) * e.pull * e.pull_of_past
+            slope = past_slope(e, s, prior_square(e, dot(n, own, past)))
             add_both(n, e.pull, e.means + child * n, slope, past, natural)
 
 
@@ -450,7 +434,7 @@ def update_directions(
             )
 
 
-cdef inline double square_of(
+cdef double square_of(
     const Epoch* e, Py_ssize_t row, double* squares
 ) noexcept nogil:
     """E'E of a node."""

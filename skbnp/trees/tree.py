@@ -279,7 +279,8 @@ class Tree:
     def path_to(self, node: int) -> Ints:
         """Name the nodes from the root to a node, both included."""
         place = self._position(node)
-        return self.ids[self.paths([place])[0, : self.depth[place] + 1]]
+        ends = np.arange(place + 1) + self.size[: place + 1]
+        return self.ids[: place + 1][ends > place]
 
     def subtree_of(self, node: int) -> Ints:
         """Name a node and all below it, depth first."""

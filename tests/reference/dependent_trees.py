@@ -9,6 +9,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betaln, ive, psi
 
 __all__ = [
+    "attached_worth",
     "bessel_ratio",
     "children_of",
     "collapsed_step",
@@ -200,6 +201,11 @@ def prior_slope(kappa, lengths, products, mean_lengths, spreads, dimension):
 
 def worth_above(natural, spread, lengths_below, pull, dimension):
     """n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)) at its maximum over e."""
+    return best_worth(natural, spread, lengths_below, pull, dimension)[0]
+
+
+def best_worth(natural, spread, lengths_below, pull, dimension):
+    """Do as `worth_above`, and return the length e, too."""
 
     def loss(e):
         own = natural * e - conjugate(e, spread, dimension)
@@ -208,7 +214,8 @@ def worth_above(natural, spread, lengths_below, pull, dimension):
 
     options = {"xatol": 1e-9}
     bounds = 1e-4, 1.0 - 1e-6
-    return -minimize_scalar(loss, bounds=bounds, method="bounded", options=options).fun
+    best = minimize_scalar(loss, bounds=bounds, method="bounded", options=options)
+    return -best.fun, best.x
 
 
 def collapsed_step(rows, log_weights, means, naturals, shares, spreads, concentration):
@@ -248,6 +255,50 @@ def natural_parameter(
             rho = k0 * np.sqrt(k1**2 + k2**2 + 2.0 * both)
             slope = bessel_ratio(rho, dimension) / rho
             total = total - slope * k0**2 * k1 * k2 * previous[child]
+    return total
+
+
+def attached_worth(
+    node,
+    into,
+    parent,
+    means,
+    previous,
+    above,
+    centroid,
+    sums,
+    beta,
+    k0,
+    k1,
+    k2,
+    masses,
+    history,
+    stop,
+    child,
+):
+    """Terms of the bound where a node goes behind the children of a parent.
+
+    That is, beta s'E + directions + log evidence of the sticks, once the direction of
+    the node has followed. If it stays where it is, `into` is None.
+    """
+    dimension, parent, means = len(above), list(parent), means.copy()
+    children = children_of(parent)
+    if into is not None:
+        children[parent[node]].remove(node)
+        children[into].append(node)
+        parent[node] = into
+    given = parent, means, previous, above, centroid, sums, beta, k0, k1, k2
+    natural, up = natural_parameter(node, *given), means[parent[node]]
+    spread = (k0 * k1) ** 2 * (1 - up @ up)
+    size, below = np.linalg.norm(natural), means[children[node]]
+    lengths = np.linalg.norm(below, axis=1)
+    length = best_worth(size, spread, lengths, k0 * k1, dimension)[1]
+    means[node] = length * natural / size
+    total = beta * np.sum(sums * means)
+    total += direction_terms(parent, means, previous, above, k0, k1, k2)
+    sticks = stick_parameters(children, masses, history, stop, child)
+    for q, p in [pair for kind in sticks for pair in kind.values()]:
+        total += betaln(*q) - betaln(*p)
     return total
 
 

@@ -72,6 +72,7 @@ __all__ = [
     "blocks",
     "direction_bound",
     "inner_products",
+    "known_to_kernels",
     "learn_concentration",
     "learn_past_weight",
     "learn_prior_concentration",
@@ -302,7 +303,10 @@ def _update_rows(
 
     Of those of one depth in a row, tasks update some each.
     """
-    squares, known = np.full(len(state.tree), -1.0), _known(state, stats, priors)
+    squares, known = (
+        np.full(len(state.tree), -1.0),
+        known_to_kernels(state, stats, priors),
+    )
 
     def update(nodes: NDArray[np.intp]) -> None:
         natural, lengths = np.empty(state.dimension), np.empty(len(state.tree))
@@ -321,7 +325,7 @@ def _update_rows(
     return state
 
 
-def _known(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple:
+def known_to_kernels(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple:
     """Return what kernels know of an epoch."""
     tree, k0 = state.tree, state.prior_concentration
     children, limits = tree.child_lists
@@ -391,7 +395,7 @@ def natural_of(
 ) -> Array:
     """What priors, rows and children say in the direction of a node, (V,)."""
     found = np.empty(state.dimension)
-    kernels.natural_parameter(place, found, *_known(state, stats, priors))
+    kernels.natural_parameter(place, found, *known_to_kernels(state, stats, priors))
     return found
 
 

@@ -50,7 +50,7 @@ from skbnp.models.dependent_trees.model import (
 from skbnp.models.dependent_trees.moves import attachments, merges, structure
 from skbnp.models.dependent_trees.moves.attachments import (
     N_UPDATES,
-    AttachmentGains,
+    attachment_gains,
     propose_attachments,
     propose_reversals,
     reverse_gain,
@@ -501,27 +501,36 @@ def full_gain(learner, records, touched):
 def test_attachment_is_worth_the_full_difference(past, seed):
     learner = settled(seed, past=past)
     state, stats = learner.posterior.state, learner.posterior.totals
-    tree, n_seen = state.tree, 0
-    exact = AttachmentGains(state, stats, PRIORS)
-    for node in tree.ids[1:].tolist():
-        for parent in tree.ids.tolist():
-            if parent == node or tree.is_ancestor(node, parent):
-                continue
-            if parent == tree.parent_of(node):
-                continue
-            old = tree.parent_of(node)
-            found = exact.gain(node, parent)
-            wanted = full_gain(learner, [Attach(node, old, parent)], [node])
-            assert_allclose(found, wanted, rtol=1e-8, atol=1e-7)
-            n_seen, last = n_seen + 1, (node, parent)
-    assert n_seen > 50
+    tree = state.tree
+    moves = moves_of(tree)
+    gains = gains_of(state, stats, moves)
+    for move, found in zip(moves, gains, strict=True):
+        wanted = full_gain(learner, [move], [move.node])
+        assert_allclose(found, wanted, rtol=1e-8, atol=1e-7)
+    assert len(moves) > 50
     # The sticks alone are another number.
-    moved = tree.move(*last)
+    moved = tree.move(moves[-1].node, moves[-1].parent)
     places = tree.positions(moved.ids)
     masses, history = state.masses[places], state.history[places]
     sticks = stick_evidence(moved, masses, history, PRIORS)
     sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
     assert abs(sticks - found) > 1e-3
+
+
+def moves_of(tree):
+    """All nodes below all others that are no part of them."""
+    return [
+        Attach(node, int(tree.parent_of(node)), parent)
+        for node in tree.ids[1:].tolist()
+        for parent in tree.ids.tolist()
+        if parent not in (tree.parent_of(node), *tree.subtree_of(node))
+    ]
+
+
+def gains_of(state, stats, moves):
+    pairs = [(move.node, move.parent) for move in moves]
+    nodes, parents = state.tree.positions(pairs).T.copy()
+    return attachment_gains(state, stats, PRIORS, nodes, parents)
 
 
 def settled_in_turn(learner, record, n_updates):
@@ -565,27 +574,24 @@ def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
         state = update_means(state, stats, PRIORS)
     posterior.replace_globals(state, stats)
     before, tree = bound(learner), state.tree
-    ids, losses = tree.ids.tolist(), []
-    for node in ids[1:]:
+    losses, attached = [], moves_of(tree)
+    moves = list(zip(attached, gains_of(state, stats, attached), strict=True))
+    for node in tree.ids[1:].tolist():
         old = tree.parent_of(node)
-        moves = [(Reverse(node, old), reverse_gain(state, stats, PRIORS, node))]
-        for parent in ids:
-            if parent not in (old, *tree.subtree_of(node).tolist()):
-                gain = AttachmentGains(state, stats, PRIORS).gain(node, parent)
-                moves.append((Attach(node, old, parent), gain))
-        for record, gain in moves:
-            after = replay(state, stats, PRIORS, [record])
-            found = sum(posterior.model.objective(*after).values()) - before
-            assert found > gain - 1e-6
-            losses.append(gain - settled_in_turn(learner, record, 1) + before)
+        moves.append((Reverse(node, old), reverse_gain(state, stats, PRIORS, node)))
+    for record, gain in moves:
+        after = replay(state, stats, PRIORS, [record])
+        found = sum(posterior.model.objective(*after).values()) - before
+        assert found > gain - 1e-6
+        losses.append(gain - settled_in_turn(learner, record, 1) + before)
     assert max(losses) > 1.0  # those above first
 
 
 @pytest.mark.parametrize(
     ("propose", "judge"),
     [
-        (propose_attachments, (AttachmentGains, "gain")),
-        (propose_reversals, (attachments, "reverse_gain")),
+        (propose_attachments, "attachment_gains"),
+        (propose_reversals, "reverse_gain"),
     ],
 )
 def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeypatch):
@@ -597,11 +603,11 @@ def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeyp
         """Return what is judged in a pass if all gain as much."""
         judged.clear()
 
-        def worth(*given):
-            judged.append([one for one in given if isinstance(one, int)])
-            return gain
+        def worth(state, stats, priors, *places):
+            judged.extend(np.column_stack(places).tolist())
+            return np.full(np.shape(places[0]), gain)
 
-        monkeypatch.setattr(*judge, worth)
+        monkeypatch.setattr(attachments, judge, worth)
         propose(state, stats, PRIORS, products, rejections, n_passes)
         return list(judged)
 

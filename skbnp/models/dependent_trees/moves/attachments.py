@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.trials import Rejections
+from skbnp.kernels import _attachments as kernels
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
     direction_bound,
+    known_to_kernels,
     stick_evidence,
     update_nodes,
 )
@@ -27,7 +29,7 @@ from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.trees import Tree
 
 __all__ = [
-    "AttachmentGains",
+    "attachment_gains",
     "propose_attachments",
     "propose_reversals",
     "reverse_gain",
@@ -50,41 +52,34 @@ COSINE_SLACK = 0.05
 LEAST_REVERSAL = 1.0
 
 
-class AttachmentGains:
-    """What the bound gains if nodes go below others, each by itself.
+def attachment_gains(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    nodes: Ints,
+    parents: Ints,
+) -> Array:
+    """What the bound gains if nodes go below others, by pair, each by itself.
 
-    The direction of the node is updated once, here and there. From statistics of the
-    node and its children alone; time O(V) for each, and O(n_nodes). The sticks must
-    have followed the masses (`update_sticks`).
+    Nodes go by position, pairs of one node side by side. Its direction is updated once,
+    here and there. From statistics of the node and its children alone; time O(V) for
+    each pair, and O(n_nodes). The sticks must have followed the masses
+    (`update_sticks`).
     """
-
-    def __init__(self, state: EpochState, stats: EpochStats, priors: TreePriors):
-        self.state, self.stats, self.priors = state, stats, priors
-        self._sticks = _evidence_of_sticks(state, state.tree, priors)
-        self._present: dict[int, float] = {}  # terms of nodes where they are
-
-    def gain(self, node: int, parent: int) -> float:
-        """Return what the bound gains if a node goes below another."""
-        tree = self.state.tree
-        place, above = tree.positions([node, parent]).tolist()
-        if node not in self._present:
-            self._present[node] = self._worth(place, int(tree.parent[place]))
-        gain = self._worth(place, above) - self._present[node]
-        moved = tree.move(node, parent)
-        gain += _evidence_of_sticks(self.state, moved, self.priors)
-        return gain - self._sticks
-
-    def _worth(self, place: int, parent: int) -> float:
-        """Terms of a node and its children below a parent."""
-        state, tree = self.state, self.state.tree
-        children = np.flatnonzero(tree.parent == place)
-        near = np.concatenate([[place], children])
-        shape = Tree(tree.ids[near], [0, *np.ones(len(children), dtype=np.intp)])
-        nothing = np.zeros(state.dimension)
-        root = _part_of(state, near, shape, state.means[parent], nothing)
-        few, priors = self.stats.taken(near), self.priors
-        best = update_nodes(root, few, priors, tree.ids[[place]])
-        return direction_bound(best, few, priors, np.arange(len(near)))
+    n_nodes, found = len(state.tree), np.empty(len(nodes))
+    kernels.attachment_gains(
+        nodes,
+        parents,
+        np.stack([state.masses + state.history, state.history]),
+        priors.stop_concentration,
+        priors.child_concentration,
+        np.full(n_nodes, -1.0),
+        np.empty((9, n_nodes)),
+        np.empty((2, state.dimension)),
+        found,
+        *known_to_kernels(state, stats, priors),
+    )
+    return found
 
 
 def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> float:
@@ -126,30 +121,46 @@ def propose_attachments(
     is given, these are only moves whose node, old or new parent is in it.
     """
     tree, least = state.tree, _least_gains(state, LEAST_GAIN)
-    nodes = np.arange(1, len(tree))
-    if len(nodes) < 2:
+    if len(tree) < 3:
         return []
-    gains = products.attachments(nodes, np.arange(len(tree)))
-    gains[nodes - 1, tree.parent[1:]] = -np.inf
-    for at, node in enumerate(tree.ids[1:].tolist()):
-        begin = at + 1
-        gains[at, begin : begin + len(tree.subtree_of(node))] = -np.inf
-    best = np.argsort(-gains, axis=1, kind="stable")[:, :N_PARENTS]
-    exact, judged = AttachmentGains(state, stats, priors), []
-    for at in range(len(nodes)):
-        node, old = tree.ids[[at + 1, tree.parent[at + 1]]].tolist()
-        for place in best[at].tolist():
-            parent = int(tree.ids[place])
-            is_open = rejections.is_over((node, parent), n_passes)
-            is_near = near is None or not near.isdisjoint((node, old, parent))
-            if gains[at, place] > -SLACK and is_open and is_near:
-                gain = exact.gain(node, parent)
-                if gain > least[at + 1]:
-                    judged.append((Attach(node, old, parent), gain))
-                else:
-                    rejections.add((node, parent), n_passes)
+    nodes, parents = _best_parents(tree, products)
+    ids = tree.ids[nodes], tree.ids[tree.parent[nodes]], tree.ids[parents]
+    moves = [Attach(*move) for move in np.column_stack(ids).tolist()]
+    is_tried = [
+        rejections.is_over((move.node, move.parent), n_passes)
+        and (near is None or not near.isdisjoint((move.node, move.old, move.parent)))
+        for move in moves
+    ]
+    tried, judged = np.flatnonzero(is_tried), []
+    gains = attachment_gains(state, stats, priors, nodes[tried], parents[tried])
+    for at, gain in zip(tried.tolist(), gains.tolist(), strict=True):
+        if gain > least[nodes[at]]:
+            judged.append((moves[at], gain))
+        else:
+            rejections.add((moves[at].node, moves[at].parent), n_passes)
     judged.sort(key=lambda one: (-one[1], one[0].node, one[0].parent))
     return _compatible(tree, judged)
+
+
+def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
+    """Pairs of nodes and of parents that may suit them, those of a node side by side.
+
+    The best of the ranking, by position.
+    """
+    nodes = np.arange(1, len(tree))
+    gains = products.attachments(nodes, np.arange(len(tree)))
+    rows = nodes - 1
+    gains[rows, tree.parent[1:]] = -np.inf
+    for row, size in enumerate(tree.size[1:].tolist()):
+        gains[row, row + 1 : row + 1 + size] = -np.inf
+    best = np.empty((len(nodes), N_PARENTS), dtype=np.intp)
+    worth = np.empty(best.shape)
+    for rank in range(N_PARENTS):
+        best[:, rank] = gains.argmax(axis=1)
+        worth[:, rank] = gains[rows, best[:, rank]]
+        gains[rows, best[:, rank]] = -np.inf
+    is_near = worth > -SLACK
+    return nodes[np.nonzero(is_near)[0]], best[is_near]
 
 
 def _least_gains(state: EpochState, least: float) -> np.ndarray:

@@ -1,0 +1,31 @@
+from numpy import float64, int32, intp
+from numpy.typing import NDArray
+
+def attachment_gains(
+    nodes: NDArray[intp],
+    parents: NDArray[intp],
+    masses: NDArray[float64],
+    stop: float,
+    child: float,
+    squares: NDArray[float64],
+    by_node: NDArray[float64],
+    by_word: NDArray[float64],
+    found: NDArray[float64],
+    means: NDArray[float64],
+    previous: NDArray[float64],
+    past: NDArray[intp],
+    above: NDArray[float64],
+    centroid: NDArray[float64],
+    parent: NDArray[intp],
+    children: NDArray[intp],
+    limits: NDArray[intp],
+    indptr: NDArray[int32],
+    words: NDArray[int32],
+    values: NDArray[float64],
+    strength: float,
+    pull: float,
+    pull_of_past: float,
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> None: ...

@@ -1,0 +1,231 @@
+"""What a bound gains where nodes of a dependent tree go below others.
+
+The terms of a node and its children, with the direction of the node at its best below
+the one parent and the other, and those of the sticks: E below is the mean of a
+direction, mu a previous one, see `_directions`.
+"""
+
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from skbnp.kernels._directions cimport (
+    Epoch,
+    best_length,
+    fill_natural,
+    make_epoch,
+    past_of,
+    past_slope,
+    prior_square,
+    square_of,
+    worth_of,
+)
+from skbnp.kernels._math cimport log_gamma
+from skbnp.kernels._normaliser cimport Sphere, at_zero, log_constant, make_sphere
+
+
+cdef extern from "src/vectors.h" nogil:
+    double dot(Py_ssize_t n, const double* x, const double* y)
+    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
+    void put_both(
+        Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
+    )
+
+
+# Sticks of a tree; rows are those of now and before, then those of before alone.
+cdef struct Sticks:
+    Py_ssize_t n_nodes
+    const Py_ssize_t* parent
+    const double* masses        # (2, n_nodes) rows at each node
+    double* through             # (2, n_nodes) rows from it down
+    double* behind              # (2, n_nodes) rows from its later siblings down
+    double* evidence            # (n_nodes,) of the two sticks of a node
+    double* down                # WORK (n_nodes,) how often a subtree comes below
+    double* later               # WORK (n_nodes,) and below children that were seen
+    double stop                 # alpha
+    double child                # gamma
+
+
+# The direction of a node, without what its parent says.
+cdef struct Direction:
+    Py_ssize_t node
+    double* rest                # (n_words,)
+    double* natural             # WORK (n_words,) with a parent
+    double* slopes              # (n_below,) of the priors of children, in E'mu
+    double* below               # (n_below,) |E| of children
+    double* squares             # (n_nodes,) E'E, -1 where not known yet
+
+
+def attachment_gains(
+    const Py_ssize_t[::1] nodes,        # IN (n_pairs,) those that are alike in a row
+    const Py_ssize_t[::1] parents,      # IN (n_pairs,) others, none below the node
+    const double[:, ::1] masses,        # IN (2, n_nodes) see `Sticks`
+    double stop, double child,
+    double[::1] squares,                # WORK (n_nodes,) E'E, -1 where not known yet
+    double[:, ::1] by_node,             # WORK (9, n_nodes)
+    double[:, ::1] by_word,             # WORK (2, n_words)
+    double[::1] found,                  # OUT (n_pairs,)
+    const double[:, ::1] means,
+    const double[:, ::1] previous, const Py_ssize_t[::1] past,
+    const double[::1] above, const double[::1] centroid,
+    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
+    const Py_ssize_t[::1] limits,
+    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
+    double strength, double pull, double pull_of_past,
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+):
+    """What the bound gains if a node goes behind the children of a parent, by pair.
+
+    Time O(n_words) for each pair, for each child of its node with a past, and once for
+    other children; and O(n_nodes).
+    """
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Epoch epoch = make_epoch(
+        means, previous, past, above, centroid, parent, children, limits, indptr, words,
+        values, strength, pull, pull_of_past,
+    )
+    cdef Sticks sticks
+    cdef Direction direction
+    cdef double zero, present = 0.0
+    cdef Py_ssize_t i
+    sticks.n_nodes, sticks.parent = parent.shape[0], &parent[0]
+    sticks.masses, sticks.stop, sticks.child = &masses[0, 0], stop, child
+    sticks.through, sticks.behind = &by_node[0, 0], &by_node[2, 0]
+    sticks.evidence, sticks.down = &by_node[4, 0], &by_node[5, 0]
+    sticks.later = &by_node[6, 0]
+    direction.node, direction.squares = -1, &squares[0]
+    direction.slopes, direction.below = &by_node[7, 0], &by_node[8, 0]
+    direction.rest, direction.natural = &by_word[0, 0], &by_word[1, 0]
+    with nogil:
+        zero = at_zero(&sphere)
+        fill_sticks(&sticks)
+        for i in range(nodes.shape[0]):
+            if nodes[i] != direction.node:
+                fill_direction(&epoch, &sphere, nodes[i], &direction)
+                present = worth_below(
+                    &epoch, &sphere, zero, &direction, parent[nodes[i]]
+                )
+            found[i] = worth_below(&epoch, &sphere, zero, &direction, parents[i])
+            found[i] += stick_gain(&sticks, nodes[i], parents[i]) - present
+
+
+cdef void fill_direction(
+    const Epoch* e, const Sphere* s, Py_ssize_t node, Direction* d
+) noexcept nogil:
+    """Collect what all but its parent say in the direction of a node."""
+    cdef Py_ssize_t n = e.n_words, first = e.limits[node], i
+    cdef const double* mu
+    d.node = node
+    fill_natural(e, s, node, d.rest)
+    add_scaled(n, -e.pull, e.means + e.parent[node] * n, d.rest)
+    for i in range(e.limits[node + 1] - first):
+        d.below[i] = sqrt(square_of(e, e.children[first + i], d.squares))
+        mu = past_of(e, e.children[first + i])
+        if mu != NULL:
+            d.slopes[i] = past_slope(
+                e, s, prior_square(e, dot(n, e.means + node * n, mu))
+            )
+
+
+cdef double worth_below(
+    const Epoch* e, const Sphere* s, double zero, Direction* d, Py_ssize_t parent
+) noexcept nogil:
+    """Terms of a node, at its best below a parent, and of its children.
+
+    But for those that are the same below all parents.
+    """
+    cdef Py_ssize_t n = e.n_words, first = e.limits[d.node], i
+    cdef Py_ssize_t n_below = e.limits[d.node + 1] - first
+    cdef const double* up = e.means + parent * n
+    cdef const double* mu = past_of(e, d.node)
+    cdef double spread, natural, length, found, along
+    put_both(n, 1.0, d.rest, e.pull, up, d.natural)
+    natural = sqrt(dot(n, d.natural, d.natural))
+    spread = e.pull * e.pull * max(1.0 - square_of(e, parent, d.squares), 0.0)
+    length = best_length(s, natural, spread, n_below, d.below, e.pull, n)
+    found = worth_of(
+        s, length, natural, spread, n_below, d.below, e.pull, zero, n
+    )
+    if mu != NULL:
+        found += log_constant(s, prior_square(e, dot(n, up, mu)), zero)
+    for i in range(n_below):
+        mu = past_of(e, e.children[first + i])
+        if mu != NULL:  # its prior itself, and not the slope that stands in `natural`
+            along = length * dot(n, d.natural, mu) / max(natural, 1e-300)
+            found += log_constant(s, prior_square(e, along), zero)
+            found -= d.slopes[i] * along
+    return found
+
+
+cdef inline double log_beta(double a, double b) noexcept nogil:
+    cdef double unused
+    return log_gamma(a, &unused) + log_gamma(b, &unused) - log_gamma(a + b, &unused)
+
+
+cdef double evidence_of(
+    const Sticks* s, Py_ssize_t i, Py_ssize_t node, double down, double later
+) noexcept nogil:
+    """Log evidence of the sticks of a node where another goes below a new parent.
+
+    Rows of the other come so often below the node, and behind it; the other itself has
+    none behind it.
+    """
+    cdef Py_ssize_t k, at, n = s.n_nodes
+    cdef double evidence[2]
+    cdef double masses, through, behind, moved
+    for k in range(2):
+        at, moved = k * n + i, s.through[k * n + node]
+        masses, through = s.masses[at], s.through[at] + down * moved
+        behind = s.behind[at] + later * moved if i != node else 0.0
+        evidence[k] = log_beta(1.0 + masses, s.stop + (through - masses))
+        if i:
+            evidence[k] += log_beta(1.0 + through, s.child + behind)
+    return evidence[0] - evidence[1]
+
+
+cdef void fill_sticks(Sticks* s) noexcept nogil:
+    """Sum rows over the tree as it is, and find the evidence of its sticks."""
+    cdef Py_ssize_t n = s.n_nodes, k, i, up
+    for k in range(2):
+        memset(s.down, 0, n * sizeof(double))
+        for i in range(n):
+            s.through[k * n + i] = s.masses[k * n + i]
+        for i in range(n - 1, 0, -1):
+            up = s.parent[i]
+            s.behind[k * n + i] = s.down[up]
+            s.down[up] += s.through[k * n + i]
+            s.through[k * n + up] += s.through[k * n + i]
+        s.behind[k * n] = 0.0
+    for i in range(n):
+        s.evidence[i] = evidence_of(s, i, 0, 0.0, 0.0)  # the root stays
+
+
+cdef double stick_gain(Sticks* s, Py_ssize_t node, Py_ssize_t parent) noexcept nogil:
+    """What the evidence of sticks gains if a node goes behind the children of another.
+
+    Those above the old parent lose its rows, those above the new one have them; so do
+    their earlier siblings among the rows behind them.
+    """
+    cdef Py_ssize_t at, up
+    cdef double later, gain = 0.0
+    memset(s.down, 0, s.n_nodes * sizeof(double))
+    memset(s.later, 0, s.n_nodes * sizeof(double))
+    at = s.parent[node]
+    while at >= 0:
+        s.down[at] -= 1.0
+        at = s.parent[at]
+    at = parent
+    while at >= 0:
+        s.down[at] += 1.0
+        at = s.parent[at]
+    s.later[parent] = 1.0
+    for at in range(s.n_nodes - 1, 0, -1):
+        up = s.parent[at]
+        later = s.later[up]
+        s.later[up] += s.down[at]
+        if at == node:
+            s.later[up] -= 1.0
+        if at == node or s.down[at] != 0.0 or later != 0.0:
+            gain += evidence_of(s, at, node, s.down[at], later) - s.evidence[at]
+    return gain

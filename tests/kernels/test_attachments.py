@@ -1,0 +1,90 @@
+"""What bounds gain where nodes go below others, against a slow twin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from kernels.test_directions import PRIORS, TREE, random_epoch
+from reference import dependent_trees as reference
+from skbnp.models.dependent_trees.moves.attachments import attachment_gains
+
+#: All nodes but the root, and others that are not below them.
+PAIRS = [
+    (node, into)
+    for node in range(1, len(TREE))
+    for into in range(len(TREE))
+    if not node <= into < node + TREE.size[node]
+]
+
+
+def random_case(seed, dimension, past):
+    state, stats = random_epoch(seed, dimension, past)
+    history = past * np.random.default_rng(seed).gamma(1.0, 3.0, size=len(TREE))
+    history[1], state.masses[2] = 0.0, 0.0
+    return replace(state, history=history, above=0.3 * state.centroid), stats
+
+
+def gains_of(state, stats, pairs):
+    nodes, parents = np.array(pairs, dtype=np.intp).reshape(-1, 2).T.copy()
+    return attachment_gains(state, stats, PRIORS, nodes, parents)
+
+
+def twin(state, stats, node, into):
+    given = (
+        state.tree.parent,
+        state.means,
+        state.pasts,
+        state.above,
+        state.centroid,
+        stats.sums.toarray(),
+        state.concentration,
+        state.prior_concentration,
+        PRIORS.parent_weight,
+        PRIORS.past_weight,
+        state.masses,
+        state.history,
+        PRIORS.stop_concentration,
+        PRIORS.child_concentration,
+    )
+    after = reference.attached_worth(node, into, *given)
+    return after - reference.attached_worth(node, None, *given)
+
+
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("dimension", [3, 60])
+def test_gains_are_those_of_the_twin(dimension, past, seed):
+    state, stats = random_case(seed, dimension, past)
+    found = gains_of(state, stats, PAIRS)
+    wanted = [twin(state, stats, *pair) for pair in PAIRS]
+    assert_allclose(found, wanted, rtol=1e-6, atol=1e-5)
+    # Sticks, and pasts of the node or of its children, are parts of it.
+    no_rows = replace(state, masses=0.0 * state.masses)
+    assert abs(gains_of(no_rows, stats, PAIRS) - wanted).max() > 0.1
+    if past:
+        for one in (1, 3):  # a node without children, and a child of another
+            forgets = state.past.copy()
+            forgets[one] = -1
+            other = gains_of(replace(state, past=forgets), stats, PAIRS)
+            assert abs(other - wanted).max() > 0.1
+
+
+def test_a_node_goes_behind_the_children_of_its_parent(seed):
+    """The sticks alone change, and not at all where it is the last one."""
+    state, stats = random_case(seed, 7, True)
+    pairs = [(node, int(TREE.parent[node])) for node in range(1, len(TREE))]
+    found = gains_of(state, stats, pairs)
+    assert_allclose(found, [twin(state, stats, *pair) for pair in pairs], atol=1e-5)
+    is_last = np.isin(TREE.ids[1:], [6, 4, 3])
+    assert_allclose(found[is_last], 0.0, atol=1e-12)
+    assert abs(found[~is_last]).min() > 1e-3
+
+
+def test_pairs_do_not_depend_on_others(seed):
+    state, stats = random_case(seed, 7, True)
+    found = gains_of(state, stats, PAIRS)
+    order = np.random.default_rng(seed).permutation(len(PAIRS))
+    for some in (order, order[:1], order[:0]):
+        pairs = [PAIRS[at] for at in some]
+        assert_array_equal(gains_of(state, stats, pairs), found[some])
