@@ -217,11 +217,12 @@ cdef int measure_rows(
             for i in range(t.indptr[row], t.indptr[row + 1]):
                 product += <double>t.values[i] * mean[words[i]]
             t.products[at] = product
-            t.gains[at] = row_gain(
-                &t.sphere, lengths[k] * lengths[k],
-                lengths[k] / max(mean_lengths[k], LEAST) * product, t.shares[at],
-                t.strength, shares[k], spreads[k], t.zero,
-            )
+            if k != t.target:
+                t.gains[at] = row_gain(
+                    &t.sphere, lengths[k] * lengths[k],
+                    lengths[k] / max(mean_lengths[k], LEAST) * product, t.shares[at],
+                    t.strength, shares[k], spreads[k], t.zero,
+                )
             count_work(t.indptr[row + 1] - t.indptr[row] + COST, &t.done)
     return 0
 
@@ -300,17 +301,16 @@ cdef void update_directions(Trial* t) noexcept nogil:
     About: what children say in the length of this stays a share.
     """
     cdef Py_ssize_t n = t.n_words + 2, row
-    cdef double square
+    cdef double part, square
     memset(t.rows, 0, n * sizeof(double))
     memcpy(t.moved, t.natural, n * sizeof(double))
     for row in range(t.n_rows):
-        square = t.strength * t.taken[row]
-        add_row(t, row, square, t.rows)
-        add_row(t, row, -square * t.before.on_target[row], t.moved)
+        part = t.strength * t.taken[row]
+        add_row(t, row, part, t.rows)
+        add_row(t, row, -part * t.before.on_target[row], t.moved)
     add_scaled(n, t.pull * follow(t), t.own, t.moved)
-    square = t.share * t.share * dot(n, t.moved, t.moved)
-    square = bessel_slope(&t.sphere, square + t.spread)
-    put_scaled(n, t.share * square, t.moved, t.mean)
+    square = t.share * t.share * dot(n, t.moved, t.moved) + t.spread
+    put_scaled(n, t.share * bessel_slope(&t.sphere, square), t.moved, t.mean)
     put_both(n, 1.0, t.rows, t.pull, t.mean, t.own)
 
 
