@@ -17,6 +17,7 @@ MSVC = sys.platform == "win32"
 
 KERNELS = [
     "_attachments",
+    "_births",
     "_collapsed",
     "_directions",
     "_franchise",

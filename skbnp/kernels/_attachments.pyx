@@ -20,8 +20,8 @@ from skbnp.kernels._directions cimport (
     square_of,
     worth_of,
 )
-from skbnp.kernels._math cimport log_gamma
 from skbnp.kernels._normaliser cimport Sphere, at_zero, log_constant, make_sphere
+from skbnp.kernels._sticks cimport log_beta
 
 
 cdef extern from "src/vectors.h" nogil:
@@ -156,11 +156,6 @@ cdef double worth_below(
             found += log_constant(s, prior_square(e, along), zero)
             found -= d.slopes[i] * along
     return found
-
-
-cdef inline double log_beta(double a, double b) noexcept nogil:
-    cdef double unused
-    return log_gamma(a, &unused) + log_gamma(b, &unused) - log_gamma(a + b, &unused)
 
 
 cdef double evidence_of(

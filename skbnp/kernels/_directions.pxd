@@ -40,6 +40,10 @@ cdef double past_slope(const Epoch* e, const Sphere* s, double square) noexcept 
 cdef void fill_natural(
     const Epoch* e, const Sphere* s, Py_ssize_t row, double* natural
 ) noexcept nogil
+cdef double row_gain(
+    const Sphere* s, double square, double along, double own, double strength,
+    double share, double spread, double zero,
+) noexcept nogil
 cdef double best_length(
     const Sphere* s, double natural, double spread,
     Py_ssize_t n_below, const double* below, double pull, double dimension,

@@ -33,6 +33,18 @@ def conjugates(
     n_steps: int,
     terms: NDArray[float64],
 ) -> None: ...
+def row_gains(
+    squares: NDArray[float64],
+    along: NDArray[float64],
+    own: NDArray[float64],
+    shares: NDArray[float64],
+    spreads: NDArray[float64],
+    strength: float,
+    found: NDArray[float64],
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> None: ...
 def prior_slope(
     kappa: float,
     lengths: NDArray[float64],

@@ -171,6 +171,43 @@ def conjugates(
             found[i] = conjugate(&sphere, lengths[i], spreads[i], zero, dimension)
 
 
+def row_gains(
+    const double[::1] squares,          # IN (n,) n'n
+    const double[::1] along,            # IN (n,) n'x
+    const double[::1] own,              # IN (n,) part that n has of the row
+    const double[::1] shares,           # IN (n,) of n, that count
+    const double[::1] spreads,          # IN (n,) v
+    double strength,                    # beta
+    double[::1] found,                  # OUT (n,)
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+):
+    """H of natural parameters with a row less h without it, the row integrated out."""
+    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef double zero
+    cdef Py_ssize_t i
+    with nogil:
+        zero = at_zero(&sphere)
+        for i in range(squares.shape[0]):
+            found[i] = row_gain(
+                &sphere, squares[i], along[i], own[i], strength, shares[i], spreads[i],
+                zero,
+            )
+
+
+cdef double row_gain(
+    const Sphere* s, double square, double along, double own, double strength,
+    double share, double spread, double zero,
+) noexcept nogil:
+    """H of a natural parameter with a row less h without it, see `row_gains`."""
+    cdef double part = own * strength
+    cdef double left = square - 2.0 * part * along + part * part
+    cdef double both = left + 2.0 * strength * (along - part) + strength * strength
+    left = max(left, 0.0) * share * share + spread
+    both = max(both, 0.0) * share * share + spread
+    return (log_constant(s, left, zero) - log_constant(s, both, zero)) / share
+
+
 def prior_slope(
     double kappa,
     const double[::1] lengths,          # IN (n,) r

@@ -1,7 +1,5 @@
 """Sticks of a tree whose nodes stand depth first: sums over rows and expected logs."""
 
-from skbnp.kernels._math cimport log_gamma
-
 cdef extern from "src/arrays.h" nogil:
     void all_digamma(Py_ssize_t n, const double* x, double* out)
 
@@ -18,23 +16,10 @@ def beta_parameters(
     Those are (1 + X + Y, child + rows from later siblings down), X rows being at a node
     and Y below it.
     """
-    cdef Py_ssize_t n = parent.shape[0], i
-    cdef double* through
-    cdef double* behind
-    # Rows from later siblings come to where their parent's own wait to be read.
     with nogil:
-        through, behind = &found[2, 0], &found[1, 0]
-        for i in range(n):
-            through[i], behind[i] = masses[i], 0.0
-        for i in range(n - 1, 0, -1):
-            found[3, i] = child + behind[parent[i]]
-            behind[parent[i]] += through[i]
-            through[parent[i]] += through[i]
-        found[3, 0] = child
-        for i in range(n):
-            found[0, i] = 1.0 + masses[i]
-            found[1, i] = stop + (through[i] - masses[i])
-            found[2, i] = 1.0 + through[i]
+        put_parameters(
+            parent.shape[0], &parent[0], &masses[0], stop, child, &found[0, 0]
+        )
 
 
 def expected_log_weights(
@@ -44,31 +29,62 @@ def expected_log_weights(
     double[::1] found,                  # OUT (n_nodes,) E log pi
 ):
     """Expected logarithms of the weights of nodes."""
-    cdef Py_ssize_t n = parent.shape[0], i, above
-    cdef double into, take
-    cdef double* skipped
-    cdef double* reached
     with nogil:
-        all_digamma(4 * n, &parameters[0, 0], &work[0, 0])
-        for i in range(n):
-            found[i] = parameters[0, i] + parameters[1, i]
-            work[5, i] = parameters[2, i] + parameters[3, i]
-        all_digamma(n, &found[0], &work[4, 0])
-        all_digamma(n, &work[5, 0], &found[0])
-        # Of a node: what its children so far leave, and the way to it.
-        skipped, reached = &work[5, 0], &found[0]
-        for i in range(n):
-            skipped[i] = 0.0
-            into = 0.0
-            if i:
-                above = parent[i]
-                take = work[2, i] - found[i]
-                into = reached[above] + (work[1, above] - work[4, above])
-                into += skipped[above] + take
-                skipped[above] += work[3, i] - found[i]
-            reached[i] = into
-        for i in range(n):
-            found[i] += work[0, i] - work[4, i]
+        put_log_weights(
+            parent.shape[0], &parent[0], &parameters[0, 0], &work[0, 0], &found[0]
+        )
+
+
+cdef void put_parameters(
+    Py_ssize_t n, const Py_ssize_t* parent, const double* masses, double stop,
+    double child, double* found,
+) noexcept nogil:
+    """Put Beta parameters, see `beta_parameters`."""
+    # Rows from later siblings come to where their parent's own wait to be read.
+    cdef double* behind = found + n
+    cdef double* through = found + 2 * n
+    cdef double* rest = found + 3 * n
+    cdef Py_ssize_t i
+    for i in range(n):
+        through[i], behind[i] = masses[i], 0.0
+    for i in range(n - 1, 0, -1):
+        rest[i] = child + behind[parent[i]]
+        behind[parent[i]] += through[i]
+        through[parent[i]] += through[i]
+    rest[0] = child
+    for i in range(n):
+        found[i] = 1.0 + masses[i]
+        found[n + i] = stop + (through[i] - masses[i])
+        through[i] += 1.0
+
+
+cdef void put_log_weights(
+    Py_ssize_t n, const Py_ssize_t* parent, const double* parameters, double* work,
+    double* found,
+) noexcept nogil:
+    """Put E log pi, see `expected_log_weights`."""
+    cdef double* both = work + 4 * n
+    # Of a node: what its children so far leave, and the way to it.
+    cdef double* skipped = work + 5 * n
+    cdef double into
+    cdef Py_ssize_t i, above
+    all_digamma(4 * n, parameters, work)
+    for i in range(n):
+        found[i] = parameters[i] + parameters[n + i]
+        skipped[i] = parameters[2 * n + i] + parameters[3 * n + i]
+    all_digamma(n, found, both)
+    all_digamma(n, skipped, found)
+    for i in range(n):
+        skipped[i] = 0.0
+        into = 0.0
+        if i:
+            above = parent[i]
+            into = found[above] + (work[n + above] - both[above])
+            into += skipped[above] + (work[2 * n + i] - found[i])
+            skipped[above] += work[3 * n + i] - found[i]
+        found[i] = into
+    for i in range(n):
+        found[i] += work[i] - both[i]
 
 
 # Rows from nodes down, and whose children they are.
@@ -83,11 +99,6 @@ cdef struct Forest:
 cdef struct Rest:
     double through
     double past
-
-
-cdef inline double log_beta(double a, double b) noexcept nogil:
-    cdef double digamma
-    return log_gamma(a, &digamma) + log_gamma(b, &digamma) - log_gamma(a + b, &digamma)
 
 
 cdef inline double stick_evidence(

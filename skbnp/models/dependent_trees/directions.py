@@ -127,10 +127,8 @@ def row_gains(
     `own` the part that n has of the row already. Where nodes have children, a row moves
     their mean less: it is a `share` of n that counts.
     """
-    share = np.asarray(share, dtype=np.float64)
-    part = np.asarray(own, dtype=np.float64) * concentration
-    left = squares - 2.0 * part * along + part**2
-    both = left + 2.0 * concentration * (along - part) + concentration**2
-    values = np.maximum(np.stack([left, both]), 0.0) * share**2 + spreads
-    without, with_row = log_normaliser_gain(values, dimension)
-    return np.asarray((without - with_row) / share)
+    arrays = np.broadcast_arrays(squares, along, own, share, spreads)
+    n, d, part, f, v = (_flat(one)[0] for one in arrays)
+    found, series = np.empty(arrays[0].shape), expansion(dimension)
+    kernels.row_gains(n, d, part, f, v, concentration, found.reshape(-1), *series)
+    return found

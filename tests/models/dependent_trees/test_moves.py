@@ -56,7 +56,6 @@ from skbnp.models.dependent_trees.moves.attachments import (
     reverse_gain,
 )
 from skbnp.models.dependent_trees.moves.births import (
-    _on_features,
     collect,
     propose_birth,
     row_keys,
@@ -877,18 +876,6 @@ def test_birth_finds_the_rows_of_another_node(seed):
     birth = replace(found.birth, change=change)
     twice = replay(posterior.state, posterior.totals, PRIORS, [birth])[1]
     assert twice.n_tokens > learner.corpus.n_docs + 20.0
-
-
-def test_births_are_judged_where_few_features_are(seed):
-    """Vectors keep their products with each other and with the rows."""
-    rng = np.random.default_rng(seed)
-    used = np.array([3, 4, 11])
-    natural, mean = 50.0 * rng.standard_normal(20), rng.standard_normal(20)
-    for other in (mean, 0.3 * natural, np.zeros(20)):
-        small = _on_features(used, natural, other)
-        both = np.array([natural, other])
-        assert_allclose(np.inner(small, small), np.inner(both, both), atol=1e-9)
-        assert_array_equal(np.array(small)[:, :3], both[:, used])
 
 
 def test_no_birth_without_need(seed):

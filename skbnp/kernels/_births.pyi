@@ -1,0 +1,33 @@
+from numpy import float32, float64, int32, intp
+from numpy.typing import NDArray
+
+def find_birth(
+    indptr: NDArray[int32],
+    words: NDArray[int32],
+    values: NDArray[float32],
+    places: NDArray[intp],
+    weights: NDArray[float32],
+    means: NDArray[float64],
+    concentrations: NDArray[float64],
+    natural: NDArray[float64],
+    lengths: NDArray[float64],
+    mean_lengths: NDArray[float64],
+    shares: NDArray[float64],
+    spreads: NDArray[float64],
+    parent: NDArray[intp],
+    masses: NDArray[float64],
+    history: NDArray[float64],
+    place: int,
+    strength: float,
+    pull: float,
+    stop: float,
+    child: float,
+    uniform: float,
+    starts: NDArray[intp],
+    n_rounds: int,
+    nodes: NDArray[intp],
+    found: NDArray[float32],
+    order: float,
+    n_steps: int,
+    terms: NDArray[float64],
+) -> float: ...

@@ -1,0 +1,660 @@
+"""New nodes for some of the rows of another, see `moves/births.py` of dependent trees.
+
+Nodes go by position in the tree with the new one. Vectors stand on the words of the
+rows and on two more dimensions: what else there is of the two that they begin from, the
+natural parameter of the target and its mean, is in a plane. So products and lengths are
+what they are in all dimensions.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, exp, fabs, log, sqrt
+from libc.stdint cimport int32_t
+from libc.stdlib cimport qsort
+from libc.string cimport memcpy, memset
+
+from skbnp.kernels._directions cimport best_length, row_gain, worth_of
+from skbnp.kernels._interrupts cimport count_work
+from skbnp.kernels._normaliser cimport (
+    Sphere,
+    at_zero,
+    bessel_slope,
+    log_constant,
+    make_sphere,
+)
+from skbnp.kernels._sticks cimport put_log_weights, put_parameters
+
+from skbnp.kernels._sphere import NEGLIGIBLE
+
+cdef extern from "src/vectors.h" nogil:
+    double dot(Py_ssize_t n, const double* x, const double* y)
+    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
+    void put_scaled(Py_ssize_t n, double a, const double* x, double* y)
+    void put_both(
+        Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
+    )
+
+cdef extern from "src/arrays.h" nogil:
+    void all_log_gamma(
+        Py_ssize_t n, const double* x, double* log_gammas, double* digammas
+    )
+
+cdef:
+    double NATS = NEGLIGIBLE
+    # A new node has settled when its mass changes by less, relatively.
+    double TOL = 1e-3
+    double LEAST = 1e-300
+
+cdef enum:
+    # Multiplications that the normalisers of a row cost, about.
+    COST = 256
+
+
+# What rows say, and what follows of it.
+cdef struct Said:
+    double* masses              # (n_nodes,)
+    double* on_target           # (n_rows,) shares
+    double* on_new              # (n_rows,) shares
+    double entropy
+    double fit                  # sum of q(z) E'x over all nodes but the two
+
+
+# A row by how near it is to another.
+cdef struct Near:
+    double cosine
+    Py_ssize_t row
+
+
+# A new node below a target, for some rows; both follow the rows, all else stays.
+cdef struct Trial:
+    Sphere sphere
+    double zero, dimension
+    Py_ssize_t n_rows, n_best, n_words, n_nodes
+    Py_ssize_t place, target    # of the new node, and of the one above
+    const int32_t* indptr
+    const int32_t* columns      # (nnz,) words, numbered as they come
+    const float* values
+    double strength             # beta
+    double pull                 # kappa0 k1
+    double share, spread        # of the target, see `row_gain`
+    const Py_ssize_t* parent    # (n_nodes,)
+    double* masses              # (n_nodes,) zero of the new one
+    double* history             # (n_nodes,) zero of the new one
+    double stop, child          # concentrations of the sticks
+    Py_ssize_t n_below          # children of the target, the new node aside
+    double* below               # (n_below + 1,) lengths of their means
+    # Of nodes that rows were at, (n_rows, n_best); there is none without a share.
+    const Py_ssize_t* places
+    double* shares              # q(z), adding up to one
+    double* products            # E'x
+    double* gains               # of a row to a node, but for the target
+    double* scores
+    # By row.
+    double* taken               # q(z = new)
+    double* fresh               # scores of the new node
+    Near* near
+    # Vectors, (n_words + 2,).
+    double* natural             # of the target, before
+    double* mean_before
+    double* mean                # of the target
+    double* moved               # natural parameter of the target
+    double* rows                # what rows say to the new node
+    double* own                 # natural parameter of the new node
+    # By node.
+    double* logs                # E log pi
+    double* given               # masses, history included
+    double* sticks              # (18, n_nodes) work
+    Said before, said
+    double evidence             # of the sticks, before
+    double worth                # of the directions, before
+    double* best                # (n_best + 1,) work
+    Py_ssize_t* order           # (n_best + 1,) work
+    Py_ssize_t* found           # (n_rows, n_best) nodes that rows choose, -1: none
+    float* weights              # (n_rows, n_best)
+    Py_ssize_t done             # for `count_work`
+
+
+cdef inline double row_product(
+    const Trial* t, Py_ssize_t row, const double* vector
+) noexcept nogil:
+    """x'y of a row."""
+    cdef double total = 0.0
+    cdef int32_t i
+    for i in range(t.indptr[row], t.indptr[row + 1]):
+        total += <double>t.values[i] * vector[t.columns[i]]
+    return total
+
+
+cdef inline void add_row(
+    const Trial* t, Py_ssize_t row, double a, double* vector
+) noexcept nogil:
+    """y += a x of a row."""
+    cdef int32_t i
+    if a != 0.0:
+        for i in range(t.indptr[row], t.indptr[row + 1]):
+            vector[t.columns[i]] += a * <double>t.values[i]
+
+
+cdef inline double spread_below(const Trial* t, double length) noexcept nogil:
+    """Return v of children of a node with a mean of a length."""
+    return t.pull * t.pull * max((1.0 - length) * (1.0 + length), 0.0)
+
+
+cdef inline double length_of(Py_ssize_t n, const double* vector) noexcept nogil:
+    return sqrt(dot(n, vector, vector))
+
+
+# What there is before ----------------------------------------------------------------
+
+
+cdef void make_room(
+    Py_ssize_t n, Py_ssize_t place, const double* values, double* found
+) noexcept nogil:
+    """Copy values of all nodes but the new one, which has zero."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        found[i] = 0.0 if i == place else values[i - (i > place)]
+
+
+cdef Py_ssize_t number_words(
+    const int32_t* words, Py_ssize_t n, int32_t* column, int32_t* columns
+) noexcept nogil:
+    """Number the words of rows as they come; `column` is -1 of all others."""
+    cdef int32_t n_found = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        if column[words[i]] < 0:
+            column[words[i]] = n_found
+            n_found += 1
+        columns[i] = column[words[i]]
+    return n_found
+
+
+cdef void put_coordinates(
+    Py_ssize_t n_features, const int32_t* column, Py_ssize_t n_words,
+    const double* natural, const double* mean, double* first, double* second,
+) noexcept nogil:
+    """Put two vectors on some words and a basis of what is left of them."""
+    cdef double square = 0.0, along = 0.0, rest = 0.0, scale, left
+    cdef Py_ssize_t i
+    for i in range(n_features):
+        if column[i] >= 0:
+            first[column[i]], second[column[i]] = natural[i], mean[i]
+        else:
+            square += natural[i] * natural[i]
+            along += natural[i] * mean[i]
+    scale = along / max(square, LEAST)
+    for i in range(n_features):
+        if column[i] < 0:
+            left = mean[i] - scale * natural[i]
+            rest += left * left
+    first[n_words], first[n_words + 1] = sqrt(square), 0.0
+    second[n_words] = along / max(sqrt(square), LEAST)
+    second[n_words + 1] = sqrt(rest)
+
+
+cdef int measure_rows(
+    Trial* t, const int32_t* words, Py_ssize_t n_features,
+    const double* means, const float* weights,
+    const double* lengths, const double* mean_lengths,
+    const double* shares, const double* spreads,
+) except -1 nogil:
+    """Find shares, products, and gains of rows at their nodes."""
+    cdef Py_ssize_t row, at, k
+    cdef int32_t i
+    cdef double total, product
+    cdef const double* mean
+    for row in range(t.n_rows):
+        total = 0.0
+        for at in range(row * t.n_best, (row + 1) * t.n_best):
+            total += weights[at]
+        for at in range(row * t.n_best, (row + 1) * t.n_best):
+            t.shares[at] = weights[at] / total if weights[at] > 0.0 else 0.0
+            if t.shares[at] == 0.0:
+                continue
+            k = t.places[at] - (t.places[at] > t.place)  # before the new node
+            mean, product = means + k * n_features, 0.0
+            for i in range(t.indptr[row], t.indptr[row + 1]):
+                product += <double>t.values[i] * mean[words[i]]
+            t.products[at] = product
+            if k != t.target:
+                t.gains[at] = row_gain(
+                    &t.sphere, lengths[k] * lengths[k],
+                    lengths[k] / max(mean_lengths[k], LEAST) * product, t.shares[at],
+                    t.strength, shares[k], spreads[k], t.zero,
+                )
+            count_work(t.indptr[row + 1] - t.indptr[row] + COST, &t.done)
+    return 0
+
+
+cdef Py_ssize_t draw_seed(
+    Trial* t, const int32_t* words, Py_ssize_t n_features, const double* means,
+    const double* concentrations, double uniform,
+) except -1 nogil:
+    """Draw a row that is far from the target and its children."""
+    cdef double* cosines = t.fresh
+    cdef double eta, length, product, total = 0.0
+    cdef const double* mean
+    cdef Py_ssize_t node, k, row
+    cdef int32_t i
+    for row in range(t.n_rows):
+        cosines[row] = -1.0
+    for node in range(t.n_nodes):
+        if node == t.place or (node != t.target and t.parent[node] != t.target):
+            continue
+        k = node - (node > t.place)
+        mean, eta = means + k * n_features, concentrations[k]
+        length = max(eta * bessel_slope(&t.sphere, eta * eta), LEAST)
+        for row in range(t.n_rows):
+            product = 0.0
+            for i in range(t.indptr[row], t.indptr[row + 1]):
+                product += <double>t.values[i] * mean[words[i]]
+            cosines[row] = max(cosines[row], product / length)
+            count_work(t.indptr[row + 1] - t.indptr[row], &t.done)
+    for row in range(t.n_rows):
+        total += max(1.0 - cosines[row], 0.0) ** 2 + 1e-12
+        cosines[row] = total
+    for row in range(t.n_rows):
+        if cosines[row] > uniform * total:
+            return row
+    return t.n_rows - 1
+
+
+cdef int is_behind(const void* one, const void* other) noexcept nogil:
+    """Compare two rows: the nearer is before, of equal ones the first."""
+    cdef const Near* a = <const Near*>one
+    cdef const Near* b = <const Near*>other
+    if a.cosine != b.cosine:
+        return -1 if a.cosine > b.cosine else 1
+    return -1 if a.row < b.row else 1
+
+
+cdef void sort_rows(Trial* t, Py_ssize_t seed) noexcept nogil:
+    """Sort rows by how near they are to one of them."""
+    cdef Py_ssize_t row
+    memset(t.rows, 0, (t.n_words + 2) * sizeof(double))
+    add_row(t, seed, 1.0, t.rows)
+    for row in range(t.n_rows):
+        t.near[row].cosine = row_product(t, row, t.rows)
+        t.near[row].row = row
+    qsort(t.near, t.n_rows, sizeof(Near), is_behind)
+
+
+# Rounds ------------------------------------------------------------------------------
+
+
+cdef double follow(Trial* t) noexcept nogil:
+    """Let the mean of the new node follow its rows, given that of the target.
+
+    `rows` becomes what rows say, `own` the natural parameter; its mean is so many times
+    as long.
+    """
+    cdef Py_ssize_t n = t.n_words + 2
+    cdef double spread = spread_below(t, length_of(n, t.mean))
+    put_both(n, 1.0, t.rows, t.pull, t.mean, t.own)
+    return bessel_slope(&t.sphere, dot(n, t.own, t.own) + spread)
+
+
+cdef void update_directions(Trial* t) noexcept nogil:
+    """Let the mean of the new node follow its rows, then that of the target.
+
+    About: what children say in the length of this stays a share.
+    """
+    cdef Py_ssize_t n = t.n_words + 2, row
+    cdef double part, square
+    memset(t.rows, 0, n * sizeof(double))
+    memcpy(t.moved, t.natural, n * sizeof(double))
+    for row in range(t.n_rows):
+        part = t.strength * t.taken[row]
+        add_row(t, row, part, t.rows)
+        add_row(t, row, -part * t.before.on_target[row], t.moved)
+    add_scaled(n, t.pull * follow(t), t.own, t.moved)
+    square = t.share * t.share * dot(n, t.moved, t.moved) + t.spread
+    put_scaled(n, t.share * bessel_slope(&t.sphere, square), t.moved, t.mean)
+    put_both(n, 1.0, t.rows, t.pull, t.mean, t.own)
+
+
+cdef void weigh_nodes(Trial* t) noexcept nogil:
+    """Find E log pi, had the new node taken its parts of the rows."""
+    cdef Py_ssize_t n = t.n_nodes, row, at, i
+    memcpy(t.given, t.masses, n * sizeof(double))
+    for row in range(t.n_rows):
+        t.given[t.place] += t.taken[row]
+        for at in range(row * t.n_best, (row + 1) * t.n_best):
+            if t.shares[at] > 0.0:
+                t.given[t.places[at]] -= t.taken[row] * t.shares[at]
+    for i in range(n):
+        t.given[i] = t.history[i] + max(t.given[i], 0.0)
+    put_parameters(n, t.parent, t.given, t.stop, t.child, t.sticks)
+    put_log_weights(n, t.parent, t.sticks, t.sticks + 6 * n, t.logs)
+
+
+cdef double take_rows(Trial* t) except? -1 nogil:
+    """Score the new node and the others, and let it take its parts; return their sum.
+
+    Parts that rows have in the two nodes that follow are left out of these.
+    """
+    cdef Py_ssize_t n = t.n_words + 2, row, at
+    cdef double square = dot(n, t.own, t.own), target = dot(n, t.moved, t.moved)
+    cdef double spread = spread_below(t, length_of(n, t.mean))
+    cdef double total = 0.0, along, part, best, rest
+    weigh_nodes(t)
+    for row in range(t.n_rows):
+        t.fresh[row] = t.logs[t.place] + row_gain(
+            &t.sphere, square, row_product(t, row, t.own), t.taken[row], t.strength,
+            1.0, spread, t.zero,
+        )
+        along, best = row_product(t, row, t.moved), t.fresh[row]
+        for at in range(row * t.n_best, (row + 1) * t.n_best):
+            t.scores[at] = -INFINITY
+            if t.shares[at] == 0.0:
+                continue
+            t.scores[at] = t.logs[t.places[at]]
+            if t.places[at] == t.target:
+                part = t.shares[at] * (1.0 - t.taken[row])
+                t.scores[at] += row_gain(
+                    &t.sphere, target, along, part, t.strength, t.share, t.spread,
+                    t.zero,
+                )
+            else:
+                t.scores[at] += t.gains[at]
+            best = max(best, t.scores[at])
+        rest = 0.0
+        for at in range(row * t.n_best, (row + 1) * t.n_best):
+            if t.scores[at] > -INFINITY:
+                rest += exp(t.scores[at] - best)
+        part = exp(t.fresh[row] - best)
+        t.taken[row] = part / (part + rest)
+        total += t.taken[row]
+        count_work(4 * (t.indptr[row + 1] - t.indptr[row]) + COST, &t.done)
+    return total
+
+
+# What a birth is worth ---------------------------------------------------------------
+
+
+cdef void add_share(
+    const Trial* t, Said* said, Py_ssize_t row, Py_ssize_t node, double share,
+    double product,
+) noexcept nogil:
+    """Add what a row says of a node."""
+    said.masses[node] += share
+    said.entropy -= share * log(share)
+    if node == t.place:
+        said.on_new[row] = share
+    elif node == t.target:
+        said.on_target[row] += share
+    else:
+        said.fit += share * product
+
+
+cdef void forget(const Trial* t, Said* said) noexcept nogil:
+    memset(said.masses, 0, t.n_nodes * sizeof(double))
+    memset(said.on_target, 0, t.n_rows * sizeof(double))
+    memset(said.on_new, 0, t.n_rows * sizeof(double))
+    said.entropy = said.fit = 0.0
+
+
+cdef void choose(Trial* t) noexcept nogil:
+    """Let rows say as many nodes as before, the best by their scores."""
+    cdef Py_ssize_t row, first, k, at, n = t.n_best
+    cdef double score, total
+    cdef Py_ssize_t* nodes
+    cdef float* weights
+    forget(t, &t.said)
+    for row in range(t.n_rows):
+        first = row * n
+        nodes, weights = t.found + first, t.weights + first
+        t.best[0], t.order[0] = t.fresh[row], -1
+        for k in range(n):
+            # Of equal scores the earlier is the better.
+            score, at = t.scores[first + k], k + 1
+            while at > 0 and score > t.best[at - 1]:
+                t.best[at], t.order[at] = t.best[at - 1], t.order[at - 1]
+                at -= 1
+            t.best[at], t.order[at] = score, k
+        total = 0.0
+        for k in range(n - 1, -1, -1):
+            score = t.best[k] - t.best[0]
+            t.best[k] = exp(score) if score >= -NATS else 0.0
+            total += t.best[k]
+        score = 0.0
+        for k in range(n):
+            nodes[k], weights[k] = -1, 0.0
+            if t.best[k] > 0.0:
+                at = t.order[k]
+                nodes[k] = t.place if at < 0 else t.places[first + at]
+                weights[k] = <float>(t.best[k] / total)
+                score += weights[k]
+        for k in range(n):
+            if weights[k] > 0.0:
+                at = t.order[k]
+                add_share(
+                    t, &t.said, row, nodes[k], weights[k] / score,
+                    0.0 if at < 0 else t.products[first + at],
+                )
+
+
+cdef double log_betas(Trial* t, const double* masses) noexcept nogil:
+    """Sum log B of all sticks after so many rows; the root's child stick is not there.
+
+    A node without rows that is the last of its siblings adds the same, whatever they
+    have.
+    """
+    cdef Py_ssize_t n = t.n_nodes, i
+    cdef double* found = t.sticks
+    cdef double* logs = t.sticks + 6 * n
+    cdef double total = 0.0
+    put_parameters(n, t.parent, masses, t.stop, t.child, found)
+    for i in range(n):
+        found[4 * n + i] = found[i] + found[n + i]
+        found[5 * n + i] = found[2 * n + i] + found[3 * n + i]
+    all_log_gamma(6 * n, found, logs, t.sticks + 12 * n)
+    for i in range(n):
+        total += logs[i] + logs[n + i] - logs[4 * n + i]
+        if i:
+            total += logs[2 * n + i] + logs[3 * n + i] - logs[5 * n + i]
+    return total
+
+
+cdef double gain_of(Trial* t, bint is_born) noexcept nogil:
+    """Rise of the bound for what rows say; whether the new node is there.
+
+    Sticks are at their optimum, and so is the new node for the mean of the target,
+    and then the target for the new node and for the lengths of its children.
+    """
+    cdef Py_ssize_t n = t.n_words + 2, row, i, n_below = t.n_below
+    cdef double gain = t.said.entropy - t.before.entropy
+    cdef double slope, change, natural, length
+    gain += t.strength * (t.said.fit - t.before.fit)
+    for i in range(t.n_nodes):
+        change = t.said.masses[i] - t.before.masses[i]
+        t.given[i] = t.history[i] + max(t.masses[i] + change, 0.0)
+    gain += log_betas(t, t.given) - t.evidence
+    memset(t.rows, 0, n * sizeof(double))
+    memcpy(t.moved, t.natural, n * sizeof(double))
+    for row in range(t.n_rows):
+        add_row(t, row, t.strength * t.said.on_new[row], t.rows)
+        change = t.said.on_target[row] - t.before.on_target[row]
+        add_row(t, row, t.strength * change, t.moved)
+    if is_born:
+        slope = follow(t)
+        gain += slope * dot(n, t.rows, t.own)
+        gain += log_constant(&t.sphere, t.pull * t.pull, t.zero)
+        add_scaled(n, t.pull * slope, t.own, t.moved)
+        t.below[n_below] = slope * length_of(n, t.own)
+        n_below += 1
+    natural = length_of(n, t.moved)
+    length = best_length(
+        &t.sphere, natural, t.spread, n_below, t.below, t.pull, t.dimension
+    )
+    return gain - t.worth + worth_of(
+        &t.sphere, length, natural, t.spread, n_below, t.below, t.pull, t.zero,
+        t.dimension,
+    )
+
+
+cdef double gain_of_choice(Trial* t) noexcept nogil:
+    """What the bound gains if rows choose among the old nodes once more."""
+    cdef Py_ssize_t row, at
+    memset(t.taken, 0, t.n_rows * sizeof(double))
+    weigh_nodes(t)
+    for row in range(t.n_rows):
+        t.fresh[row] = -INFINITY
+        for at in range(row * t.n_best, (row + 1) * t.n_best):
+            if t.shares[at] > 0.0:
+                t.scores[at] = t.logs[t.places[at]] + t.strength * t.products[at]
+    choose(t)
+    return gain_of(t, False)
+
+
+cdef void measure_target(
+    Trial* t, Py_ssize_t n_features, const double* means
+) noexcept nogil:
+    """Find what the bound has of the target, its children, and the sticks."""
+    cdef Py_ssize_t n = t.n_words + 2, node, row, at
+    cdef double length = length_of(n, t.mean_before)
+    cdef double along = dot(n, t.natural, t.mean_before) / max(length, LEAST)
+    t.n_below = 0
+    for node in range(t.target + 1, t.n_nodes):
+        if t.parent[node] == t.target and node != t.place:
+            t.below[t.n_below] = length_of(
+                n_features, means + (node - (node > t.place)) * n_features
+            )
+            t.n_below += 1
+    t.worth = worth_of(
+        &t.sphere, length, along, t.spread, t.n_below, t.below, t.pull, t.zero,
+        t.dimension,
+    )
+    put_both(t.n_nodes, 1.0, t.masses, 1.0, t.history, t.given)
+    t.evidence = log_betas(t, t.given)
+    forget(t, &t.before)
+    for row in range(t.n_rows):
+        for at in range(row * t.n_best, (row + 1) * t.n_best):
+            if t.shares[at] > 0.0:
+                add_share(
+                    t, &t.before, row, t.places[at], t.shares[at], t.products[at]
+                )
+
+
+cdef double gain_of_start(
+    Trial* t, Py_ssize_t n_first, Py_ssize_t n_rounds
+) except? -1 nogil:
+    """Begin with the first rows, and let the new node take what it can.
+
+    Return what the bound gains, zero if the node has less than a row.
+    """
+    cdef Py_ssize_t row
+    cdef double mass = <double>n_first, last
+    memset(t.taken, 0, t.n_rows * sizeof(double))
+    for row in range(n_first):
+        t.taken[t.near[row].row] = 1.0
+    memcpy(t.mean, t.mean_before, (t.n_words + 2) * sizeof(double))
+    for _ in range(n_rounds):
+        if mass < 1.0:
+            return 0.0
+        update_directions(t)
+        last, mass = mass, take_rows(t)
+        if fabs(mass - last) < TOL * last:
+            break
+    choose(t)
+    return gain_of(t, True) if t.said.masses[t.place] >= 1.0 else 0.0
+
+
+def find_birth(
+    const int32_t[::1] indptr,          # IN (n_rows + 1,) rows at the target
+    const int32_t[::1] words,           # IN (nnz,)
+    const float[::1] values,            # IN (nnz,)
+    const Py_ssize_t[:, ::1] places,    # IN (n_rows, n_best) where they are
+    const float[:, ::1] weights,        # IN (n_rows, n_best) and q(z) up to a factor
+    const double[:, ::1] means,         # IN (n_nodes - 1, n_features) E
+    const double[::1] concentrations,   # IN (n_nodes - 1,) eta
+    const double[::1] natural,          # IN (n_features,) of the target
+    const double[::1] lengths,          # IN (n_nodes - 1,), see `Naturals`
+    const double[::1] mean_lengths,     # IN (n_nodes - 1,)
+    const double[::1] shares,           # IN (n_nodes - 1,)
+    const double[::1] spreads,          # IN (n_nodes - 1,)
+    const Py_ssize_t[::1] parent,       # IN (n_nodes,) of the tree with the new node
+    const double[::1] masses,           # IN (n_nodes - 1,)
+    const double[::1] history,          # IN (n_nodes - 1,)
+    Py_ssize_t place,                   # of the new node, the last child of its parent
+    double strength,                    # beta
+    double pull,                        # kappa0 k1
+    double stop, double child,          # concentrations of the sticks
+    double uniform,                     # what the seed is drawn by
+    const Py_ssize_t[::1] starts,       # IN (n_starts,) how many rows each begins with
+    Py_ssize_t n_rounds,
+    Py_ssize_t[:, ::1] nodes,           # OUT (n_rows, n_best) where rows are then
+    float[:, ::1] found,                # OUT (n_rows, n_best) and q(z)
+    double order, Py_ssize_t n_steps,
+    const double[:, :, ::1] terms,
+):
+    """Let a new node take rows near one that is far from its parent, from each start.
+
+    Return what the bound gains by the best of the starts, and put what rows say then;
+    zero if none gains. Time O(n_features) for each child of the target, and O(nnz +
+    n_nodes) for each round.
+    """
+    cdef Py_ssize_t n_features = means.shape[1], target = parent[place], i
+    cdef Trial t
+    cdef double best = 0.0, gain
+    t.sphere, t.done = make_sphere(order, n_steps, terms), 0
+    t.n_rows, t.n_best, t.n_nodes = places.shape[0], places.shape[1], parent.shape[0]
+    t.place, t.target, t.dimension = place, target, <double>n_features
+    t.indptr, t.values, t.places = &indptr[0], &values[0], &places[0, 0]
+    t.strength, t.pull, t.stop, t.child = strength, pull, stop, child
+    t.share, t.spread = shares[target], spreads[target]
+    t.parent = &parent[0]
+    cdef int32_t[::1] column = np.full(n_features, -1, dtype=np.int32)
+    cdef int32_t[::1] columns = np.empty(words.shape[0], dtype=np.int32)
+    t.columns = &columns[0]
+    t.n_words = number_words(&words[0], words.shape[0], &column[0], &columns[0])
+    cdef Py_ssize_t n = t.n_words + 2, n_shares = t.n_rows * t.n_best
+    cdef double[:, ::1] vectors = np.empty((6, n))
+    t.natural, t.mean_before, t.mean = &vectors[0, 0], &vectors[1, 0], &vectors[2, 0]
+    t.moved, t.rows, t.own = &vectors[3, 0], &vectors[4, 0], &vectors[5, 0]
+    cdef double[:, ::1] of_shares = np.zeros((4, n_shares))
+    t.shares, t.products = &of_shares[0, 0], &of_shares[1, 0]
+    t.gains, t.scores = &of_shares[2, 0], &of_shares[3, 0]
+    cdef double[:, ::1] of_rows = np.empty((6, t.n_rows))
+    t.taken, t.fresh = &of_rows[0, 0], &of_rows[1, 0]
+    t.before.on_target, t.before.on_new = &of_rows[2, 0], &of_rows[3, 0]
+    t.said.on_target, t.said.on_new = &of_rows[4, 0], &of_rows[5, 0]
+    cdef double[:, ::1] of_nodes = np.empty((25, t.n_nodes))
+    t.logs, t.given, t.below = &of_nodes[0, 0], &of_nodes[1, 0], &of_nodes[2, 0]
+    t.before.masses, t.said.masses = &of_nodes[3, 0], &of_nodes[4, 0]
+    t.masses, t.history, t.sticks = &of_nodes[5, 0], &of_nodes[6, 0], &of_nodes[7, 0]
+    cdef double[::1] near = np.empty(2 * t.n_rows), chosen = np.empty(t.n_best + 1)
+    cdef Py_ssize_t[::1] order_of = np.empty(t.n_best + 1, dtype=np.intp)
+    cdef Py_ssize_t[::1] some_nodes = np.empty(n_shares, dtype=np.intp)
+    cdef float[::1] some_weights = np.empty(n_shares, dtype=np.float32)
+    t.near, t.best, t.order = <Near*>&near[0], &chosen[0], &order_of[0]
+    t.found, t.weights = &some_nodes[0], &some_weights[0]
+    with nogil:
+        t.zero = at_zero(&t.sphere)
+        make_room(t.n_nodes, place, &masses[0], t.masses)
+        make_room(t.n_nodes, place, &history[0], t.history)
+        put_coordinates(
+            n_features, &column[0], t.n_words, &natural[0], &means[target, 0],
+            t.natural, t.mean_before,
+        )
+        measure_rows(
+            &t, &words[0], n_features, &means[0, 0], &weights[0, 0], &lengths[0],
+            &mean_lengths[0], &shares[0], &spreads[0],
+        )
+        measure_target(&t, n_features, &means[0, 0])
+        sort_rows(
+            &t,
+            draw_seed(
+                &t, &words[0], n_features, &means[0, 0], &concentrations[0], uniform
+            ),
+        )
+        for i in range(starts.shape[0]):
+            gain = gain_of_start(&t, starts[i], n_rounds)
+            if gain > best:
+                best = gain
+                memcpy(&nodes[0, 0], t.found, n_shares * sizeof(Py_ssize_t))
+                memcpy(&found[0, 0], t.weights, n_shares * sizeof(float))
+        if best > 0.0:
+            best = max(best - gain_of_choice(&t), 0.0)
+    return best

@@ -1,0 +1,214 @@
+"""New nodes for rows of another, against a slow twin."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from reference import dependent_trees as trees
+from reference import tree_births as reference
+from skbnp.kernels._interrupts import end_with
+from skbnp.models.dependent_trees.directions import natural_lengths
+from skbnp.models.dependent_trees.local import Memo, Naturals, recall
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    natural_of,
+)
+from skbnp.models.dependent_trees.moves.births import (
+    LEAST_ROWS,
+    SHARES,
+    Collected,
+    propose_birth,
+)
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.trees import Tree
+
+#: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.
+TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
+PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def epoch_with_rows(seed, dimension, target, n_rows=24, n_best=3):
+    """An epoch, and rows around a node and around a direction where there is none.
+
+    A third of the features are in no row.
+    """
+    rng, n = np.random.default_rng(seed), len(TREE)
+    means = rng.uniform(0.3, 0.95, (n, 1)) * unit(rng.standard_normal((n, dimension)))
+    past = np.array([2, 0, -1, 1, -1, -1, -1])
+    state = EpochState(
+        TREE,
+        rng.gamma(2.0, 50.0, size=n),
+        rng.gamma(1.0, 20.0, size=n),
+        means,
+        natural_lengths(np.linalg.norm(means, axis=1), 0.0, dimension),
+        unit(rng.standard_normal((3, dimension))),
+        past,
+        0.5 * unit(rng.standard_normal(dimension)),
+        np.zeros(dimension),
+        2.0 * dimension,
+        1.5 * dimension,
+    )
+    place = int(TREE.positions(target))
+    centres = np.array([means[place], rng.standard_normal(dimension)])
+    X = 3.0 * unit(centres)[np.arange(n_rows) % 2]
+    X += 0.5 * unit(rng.standard_normal((n_rows, dimension)))
+    X[:, : dimension // 3] = 0.0
+    X[:, 1:-1][rng.random((n_rows, dimension - 2)) < 0.2] = 0.0
+    X = unit(X).astype(np.float32)
+    weights = rng.dirichlet(np.full(n_best, 0.1), size=n_rows).astype(np.float32)
+    weights = -np.sort(-weights, axis=1)
+    weights[::3, 1:] = 0.0
+    others = TREE.ids[TREE.ids != target]
+    nodes = np.array([rng.permutation(others)[:n_best] for _ in range(n_rows)])
+    nodes[:, 0] = target
+    nodes[weights == 0.0] = -1
+    memo = Memo(nodes.astype(np.int32), weights, weights, np.zeros(n_rows))
+    X = sp.csr_array(X)
+    stats = recall(TREE, memo, X)
+    said = EpochStats(state.masses, 2.0 * stats.sums, stats.entropies)
+    collected = Collected(target, np.arange(n_rows), X, memo)
+    return state, said, collected
+
+
+def seen(state, stats, collected):
+    """What the twin reads, and shares of rows by position in the tree with the node."""
+    tree = TREE.add(collected.target)
+    new, target = (
+        int(tree.positions(node)) for node in (TREE.next_id, collected.target)
+    )
+    naturals = Naturals.of(state, PRIORS).by_position(TREE)
+    scale = naturals.lengths / naturals.mean_lengths
+    near = reference.Near(
+        new,
+        target,
+        tree.parent.tolist(),
+        np.insert(state.masses, new, 0.0),
+        np.insert(state.history, new, 0.0),
+        np.insert(state.means, new, 0.0, axis=0),
+        np.insert(scale[:, None] * state.means, new, 0.0, axis=0),
+        np.insert(naturals.shares, new, 1.0),
+        np.insert(naturals.spreads, new, 0.0),
+        natural_of(state, stats, PRIORS, target),
+        state.concentration,
+        state.prior_concentration * PRIORS.parent_weight,
+        (PRIORS.stop_concentration, PRIORS.child_concentration),
+    )
+    return near, by_position(tree, collected.memo)
+
+
+def by_position(tree, memo):
+    shares, found = memo.shares(), np.zeros((len(memo.nodes), len(tree)))
+    rows, columns = np.nonzero(shares)
+    places = tree.positions(memo.nodes[rows, columns])
+    found[rows, places] = shares[rows, columns]
+    return found
+
+
+def propose(state, stats, collected, seed, n_rounds):
+    naturals, rng = Naturals.of(state, PRIORS), np.random.default_rng(seed)
+    moves = EpochMoves(birth_rounds=n_rounds)
+    return propose_birth(state, stats, PRIORS, naturals, collected, moves, rng)
+
+
+def find_by_twin(near, state, collected, q, seed, n_rounds):
+    rows, n = collected.X.toarray().astype(np.float64), len(collected.rows)
+    uniform = np.random.default_rng(seed).random()
+    at = [node for node, up in enumerate(near.parent) if up == near.target]
+    at = [near.target, *(node for node in at if node != near.new)]
+    eta = np.insert(state.concentrations, near.new, 0.0)[at]
+    lengths = trees.bessel_ratio(eta, rows.shape[1])
+    first = reference.far_row(rows, near.means[at], lengths, uniform)
+    starts = [max(LEAST_ROWS, int(share * n)) for share in SHARES]
+    n_best = collected.memo.nodes.shape[1]
+    return reference.find_birth(near, rows, q, first, starts, n_rounds, n_best)
+
+
+@pytest.mark.parametrize("n_rounds", [1, 10])
+@pytest.mark.parametrize("target", [0, 1, 3])
+@pytest.mark.parametrize("dimension", [4, 30])
+def test_births_are_those_of_the_twin(dimension, target, n_rounds, seed):
+    state, stats, collected = epoch_with_rows(seed, dimension, target)
+    near, q = seen(state, stats, collected)
+    found = propose(state, stats, collected, seed, n_rounds)
+    given = state, collected, q, seed, n_rounds
+    gain, after = find_by_twin(near, *given)
+    assert (found is None) == (after is None)
+    if found is None:
+        return
+    assert_allclose(found.gain, gain, rtol=3e-8, atol=5e-7)
+    tree = found.birth.edit(TREE)
+    assert_allclose(by_position(tree, found.memo), after, rtol=1e-5, atol=1e-11)
+    change = (after - q).sum(axis=0)
+    concerned = tree.positions(found.birth.ids)
+    assert_allclose(found.birth.change.masses, change[concerned], atol=1e-6)
+    assert_allclose(np.delete(change, concerned), 0.0, atol=1e-12)
+    for name, value in (
+        ("pull", 1.01 * near.pull),
+        ("shares", 0.5 * near.shares),
+        ("spreads", 1.5 * near.spreads),
+        ("history", 1.1 * near.history),
+        ("beta", 1.01 * near.beta),
+    ):
+        wrong, _ = find_by_twin(replace(near, **{name: value}), *given)
+        assert not np.isclose(wrong, gain, rtol=1e-7, atol=1e-6)
+
+
+def test_seeds_are_drawn_by_how_far_they_are(seed):
+    """Two thirds of the rows are elsewhere: of other seeds come other births."""
+    state, stats, collected = epoch_with_rows(seed, 30, 1)
+    found = [propose(state, stats, collected, one, 10) for one in range(8)]
+    assert len({one.gain for one in found if one is not None}) > 1
+
+
+@pytest.mark.parametrize("n_best", [1, 6])
+def test_rows_may_have_one_node_or_many(n_best, seed):
+    state, stats, collected = epoch_with_rows(seed, 30, 1, n_best=n_best)
+    near, q = seen(state, stats, collected)
+    found = propose(state, stats, collected, seed, 10)
+    gain, after = find_by_twin(near, state, collected, q, seed, 10)
+    assert_allclose(found.gain, gain, rtol=3e-8, atol=5e-7)
+    tree = found.birth.edit(TREE)
+    assert_allclose(by_position(tree, found.memo), after, rtol=1e-5, atol=1e-11)
+
+
+def test_storage_of_rows_does_not_matter(seed):
+    """Indices of 64 bits, and in any order."""
+    state, stats, collected = epoch_with_rows(seed, 30, 1)
+    X = collected.X[:, ::-1][:, ::-1]
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    one = propose(state, stats, collected, seed, 10)
+    other = propose(state, stats, replace(collected, X=X), seed, 10)
+    assert_allclose(other.gain, one.gain, rtol=1e-12)
+    assert_array_equal(other.memo.nodes, one.memo.nodes)
+
+
+def test_few_rows_bear_nothing():
+    state, stats, collected = epoch_with_rows(0, 30, 1, n_rows=LEAST_ROWS)
+    assert propose(state, stats, collected, 0, 10) is None
+
+
+def test_many_rows_look_for_interrupts():
+    state, stats, collected = epoch_with_rows(0, 200, 1, n_rows=3000)
+    ended, seen = threading.Event(), []
+    ended.set()
+
+    def run():
+        end_with(ended)
+        with pytest.raises(InterruptedError):
+            propose(state, stats, collected, 0, 10)
+        seen.append(True)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen
