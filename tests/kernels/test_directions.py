@@ -13,13 +13,13 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
+    inner_products,
     lengths_and_spreads,
     natural_of,
     no_past,
     update_nodes,
 )
 from skbnp.models.dependent_trees.model import _fits as fits
-from skbnp.models.dependent_trees.model import _inner_products as inner_products
 from skbnp.trees import Tree
 
 #: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.
