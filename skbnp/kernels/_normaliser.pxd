@@ -21,7 +21,7 @@ cdef struct Sphere:
 
 
 cdef inline double at_zero(const Sphere* s) noexcept nogil:
-    """One plus the tail of the expansion at zero, where p = 1."""
+    """Log of one plus the tail of the expansion at zero, where p = 1."""
     cdef double tail = 0.0, power = 1.0 / s.order
     cdef Py_ssize_t j, i
     cdef double value
@@ -31,7 +31,7 @@ cdef inline double at_zero(const Sphere* s) noexcept nogil:
             value += s.values[j * WIDTH + i]
         tail += power * value
         power /= s.order
-    return tail
+    return log1p(tail)
 
 
 cdef inline double polynomial(
@@ -66,7 +66,7 @@ cdef inline double log_constant(
         if power < 1e-19:
             break
     value = v * (log1p(0.5 * rise) - rise) + 0.5 * log1p(rise)
-    value += log1p(zero) - log1p(tail)
+    value += zero - log1p(tail)
     if s.n_steps:
         ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
         ratio -= p2 / (v * v) * slope / (1.0 + tail)

@@ -311,9 +311,12 @@ class TreeEdits(Moves):
         if not self.moves.reattach:
             return found
         state, stats = replay(posterior.state, posterior.totals, priors, records)
-        bound = _bound(posterior.model, state, stats)
+        bound, products = (
+            _bound(posterior.model, state, stats),
+            self._products_of(learner),
+        )
         for _ in range(N_TURNS):
-            products = Products.of(state, priors, self._products_of(learner))
+            products = Products.of(state, priors, products)
             given = state, stats, priors, products, Rejections(), 0
             moves = propose_attachments(*given, near)
             more = [move for move, _ in moves]
