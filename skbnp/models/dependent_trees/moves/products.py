@@ -30,8 +30,8 @@ Ints = NDArray[np.intp]
 
 #: Pairs whose logarithms are taken at a time, and rows of them.
 PAIRS, ROWS = 1 << 17, 128
-#: Entries of directions in single precision that are kept for the next call.
-ENTRIES = 1 << 27
+#: Share of the nodes from which products with all are made in single precision.
+MANY = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,6 @@ class Products:
     scale: Array  # (n_nodes,) |n| / |E|
     worth: Array  # (n_nodes,) h(s |n|; v) / s; without the value at zero
     prior_worth: Array  # (n_nodes,) log C_V(rho) - log C_V(0)
-    singles: "_Singles | None"  # none where they would take much memory
 
     @classmethod
     def of(
@@ -58,9 +57,8 @@ class Products:
         A node whose concentration is the same has the same mean.
         """
         known = _Known.of(last, state)
-        singles = _Singles.of(state, known)
-        means = _products_of_means(state, singles, known)
-        of_previous, past = _products_of_previous(state, singles, known), None
+        means = _products_of_means(state, known)
+        of_previous, past = _products_of_previous(state, known), None
         if of_previous is not None:
             past, old = np.zeros_like(means), state.with_past
             past[old] = of_previous[state.past[old]]
@@ -78,7 +76,6 @@ class Products:
             lengths / np.maximum(naturals.mean_lengths, 1e-300),
             _worth(lengths**2, shares, naturals.spreads, state.dimension),
             log_normaliser_gain(rho**2, state.dimension),
-            singles if singles.means.size <= ENTRIES else None,
         )
 
     @property
@@ -250,50 +247,19 @@ class _Known:
         return cls(last, at, was[at], new)
 
 
-@dataclass(frozen=True, slots=True)
-class _Singles:
-    """Directions in single precision.
-
-    Their products take half of the time and are off by 1e-7 of natural parameters:
-    thousandths of a nat, but nats between nodes of ten thousand rows. What is made of
-    them ranks moves, and none is made for it alone.
-    """
-
-    means: NDArray[np.float32]  # (n_nodes, V)
-    previous: NDArray[np.float32]  # (n_before, V)
-
-    @classmethod
-    def of(cls, state: EpochState, known: _Known) -> "_Singles":
-        """Round those that are not known."""
-        was = None if known.last is None else known.last.singles
-        if was is None:
-            single = state.means.astype(np.float32)
-            return cls(single, state.previous.astype(np.float32))
-        single = np.empty(state.means.shape, dtype=np.float32)
-        single[known.at] = was.means[known.places]
-        single[known.new] = state.means[known.new]
-        return cls(single, was.previous)
-
-    def taken(self, places: Ints) -> NDArray[np.float32]:
-        """Return means of some nodes."""
-        return self.means if len(places) == len(self.means) else self.means[places]
-
-
-def _products_of_means(state: EpochState, singles: _Singles, known: _Known) -> Array:
+def _products_of_means(state: EpochState, known: _Known) -> Array:
     """Return products of means with each other and with what is above the root."""
     n_nodes, at, new = len(state.tree), known.at, known.new
     found = np.empty((n_nodes, n_nodes + 1))
     found[:, -1] = state.means @ state.above
     if known.last is not None:
         found[np.ix_(at, at)] = known.last.means[np.ix_(known.places, known.places)]
-    of_new = singles.means @ singles.taken(new).T
+    of_new = _products(state.means, state.means, new)
     found[:, new], found[new, :-1] = of_new, of_new.T
     return found
 
 
-def _products_of_previous(
-    state: EpochState, singles: _Singles, known: _Known
-) -> Array | None:
+def _products_of_previous(state: EpochState, known: _Known) -> Array | None:
     """Return products of previous directions with the same; None if there are none."""
     if len(state.previous) == 0:
         return None
@@ -301,8 +267,22 @@ def _products_of_previous(
     found[:, -1] = state.previous @ state.above
     if known.last is not None and known.last.of_previous is not None:
         found[:, known.at] = known.last.of_previous[:, known.places]
-    found[:, known.new] = singles.previous @ singles.taken(known.new).T
+    found[:, known.new] = _products(state.previous, state.means, known.new)
     return found
+
+
+def _products(directions: Array, means: Array, nodes: Ints) -> Array:
+    """Return products of directions with the means of some nodes.
+
+    Of many nodes in single precision, which takes half of the time and is off by 1e-7
+    of natural parameters: thousandths of a nat, but nats between nodes of ten thousand
+    rows. What is made of them ranks moves, and none is made for it alone.
+    """
+    if len(nodes) < MANY * len(means):
+        return np.asarray(directions @ means[nodes].T)
+    one = directions.astype(np.float32)
+    other = one if directions is means else means.astype(np.float32)
+    return np.asarray(one @ (other if len(nodes) == len(means) else other[nodes]).T)
 
 
 def _worth(squares: Array, shares: Array, spreads: Array, dimension: int) -> Array:

@@ -294,12 +294,13 @@ class TreeEdits(Moves):
         records = propose_new_root(state, self._past_gains(learner))
         if not records:
             return
-        nodes, waits = records[0].touched, self._rejections["root"]
-        if not waits.is_over(nodes, learner.n_passes):
-            return
-        moves = self._with_attachments(learner, records)
-        if not self._make_if_better(learner, moves, LEAST_GAIN):
-            waits.add(nodes, learner.n_passes)
+        exchange, waits = records[0], self._rejections["root"]
+        place = exchange.names.index(int(state.tree.ids[0]))
+        candidate, n_passes = (exchange.nodes[place],), learner.n_passes
+        if waits.is_over(candidate, n_passes):
+            moves = self._with_attachments(learner, records)
+            if not self._make_if_better(learner, moves, LEAST_GAIN):
+                waits.add(candidate, n_passes)
 
     def _with_attachments(
         self, learner: EpochLearner, records: Sequence[Record]
