@@ -37,7 +37,7 @@ cdef struct Sticks:
     Py_ssize_t n_nodes
     const Py_ssize_t* parent
     const double* masses        # (2, n_nodes) rows at each node
-    double* through             # (2, n_nodes) rows from it down
+    double* under               # (2, n_nodes) rows below it
     double* behind              # (2, n_nodes) rows from its later siblings down
     double* evidence            # (n_nodes,) of the two sticks of a node
     double* down                # WORK (n_nodes,) how often a subtree comes below
@@ -91,7 +91,7 @@ def attachment_gains(
     cdef Py_ssize_t i
     sticks.n_nodes, sticks.parent = parent.shape[0], &parent[0]
     sticks.masses, sticks.stop, sticks.child = &masses[0, 0], stop, child
-    sticks.through, sticks.behind = &by_node[0, 0], &by_node[2, 0]
+    sticks.under, sticks.behind = &by_node[0, 0], &by_node[2, 0]
     sticks.evidence, sticks.down = &by_node[4, 0], &by_node[5, 0]
     sticks.later = &by_node[6, 0]
     direction.node, direction.squares = -1, &squares[0]
@@ -164,18 +164,19 @@ cdef double evidence_of(
     """Log evidence of the sticks of a node where another goes below a new parent.
 
     Rows of the other come so often below the node, and behind it; the other itself has
-    none behind it.
+    none behind it. Where they were all, nothing is left, to the last bit: priors may be
+    less than what rounding leaves.
     """
     cdef Py_ssize_t k, at, n = s.n_nodes
     cdef double evidence[2]
-    cdef double masses, through, behind, moved
+    cdef double masses, under, behind, moved
     for k in range(2):
-        at, moved = k * n + i, s.through[k * n + node]
-        masses, through = s.masses[at], s.through[at] + down * moved
-        behind = s.behind[at] + later * moved if i != node else 0.0
-        evidence[k] = log_beta(1.0 + masses, s.stop + (through - masses))
+        at, moved = k * n + i, s.masses[k * n + node] + s.under[k * n + node]
+        masses, under = s.masses[at], max(s.under[at] + down * moved, 0.0)
+        behind = max(s.behind[at] + later * moved, 0.0) if i != node else 0.0
+        evidence[k] = log_beta(1.0 + masses, s.stop + under)
         if i:
-            evidence[k] += log_beta(1.0 + through, s.child + behind)
+            evidence[k] += log_beta(1.0 + (masses + under), s.child + behind)
     return evidence[0] - evidence[1]
 
 
@@ -183,14 +184,12 @@ cdef void fill_sticks(Sticks* s) noexcept nogil:
     """Sum rows over the tree as it is, and find the evidence of its sticks."""
     cdef Py_ssize_t n = s.n_nodes, k, i, up
     for k in range(2):
-        memset(s.down, 0, n * sizeof(double))
         for i in range(n):
-            s.through[k * n + i] = s.masses[k * n + i]
+            s.under[k * n + i] = 0.0
         for i in range(n - 1, 0, -1):
             up = s.parent[i]
-            s.behind[k * n + i] = s.down[up]
-            s.down[up] += s.through[k * n + i]
-            s.through[k * n + up] += s.through[k * n + i]
+            s.behind[k * n + i] = s.under[k * n + up]
+            s.under[k * n + up] += s.masses[k * n + i] + s.under[k * n + i]
         s.behind[k * n] = 0.0
     for i in range(n):
         s.evidence[i] = evidence_of(s, i, 0, 0.0, 0.0)  # the root stays

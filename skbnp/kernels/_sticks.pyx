@@ -104,7 +104,11 @@ cdef struct Rest:
 cdef inline double stick_evidence(
     double rows, double past, double rest, double past_rest, double prior
 ) noexcept nogil:
-    """Log evidence of a stick: rows that it took and left, and those before alone."""
+    """Log evidence of a stick: rows that it took and left, and those before alone.
+
+    What is left may be less than nothing by rounding, and more than the prior.
+    """
+    rest, past_rest = max(rest, 0.0), max(past_rest, 0.0)
     return log_beta(1.0 + rows, prior + rest) - log_beta(1.0 + past, prior + past_rest)
 
 
@@ -157,7 +161,8 @@ cdef double merge_gain(
     gain -= stop_evidence(f, source, masses, history, stop)
     gain -= stop_evidence(f, target, masses, history, stop)
     past = history[source] + history[target]
-    rows = past + masses[source] + masses[target]
+    # In the order of `through`: of two leaves there is nothing left, to the last bit.
+    rows = (masses[source] + history[source]) + (masses[target] + history[target])
     return gain + stick_evidence(rows, past, through - rows, past_through - past, stop)
 
 

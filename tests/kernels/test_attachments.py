@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kernels.test_directions import PRIORS, TREE, random_epoch
 from reference import dependent_trees as reference
+from skbnp.models.dependent_trees.model import stick_evidence
 from skbnp.models.dependent_trees.moves.attachments import attachment_gains
 
 #: All nodes but the root, and others that are not below them.
@@ -79,6 +80,27 @@ def test_a_node_goes_behind_the_children_of_its_parent(seed):
     is_last = np.isin(TREE.ids[1:], [6, 4, 3])
     assert_allclose(found[is_last], 0.0, atol=1e-12)
     assert abs(found[~is_last]).min() > 1e-3
+
+
+def test_rounding_leaves_no_rows_beside_tiny_priors(seed):
+    """Where the rows below a node, or behind it, go away, there are none."""
+    state, stats = random_case(seed, 3, True)
+    state = replace(state, masses=1e3 * state.masses)
+    nodes, parents = np.array(PAIRS, dtype=np.intp).T.copy()
+
+    def evidence(priors):
+        found = []
+        for tree in (TREE, *(TREE.move(*TREE.ids[[*pair]].tolist()) for pair in PAIRS)):
+            at = TREE.positions(tree.ids)
+            rows = state.masses[at], state.history[at]
+            found.append(stick_evidence(tree, *rows, priors))
+        return np.array(found[1:]) - found[0]
+
+    tiny = replace(PRIORS, stop_concentration=1e-100, child_concentration=1e-100)
+    found = attachment_gains(state, stats, tiny, nodes, parents)
+    found -= attachment_gains(state, stats, PRIORS, nodes, parents)
+    assert_allclose(found, evidence(tiny) - evidence(PRIORS), rtol=1e-9, atol=1e-7)
+    assert abs(found).max() > 1.0
 
 
 def test_pairs_do_not_depend_on_others(seed):
