@@ -163,6 +163,22 @@ def test_products_after_moves_are_those_of_the_new_state(records, seed):
     assert_allclose(found.past[:, :-1], new.pasts @ new.means.T, atol=1e-6)
 
 
+def test_products_of_few_means_are_made_in_double_precision(seed):
+    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
+    products = Products.of(state, PRIORS)
+    new = update_nodes(replace(state, concentration=90.0), stats, PRIORS, [5])
+    place = int(TREE.positions(5))
+    exact = np.delete(new.means @ new.means[place], place)
+    found, fresh = Products.of(new, PRIORS, products), Products.of(new, PRIORS)
+    for one, is_exact in ((found, True), (fresh, False)):
+        of_mean = one.means[place, :-1], one.means[:, place]
+        for some in of_mean:
+            off = abs(np.delete(some, place) - exact).max()
+            assert (off < 1e-14) == is_exact
+        off = abs(one.past[:, place] - new.pasts @ new.means[place]).max()
+        assert (off < 1e-14) == is_exact
+
+
 def test_products_of_means_that_seem_alike_are_kept():
     """Were concentrations alike without means, products would be those of before."""
     state, stats, _, _ = at_optimum(np.random.default_rng(0))

@@ -31,6 +31,8 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     TreePriors,
+    best_prior_concentration,
+    inner_products,
     learn_concentration,
     learn_past_weight,
     learn_prior_concentration,
@@ -416,6 +418,38 @@ def test_a_past_that_says_nothing_has_the_least_weight():
     weight = learn_past_weight(state, PRIORS).past_weight
     assert_allclose(weight * state.prior_concentration, 0.01 * DIMENSION)
     assert learn_past_weight(state.without_past(), PRIORS) == PRIORS
+
+
+def test_priors_are_learned_from_wherever_the_search_begins(seed):
+    """From what is known, zero too, and by products that are made already."""
+    rng = np.random.default_rng(seed)
+    state, _ = drifted_state(rng)
+    noise = unit(rng.standard_normal(state.previous.shape))
+    past = state.past.copy()
+    past[1] = -1
+    state = replace(state, previous=unit(state.previous + 0.8 * noise), past=past)
+    inner = inner_products(state, np.arange(len(TREE)))
+    learned = learn_past_weight(state, PRIORS).past_weight
+    for known in (0.0, 0.5, 50.0):
+        priors = replace(PRIORS, past_weight=known)
+        found = learn_past_weight(state, priors, inner).past_weight
+        assert_allclose(found, learned, rtol=1e-9)
+    lengths, products = rng.uniform(1.0, 2.0, size=(2, 9))
+    given = lengths, 0.5 * products, DIMENSION
+    wanted = best_prior_concentration(*given)
+    assert 0.01 * DIMENSION < wanted < 1e3
+    for near in (1e-6, wanted, 1e6, 1e12):
+        found = best_prior_concentration(*given, near=near)
+        assert_allclose(found, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("near", [1.0, 1e9, np.inf])
+def test_priors_end_where_their_range_does(near):
+    """Where the slope has one sign."""
+    lengths = np.ones(3)
+    for products, wanted in ((lengths, 1e9), (-lengths, 0.01 * DIMENSION)):
+        found = best_prior_concentration(lengths, products, DIMENSION, near=near)
+        assert_allclose(found, wanted)
 
 
 @pytest.mark.parametrize(("sign", "weight"), [(1.0, 0.8), (-1.0, 0.01)])
