@@ -235,15 +235,14 @@ cdef Py_ssize_t draw_seed(
     cdef double* cosines = t.fresh
     cdef double eta, length, product, total = 0.0
     cdef const double* mean
-    cdef Py_ssize_t node, k, row
+    cdef Py_ssize_t node, row
     cdef int32_t i
     for row in range(t.n_rows):
         cosines[row] = -1.0
-    for node in range(t.n_nodes):
-        if node == t.place or (node != t.target and t.parent[node] != t.target):
+    for node in range(t.target, t.place):  # children stand before the new one
+        if node != t.target and t.parent[node] != t.target:
             continue
-        k = node - (node > t.place)
-        mean, eta = means + k * n_features, concentrations[k]
+        mean, eta = means + node * n_features, concentrations[node]
         length = max(eta * bessel_slope(&t.sphere, eta * eta), LEAST)
         for row in range(t.n_rows):
             product = 0.0
@@ -516,11 +515,9 @@ cdef void measure_target(
     cdef double length = length_of(n, t.mean_before)
     cdef double along = dot(n, t.natural, t.mean_before) / max(length, LEAST)
     t.n_below = 0
-    for node in range(t.target + 1, t.n_nodes):
-        if t.parent[node] == t.target and node != t.place:
-            t.below[t.n_below] = length_of(
-                n_features, means + (node - (node > t.place)) * n_features
-            )
+    for node in range(t.target + 1, t.place):  # children stand before the new one
+        if t.parent[node] == t.target:
+            t.below[t.n_below] = length_of(n_features, means + node * n_features)
             t.n_below += 1
     t.worth = worth_of(
         &t.sphere, length, along, t.spread, t.n_below, t.below, t.pull, t.zero,
@@ -592,8 +589,8 @@ def find_birth(
     """Let a new node take rows near one that is far from its parent, from each start.
 
     Return what the bound gains by the best of the starts, and put what rows say then;
-    zero if none gains. Time O(n_features) for each child of the target, and O(nnz +
-    n_nodes) for each round.
+    zero if none gains. Time O(n_features + nnz) for each child of the target, O(nnz
+    n_best) once, and O(nnz + n_nodes + n_rows n_best) for each round.
     """
     cdef Py_ssize_t n_features = means.shape[1], target = parent[place], i
     cdef Trial t
