@@ -8,7 +8,6 @@ def find_birth(
     places: NDArray[intp],
     weights: NDArray[float32],
     means: NDArray[float64],
-    concentrations: NDArray[float64],
     natural: NDArray[float64],
     lengths: NDArray[float64],
     mean_lengths: NDArray[float64],

@@ -229,11 +229,11 @@ cdef int measure_rows(
 
 cdef Py_ssize_t draw_seed(
     Trial* t, const int32_t* words, Py_ssize_t n_features, const double* means,
-    const double* concentrations, double uniform,
+    const double* mean_lengths, double uniform,
 ) except -1 nogil:
     """Draw a row that is far from the target and its children."""
     cdef double* cosines = t.fresh
-    cdef double eta, length, product, total = 0.0
+    cdef double length, product, total = 0.0
     cdef const double* mean
     cdef Py_ssize_t node, row
     cdef int32_t i
@@ -242,8 +242,7 @@ cdef Py_ssize_t draw_seed(
     for node in range(t.target, t.place):  # children stand before the new one
         if node != t.target and t.parent[node] != t.target:
             continue
-        mean, eta = means + node * n_features, concentrations[node]
-        length = max(eta * bessel_slope(&t.sphere, eta * eta), LEAST)
+        mean, length = means + node * n_features, max(mean_lengths[node], LEAST)
         for row in range(t.n_rows):
             product = 0.0
             for i in range(t.indptr[row], t.indptr[row + 1]):
@@ -565,7 +564,6 @@ def find_birth(
     const Py_ssize_t[:, ::1] places,    # IN (n_rows, n_best) where they are
     const float[:, ::1] weights,        # IN (n_rows, n_best) and q(z) up to a factor
     const double[:, ::1] means,         # IN (n_nodes - 1, n_features) E
-    const double[::1] concentrations,   # IN (n_nodes - 1,) eta
     const double[::1] natural,          # IN (n_features,) of the target
     const double[::1] lengths,          # IN (n_nodes - 1,), see `Naturals`
     const double[::1] mean_lengths,     # IN (n_nodes - 1,)
@@ -643,7 +641,7 @@ def find_birth(
         sort_rows(
             &t,
             draw_seed(
-                &t, &words[0], n_features, &means[0, 0], &concentrations[0], uniform
+                &t, &words[0], n_features, &means[0, 0], &mean_lengths[0], uniform
             ),
         )
         for i in range(starts.shape[0]):

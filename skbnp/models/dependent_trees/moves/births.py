@@ -132,7 +132,6 @@ def propose_birth(
         tree.positions(known),
         memo.weights,
         state.means,
-        state.concentrations,
         natural_of(state, stats, priors, int(tree.parent[place])),
         by_position.lengths,
         by_position.mean_lengths,
