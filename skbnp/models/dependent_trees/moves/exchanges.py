@@ -96,7 +96,9 @@ def propose_exchanges(
     return [record for _, record in found]
 
 
-def propose_new_root(state: EpochState, gains: Array) -> tuple[Exchange | Reverse, ...]:
+def propose_new_root(
+    state: EpochState, gains: Array
+) -> tuple[()] | tuple[Exchange, *tuple[Reverse, ...]]:
     """Let another node have the root's past and place, and the root none.
 
     A topic that begins may have been at the root, which cannot be new; then another
