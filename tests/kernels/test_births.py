@@ -183,6 +183,16 @@ def test_rows_may_have_one_node_or_many(n_best, seed):
     assert_allclose(by_position(tree, found.memo), after, rtol=1e-5, atol=1e-11)
 
 
+def test_nodes_have_no_less_than_no_rows(seed):
+    """Where rows take more from a node than it has, none are left."""
+    state, stats, collected = epoch_with_rows(seed, 30, 1)
+    state = replace(state, masses=1e-3 * state.masses, history=0.0 * state.history)
+    near, q = seen(state, stats, collected)
+    found = propose(state, stats, collected, seed, 10)
+    gain, _ = find_by_twin(near, state, collected, q, seed, 10)
+    assert_allclose(found.gain, gain, rtol=3e-8, atol=5e-7)
+
+
 def test_storage_of_rows_does_not_matter(seed):
     """Indices of 64 bits, and in any order."""
     state, stats, collected = epoch_with_rows(seed, 30, 1)
