@@ -100,7 +100,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     ----------
     n_components : int or None, default=None
         Clusters below the root from which chains start. None is the number of
-        `DependentTrees`, for n rows min(2 sqrt(n), max(n / 50, 30)).
+        `DependentTrees`, for n rows n / 3, but 2 sqrt(n) at the least and 12 sqrt(n)
+        at the most.
     child_concentration : float, default=0.5
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches.

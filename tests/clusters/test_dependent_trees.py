@@ -22,6 +22,7 @@ from checks.worker_pools import (
 from skbnp.dask import DependentTrees
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_dependent_trees
+from skbnp.estimators import _dependent_trees
 from skbnp.estimators._dependent_trees import EpochMoves
 from skbnp.models.dependent_trees import start
 
@@ -40,7 +41,7 @@ SETTINGS = {
 def few_clusters():
     """Begin with fewer clusters than there are nodes, for births."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(start, "LEAST_CLUSTERS", 4)
+        patch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 4)
         yield
 
 
@@ -139,7 +140,7 @@ def test_planted_trees_are_found():
     corpus = make_dependent_trees(600, random_state=0)
     trees = DependentTrees(random_state=0, max_iter=8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(start, "LEAST_CLUSTERS", 30)
+        patch.setattr(_dependent_trees, "n_clusters_for", start.n_clusters_for)
         trees.fit(chunked(corpus.data, (200,) * 3))
     assert trees.n_components_ == 10
     assert trees.score(corpus.data) > 20.0

@@ -44,17 +44,22 @@ Array = NDArray[np.float64]
 N_ROUNDS = 3
 #: Rows that one task compares with all centres, at the most.
 ROWS = 4096
-#: Clusters of a few hundred rows.
-LEAST_CLUSTERS = 30
+#: Rows of a cluster at the start; clusters at the least and the most, as multiples of the
+#: square root of the number of rows.
+ROWS_PER_CLUSTER, LEAST_CLUSTERS, MOST_CLUSTERS = 3, 2.0, 12.0
 
 
 def n_clusters_for(n_rows: int) -> int:
-    """Clusters to start from: more than nodes are wanted, for merges are better found.
+    """Clusters to start from: many more than nodes are wanted.
 
-    min(2 sqrt(n_rows), n_rows / 50), but 30 if there are so many rows: planted trees
-    need three for each node.
+    n_rows / 3, but 2 sqrt(n_rows) at the least and 12 sqrt(n_rows) at the most. Merges
+    end those that are not wanted. Births would not find all that are: with more nodes
+    rows are nearer to theirs, the concentration rises, and of nodes that are worth
+    their while under a larger one none may be under that of a small tree.
     """
-    return min(int(2.0 * n_rows**0.5), max(n_rows // 50, LEAST_CLUSTERS), n_rows)
+    root = n_rows**0.5
+    most = min(n_rows / ROWS_PER_CLUSTER, MOST_CLUSTERS * root)
+    return min(int(max(LEAST_CLUSTERS * root, most)), n_rows)
 
 
 def spherical_kmeans(
