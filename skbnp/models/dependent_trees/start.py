@@ -44,8 +44,8 @@ Array = NDArray[np.float64]
 N_ROUNDS = 3
 #: Rows that one task compares with all centres, at the most.
 ROWS = 4096
-#: Rows of a cluster at the start; clusters at the least and the most, as multiples of the
-#: square root of the number of rows.
+#: Rows of a cluster at the start; clusters at the least and the most, as multiples of
+#: the square root of the number of rows.
 ROWS_PER_CLUSTER, LEAST_CLUSTERS, MOST_CLUSTERS = 3, 2.0, 12.0
 
 
