@@ -233,7 +233,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       exchange their names and pasts if it rises: rows of a topic that has drifted may
       be nearer to the past of another one. Merged nodes keep the past that explains
       them better.
-    - The start is a flat tree of spherical k-means clusters.
+    - The start is a flat tree of spherical k-means clusters, n / 3 of n rows, but
+      2 sqrt(n) at the least and 12 sqrt(n) at the most: merges end what is too many.
 
     References
     ----------
