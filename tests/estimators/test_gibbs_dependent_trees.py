@@ -123,7 +123,7 @@ def check_directions_are_drawn_anew():
         random_state=0,
     )
     trees = GibbsDependentTrees(
-        past_weight=1.0, max_iter=6, burn_in=0, thin=1, random_state=0
+        28, past_weight=1.0, max_iter=6, burn_in=0, thin=1, random_state=0
     )
     (state,) = quiet(trees, corpus)._last
     parents = np.unique(state.tree.parent[1:][state.past[1:] >= 0])

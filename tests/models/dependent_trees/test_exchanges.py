@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.estimators import EpochMoves
+from skbnp.estimators import EpochMoves, _dependent_trees
 from skbnp.inference.trials import WAIT
 from skbnp.models.dependent_trees.epoch import (
     N_RETURN,
@@ -418,6 +418,7 @@ def test_a_topic_that_ends_keeps_no_rows(of):
 @pytest.mark.long
 def test_a_topic_does_not_take_the_name_of_one_that_ended(monkeypatch):
     """Where the better past is not kept, it does: both are one, its rows the fewer."""
+    monkeypatch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 30)
 
     def n_kept():
         corpus, trees = planted_drift(20, until=5)
@@ -624,6 +625,7 @@ def test_epochs_after_which_a_node_comes_back_are_few():
 @pytest.mark.long
 def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
     """Without, topics that were taken for others for an epoch are born again."""
+    monkeypatch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 28)
 
     def n_emerging():
         corpus = make_dependent_trees(200, n_epochs=6, past_weight=1.0, random_state=2)
