@@ -22,14 +22,7 @@ from skbnp.kernels._directions cimport (
 )
 from skbnp.kernels._normaliser cimport Sphere, at_zero, log_constant, make_sphere
 from skbnp.kernels._sticks cimport log_beta
-
-
-cdef extern from "src/vectors.h" nogil:
-    double dot(Py_ssize_t n, const double* x, const double* y)
-    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
-    void put_both(
-        Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
-    )
+from skbnp.kernels._vectors cimport add_scaled, dot, put_both
 
 
 # Sticks of a tree; rows are those of now and before, then those of before alone.

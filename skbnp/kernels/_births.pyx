@@ -23,16 +23,9 @@ from skbnp.kernels._normaliser cimport (
     make_sphere,
 )
 from skbnp.kernels._sticks cimport put_log_weights, put_parameters
+from skbnp.kernels._vectors cimport add_scaled, dot, put_both, put_scaled, row_product
 
 from skbnp.kernels._sphere import NEGLIGIBLE
-
-cdef extern from "src/vectors.h" nogil:
-    double dot(Py_ssize_t n, const double* x, const double* y)
-    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
-    void put_scaled(Py_ssize_t n, double a, const double* x, double* y)
-    void put_both(
-        Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
-    )
 
 cdef extern from "src/arrays.h" nogil:
     void all_log_gamma(
@@ -50,8 +43,8 @@ cdef enum:
     COST = 256
 
 
-# What rows say, and what follows of it.
-cdef struct Said:
+# Where rows are, q(z), and what follows of it.
+cdef struct Assignments:
     double* masses              # (n_nodes,)
     double* on_target           # (n_rows,) shares
     double* on_new              # (n_rows,) shares
@@ -98,13 +91,13 @@ cdef struct Trial:
     double* mean_before
     double* mean                # of the target
     double* moved               # natural parameter of the target
-    double* rows                # what rows say to the new node
+    double* rows                # sum of its parts of the rows, times beta
     double* own                 # natural parameter of the new node
     # By node.
     double* logs                # E log pi
     double* given               # masses, history included
     double* sticks              # (18, n_nodes) work
-    Said before, said
+    Assignments before, after
     double evidence             # of the sticks, before
     double worth                # of the directions, before
     double* best                # (n_best + 1,) work
@@ -114,15 +107,11 @@ cdef struct Trial:
     Py_ssize_t done             # for `count_work`
 
 
-cdef inline double row_product(
+cdef inline double product_of(
     const Trial* t, Py_ssize_t row, const double* vector
 ) noexcept nogil:
-    """x'y of a row."""
-    cdef double total = 0.0
-    cdef int32_t i
-    for i in range(t.indptr[row], t.indptr[row + 1]):
-        total += <double>t.values[i] * vector[t.columns[i]]
-    return total
+    """x'y of a row and a vector on the words of the rows."""
+    return row_product(t.indptr, t.columns, t.values, row, vector)
 
 
 cdef inline void add_row(
@@ -147,10 +136,10 @@ cdef inline double length_of(Py_ssize_t n, const double* vector) noexcept nogil:
 # What there is before ----------------------------------------------------------------
 
 
-cdef void make_room(
+cdef void insert_zero(
     Py_ssize_t n, Py_ssize_t place, const double* values, double* found
 ) noexcept nogil:
-    """Copy values of all nodes but the new one, which has zero."""
+    """Copy values of nodes, with a zero for the new one."""
     cdef Py_ssize_t i
     for i in range(n):
         found[i] = 0.0 if i == place else values[i - (i > place)]
@@ -201,9 +190,7 @@ cdef int measure_rows(
 ) except -1 nogil:
     """Find shares, products, and gains of rows at their nodes."""
     cdef Py_ssize_t row, at, k
-    cdef int32_t i
     cdef double total, product
-    cdef const double* mean
     for row in range(t.n_rows):
         total = 0.0
         for at in range(row * t.n_best, (row + 1) * t.n_best):
@@ -213,9 +200,9 @@ cdef int measure_rows(
             if t.shares[at] == 0.0:
                 continue
             k = t.places[at] - (t.places[at] > t.place)  # before the new node
-            mean, product = means + k * n_features, 0.0
-            for i in range(t.indptr[row], t.indptr[row + 1]):
-                product += <double>t.values[i] * mean[words[i]]
+            product = row_product(
+                t.indptr, words, t.values, row, means + k * n_features
+            )
             t.products[at] = product
             if k != t.target:
                 t.gains[at] = row_gain(
@@ -236,7 +223,6 @@ cdef Py_ssize_t draw_seed(
     cdef double length, product, total = 0.0
     cdef const double* mean
     cdef Py_ssize_t node, row
-    cdef int32_t i
     for row in range(t.n_rows):
         cosines[row] = -1.0
     for node in range(t.target, t.place):  # children stand before the new one
@@ -244,9 +230,7 @@ cdef Py_ssize_t draw_seed(
             continue
         mean, length = means + node * n_features, max(mean_lengths[node], LEAST)
         for row in range(t.n_rows):
-            product = 0.0
-            for i in range(t.indptr[row], t.indptr[row + 1]):
-                product += <double>t.values[i] * mean[words[i]]
+            product = row_product(t.indptr, words, t.values, row, mean)
             cosines[row] = max(cosines[row], product / length)
             count_work(t.indptr[row + 1] - t.indptr[row], &t.done)
     for row in range(t.n_rows):
@@ -273,7 +257,7 @@ cdef void sort_rows(Trial* t, Py_ssize_t seed) noexcept nogil:
     memset(t.rows, 0, (t.n_words + 2) * sizeof(double))
     add_row(t, seed, 1.0, t.rows)
     for row in range(t.n_rows):
-        t.near[row].cosine = row_product(t, row, t.rows)
+        t.near[row].cosine = product_of(t, row, t.rows)
         t.near[row].row = row
     qsort(t.near, t.n_rows, sizeof(Near), is_behind)
 
@@ -281,11 +265,11 @@ cdef void sort_rows(Trial* t, Py_ssize_t seed) noexcept nogil:
 # Rounds ------------------------------------------------------------------------------
 
 
-cdef double follow(Trial* t) noexcept nogil:
+cdef double update_new(Trial* t) noexcept nogil:
     """Let the mean of the new node follow its rows, given that of the target.
 
-    `rows` becomes what rows say, `own` the natural parameter; its mean is so many times
-    as long.
+    `rows` is what it has of the rows, `own` becomes the natural parameter; its mean is
+    so many times as long.
     """
     cdef Py_ssize_t n = t.n_words + 2
     cdef double spread = spread_below(t, length_of(n, t.mean))
@@ -306,7 +290,7 @@ cdef void update_directions(Trial* t) noexcept nogil:
         part = t.strength * t.taken[row]
         add_row(t, row, part, t.rows)
         add_row(t, row, -part * t.before.on_target[row], t.moved)
-    add_scaled(n, t.pull * follow(t), t.own, t.moved)
+    add_scaled(n, t.pull * update_new(t), t.own, t.moved)
     square = t.share * t.share * dot(n, t.moved, t.moved) + t.spread
     put_scaled(n, t.share * bessel_slope(&t.sphere, square), t.moved, t.mean)
     put_both(n, 1.0, t.rows, t.pull, t.mean, t.own)
@@ -339,10 +323,10 @@ cdef double take_rows(Trial* t) except? -1 nogil:
     weigh_nodes(t)
     for row in range(t.n_rows):
         t.fresh[row] = t.logs[t.place] + row_gain(
-            &t.sphere, square, row_product(t, row, t.own), t.taken[row], t.strength,
+            &t.sphere, square, product_of(t, row, t.own), t.taken[row], t.strength,
             1.0, spread, t.zero,
         )
-        along, best = row_product(t, row, t.moved), t.fresh[row]
+        along, best = product_of(t, row, t.moved), t.fresh[row]
         for at in range(row * t.n_best, (row + 1) * t.n_best):
             t.scores[at] = -INFINITY
             if t.shares[at] == 0.0:
@@ -372,34 +356,34 @@ cdef double take_rows(Trial* t) except? -1 nogil:
 
 
 cdef void add_share(
-    const Trial* t, Said* said, Py_ssize_t row, Py_ssize_t node, double share,
+    const Trial* t, Assignments* q, Py_ssize_t row, Py_ssize_t node, double share,
     double product,
 ) noexcept nogil:
-    """Add what a row says of a node."""
-    said.masses[node] += share
-    said.entropy -= share * log(share)
+    """Add the share of a row in a node."""
+    q.masses[node] += share
+    q.entropy -= share * log(share)
     if node == t.place:
-        said.on_new[row] = share
+        q.on_new[row] = share
     elif node == t.target:
-        said.on_target[row] += share
+        q.on_target[row] += share
     else:
-        said.fit += share * product
+        q.fit += share * product
 
 
-cdef void forget(const Trial* t, Said* said) noexcept nogil:
-    memset(said.masses, 0, t.n_nodes * sizeof(double))
-    memset(said.on_target, 0, t.n_rows * sizeof(double))
-    memset(said.on_new, 0, t.n_rows * sizeof(double))
-    said.entropy = said.fit = 0.0
+cdef void clear(const Trial* t, Assignments* q) noexcept nogil:
+    memset(q.masses, 0, t.n_nodes * sizeof(double))
+    memset(q.on_target, 0, t.n_rows * sizeof(double))
+    memset(q.on_new, 0, t.n_rows * sizeof(double))
+    q.entropy = q.fit = 0.0
 
 
 cdef void choose(Trial* t) noexcept nogil:
-    """Let rows say as many nodes as before, the best by their scores."""
+    """Assign rows to as many nodes as before, the best by their scores."""
     cdef Py_ssize_t row, first, k, at, n = t.n_best
     cdef double score, total
     cdef Py_ssize_t* nodes
     cdef float* weights
-    forget(t, &t.said)
+    clear(t, &t.after)
     for row in range(t.n_rows):
         first = row * n
         nodes, weights = t.found + first, t.weights + first
@@ -428,7 +412,7 @@ cdef void choose(Trial* t) noexcept nogil:
             if weights[k] > 0.0:
                 at = t.order[k]
                 add_share(
-                    t, &t.said, row, nodes[k], weights[k] / score,
+                    t, &t.after, row, nodes[k], weights[k] / score,
                     0.0 if at < 0 else t.products[first + at],
                 )
 
@@ -456,27 +440,27 @@ cdef double log_betas(Trial* t, const double* masses) noexcept nogil:
 
 
 cdef double gain_of(Trial* t, bint is_born) noexcept nogil:
-    """Rise of the bound for what rows say; whether the new node is there.
+    """Rise of the bound for these assignments; whether the new node is there.
 
     Sticks are at their optimum, and so is the new node for the mean of the target,
     and then the target for the new node and for the lengths of its children.
     """
     cdef Py_ssize_t n = t.n_words + 2, row, i, n_below = t.n_below
-    cdef double gain = t.said.entropy - t.before.entropy
+    cdef double gain = t.after.entropy - t.before.entropy
     cdef double slope, change, natural, length
-    gain += t.strength * (t.said.fit - t.before.fit)
+    gain += t.strength * (t.after.fit - t.before.fit)
     for i in range(t.n_nodes):
-        change = t.said.masses[i] - t.before.masses[i]
+        change = t.after.masses[i] - t.before.masses[i]
         t.given[i] = t.history[i] + max(t.masses[i] + change, 0.0)
     gain += log_betas(t, t.given) - t.evidence
     memset(t.rows, 0, n * sizeof(double))
     memcpy(t.moved, t.natural, n * sizeof(double))
     for row in range(t.n_rows):
-        add_row(t, row, t.strength * t.said.on_new[row], t.rows)
-        change = t.said.on_target[row] - t.before.on_target[row]
+        add_row(t, row, t.strength * t.after.on_new[row], t.rows)
+        change = t.after.on_target[row] - t.before.on_target[row]
         add_row(t, row, t.strength * change, t.moved)
     if is_born:
-        slope = follow(t)
+        slope = update_new(t)
         gain += slope * dot(n, t.rows, t.own)
         gain += log_constant(&t.sphere, t.pull * t.pull, t.zero)
         add_scaled(n, t.pull * slope, t.own, t.moved)
@@ -524,7 +508,7 @@ cdef void measure_target(
     )
     put_both(t.n_nodes, 1.0, t.masses, 1.0, t.history, t.given)
     t.evidence = log_betas(t, t.given)
-    forget(t, &t.before)
+    clear(t, &t.before)
     for row in range(t.n_rows):
         for at in range(row * t.n_best, (row + 1) * t.n_best):
             if t.shares[at] > 0.0:
@@ -554,7 +538,7 @@ cdef double gain_of_start(
         if fabs(mass - last) < TOL * last:
             break
     choose(t)
-    return gain_of(t, True) if t.said.masses[t.place] >= 1.0 else 0.0
+    return gain_of(t, True) if t.after.masses[t.place] >= 1.0 else 0.0
 
 
 def find_birth(
@@ -586,7 +570,7 @@ def find_birth(
 ):
     """Let a new node take rows near one that is far from its parent, from each start.
 
-    Return what the bound gains by the best of the starts, and put what rows say then;
+    Return what the bound gains by the best of the starts, and put the assignments then;
     zero if none gains. Time O(n_features + nnz) for each child of the target, O(nnz
     n_best) once, and O(nnz + n_nodes + n_rows n_best) for each round.
     """
@@ -614,10 +598,10 @@ def find_birth(
     cdef double[:, ::1] of_rows = np.empty((6, t.n_rows))
     t.taken, t.fresh = &of_rows[0, 0], &of_rows[1, 0]
     t.before.on_target, t.before.on_new = &of_rows[2, 0], &of_rows[3, 0]
-    t.said.on_target, t.said.on_new = &of_rows[4, 0], &of_rows[5, 0]
+    t.after.on_target, t.after.on_new = &of_rows[4, 0], &of_rows[5, 0]
     cdef double[:, ::1] of_nodes = np.empty((25, t.n_nodes))
     t.logs, t.given, t.below = &of_nodes[0, 0], &of_nodes[1, 0], &of_nodes[2, 0]
-    t.before.masses, t.said.masses = &of_nodes[3, 0], &of_nodes[4, 0]
+    t.before.masses, t.after.masses = &of_nodes[3, 0], &of_nodes[4, 0]
     t.masses, t.history, t.sticks = &of_nodes[5, 0], &of_nodes[6, 0], &of_nodes[7, 0]
     cdef double[::1] near = np.empty(2 * t.n_rows), chosen = np.empty(t.n_best + 1)
     cdef Py_ssize_t[::1] order_of = np.empty(t.n_best + 1, dtype=np.intp)
@@ -627,8 +611,8 @@ def find_birth(
     t.found, t.weights = &some_nodes[0], &some_weights[0]
     with nogil:
         t.zero = at_zero(&t.sphere)
-        make_room(t.n_nodes, place, &masses[0], t.masses)
-        make_room(t.n_nodes, place, &history[0], t.history)
+        insert_zero(t.n_nodes, place, &masses[0], t.masses)
+        insert_zero(t.n_nodes, place, &history[0], t.history)
         put_coordinates(
             n_features, &column[0], t.n_words, &natural[0], &means[target, 0],
             t.natural, t.mean_before,

@@ -15,22 +15,15 @@ from skbnp.kernels._normaliser cimport (
     log_constant,
     make_sphere,
 )
-
-
-cdef extern from "src/vectors.h" nogil:
-    double dot(Py_ssize_t n, const double* x, const double* y)
-    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
-    void put_scaled(Py_ssize_t n, double a, const double* x, double* y)
-    void put_both(
-        Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
-    )
-    void add_both(
-        Py_ssize_t n, double a, const double* x, double b, const double* y, double* z
-    )
-    void products_of_two(Py_ssize_t n, const double* x, const double* y, double* found)
-    void products_of_three(
-        Py_ssize_t n, const double* x, const double* y, const double* z, double* found
-    )
+from skbnp.kernels._vectors cimport (
+    add_both,
+    add_scaled,
+    dot,
+    products_of_three,
+    products_of_two,
+    put_both,
+    put_scaled,
+)
 
 cdef:
     # Steps of Newton's method at the most, and the relative change that ends it.

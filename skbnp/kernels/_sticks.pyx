@@ -87,8 +87,8 @@ cdef void put_log_weights(
         found[i] += work[i] - both[i]
 
 
-# Rows from nodes down, and whose children they are.
-cdef struct Forest:
+# Rows of a tree from its nodes down, and whose children they are.
+cdef struct Subtrees:
     const Py_ssize_t* children  # (n_nodes - 1,) those of a node side by side
     const Py_ssize_t* limits    # (n_nodes + 1,) where those of a node begin
     double* through             # (n_nodes,) rows from each down, of all epochs
@@ -113,7 +113,8 @@ cdef inline double stick_evidence(
 
 
 cdef double list_evidence(
-    const Forest* f, Py_ssize_t node, Py_ssize_t source, Py_ssize_t target, Rest* behind
+    const Subtrees* s, Py_ssize_t node, Py_ssize_t source, Py_ssize_t target,
+    Rest* behind,
 ) noexcept nogil:
     """Log evidence of the child sticks of a list of siblings, and what it leaves.
 
@@ -121,22 +122,22 @@ cdef double list_evidence(
     """
     cdef double total = 0.0, through, past
     cdef Py_ssize_t at, child
-    for at in range(f.limits[node + 1] - 1, f.limits[node] - 1, -1):
-        child = f.children[at]
+    for at in range(s.limits[node + 1] - 1, s.limits[node] - 1, -1):
+        child = s.children[at]
         if child == source:
             continue
-        through, past = f.through[child], f.past[child]
+        through, past = s.through[child], s.past[child]
         if child == target:
-            through += f.through[source]
-            past += f.past[source]
-        total += stick_evidence(through, past, behind.through, behind.past, f.child)
+            through += s.through[source]
+            past += s.past[source]
+        total += stick_evidence(through, past, behind.through, behind.past, s.child)
         behind.through += through
         behind.past += past
     return total
 
 
 cdef double merge_gain(
-    const Forest* f, Py_ssize_t source, Py_ssize_t target, Py_ssize_t above,
+    const Subtrees* s, Py_ssize_t source, Py_ssize_t target, Py_ssize_t above,
     const double* masses, const double* history, double stop,
 ) noexcept nogil:
     """Rise of the evidence of all sticks when one node is merged into another."""
@@ -144,22 +145,22 @@ cdef double merge_gain(
     cdef double gain, past, rows, through, past_through
     # Children of the source stand behind those of the target.
     behind.through = behind.past = 0.0
-    gain = list_evidence(f, source, -1, -1, &behind)
-    gain += list_evidence(f, target, source, -1, &behind)
+    gain = list_evidence(s, source, -1, -1, &behind)
+    gain += list_evidence(s, target, source, -1, &behind)
     behind.through = behind.past = 0.0
-    gain -= list_evidence(f, source, -1, -1, &behind)
+    gain -= list_evidence(s, source, -1, -1, &behind)
     behind.through = behind.past = 0.0
-    gain -= list_evidence(f, target, -1, -1, &behind)
-    through, past_through = f.through[target], f.past[target]
+    gain -= list_evidence(s, target, -1, -1, &behind)
+    through, past_through = s.through[target], s.past[target]
     if above != target:
         behind.through = behind.past = 0.0
-        gain += list_evidence(f, above, source, target, &behind)
+        gain += list_evidence(s, above, source, target, &behind)
         behind.through = behind.past = 0.0
-        gain -= list_evidence(f, above, -1, -1, &behind)
-        through += f.through[source]
-        past_through += f.past[source]
-    gain -= stop_evidence(f, source, masses, history, stop)
-    gain -= stop_evidence(f, target, masses, history, stop)
+        gain -= list_evidence(s, above, -1, -1, &behind)
+        through += s.through[source]
+        past_through += s.past[source]
+    gain -= stop_evidence(s, source, masses, history, stop)
+    gain -= stop_evidence(s, target, masses, history, stop)
     past = history[source] + history[target]
     # In the order of `through`: of two leaves there is nothing left, to the last bit.
     rows = (masses[source] + history[source]) + (masses[target] + history[target])
@@ -167,12 +168,12 @@ cdef double merge_gain(
 
 
 cdef double stop_evidence(
-    const Forest* f, Py_ssize_t node, const double* masses, const double* history,
+    const Subtrees* s, Py_ssize_t node, const double* masses, const double* history,
     double stop,
 ) noexcept nogil:
     """Log evidence of the stop stick of a node."""
     cdef double past = history[node], rows = masses[node] + past
-    return stick_evidence(rows, past, f.through[node] - rows, f.past[node] - past, stop)
+    return stick_evidence(rows, past, s.through[node] - rows, s.past[node] - past, stop)
 
 
 def merge_gains(
@@ -190,18 +191,18 @@ def merge_gains(
 ):
     """Return by how much the evidence of all sticks rises when two nodes merge."""
     cdef Py_ssize_t n = parent.shape[0], i
-    cdef Forest f
-    f.children = &children[0] if children.shape[0] else NULL
-    f.limits, f.child = &limits[0], child
-    f.through, f.past = &work[0, 0], &work[1, 0]
+    cdef Subtrees s
+    s.children = &children[0] if children.shape[0] else NULL
+    s.limits, s.child = &limits[0], child
+    s.through, s.past = &work[0, 0], &work[1, 0]
     with nogil:
         for i in range(n):
-            f.through[i], f.past[i] = masses[i] + history[i], history[i]
+            s.through[i], s.past[i] = masses[i] + history[i], history[i]
         for i in range(n - 1, 0, -1):
-            f.through[parent[i]] += f.through[i]
-            f.past[parent[i]] += f.past[i]
+            s.through[parent[i]] += s.through[i]
+            s.past[parent[i]] += s.past[i]
         for i in range(sources.shape[0]):
             found[i] = merge_gain(
-                &f, sources[i], targets[i], parent[sources[i]], &masses[0], &history[0],
+                &s, sources[i], targets[i], parent[sources[i]], &masses[0], &history[0],
                 stop,
             )

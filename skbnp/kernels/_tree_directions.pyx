@@ -15,11 +15,7 @@ from skbnp.kernels._normaliser cimport (
     log_constant,
     make_sphere,
 )
-
-
-cdef extern from "src/vectors.h" nogil:
-    double dot(Py_ssize_t n, const double* x, const double* y)
-    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
+from skbnp.kernels._vectors cimport add_scaled, dot
 
 
 def products(

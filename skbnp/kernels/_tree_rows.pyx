@@ -16,12 +16,8 @@ from numpy.random cimport bitgen_t
 
 from skbnp.kernels._normaliser cimport Sphere, at_zero, log_constant, make_sphere
 from skbnp.kernels._rng cimport borrow, uniform
-
-
-cdef extern from "src/vectors.h" nogil:
-    double dot_of_vectors "dot"(Py_ssize_t n, const double* x, const double* y)
-    void add_scaled(Py_ssize_t n, double a, const double* x, double* y)
-    void put_scaled(Py_ssize_t n, double a, const double* x, double* y)
+from skbnp.kernels._vectors cimport add_scaled, put_scaled, row_product
+from skbnp.kernels._vectors cimport dot as dot_of_vectors
 
 
 # Sparse rows.
@@ -50,11 +46,7 @@ cdef inline double dot(
     const Rows* rows, Py_ssize_t row, const double* direction
 ) noexcept nogil:
     """x'g of a row."""
-    cdef double total = 0.0
-    cdef int32_t i
-    for i in range(rows.indptr[row], rows.indptr[row + 1]):
-        total += <double>rows.values[i] * direction[rows.words[i]]
-    return total
+    return row_product(rows.indptr, rows.words, rows.values, row, direction)
 
 
 cdef inline double square_of(const Rows* rows, Py_ssize_t row) noexcept nogil:

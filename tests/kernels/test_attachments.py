@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernels.test_directions import PRIORS, TREE, random_epoch
+from kernels.test_directions import PRIORS, TREE, given_to_twins, random_epoch
 from reference import dependent_trees as reference
 from skbnp.models.dependent_trees.model import stick_evidence
 from skbnp.models.dependent_trees.moves.attachments import attachment_gains
@@ -34,16 +34,7 @@ def gains_of(state, stats, pairs):
 
 def twin(state, stats, node, into):
     given = (
-        state.tree.parent,
-        state.means,
-        state.pasts,
-        state.above,
-        state.centroid,
-        stats.sums.toarray(),
-        state.concentration,
-        state.prior_concentration,
-        PRIORS.parent_weight,
-        PRIORS.past_weight,
+        *given_to_twins(state, stats),
         state.masses,
         state.history,
         PRIORS.stop_concentration,

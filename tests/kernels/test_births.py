@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kernels.test_directions import PRIORS, TREE, unit
 from reference import dependent_trees as trees
 from reference import tree_births as reference
 from skbnp.kernels._interrupts import end_with
@@ -16,7 +17,6 @@ from skbnp.models.dependent_trees.local import Memo, Naturals, recall
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
-    TreePriors,
     natural_of,
 )
 from skbnp.models.dependent_trees.moves.births import (
@@ -26,15 +26,6 @@ from skbnp.models.dependent_trees.moves.births import (
     propose_birth,
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.trees import Tree
-
-#: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.
-TREE = Tree([0, 1, 2, 6, 5, 4, 3], [0, 1, 2, 2, 1, 2, 1])
-PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
 def epoch_with_rows(seed, dimension, target, n_rows=24, n_best=3):
@@ -115,7 +106,8 @@ def by_position(tree, memo):
 
 
 def propose(state, stats, collected, seed, n_rounds):
-    naturals, rng = Naturals.of(state, PRIORS), np.random.default_rng(seed)
+    naturals = Naturals.of(state, PRIORS).by_position(state.tree)
+    rng = np.random.default_rng(seed)
     moves = EpochMoves(birth_rounds=n_rounds)
     return propose_birth(state, stats, PRIORS, naturals, collected, moves, rng)
 

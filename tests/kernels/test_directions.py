@@ -59,9 +59,8 @@ def random_epoch(seed, dimension, past):
     return state, EpochStats(state.masses, sp.csr_array(sums), np.zeros(n))
 
 
-def twin(state, stats, node):
-    return reference.natural_parameter(
-        node,
+def given_to_twins(state, stats):
+    return (
         state.tree.parent,
         state.means,
         state.pasts,
@@ -73,6 +72,10 @@ def twin(state, stats, node):
         PRIORS.parent_weight,
         PRIORS.past_weight,
     )
+
+
+def twin(state, stats, node):
+    return reference.natural_parameter(node, *given_to_twins(state, stats))
 
 
 @pytest.mark.parametrize("past", [False, True])

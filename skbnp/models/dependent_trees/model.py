@@ -303,10 +303,8 @@ def _update_rows(
 
     Of those of one depth in a row, tasks update some each.
     """
-    squares, known = (
-        np.full(len(state.tree), -1.0),
-        known_to_kernels(state, stats, priors),
-    )
+    known = known_to_kernels(state, stats, priors)
+    squares = np.full(len(state.tree), -1.0)
 
     def update(nodes: NDArray[np.intp]) -> None:
         natural, lengths = np.empty(state.dimension), np.empty(len(state.tree))
@@ -551,10 +549,8 @@ def _root_of(
     rises = slope(at) > 0.0
     end = highest if rises else lowest
     while at != end:
-        last, at = (
-            at,
-            float(np.clip(at + (width if rises else -width), lowest, highest)),
-        )
+        last, step = at, width if rises else -width
+        at = float(np.clip(at + step, lowest, highest))
         if (slope(at) > 0.0) != rises:
             return float(np.exp(brentq(slope, *sorted((last, at)), xtol=1e-12)))
         width *= WIDER

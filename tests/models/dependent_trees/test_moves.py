@@ -303,7 +303,7 @@ def propose(learner, target):
     (chosen,) = memory.gather([target], 2, 0, 1000)
     state, stats = posterior.state, posterior.totals
     streams = map(np.random.default_rng, range(5))
-    naturals = Naturals.of(state, PRIORS)
+    naturals = Naturals.of(state, PRIORS).by_position(state.tree)
     found = [
         propose_birth(state, stats, PRIORS, naturals, chosen, EpochMoves(), rng)
         for rng in streams

@@ -111,7 +111,8 @@ def propose_birth(
 ) -> Proposed | None:
     """Let a new child of the target take rows; None if there is nothing to gain.
 
-    The sticks must have followed the masses (`update_sticks`). Its id is the next one
+    The sticks must have followed the masses (`update_sticks`); `naturals` go by
+    position. Its id is the next one
     of the tree. Time O(V) for the target and each of its children; O(n_nodes), and of
     the words of the rows, for each round.
     """
@@ -122,7 +123,6 @@ def propose_birth(
     place = int(tree.positions(new))
     memo, X = collected.memo, collected.X
     known = np.where(memo.weights > 0.0, memo.nodes, new)
-    by_position = naturals.by_position(state.tree)
     starts = sorted({max(LEAST_ROWS, int(share * n_rows)) for share in SHARES})
     places, weights = np.empty(known.shape, np.intp), np.empty_like(memo.weights)
     gain = find_birth(
@@ -133,10 +133,10 @@ def propose_birth(
         memo.weights,
         state.means,
         natural_of(state, stats, priors, int(tree.parent[place])),
-        by_position.lengths,
-        by_position.mean_lengths,
-        by_position.shares,
-        by_position.spreads,
+        naturals.lengths,
+        naturals.mean_lengths,
+        naturals.shares,
+        naturals.spreads,
         tree.parent,
         state.masses,
         state.history,

@@ -312,10 +312,8 @@ class TreeEdits(Moves):
         if not self.moves.reattach:
             return found
         state, stats = replay(posterior.state, posterior.totals, priors, records)
-        bound, products = (
-            _bound(posterior.model, state, stats),
-            self._products_of(learner),
-        )
+        bound = _bound(posterior.model, state, stats)
+        products = self._products_of(learner)
         for _ in range(N_TURNS):
             products = Products.of(state, priors, products)
             given = state, stats, priors, products, Rejections(), 0
@@ -374,6 +372,7 @@ class TreeEdits(Moves):
         )
         units = birth_units(tree, N_UNITS)[tree.positions(targets)]
         naturals = Naturals.of(posterior.state, posterior.model.priors)
+        naturals = naturals.by_position(tree)
 
         def bear(unit: int) -> list[Proposed]:
             state, stats = posterior.state, posterior.totals
