@@ -7,7 +7,7 @@ is gained over knowing nothing, and does not depend on how the sphere is measure
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,6 @@ from skbnp.models.dependent_trees.model import (
     next_epoch,
     objective,
     sort_siblings,
-    update_means,
     update_own_means,
     update_sticks,
     windowed,
@@ -50,9 +49,11 @@ Array = NDArray[np.float64]
 #: Of an epoch: a number, a text or a date of NumPy; those of a fit have an order.
 Label = Any
 
-#: Turns of the prior of directions and these after a pass at the most, and the relative
-#: change of what is learned of the former that ends them.
-N_TURNS, TURN_TOL = 5, 1e-3
+#: Turns of the prior of directions and these after a pass at the most, by the order in
+#: which levels are updated, and the relative change of what is learned of the former
+#: that ends them.
+TURNS: tuple[Literal["down", "up"], ...] = ("down", "up", "down", "up", "down")
+TURN_TOL = 1e-3
 #: Epochs in which a node may come back after that in which it ended.
 N_RETURN = 3
 
@@ -99,15 +100,16 @@ class EpochModel:
         """Learn what draws directions to others, and let them follow, in turn.
 
         A strong prior draws directions together, which makes it stronger: one turn for
-        each pass would take a hundred passes.
+        each pass would take a hundred passes. Directions are updated from the root down
+        in one turn and up again in the next.
         """
         learns_past_weight = self.learns_past_weight and len(state.with_past) > 0
         if not (self.learns_prior_concentration or learns_past_weight):
             return self, state
         model, state = self._with_learned(with_own_means(state))
-        for _ in range(N_TURNS):
+        for order in TURNS:
             last = state.prior_concentration, model.priors.past_weight
-            state = update_own_means(state, totals, model.priors)
+            state = update_own_means(state, totals, model.priors, order=order)
             if self.learns_concentration:
                 state = learn_concentration(state, totals)
             model, state = model._with_learned(state)
@@ -138,10 +140,14 @@ def settle(
 ) -> tuple[EpochState, EpochStats]:
     """Update all globals but the prior concentration, each to its maximum."""
     state = update_sticks(state, stats)
-    state = update_means(state, stats, model.priors)
+    if model.is_first:
+        state, stats = sort_siblings(state, stats)
+    else:
+        state = with_own_means(state)
+    state = update_own_means(state, stats, model.priors)
     if model.learns_concentration:
         state = learn_concentration(state, stats)
-    return sort_siblings(state, stats) if model.is_first else (state, stats)
+    return state, stats
 
 
 def without(totals: EpochStats, old: EpochStats) -> EpochStats:

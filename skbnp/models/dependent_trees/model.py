@@ -259,14 +259,17 @@ def update_own_means(
     stats: EpochStats,
     priors: TreePriors,
     run: RunTasks = run_in_turn,
+    order: Literal["down", "up", "both"] = "both",
 ) -> EpochState:
     """Do as `update_means` in place: the arrays of the state are nobody else's.
 
-    Nodes of one level do not depend on each other: tasks update some each.
+    Nodes of one level do not depend on each other: tasks update some each. By `order`
+    levels are updated from the root down, up from the deepest one, or both.
     """
-    levels = state.tree.levels
-    order = np.concatenate([*levels, *levels[-2::-1]])
-    return _update_rows(state, stats, priors, order, run)
+    down = state.tree.levels
+    up = down[::-1]
+    levels = {"down": down, "up": up, "both": [*down, *up[1:]]}[order]
+    return _update_rows(state, stats, priors, np.concatenate(levels), run)
 
 
 def update_nodes(
