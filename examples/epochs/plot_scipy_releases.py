@@ -74,8 +74,8 @@ for epoch, n_texts in zip(*np.unique(epochs, return_counts=True), strict=True):
 #
 # Each line below is a topic, indented below its parent, each column an epoch. Discs are
 # shares of the texts of an epoch; the first disc of a topic that was born is red. Terms
-# are those of a topic's last epoch. Topics of the first releases such as factorizations
-# join others by and by; most of the rest last.
+# are those of a topic's last epoch. A topic of the first releases, solvers of equations,
+# joins another one later; most last.
 trees = DependentTrees(vmf_concentration=400, window=6, random_state=0)
 trees.fit(X, epochs=epochs)
 display = EpochTreeDisplay.from_estimator(trees, terms, min_share=0.03)
@@ -86,9 +86,10 @@ plt.show()
 # ------------
 # The topics that were born with four texts or more, each with its terms at that time
 # and the texts that are nearest to it. This is what release notes tell of these years:
-# from 2015 kernels of Gaussian processes in scikit-learn 0.18, and spherical Bessel
-# functions in SciPy 0.18; from 2017 the search for peaks in SciPy 1.1; from 2019
-# displays and graphs of neighbours in scikit-learn 0.22.
+# from 2015 kernels of Gaussian processes in scikit-learn 0.18, and filters as
+# second-order sections in SciPy 0.16; from 2017 distances of distributions in SciPy 1.0,
+# and the transformation of Yeo and Johnson in SciPy 1.2; from 2019 displays in
+# scikit-learn 0.22 and later.
 report = emerging_topics(trees, X, epochs, terms, n_documents=3, min_samples=4)
 for topic in report.itertuples():
     print(f"{topic.epoch}, topic {topic.topic}:", ", ".join(topic.terms))
@@ -98,8 +99,8 @@ for topic in report.itertuples():
 # A topic that stays
 # ------------------
 # A topic that stays may drift. Below is the one that most texts are at, the root aside:
-# matrices, from first to last, with the words of what was new in each epoch: graphs,
-# exponentials, triangular ones, Laplacians.
+# regression, from first to last, with the words of what was new in each epoch: by
+# nearest neighbours at first, then losses, linear models, and at last scores.
 #
 # :func:`skbnp.inspection.topics_over_time` has these numbers as a data frame. Its
 # ``cosine`` says how much of its direction a topic keeps from one epoch to the next.
