@@ -74,8 +74,8 @@ for epoch, n_texts in zip(*np.unique(epochs, return_counts=True), strict=True):
 #
 # Each line below is a topic, indented below its parent, each column an epoch. Discs are
 # shares of the texts of an epoch; the first disc of a topic that was born is red. Terms
-# are those of a topic's last epoch. A topic of the first releases, solvers of equations,
-# joins another one later; most last.
+# are those of a topic's last epoch. A topic of the first releases, solvers of
+# equations, joins another one later; most last.
 trees = DependentTrees(vmf_concentration=400, window=6, random_state=0)
 trees.fit(X, epochs=epochs)
 display = EpochTreeDisplay.from_estimator(trees, terms, min_share=0.03)
@@ -87,8 +87,8 @@ plt.show()
 # The topics that were born with four texts or more, each with its terms at that time
 # and the texts that are nearest to it. This is what release notes tell of these years:
 # from 2015 kernels of Gaussian processes in scikit-learn 0.18, and filters as
-# second-order sections in SciPy 0.16; from 2017 distances of distributions in SciPy 1.0,
-# and the transformation of Yeo and Johnson in SciPy 1.2; from 2019 displays in
+# second-order sections in SciPy 0.16; from 2017 distances of distributions in SciPy
+# 1.0, and the transformation of Yeo and Johnson in SciPy 1.2; from 2019 displays in
 # scikit-learn 0.22 and later.
 report = emerging_topics(trees, X, epochs, terms, n_documents=3, min_samples=4)
 for topic in report.itertuples():

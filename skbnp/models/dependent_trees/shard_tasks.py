@@ -147,10 +147,7 @@ def collect_rows(
     """Find rows of some targets, `most` of each, see `collect`."""
     edits, targets, n_nodes, step, most = argument
     memo = remembered(shard, world, edits)
-    found = [
-        collect(memo, target, n_nodes, step, shard.first_row, most)
-        for target in targets
-    ]
+    found = collect(memo, targets, n_nodes, step, shard.first_row, most)
     return TargetRows(tuple(found), most)
 
 

@@ -732,8 +732,10 @@ class KnownGains:
         return self.gains[sources, targets]
 
 
-def test_pairs_that_are_judged_are_those_of_the_reference(seed):
+@pytest.mark.parametrize("n_pairs", [merges.PAIRS, 7])
+def test_pairs_that_are_judged_are_those_of_the_reference(seed, n_pairs, monkeypatch):
     """Nodes with a past, infinitely heavy, among others, ties, nodes that stay."""
+    monkeypatch.setattr(merges, "PAIRS", n_pairs)
     rng = np.random.default_rng(seed)
     differ = np.zeros(3, dtype=bool)
     least = -merges.MOST_STICKS - merges.MOST_OFF
@@ -827,17 +829,37 @@ def test_losses_are_those_of_the_rows(seed):
 def test_rows_of_births_do_not_depend_on_parts(seed):
     _, X = planted(seed)
     (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).memory)
-    target = int(memo.nodes[0, 0])
-    whole, keys = collect(memo, target, 6, 3, 0, 20)
-    found = [collect(memo.taken(slice(0, 150)), target, 6, 3, 0, 20)]
-    found.append(collect(memo.taken(slice(150, 400)), target, 6, 3, 150, 20))
-    rows = np.concatenate([rows for rows, _ in found])
-    joined = np.concatenate([keys for _, keys in found])
-    assert_array_equal(rows[np.argsort(joined, kind="stable")[:20]], whole)
-    assert (np.diff(keys.astype(object)) > 0).all()
-    shares = np.where(memo.nodes == target, memo.shares(), 0.0).sum(axis=1)
-    assert (shares[whole] >= 1.0 / np.sqrt(6) - 1e-5).all()
-    assert not np.array_equal(collect(memo, target, 6, 4, 0, 20)[0], whole)
+    targets = np.unique(memo.nodes[:, 0]).tolist()
+    of_whole = collect(memo, targets, 6, 3, 0, 20)
+    of_parts = [
+        collect(memo.taken(slice(0, 150)), targets, 6, 3, 0, 20),
+        collect(memo.taken(slice(150, 400)), targets, 6, 3, 150, 20),
+    ]
+    later = collect(memo, targets, 6, 4, 0, 20)
+    for number, (target, (whole, keys)) in enumerate(
+        zip(targets, of_whole, strict=True)
+    ):
+        rows = np.concatenate([part[number][0] for part in of_parts])
+        joined = np.concatenate([part[number][1] for part in of_parts])
+        assert_array_equal(rows[np.argsort(joined, kind="stable")[:20]], whole)
+        assert (np.diff(keys.astype(object)) > 0).all()
+        shares = np.where(memo.nodes == target, memo.shares(), 0.0).sum(axis=1)
+        able = np.flatnonzero(shares >= 1.0 / np.sqrt(6) - 1e-6)
+        if len(able) <= 20:
+            assert_array_equal(np.sort(whole), able)
+        else:
+            assert len(whole) == 20
+            assert np.isin(whole, able).all()
+            assert not np.array_equal(later[number][0], whole)
+    assert len(targets) > 1
+
+
+def test_nobody_is_at_a_target_without_rows(seed):
+    _, X = planted(seed)
+    (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).memory)
+    unknown = int(memo.nodes.max()) + 1
+    ((rows, keys),) = collect(memo, [unknown], 6, 3, 0, 20)
+    assert len(rows) == len(keys) == 0
 
 
 def test_keys_of_rows_are_even():

@@ -10,6 +10,7 @@ twice until the next pass is over, and have no bound until then; theirs begin in
 direction that may be far from all rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,21 +84,34 @@ def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def collect(
-    memo: Memo, target: int, n_nodes: int, step: int, first_row: int, most: int
-) -> tuple[Ints, NDArray[np.uint64]]:
-    """Find rows of a part that are at a target: the `most` smallest keys, and these.
+    memo: Memo,
+    targets: Sequence[int],
+    n_nodes: int,
+    step: int,
+    first_row: int,
+    most: int,
+) -> list[tuple[Ints, NDArray[np.uint64]]]:
+    """Find rows of a part that are at targets: the `most` smallest keys, and these.
 
     Of several parts, those with the smallest keys of all are the ones of the whole.
     """
-    rows = np.flatnonzero((memo.nodes == target).any(axis=1))
-    shares = np.where(memo.nodes[rows] == target, memo.weights[rows], 0.0)
-    total = memo.weights[rows].sum(axis=1)
+    nodes, weights = memo.nodes.ravel(), memo.weights.ravel()
+    at = np.flatnonzero((weights > 0.0) & np.isin(nodes, targets))
+    at = at[np.argsort(nodes[at], kind="stable")]
+    begins = np.searchsorted(nodes[at], targets)
+    ends = np.searchsorted(nodes[at], targets, side="right")
     # Single precision may keep all of a row a little below one.
-    least = (1.0 / np.sqrt(n_nodes) - 1e-6) * total
-    rows = rows[shares.sum(axis=1) >= least] + first_row
-    keys = row_keys(step, target, rows)
-    order = np.argsort(keys, kind="stable")[:most]
-    return rows[order], keys[order]
+    least = (1.0 / np.sqrt(n_nodes) - 1e-6) * memo.weights.sum(axis=1)
+    found = []
+    for target, begin, end in zip(targets, begins, ends, strict=True):
+        own = at[begin:end]
+        rows, firsts = np.unique(own // memo.nodes.shape[1], return_index=True)
+        shares = np.add.reduceat(weights[own], firsts) if len(own) else weights[:0]
+        rows = rows[shares >= least[rows]] + first_row
+        keys = row_keys(step, target, rows)
+        order = np.argsort(keys, kind="stable")[:most]
+        found.append((rows[order], keys[order]))
+    return found
 
 
 def propose_birth(

@@ -1,5 +1,6 @@
 """Which nodes merge: all pairs of a part are ranked, the best of each node judged."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -34,6 +35,8 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
+#: Pairs that are ranked at a time.
+PAIRS = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,42 +187,66 @@ def _ranked(
 ) -> tuple[Ints, Ints]:
     """Find pairs of some nodes, the lighter into the heavier sibling, or the parent.
 
-    The best of each by rank. Nodes with a past count as heavier than any without.
+    The best of each by rank, of equal ones the first. Nodes with a past count as
+    heavier than any without.
     """
-    sources, targets = _pairs(tree, nodes)
+    found: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
+    for sources, targets, n_targets in _pairs(tree, nodes):
+        gains = np.full(len(sources), -np.inf)
+        can = _can_merge(tree, sources, targets, units, heavy)
+        gains[can] = products.merges(sources[can], targets[can])
+        gains[gains <= -MOST_STICKS - MOST_OFF] = -np.inf
+        firsts = np.cumsum(n_targets) - n_targets
+        for _ in range(N_TARGETS):
+            best = np.maximum.reduceat(gains, firsts)
+            as_good = np.flatnonzero(gains == np.repeat(best, n_targets))
+            at = as_good[np.searchsorted(as_good, firsts)][best > -np.inf]
+            found.append((sources[at], targets[at], gains[at]))
+            gains[at] = -np.inf
+    if not found:
+        return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
+    sources, targets, gains = map(np.concatenate, zip(*found, strict=True))
+    order = np.lexsort((targets, -gains, sources))
+    return sources[order], targets[order]
+
+
+def _can_merge(
+    tree: Tree, sources: Ints, targets: Ints, units: Ints, heavy: NDArray[np.float64]
+) -> Ints:
+    """Return places of pairs in which the source is the lighter one."""
     into_parent = tree.parent[sources] == targets
     # The earlier of equally heavy siblings stays.
     lighter = (heavy[sources] < heavy[targets]) | (
         (heavy[sources] == heavy[targets]) & (sources > targets)
     )
     # None that has a past into a parent without.
-    can = np.where(
-        into_parent,
-        (units[sources] == units[targets]) & (heavy[sources] <= heavy[targets]),
-        lighter & (sources != targets),
+    return np.flatnonzero(
+        np.where(
+            into_parent,
+            (units[sources] == units[targets]) & (heavy[sources] <= heavy[targets]),
+            lighter & (sources != targets),
+        )
     )
-    sources, targets = sources[can], targets[can]
-    gains = products.merges(sources, targets)
-    order = np.lexsort((targets, -gains, sources))
-    firsts = np.searchsorted(sources[order], sources[order])
-    order = order[np.arange(len(order)) - firsts < N_TARGETS]
-    order = order[gains[order] > -MOST_STICKS - MOST_OFF]
-    return sources[order], targets[order]
 
 
-def _pairs(tree: Tree, nodes: Ints) -> tuple[Ints, Ints]:
-    """Pair each of some nodes with its parent, and with each other sibling of these."""
+def _pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Pair each of some nodes with its parent, and with all siblings among these.
+
+    Yields sources, targets, and the number of these of each source in a row; of a flat
+    tree pairs are as many as the square of its nodes, so they come some at a time.
+    """
     nodes = nodes[nodes > 0]
     nodes = nodes[np.argsort(tree.parent[nodes], kind="stable")]
-    parents, begins = np.unique(tree.parent[nodes], return_index=True)
+    _, begins = np.unique(tree.parent[nodes], return_index=True)
     counts = np.diff(begins, append=len(nodes))
-    of_list = np.repeat(np.arange(len(parents)), counts)
-    sizes = counts[of_list]  # siblings of each, itself among them
-    ends = np.cumsum(sizes)
-    within = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
-    sources = np.concatenate([nodes, np.repeat(nodes, sizes)])
-    siblings = nodes[np.repeat(begins[of_list], sizes) + within]
-    return sources, np.concatenate([tree.parent[nodes], siblings])
+    begins, n_targets = np.repeat(begins, counts), np.repeat(counts, counts) + 1
+    ends = np.flatnonzero(np.diff((np.cumsum(n_targets) - 1) // PAIRS)) + 1
+    for some in np.split(np.arange(len(nodes)), ends):
+        n = n_targets[some]
+        within = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
+        sources = np.repeat(nodes[some], n)
+        siblings = nodes[np.repeat(begins[some], n) + within - 1]
+        yield sources, np.where(within == 0, tree.parent[sources], siblings), n
 
 
 def _disjoint(judged: list[MergeProposal]) -> list[MergeProposal]:
