@@ -241,11 +241,11 @@ class EpochMemory(Memory):
             return []
         numbers = range(len(self.visits))
         found = self._total(collect_rows, numbers, targets, n_nodes, step, most)
-        lists, taken = [], np.empty(0, dtype=np.intp)
+        lists, is_free = [], np.ones(int(self.shards.n_rows.sum()), dtype=bool)
         for rows, _ in found.found:
-            rows = np.setdiff1d(rows, taken)
-            taken = np.union1d(taken, rows)
-            lists.append(rows)
+            lists.append(np.sort(rows[is_free[rows]]))
+            is_free[lists[-1]] = False
+        taken = np.flatnonzero(~is_free)
         sample = self._taken(taken)
         gathered = []
         for target, rows in zip(targets, lists, strict=True):

@@ -199,6 +199,14 @@ class EpochStats:
     sums: sp.csr_array  # (n_nodes, V) s
     entropies: Array  # (n_nodes,) H, of the rows' nodes
 
+    def __post_init__(self) -> None:
+        """Have places of entries as kernels read them: once, not for each call."""
+        sums = self.sums
+        if sums.indices.dtype != np.int32 or sums.indptr.dtype != np.int32:
+            places = sums.indices.astype(np.int32), sums.indptr.astype(np.int32)
+            sums = sp.csr_array((sums.data, *places), shape=sums.shape)
+            object.__setattr__(self, "sums", sums)
+
     @property
     def n_tokens(self) -> float:
         """Units of the data: rows with words."""
@@ -351,12 +359,7 @@ def _entries(
     stats: EpochStats,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
     """Return the sums s as a sparse matrix is stored."""
-    sums = stats.sums
-    return (
-        sums.indptr.astype(np.int32, copy=False),
-        sums.indices.astype(np.int32, copy=False),
-        sums.data.astype(np.float64, copy=False),
-    )
+    return stats.sums.indptr, stats.sums.indices, stats.sums.data
 
 
 def inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:

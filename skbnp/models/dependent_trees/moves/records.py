@@ -220,8 +220,8 @@ def replay(
     heirs = heirs_of(records)
     births = [record for record in records if isinstance(record, Birth)]
     kept = followed(stats, state.tree, tree, heirs)
-    for birth in births:
-        kept = _with_birth(kept, tree, birth, heirs)
+    if births:
+        kept = _with_births(kept, tree, births, heirs)
     new = _resized(state, tree)
     _inherit(new.history, state.history, state.tree, tree, heirs)
     new = replace(new, masses=kept.masses)
@@ -283,19 +283,23 @@ def followed(
     )
 
 
-def _with_birth(
-    stats: EpochStats, tree: Tree, birth: Birth, heirs: dict[int, int]
+def _with_births(
+    stats: EpochStats, tree: Tree, births: Sequence[Birth], heirs: dict[int, int]
 ) -> EpochStats:
-    places = tree.positions([heirs.get(node, node) for node in birth.ids.tolist()])
+    ids = [node for birth in births for node in birth.ids.tolist()]
+    places = tree.positions([heirs.get(node, node) for node in ids])
     spread = sp.csr_array(
         (np.ones(len(places)), (places, np.arange(len(places)))),
         shape=(len(tree), len(places)),
     )
-    change = birth.change
+    changes = [birth.change for birth in births]
+    masses = np.concatenate([change.masses for change in changes])
+    entropies = np.concatenate([change.entropies for change in changes])
+    sums = sp.csr_array(sp.vstack([change.sums for change in changes], format="csr"))
     return EpochStats(
-        np.maximum(stats.masses + spread @ change.masses, 0.0),
-        sp.csr_array(stats.sums + spread @ change.sums),
-        stats.entropies + spread @ change.entropies,
+        np.maximum(stats.masses + spread @ masses, 0.0),
+        sp.csr_array(stats.sums + spread @ sums),
+        stats.entropies + spread @ entropies,
     )
 
 
