@@ -38,6 +38,9 @@ KERNELS = [
     "_word_topics",
 ]
 
+#: Memory views, which are generated and compiled once, not in each kernel.
+SHARED = "_memory_views"
+
 if MSVC:
     flags = ["/Od" if DEBUG else "/O2"]
 elif DEBUG:
@@ -61,15 +64,16 @@ setup(
         [
             Extension(
                 f"skbnp.kernels.{name}",
-                [f"skbnp/kernels/{name}.pyx"],
+                [] if name == SHARED else [f"skbnp/kernels/{name}.pyx"],
                 depends=sorted(map(str, Path("skbnp/kernels/src").glob("*.h"))),
                 include_dirs=["skbnp/kernels", np.get_include()],
                 define_macros=[("SKBNP_PORTABLE", "1")] if PORTABLE else [],
                 extra_compile_args=flags,
                 extra_link_args=watch,
             )
-            for name in KERNELS
+            for name in [*KERNELS, SHARED]
         ],
+        shared_utility_qualified_name=f"skbnp.kernels.{SHARED}",
         # Generated C goes to build/, so that the tree holds sources only.
         build_dir=BUILD,
         compiler_directives={

@@ -206,6 +206,7 @@ def drift_counts(rows):
         for seeds, name in (
             (range(40), "0 to 39, of choice"),
             (range(40, 80), "40 to 79"),
+            (range(80, 120), "80 to 119"),
         ):
             some = [
                 row
