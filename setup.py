@@ -38,7 +38,7 @@ KERNELS = [
     "_word_topics",
 ]
 
-#: Memory views, which are generated and compiled once, not in each kernel.
+#: Extension module with Cython's code of memory views, which all kernels share.
 SHARED = "_memory_views"
 
 if MSVC:

@@ -49,10 +49,10 @@ Array = NDArray[np.float64]
 #: Of an epoch: a number, a text or a date of NumPy; those of a fit have an order.
 Label = Any
 
-#: Turns of the prior of directions and these after a pass at the most, by the order in
-#: which levels are updated, and the relative change of what is learned of the former
-#: that ends them.
+#: Order in which levels are updated in each turn of `EpochModel.learn_priors`, of which
+#: there are as many at the most.
 TURNS: tuple[Literal["down", "up"], ...] = ("down", "up", "down", "up", "down")
+#: Relative change of the priors that are learned below which turns end.
 TURN_TOL = 1e-3
 #: Epochs in which a node may come back after that in which it ended.
 N_RETURN = 3
@@ -140,6 +140,7 @@ def settle(
 ) -> tuple[EpochState, EpochStats]:
     """Update all globals but the prior concentration, each to its maximum."""
     state = update_sticks(state, stats)
+    # Both copy the directions, which are then updated in place.
     if model.is_first:
         state, stats = sort_siblings(state, stats)
     else:

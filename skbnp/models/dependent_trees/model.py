@@ -200,11 +200,21 @@ class EpochStats:
     entropies: Array  # (n_nodes,) H, of the rows' nodes
 
     def __post_init__(self) -> None:
-        """Have places of entries as kernels read them: once, not for each call."""
+        """Convert sparse indices to int32, which kernels read: once, not at each call.
+
+        Raises
+        ------
+        OverflowError
+            If there are more entries than int32 counts.
+        """
         sums = self.sums
         if sums.indices.dtype != np.int32 or sums.indptr.dtype != np.int32:
-            places = sums.indices.astype(np.int32), sums.indptr.astype(np.int32)
-            sums = sp.csr_array((sums.data, *places), shape=sums.shape)
+            if sums.nnz > np.iinfo(np.int32).max:
+                raise OverflowError(
+                    f"Sums have {sums.nnz} entries, too many for int32."
+                )
+            indices = sums.indices.astype(np.int32), sums.indptr.astype(np.int32)
+            sums = sp.csr_array((sums.data, *indices), shape=sums.shape)
             object.__setattr__(self, "sums", sums)
 
     @property
@@ -568,6 +578,7 @@ def sort_siblings(
 ) -> tuple[EpochState, EpochStats]:
     """Sort siblings by the rows from each node down; the statistics follow.
 
+    Arrays by node are copies, whether the order changes or not.
     In a first epoch no other order has a larger bound. Later the prior depends on the
     order: there it belongs to the beginning of the epoch (`next_epoch`).
     """

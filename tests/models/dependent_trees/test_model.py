@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -45,6 +45,7 @@ from skbnp.models.dependent_trees.model import (
     objective,
     sort_siblings,
     update_means,
+    update_nodes,
     update_own_means,
     update_sticks,
     windowed,
@@ -270,6 +271,27 @@ def test_threads_update_means_to_the_bits_of_one(seed, monkeypatch):
         found = update_own_means(own, stats, PRIORS, executor.run)
     assert_array_equal(found.means, alone.means)
     assert_array_equal(found.concentrations, alone.concentrations)
+
+
+def test_levels_are_updated_in_order(seed):
+    rng = np.random.default_rng(seed)
+    state = random_state(rng)
+    stats, levels = random_stats(rng, state), state.tree.levels
+    orders = {
+        "down": levels,
+        "up": levels[::-1],
+        "both": [*levels, *levels[:-1][::-1]],
+    }
+    found = {}
+    for order, some in orders.items():
+        wanted = state
+        for place in np.concatenate(some).tolist():
+            wanted = update_nodes(wanted, stats, PRIORS, state.tree.ids[[place]])
+        own = with_own_means(state)
+        found[order] = update_own_means(own, stats, PRIORS, order=order).means
+        assert_allclose(found[order], wanted.means, rtol=1e-9, atol=1e-12)
+    for one, other in combinations(found.values(), 2):
+        assert np.abs(one - other).max() > 1e-6
 
 
 def update_by_printed_pull(state, stats, priors, rows, run=None):

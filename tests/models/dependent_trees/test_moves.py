@@ -2,7 +2,7 @@
 
 import pickle
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -22,7 +22,12 @@ from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards
 from skbnp.inference.trials import WAIT, Rejections
 from skbnp.models.dependent_trees import memory
-from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior, close_epoch
+from skbnp.models.dependent_trees.epoch import (
+    EpochModel,
+    EpochPosterior,
+    close_epoch,
+    settle,
+)
 from skbnp.models.dependent_trees.local import (
     Memo,
     Naturals,
@@ -732,10 +737,10 @@ class KnownGains:
         return self.gains[sources, targets]
 
 
-@pytest.mark.parametrize("n_pairs", [merges.PAIRS, 7])
+@pytest.mark.parametrize("n_pairs", [merges.PAIRS_PER_BLOCK, 7])
 def test_pairs_that_are_judged_are_those_of_the_reference(seed, n_pairs, monkeypatch):
     """Nodes with a past, infinitely heavy, among others, ties, nodes that stay."""
-    monkeypatch.setattr(merges, "PAIRS", n_pairs)
+    monkeypatch.setattr(merges, "PAIRS_PER_BLOCK", n_pairs)
     rng = np.random.default_rng(seed)
     differ = np.zeros(3, dtype=bool)
     least = -merges.MOST_STICKS - merges.MOST_OFF
@@ -745,7 +750,9 @@ def test_pairs_that_are_judged_are_those_of_the_reference(seed, n_pairs, monkeyp
         for node in range(1, n_nodes):
             tree = tree.add(int(rng.integers(node)), first_id=node)
         heavy = rng.integers(1, 4, n_nodes) + 10.0 * (rng.random(n_nodes) < 0.3)
-        units, gains = rng.integers(2, size=n_nodes), rng.normal(least, 50.0, (30, 30))
+        # Rounded, so that many are equal.
+        gains = rng.normal(least, 99.0, (30, 30)).round(-2) + 1.0
+        units = rng.integers(2, size=n_nodes)
         nodes = np.flatnonzero(rng.random(n_nodes) < 0.8)
         pairs = merges._ranked(tree, nodes, units, heavy, KnownGains(gains))
         found = list(zip(*(places.tolist() for places in pairs), strict=True))
@@ -854,12 +861,27 @@ def test_rows_of_births_do_not_depend_on_parts(seed):
     assert len(targets) > 1
 
 
-def test_nobody_is_at_a_target_without_rows(seed):
+def test_no_rows_are_collected_for_a_target_without_rows(seed):
     _, X = planted(seed)
     (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).memory)
     unknown = int(memo.nodes.max()) + 1
     ((rows, keys),) = collect(memo, [unknown], 6, 3, 0, 20)
     assert len(rows) == len(keys) == 0
+
+
+def test_rows_that_several_targets_want_are_those_of_the_first(seed):
+    _, X = planted(seed)
+    learner = passes(learner_of(X, 12, seed=seed), 2)
+    memory, ids = learner.memory, learner.posterior.state.tree.ids.tolist()
+    # Of so many nodes a thousandth of a row is enough.
+    given, n_wanted_twice = (10**6, 0, 1000), 0
+    for first, second in permutations(ids, 2):
+        one, other = memory.gather([first, second], *given)
+        (alone,), (wanted,) = (memory.gather([t], *given) for t in (first, second))
+        assert_array_equal(one.rows, alone.rows)
+        assert_array_equal(other.rows, np.setdiff1d(wanted.rows, one.rows))
+        n_wanted_twice += len(wanted.rows) - len(other.rows)
+    assert n_wanted_twice > 0
 
 
 def test_keys_of_rows_are_even():
@@ -1012,6 +1034,70 @@ def test_moves_that_are_not_wanted_are_not_made(seed):
 def test_settings_are_checked(name, value):
     with pytest.raises(ValueError, match=name):
         EpochMoves(**{name: value})
+
+
+def test_births_change_sums_together_as_one_by_one(seed):
+    rng, posterior = np.random.default_rng(seed), settled(seed).posterior
+    state, stats = posterior.state, posterior.totals
+    first, second = state.tree.ids[np.argsort(-stats.masses)[:2]].tolist()
+    new = state.tree.next_id
+    births = []
+    for number, target in enumerate((first, first, second)):
+        row = sp.random_array((1, state.dimension), density=0.3, rng=rng)
+        change = EpochStats(
+            rng.uniform(0.1, 0.5) * np.array([-1.0, 1.0]),
+            sp.csr_array(sp.vstack([-row, row])),
+            rng.random(2),
+        )
+        births.append(
+            Birth(target, new + number, np.array([target, new + number]), change)
+        )
+    new_tree, kept = replay(state, stats, PRIORS, [*births, Merge(new + 1, first)])
+    ids = [*state.tree.ids.tolist(), new, new + 2]
+    wanted = {
+        node: [np.zeros(1), np.zeros(state.dimension), np.zeros(1)] for node in ids
+    }
+
+    def add(node, one, place):
+        wanted[node][0] += one.masses[place]
+        wanted[node][1] += one.sums[[place]].toarray()[0]
+        wanted[node][2] += one.entropies[place]
+
+    for place, node in enumerate(state.tree.ids.tolist()):
+        add(node, stats, place)
+    for birth in births:
+        for place, node in enumerate(birth.ids.tolist()):
+            add(first if node == new + 1 else node, birth.change, place)
+    for place, node in enumerate(new_tree.tree.ids.tolist()):
+        found = (
+            kept.masses[place],
+            kept.sums[[place]].toarray()[0],
+            kept.entropies[place],
+        )
+        for one, other in zip(found, wanted[node], strict=True):
+            assert_allclose(np.atleast_1d(one), other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_updates_leave_the_state_before_as_it_was(seed, past):
+    """Closed epochs, products and interrupted updates have its arrays."""
+    posterior = settled(seed, past=past).posterior
+    model = replace(posterior.model, learns_prior_concentration=True)
+    state, totals = posterior.state, posterior.totals
+    assert model.is_first == (not past)
+    means, concentrations = state.means.copy(), state.concentrations.copy()
+    more = totals.plus(totals, 0.5)
+    states = [
+        settle(model, state, more)[0],
+        model.exchange(state, totals, totals, more)[0],
+        model.learn_priors(replace(state, prior_concentration=10.0), more)[1],
+    ]
+    for new in states:
+        assert not np.array_equal(new.means, means)
+        assert not np.shares_memory(new.means, state.means)
+        assert not np.shares_memory(new.concentrations, state.concentrations)
+    assert_array_equal(state.means, means)
+    assert_array_equal(state.concentrations, concentrations)
 
 
 def test_a_birth_is_a_record():

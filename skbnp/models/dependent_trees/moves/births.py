@@ -91,20 +91,23 @@ def collect(
     first_row: int,
     most: int,
 ) -> list[tuple[Ints, NDArray[np.uint64]]]:
-    """Find rows of a part that are at targets: the `most` smallest keys, and these.
+    """Find, for each target, rows of a part of which it has enough, and their keys.
+
+    Those with the `most` smallest keys, by these.
 
     Of several parts, those with the smallest keys of all are the ones of the whole.
     """
     nodes, weights = memo.nodes.ravel(), memo.weights.ravel()
-    at = np.flatnonzero((weights > 0.0) & np.isin(nodes, targets))
-    at = at[np.argsort(nodes[at], kind="stable")]
-    begins = np.searchsorted(nodes[at], targets)
-    ends = np.searchsorted(nodes[at], targets, side="right")
+    # Slots that have a target, by target and row; a row may have several.
+    slots = np.flatnonzero((weights > 0.0) & np.isin(nodes, targets))
+    slots = slots[np.argsort(nodes[slots], kind="stable")]
+    begins = np.searchsorted(nodes[slots], targets)
+    ends = np.searchsorted(nodes[slots], targets, side="right")
     # Single precision may keep all of a row a little below one.
     least = (1.0 / np.sqrt(n_nodes) - 1e-6) * memo.weights.sum(axis=1)
     found = []
     for target, begin, end in zip(targets, begins, ends, strict=True):
-        own = at[begin:end]
+        own = slots[begin:end]
         rows, firsts = np.unique(own // memo.nodes.shape[1], return_index=True)
         shares = np.add.reduceat(weights[own], firsts) if len(own) else weights[:0]
         rows = rows[shares >= least[rows]] + first_row

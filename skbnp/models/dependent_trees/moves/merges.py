@@ -35,8 +35,8 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Pairs that are ranked at a time.
-PAIRS = 1 << 19
+#: Pairs that are ranked at a time, and at the least those of one node.
+PAIRS_PER_BLOCK = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +191,11 @@ def _ranked(
     heavier than any without.
     """
     found: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
-    for sources, targets, n_targets in _pairs(tree, nodes):
+    for sources, targets, n_targets in _iterate_pairs(tree, nodes):
         gains = np.full(len(sources), -np.inf)
         can = _can_merge(tree, sources, targets, units, heavy)
         gains[can] = products.merges(sources[can], targets[can])
-        gains[gains <= -MOST_STICKS - MOST_OFF] = -np.inf
+        gains[~(gains > -MOST_STICKS - MOST_OFF)] = -np.inf
         firsts = np.cumsum(n_targets) - n_targets
         for _ in range(N_TARGETS):
             best = np.maximum.reduceat(gains, firsts)
@@ -203,8 +203,6 @@ def _ranked(
             at = as_good[np.searchsorted(as_good, firsts)][best > -np.inf]
             found.append((sources[at], targets[at], gains[at]))
             gains[at] = -np.inf
-    if not found:
-        return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
     sources, targets, gains = map(np.concatenate, zip(*found, strict=True))
     order = np.lexsort((targets, -gains, sources))
     return sources[order], targets[order]
@@ -212,41 +210,45 @@ def _ranked(
 
 def _can_merge(
     tree: Tree, sources: Ints, targets: Ints, units: Ints, heavy: NDArray[np.float64]
-) -> Ints:
-    """Return places of pairs in which the source is the lighter one."""
+) -> NDArray[np.bool_]:
+    """Whether the source of each pair may merge into its target.
+
+    The lighter sibling into the heavier one, or a node into its parent, but none that
+    has a past into a parent without.
+    """
     into_parent = tree.parent[sources] == targets
     # The earlier of equally heavy siblings stays.
     lighter = (heavy[sources] < heavy[targets]) | (
         (heavy[sources] == heavy[targets]) & (sources > targets)
     )
-    # None that has a past into a parent without.
-    return np.flatnonzero(
-        np.where(
-            into_parent,
-            (units[sources] == units[targets]) & (heavy[sources] <= heavy[targets]),
-            lighter & (sources != targets),
-        )
+    return np.where(
+        into_parent,
+        (units[sources] == units[targets]) & (heavy[sources] <= heavy[targets]),
+        lighter & (sources != targets),
     )
 
 
-def _pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+def _iterate_pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
     """Pair each of some nodes with its parent, and with all siblings among these.
 
-    Yields sources, targets, and the number of these of each source in a row; of a flat
-    tree pairs are as many as the square of its nodes, so they come some at a time.
+    Yields sources, targets, and how many targets each source has; pairs of a source are
+    adjacent, by the position of the target, that of the parent first. Of a flat tree
+    pairs are as many as the square of its nodes, so they come in blocks.
     """
     nodes = nodes[nodes > 0]
     nodes = nodes[np.argsort(tree.parent[nodes], kind="stable")]
     _, begins = np.unique(tree.parent[nodes], return_index=True)
     counts = np.diff(begins, append=len(nodes))
     begins, n_targets = np.repeat(begins, counts), np.repeat(counts, counts) + 1
-    ends = np.flatnonzero(np.diff((np.cumsum(n_targets) - 1) // PAIRS)) + 1
-    for some in np.split(np.arange(len(nodes)), ends):
-        n = n_targets[some]
-        within = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
-        sources = np.repeat(nodes[some], n)
-        siblings = nodes[np.repeat(begins[some], n) + within - 1]
-        yield sources, np.where(within == 0, tree.parent[sources], siblings), n
+    ends = np.flatnonzero(np.diff((np.cumsum(n_targets) - 1) // PAIRS_PER_BLOCK)) + 1
+    for block in np.split(np.arange(len(nodes)), ends):
+        sizes = n_targets[block]
+        within = np.arange(int(sizes.sum())) - np.repeat(
+            np.cumsum(sizes) - sizes, sizes
+        )
+        sources = np.repeat(nodes[block], sizes)
+        siblings = nodes[np.repeat(begins[block], sizes) + within - 1]
+        yield sources, np.where(within == 0, tree.parent[sources], siblings), sizes
 
 
 def _disjoint(judged: list[MergeProposal]) -> list[MergeProposal]:
