@@ -134,18 +134,17 @@ SINGLE_WORDS, SINGLE_TOPICS, SINGLE_TRAIN, CALLS_PER_RUN = 10_000, 300, 2048, 10
 
 def single(options):
     n_calls = CALLS_PER_RUN * options.runs
-    corpus = zipf_corpus(
-        SINGLE_TRAIN + n_calls, SINGLE_WORDS, ONLINE_TOKENS, SINGLE_TOPICS
-    )
+    n_train = int(np.ceil(options.share * SINGLE_TRAIN))
+    corpus = zipf_corpus(n_train + n_calls, SINGLE_WORDS, ONLINE_TOKENS, SINGLE_TOPICS)
     models = {
-        "LDA": make_lda(SINGLE_TOPICS, SINGLE_TRAIN),
+        "LDA": make_lda(SINGLE_TOPICS, n_train),
         "HDP": HDP(SINGLE_TOPICS, split_merge=False, max_iter=10, random_state=0),
     }
     for model in models.values():
-        model.fit(corpus[:SINGLE_TRAIN])
+        model.fit(corpus[:n_train])
         model.transform(corpus[:1])
     times = {name: [] for name in models}
-    for row in range(SINGLE_TRAIN, corpus.shape[0]):
+    for row in range(n_train, corpus.shape[0]):
         document = corpus[row : row + 1]
         for name, model in models.items():
             times[name].append(1e3 * wall_seconds(model.transform, document))

@@ -34,7 +34,7 @@ LONG = {
     "benchmarks/dependent_trees_cost.py": [],
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
-    "benchmarks/estimators.py": ["single", "--runs", "1"],
+    "benchmarks/estimators.py": ["single", "--runs", "1", "--share", "0.1"],
     "benchmarks/gibbs_topic_prior.py": ["--sweeps", "5"],
     "benchmarks/hdp_moves_cost.py": [],
     "benchmarks/hdp_starts.py": [],

@@ -196,7 +196,7 @@ def test_scikit_learn_checks(label):
 @pytest.mark.parametrize("kind", daily(1, OF_EACH_CLASS))
 def test_further_scikit_learn_check(kind, name):
     check = getattr(estimator_checks, name)
-    run_check(check, kind, clone(OF_EACH_CLASS[kind]))
+    run_check(check, kind, still(clone(OF_EACH_CLASS[kind])))
 
 
 @pytest.mark.parametrize("estimator", (KINDS | OTHERS).values(), ids=KINDS | OTHERS)

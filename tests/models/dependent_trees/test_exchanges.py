@@ -658,7 +658,7 @@ def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
     def n_changes(seed):
         """Topics that have another name than in the epoch before."""
         corpus = make_dependent_trees(
-            200, n_epochs=8, past_weight=1.0, random_state=seed
+            200, n_epochs=4, past_weight=1.0, random_state=seed
         )
         trees = DependentTrees(random_state=seed)
         trees.fit(corpus.data, epochs=corpus.epochs)
@@ -670,7 +670,7 @@ def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
             names.append([np.bincount(found[target == t]).argmax() for t in range(10)])
         return int((np.diff(names, axis=0) != 0).sum())
 
-    seeds = 3, 4, 7
+    seeds = 3, 4
     kept = sum(n_changes(seed) for seed in seeds)
     monkeypatch.setattr(structure, "propose_exchanges", lambda *given: [])
     monkeypatch.setattr(structure, "propose_handover", lambda *given: None)
