@@ -77,9 +77,9 @@ SETTLED_BIRTHS = 3
 BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
-#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, or
-#: nodes that would exchange names. A fit may end while some wait.
-KINDS = ("attachment", "birth", "exchange", "reversal", "root")
+#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
+#: that would exchange names, or all exchanges. A fit may end while some wait.
+KINDS = ("attachment", "birth", "exchange", "exchanges", "reversal", "root")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row says something else.
@@ -126,8 +126,10 @@ class TreeEdits(Moves):
             self._n_without_birth = SETTLED_BIRTHS
             if len(state.with_past):  # whose merges had to wait until here
                 self._merge_in_turns(learner)
-        if len(self.records) > n_before:
+        made = self.records[n_before:]
+        if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
             self._bring_back(learner, before)
+        if made:
             self._sort(learner)
         self._products = self._present = self._gains = None
         return all(isinstance(record, Sort) for record in self.records[n_before:])
@@ -247,9 +249,13 @@ class TreeEdits(Moves):
         return last[1]
 
     def _exchange(self, learner: EpochLearner) -> None:
-        """Let nodes have the pasts that explain them best."""
-        state = learner.posterior.state
-        if len(state.with_past) == 0:
+        """Let nodes have the pasts that explain them best.
+
+        What all would gain takes products of all pairs: after a pass without exchanges
+        these wait, too.
+        """
+        state, all_waits = learner.posterior.state, self._rejections["exchanges"]
+        if len(state.with_past) == 0 or not all_waits.is_over((), learner.n_passes):
             return
         waits, n_before = self._rejections["exchange"], len(self.records)
         found = [
@@ -263,6 +269,10 @@ class TreeEdits(Moves):
         for record in found:
             if record not in made:
                 waits.add(record.touched, learner.n_passes)
+        if made:
+            all_waits.forget(())
+        else:
+            all_waits.add((), learner.n_passes)
 
     def _bring_back(self, learner: EpochLearner, least_bound: float) -> None:
         """Let nodes that have ended come back in the place of others that began.
