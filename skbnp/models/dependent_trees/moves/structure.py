@@ -78,8 +78,8 @@ BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
 #: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
-#: that would exchange names, or all exchanges. A fit may end while some wait.
-KINDS = ("attachment", "birth", "exchange", "exchanges", "reversal", "root")
+#: that would exchange names, or all new roots. A fit may end while some wait.
+KINDS = ("attachment", "birth", "exchange", "reversal", "root")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row says something else.
@@ -249,13 +249,9 @@ class TreeEdits(Moves):
         return last[1]
 
     def _exchange(self, learner: EpochLearner) -> None:
-        """Let nodes have the pasts that explain them best.
-
-        What all would gain takes products of all pairs: after a pass without exchanges
-        these wait, too.
-        """
-        state, all_waits = learner.posterior.state, self._rejections["exchanges"]
-        if len(state.with_past) == 0 or not all_waits.is_over((), learner.n_passes):
+        """Let nodes have the pasts that explain them best."""
+        state = learner.posterior.state
+        if len(state.with_past) == 0:
             return
         waits, n_before = self._rejections["exchange"], len(self.records)
         found = [
@@ -269,10 +265,6 @@ class TreeEdits(Moves):
         for record in found:
             if record not in made:
                 waits.add(record.touched, learner.n_passes)
-        if made:
-            all_waits.forget(())
-        else:
-            all_waits.add((), learner.n_passes)
 
     def _bring_back(self, learner: EpochLearner, least_bound: float) -> None:
         """Let nodes that have ended come back in the place of others that began.
@@ -299,18 +291,15 @@ class TreeEdits(Moves):
                 self._write(learner, [record], *new)
 
     def _change_root(self, learner: EpochLearner) -> None:
-        """Let another node have the root's past and place."""
-        state = learner.posterior.state
-        records = propose_new_root(state, self._past_gains(learner))
-        if not records:
+        """Let another node have the root's past and place; where it may not, wait."""
+        waits = self._rejections["root"]
+        if not waits.is_over((), learner.n_passes):
             return
-        exchange, waits = records[0], self._rejections["root"]
-        place = exchange.names.index(int(state.tree.ids[0]))
-        candidate, n_passes = (exchange.nodes[place],), learner.n_passes
-        if waits.is_over(candidate, n_passes):
+        records = propose_new_root(learner.posterior.state, self._past_gains(learner))
+        if records:
             moves = self._with_attachments(learner, records)
             if not self._make_if_better(learner, moves, LEAST_GAIN):
-                waits.add(candidate, n_passes)
+                waits.add((), learner.n_passes)
 
     def _with_attachments(
         self, learner: EpochLearner, records: Sequence[Record]
