@@ -295,14 +295,23 @@ def test_children_of_the_old_root_may_go_with_the_new_one():
 
 
 def test_a_new_root_that_was_rejected_waits(monkeypatch):
+    """Any other, too, which is then not even looked for."""
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
-    tried = []
+    tried, candidates = [], iter(range(4, 20))
+
+    def propose(*given):
+        candidate = next(candidates)
+        return (Exchange((0, candidate), (candidate, 0)),)
 
     def reject(edits, learner, records, lost):
         tried.append((learner.n_passes, records[0].names))
         return False
 
     monkeypatch.setattr(structure.TreeEdits, "_make_if_better", reject)
+    monkeypatch.setattr(
+        structure.TreeEdits, "_with_attachments", lambda edits, learner, moves: moves
+    )
+    monkeypatch.setattr(structure, "propose_new_root", propose)
     edits = structure.TreeEdits(EpochMoves())
     for n_passes in range(2 * WAIT):
         edits._change_root(learner_of(state, stats, n_passes))
@@ -311,6 +320,7 @@ def test_a_new_root_that_was_rejected_waits(monkeypatch):
     again.resume(edits.account())
     again._change_root(learner_of(state, stats, 2 * WAIT))
     assert len(tried) == 2
+    assert next(candidates) == 6
 
 
 def test_a_topic_that_begins_at_the_root_makes_room(seed):
