@@ -207,6 +207,7 @@ def drift_counts(rows):
             (range(40), "0 to 39, of choice"),
             (range(40, 80), "40 to 79"),
             (range(80, 120), "80 to 119"),
+            (range(120, 160), "120 to 159"),
         ):
             some = [
                 row
