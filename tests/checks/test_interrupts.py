@@ -48,8 +48,8 @@ def check_interrupt(seen, case=None):
 
 #: Interrupted each day.
 TWO = ["HDP-online", "GibbsHDP"]
-#: One of each other kind, with memory, and with several chains.
-OTHERS = [*(n for n in FIRST if n not in TWO), "HDP-memoized", "GibbsHDP-chains"]
+#: One of each other kind, and with memory.
+OTHERS = [*(n for n in FIRST if n not in TWO), "HDP-memoized"]
 
 
 @pytest.mark.parametrize("names", daily(1, [TWO, OTHERS]))
