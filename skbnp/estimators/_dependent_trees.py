@@ -229,7 +229,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       leave other nodes at once: [1]_ counts them twice until the next pass is over.
     - Nodes go to other parents, or take their place, if the bound rises, without which
       they stay where they were born; nodes with a past if it rises by log 1000, as for
-      births in later epochs: edges would change by chance in each. There nodes
+      births in later epochs: edges would change by chance in each. By as much it must
+      rise where two nodes merge that were there before and have rows, for topics that
+      come near each other for an epoch would end in it and begin anew. There nodes
       exchange their names and pasts if it rises: rows of a topic that has drifted may
       be nearer to the past of another one. Merged nodes keep the past that explains
       them better.

@@ -47,6 +47,7 @@ from skbnp.models.dependent_trees.moves.records import (
     replay,
     replay_memo,
 )
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.trees import Tree
 
 #: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.
@@ -637,19 +638,39 @@ def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
     """Without, topics that were taken for others for an epoch are born again."""
     monkeypatch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 28)
 
-    def n_emerging():
-        corpus = make_dependent_trees(200, n_epochs=6, past_weight=1.0, random_state=2)
-        trees = DependentTrees(random_state=2).fit(corpus.data, epochs=corpus.epochs)
-        masses = [
-            dict(zip(one.component_ids.tolist(), one.masses.tolist(), strict=True))
-            for one in trees.epochs_.values()
-        ]
-        seen = {name for one in masses for name, mass in one.items() if mass >= 1.0}
-        return len(seen - set(masses[0]))
-
-    assert n_emerging() == 0
+    assert n_emerging(2, 6, 1.0) == 0
     monkeypatch.setattr(structure.TreeEdits, "_bring_back", lambda *given: None)
-    assert n_emerging() > 0
+    assert n_emerging(2, 6, 1.0) > 0
+
+
+@pytest.mark.long
+def test_a_topic_near_another_for_an_epoch_does_not_end(monkeypatch):
+    """If ends need no evidence, it ends, and is born again in the next one."""
+    assert n_emerging(33, 15, 3.0) == 0
+    monkeypatch.setattr(merges, "_evidence_of_end", lambda *given: 0.0)
+    assert n_emerging(33, 15, 3.0) > 0
+
+
+def test_ends_of_topics_that_have_rows_need_evidence():
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    old = state.tree.ids[state.with_past].tolist()
+    new = state.tree.ids[state.past < 0].tolist()
+    assert len(old) > 1
+    assert new
+    few = stats.masses.copy()
+    few[state.tree.positions(old[0])] = 0.5
+    for one, other, masses, needed in (
+        (old[0], old[1], stats.masses, LEAST_EVIDENCE),
+        (old[1], old[0], stats.masses, LEAST_EVIDENCE),
+        (new[0], old[0], stats.masses, 0.0),
+        (old[0], new[0], stats.masses, 0.0),
+        (old[0], old[1], few, 0.0),
+        (old[1], old[0], few, 0.0),
+    ):
+        given = replace(stats, masses=masses), Merge(one, other)
+        assert merges._evidence_of_end(state, *given) == needed
+    proposal = merges.MergeProposal(Merge(1, 2), "target", 2.0, 3.0)
+    assert proposal.least == 5.0
 
 
 def test_without_a_past_nothing_is_proposed():
@@ -659,6 +680,20 @@ def test_without_a_past_nothing_is_proposed():
     assert propose_handover(*gains_of(state), Merge(2, 1), "target", np.inf) is None
     assert propose_exchanges(*gains_of(state)) == []
     assert propose_new_root(*gains_of(state)) == ()
+
+
+def n_emerging(seed, n_epochs, past_weight):
+    """Topics with a row that were not there in the first epoch; none begins."""
+    corpus = make_dependent_trees(
+        200, n_epochs=n_epochs, past_weight=past_weight, random_state=seed
+    )
+    trees = DependentTrees(random_state=seed).fit(corpus.data, epochs=corpus.epochs)
+    masses = [
+        dict(zip(one.component_ids.tolist(), one.masses.tolist(), strict=True))
+        for one in trees.epochs_.values()
+    ]
+    seen = {name for one in masses for name, mass in one.items() if mass >= 1.0}
+    return len(seen - set(masses[0]))
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ from skbnp.models.dependent_trees.model import (
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.trees import Tree
 
 __all__ = ["MergeProposal", "PairLosses", "propose_merges"]
@@ -35,6 +36,8 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
+#: Rows of a topic that ends, not just pauses, if its node merges.
+LEAST_ROWS = 1.0
 #: Pairs that are ranked at a time, and at the least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
 
@@ -46,6 +49,12 @@ class MergeProposal:
     merge: Merge
     past_of: Literal["source", "target"]  # that the merged node keeps
     lost: float
+    evidence: float = 0.0  # nats that it needs beyond, where a topic with rows ends
+
+    @property
+    def least(self) -> float:
+        """Nats by which the bound must rise."""
+        return self.lost + self.evidence
 
     @property
     def without_past(self) -> int:
@@ -79,10 +88,10 @@ def propose_merges(
     have a few rows, and the place above another. `stays` are places of nodes that do
     not merge, into which none does that has a past.
 
-    With each comes the entropy that rows may lose by it; a lax test does not ask. No
-    node has a part in two of them. In a unit those of larger gain come first; `run`
-    maps over units, whose merges are independent but for sticks and for what a node
-    says to its parent.
+    With each comes the entropy that rows may lose by it; a lax test does not ask. Where
+    a topic ends by it that needs as much evidence as if one began. No node has a part
+    in two of them. In a unit those of larger gain come first; `run` maps over units,
+    whose merges are independent but for sticks and for what a node says to its parent.
     """
     tree = state.tree
     units = merge_units(tree, parity)
@@ -106,7 +115,9 @@ def propose_merges(
             found, past_of = _best_merge(state, stats, priors, record)
             lost = losses.of(record, found) if test == "safe" else 0.0
             if found.gain > lost or (test == "lax" and found.gain == 0.0):
-                judged.append((found.gain - lost, MergeProposal(record, past_of, lost)))
+                evidence = _evidence_of_end(state, stats, record)
+                proposal = MergeProposal(record, past_of, lost, evidence)
+                judged.append((found.gain - lost, proposal))
         judged.sort(key=lambda one: (-one[0], one[1].merge.source, one[1].merge.target))
         return _disjoint([one for _, one in judged])
 
@@ -125,6 +136,18 @@ def _best_merge(
         if other.gain > found.gain:
             return other, "source"
     return found, "target"
+
+
+def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> float:
+    """Nats that a merge needs as one of two topics of before ends.
+
+    None where one has no rows. Topics that come near each other for an epoch would end
+    in it, and begin anew in the next.
+    """
+    both = state.tree.positions([merge.source, merge.target])
+    if (state.past[both] >= 0).all() and (stats.masses[both] >= LEAST_ROWS).all():
+        return LEAST_EVIDENCE
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)

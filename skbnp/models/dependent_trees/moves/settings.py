@@ -11,8 +11,9 @@ __all__ = ["LEAST_EVIDENCE", "EpochMoves"]
 
 CHOICES = {"merge": ("safe", "lax", "none")}
 LEAST = {"max_births": 1, "birth_rows": 2, "birth_rounds": 1}
-#: Log Bayes factor, in nats, that a birth or another parent of a node with a past needs
-#: in an epoch with a past: of a thousand that chance makes likelier, one gains as much.
+#: Log Bayes factor, in nats, that a birth, another parent of a node with a past, or the
+#: end of one that has rows needs in an epoch with a past: of a thousand that chance
+#: makes likelier, one gains as much.
 LEAST_EVIDENCE = float(np.log(1000.0))
 
 

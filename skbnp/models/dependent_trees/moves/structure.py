@@ -199,8 +199,8 @@ class TreeEdits(Moves):
                 self._staying(state, stats),
                 memory.run,
             )
-            moves, lost = [one.records for one in found], [one.lost for one in found]
-            if self._hand_over(learner, found) or self._keep(learner, moves, lost):
+            moves, least = [one.records for one in found], [one.least for one in found]
+            if self._hand_over(learner, found) or self._keep(learner, moves, least):
                 self._refresh(learner)
                 losses = memory.losses()
 
@@ -463,7 +463,7 @@ class TreeEdits(Moves):
     ) -> bool:
         """Make moves together, in halves where the bound would fall; whether any was.
 
-        `lost` is the entropy that rows may lose by each.
+        `lost` is the entropy that rows may lose by each, or the least that it gains.
         """
         if not moves:
             return False
