@@ -208,6 +208,7 @@ def drift_counts(rows):
             (range(40, 80), "40 to 79"),
             (range(80, 120), "80 to 119"),
             (range(120, 160), "120 to 159"),
+            (range(160, 200), "160 to 199"),
         ):
             some = [
                 row
