@@ -15,7 +15,7 @@ from skbnp.dask._sites import Raised, Site
 __all__ = ["FAULTS", "ScriptedPool", "numbers_of_calls", "scripted_workers"]
 
 #: One of so many calls of a fit meets a fault of each kind; all do with 1.
-STEP = int(os.environ.get("SKBNP_TEST_CALL_STEP", "32"))
+STEP = int(os.environ.get("SKBNP_TEST_CALL_STEP", "16"))
 
 #: What may happen to the worker that is called.
 FAULTS = (

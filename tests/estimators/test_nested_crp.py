@@ -622,14 +622,15 @@ def test_stream_grows_branches_for_what_is_new():
 
 
 @pytest.mark.long
-def test_stream_in_small_chunks_keeps_what_was_learned(corpus, sampler):
+@pytest.mark.parametrize("size", [25, 50])
+def test_stream_in_small_chunks_keeps_what_was_learned(size, corpus, sampler):
     """A few documents do not outweigh all that were seen before."""
     X, leaf = sp.csr_array(corpus.data), corpus.target
     crp = NestedCRP(init=sampler, **PRIORS).fit(X[:90])
     still = copy_of(crp).set_params(structure_moves=False)
-    for begin in range(90, 190, 25):
+    for begin in range(90, 190, size):
         for one in (crp, still):
-            one.partial_fit(X[begin : begin + 25])
+            one.partial_fit(X[begin : begin + size])
     assert crp.score(X[190:]) > still.score(X[190:]) - 0.005
     found = [adjusted_rand_score(leaf, one.apply(X)) for one in (crp, still)]
     assert found[0] > found[1] - 0.03
