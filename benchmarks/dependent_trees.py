@@ -203,13 +203,8 @@ def drift_counts(rows):
     """Count draws by weight, those of the moves' choice apart."""
     counts = []
     for weight in dict.fromkeys(row["past weight"] for row in rows):
-        for seeds, name in (
-            (range(40), "0 to 39, of choice"),
-            (range(40, 80), "40 to 79"),
-            (range(80, 120), "80 to 119"),
-            (range(120, 160), "120 to 159"),
-            (range(160, 200), "160 to 199"),
-        ):
+        for first in sorted({row["seed"] // 40 * 40 for row in rows}):
+            seeds = range(first, first + 40)
             some = [
                 row
                 for row in rows
@@ -227,7 +222,7 @@ def drift_counts(rows):
             counts.append(
                 {
                     "past weight": weight,
-                    "seeds": name,
+                    "seeds": f"{first} to {first + 39}" + ", of choice" * (first == 0),
                     "draws": len(some),
                     "can be told": sum(row["can be told"] for row in some),
                     **{kind: int(np.sum(found)) for kind, found in tests.items()},

@@ -22,7 +22,7 @@ from skbnp.models.dependent_trees.model import (
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge
-from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
 from skbnp.trees import Tree
 
 __all__ = ["MergeProposal", "PairLosses", "propose_merges"]
@@ -36,8 +36,6 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Rows of a topic that ends, not just pauses, if its node merges.
-LEAST_ROWS = 1.0
 #: Pairs that are ranked at a time, and at the least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
 
@@ -145,7 +143,7 @@ def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> floa
     in it, and begin anew in the next.
     """
     both = state.tree.positions([merge.source, merge.target])
-    if (state.past[both] >= 0).all() and (stats.masses[both] >= LEAST_ROWS).all():
+    if (state.past[both] >= 0).all() and (stats.masses[both] >= PAUSE_ROWS).all():
         return LEAST_EVIDENCE
     return 0.0
 

@@ -58,7 +58,11 @@ from skbnp.models.dependent_trees.moves.records import (
     Sort,
     replay,
 )
-from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, EpochMoves
+from skbnp.models.dependent_trees.moves.settings import (
+    LEAST_EVIDENCE,
+    PAUSE_ROWS,
+    EpochMoves,
+)
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["TreeEdits"]
@@ -332,7 +336,8 @@ class TreeEdits(Moves):
         places = state.with_past
         if self._n_without_birth < SETTLED_BIRTHS:
             return places
-        pauses = (stats.masses[places] < 1.0) & (state.history[places] >= 1.0)
+        pauses = stats.masses[places] < PAUSE_ROWS
+        pauses &= state.history[places] >= PAUSE_ROWS
         return places[pauses]
 
     def _attach(self, learner: EpochLearner) -> None:
