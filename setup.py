@@ -16,6 +16,7 @@ SANITIZE = os.environ.get("SKBNP_SANITIZE", "0") == "1"
 MSVC = sys.platform == "win32"
 
 KERNELS = [
+    "_assignments",
     "_attachments",
     "_births",
     "_collapsed",

@@ -22,7 +22,7 @@ from skbnp.inference.schedules import ShardSchedule
 from skbnp.models.dependent_trees.epoch import Label, plain_label
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
-from skbnp.models.dependent_trees.start_shards import start_shards
+from skbnp.models.dependent_trees.row_samples import ROWS_PER_CLUSTER, draw_rows
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_directions, check_is_fitted, check_labels
 from skbnp.utils.warnings import warn_caller
@@ -147,7 +147,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         Without effect: updates follow `shards_per_round` shards.
     max_iter : int, default=100
         Passes over the rows of an epoch.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Learning of an epoch ends when the bound changes by less, relatively, between
         two passes, and no move changes the tree.
     n_jobs : int or None, default=None
@@ -260,7 +260,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         sparse_output=False,
         batch_size=None,
         max_iter=100,
-        tol=1e-4,
+        tol=1e-3,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -381,9 +381,12 @@ class DependentTrees(ShardedMixin, LocalTrees):
             rows.checkpoints = self._checkpoints(session)
         return rows
 
-    def _cluster(self, model, X, n_clusters, rng):
-        """Return clusters of rows below a root."""
-        return start_shards(self._shards_of(X, map), n_clusters, model.priors, rng)
+    def _rows_at_hand(self, X, rng):
+        """Have some rows sent here."""
+        return draw_rows(self._shards_of(X, map), rng)
+
+    def _most_clusters(self, rows):
+        return max(rows.shape[0] // ROWS_PER_CLUSTER, 1)
 
     def _shards(self, X, executor):
         """Return the rows of an epoch as they are cut."""

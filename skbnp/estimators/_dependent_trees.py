@@ -23,10 +23,12 @@ from skbnp.estimators._variational import VariationalEstimator
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards, Shards
+from skbnp.models.dependent_trees.assignments import assign_rows
 from skbnp.models.dependent_trees.epoch import (
     ClosedEpoch,
     EpochModel,
@@ -134,7 +136,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         takes no longer than the visits of these rows.
     max_iter : int, default=100
         Passes over the rows of an epoch.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Learning of an epoch ends when the bound changes by less, relatively, between
         two passes, and no move changes the tree. With 0, all `max_iter` passes are
         made.
@@ -303,7 +305,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         sparse_output=False,
         batch_size=None,
         max_iter=100,
-        tol=1e-4,
+        tol=1e-3,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -472,19 +474,32 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         )
 
     def _first_tree(self, model, X, entropy) -> tuple[EpochState, EpochStats]:
-        n_clusters = min(n_clusters_for(X.shape[0]), max(self._limit() - 1, 1))
-        rng = stream(entropy, Purpose.START)
-        state, stats = self._cluster(model, X, int(n_clusters), rng)
-        if self._limit() == 1 and len(state.tree) == 2:
+        """Clusters below a root, from which rows then choose their nodes."""
+        rng, limit = stream(entropy, Purpose.START), self._limit()
+        rows = self._rows_at_hand(X, rng)
+        n_clusters = min(n_clusters_for(X.shape[0]), self._most_clusters(rows))
+        labels = spherical_kmeans(rows, int(min(n_clusters, max(limit - 1, 1))), rng)
+        state, stats = start_tree(rows, labels, model.priors)
+        if limit == 1 and len(state.tree) == 2:
             state, stats = merged(state, stats, model.priors, 1, 0)
         if not (model.learns_concentration and model.learns_prior_concentration):
             state = update_means(self._given(state), stats, model.priors)
-        return state, stats
+        none = EpochStats.zero(len(state.tree), state.dimension)
+        found = assign_rows(model, state, none, rows, self._moves(), limit, rng)
+        return found.state, found.stats
 
-    def _cluster(self, model, X, n_clusters, rng) -> tuple[EpochState, EpochStats]:
-        """Return clusters of rows below a root."""
-        labels = spherical_kmeans(X, n_clusters, rng)
-        return start_tree(X, labels, model.priors)
+    def _rows_at_hand(self, X, rng) -> sp.csr_array:
+        """Return rows that choose their nodes one by one."""
+        return X
+
+    def _most_clusters(self, rows) -> int:
+        return rows.shape[0]
+
+    def _moves(self) -> EpochMoves | None:
+        moves = self.structure_moves
+        if isinstance(moves, EpochMoves):
+            return moves
+        return EpochMoves() if moves else None
 
     def _resumed(self, model, *, in_fit: bool) -> EpochPosterior:
         posterior = self._posterior
@@ -502,9 +517,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _make_learner(self, posterior, shards, executor, goes_on):
         """Learn rows of the open epoch, which `goes_on` with those that it has."""
-        moves = self.structure_moves
-        if not isinstance(moves, EpochMoves):
-            moves = EpochMoves() if moves else None
+        moves = self._moves()
         others = EpochStats.zero(len(posterior.ids), shards.n_features)
         if goes_on:
             others = posterior.totals
@@ -556,18 +569,39 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _open_epoch(self, posterior, label, X, executor) -> EpochLearner | None:
         """Close the epoch before, if it is another; None if there are no rows."""
-        shards = self._shards(X, executor)
-        if label != posterior.label:
+        shards, is_late = self._shards(X, executor), label != posterior.label
+        if is_late:
             close_epoch(posterior, label)
         if X.shape[0] == 0:
             return None
+        goes_on, totals = posterior.n_open > 0, posterior.totals
         if posterior.n_steps == 0 and posterior.closed:
             self._start_late(posterior, X)
-        goes_on = posterior.n_open > 0
+        elif is_late or goes_on:
+            totals = self._assign(posterior, X, executor.map)
         learner = self._make_learner(posterior, shards, executor, goes_on)
-        posterior.n_open += X.shape[0]
-        posterior.unsettled = (*posterior.unsettled, label)
+        with commit():
+            posterior.totals = totals
+            posterior.n_open += X.shape[0]
+            posterior.unsettled = (*posterior.unsettled, label)
         return learner
+
+    def _assign(self, posterior, X, run) -> EpochStats:
+        """Let rows choose their nodes; totals are then those without them.
+
+        Return those with them.
+        """
+        step, tree = posterior.n_steps, posterior.state.tree
+        rng = stream(posterior.entropy, Purpose.START, step)
+        rows = self._rows_at_hand(X, rng)
+        given = posterior.model, posterior.state, posterior.totals, rows
+        found = assign_rows(*given, self._moves(), self._limit(), rng, run)
+        with commit():
+            posterior.model = found.model
+            posterior.replace_globals(found.state, found.others)
+            lineage = found.lineage_since(tree, step)
+            posterior.lineage = [*posterior.lineage, *lineage]
+        return found.stats
 
     def _learn_epoch(self, learner, monitor, n_passes, **passes) -> None:
         if learn(learner, monitor, n_passes=n_passes, **passes):

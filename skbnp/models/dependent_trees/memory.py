@@ -1,6 +1,6 @@
 """Rows by shard: who has them visited, and what is known of what they say."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -21,7 +21,7 @@ from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Shards, SumT, Task, World, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, settle
 from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
-from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.model import EpochState, EpochStats
 from skbnp.models.dependent_trees.moves.births import Collected
 from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, followed, heirs_of
@@ -47,10 +47,6 @@ __all__ = [
 ]
 
 Ints = NDArray[np.intp]
-See = Callable[[EpochState, TreePriors], NodeTable]
-
-#: Passes of an epoch whose visits are collapsed, see `local`.
-N_COLLAPSED = 5
 
 
 class ShardCorpus(Corpus):
@@ -86,17 +82,16 @@ class RowVisitor:
 
     def __init__(self, shards: Shards, n_rounds: int):
         self.shards, self.n_rounds = shards, n_rounds
-        self._last: tuple[EpochState | None, See, World] | None = None
+        self._last: tuple[EpochState | None, World] | None = None
 
     def visit(
         self,
         posterior: Posterior,
         numbers: Sequence[int],
         before: EpochStats | None = None,
-        see: See = NodeTable.of,
     ) -> FoundRows:
         """Visit shards under the present globals of a posterior."""
-        world = self.world(posterior, see)
+        world = self.world(posterior)
         stats = self.shards.total(visit_rows, numbers, world)
         return FoundRows(stats, world, before)
 
@@ -104,19 +99,19 @@ class RowVisitor:
         """Go on after the newest visit that a memory has."""
         worlds = [visit.world for visit in memory.visits]
         newest = max(worlds, key=lambda world: world.content.drift.step)
-        self._last = None, NodeTable.of, newest
+        self._last = None, newest
 
-    def world(self, posterior: Posterior, see: See) -> World:
+    def world(self, posterior: Posterior) -> World:
         """Return what rows see; equal states are one world."""
         state, last = posterior.state, self._last
-        if last is None or last[0] is not state or last[1] != see:
-            seen: Sight | None = None if last is None else last[2].content
-            table = see(state, posterior.model.priors)
+        if last is None or last[0] is not state:
+            seen: Sight | None = None if last is None else last[1].content
+            table = NodeTable.of(state, posterior.model.priors)
             drift = Drift() if seen is None else seen.drift
             drift = drift.followed_by(table, None if seen is None else seen.table)
             world = World(Sight(table, drift.latest(self.n_rounds + 1)))
-            self._last = last = (state, see, world)
-        return last[2]
+            self._last = last = state, world
+        return last[1]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -299,5 +294,4 @@ class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochMemory]):
         if len(numbers) < len(self.memory.shards.n_rows):
             tree = self.posterior.state.tree
             before = self.memory.recalled(numbers, tree)
-        see = NodeTable.collapsed if self.n_passes < N_COLLAPSED else NodeTable.of
-        return [self.visitor.visit(self.posterior, numbers, before, see)]
+        return [self.visitor.visit(self.posterior, numbers, before)]

@@ -30,9 +30,9 @@ from skbnp.models.dependent_trees.model import (
 from skbnp.trees import Tree
 
 __all__ = [
-    "cluster_sums",
     "n_clusters_for",
     "nearest_centres",
+    "node_sums",
     "spherical_kmeans",
     "start_from",
     "start_tree",
@@ -174,21 +174,19 @@ def start_tree(
 
     `labels` are 0 to the number of clusters less one, -1 for rows that have none.
     """
-    stats = cluster_sums(X, labels, int(labels.max(initial=-1)) + 1)
+    places = np.where(labels >= 0, labels + 1, -1)
+    stats = node_sums(X, places, int(labels.max(initial=-1)) + 2)
     return start_from(stats, priors, run)
 
 
-def cluster_sums(
-    X: sp.csr_array, labels: NDArray[np.intp], n_clusters: int
-) -> EpochStats:
-    """Sum the rows of clusters, below a root that has none."""
-    n_nodes = n_clusters + 1
-    rows = np.flatnonzero(labels >= 0)
+def node_sums(X: sp.csr_array, places: NDArray[np.intp], n_nodes: int) -> EpochStats:
+    """Sum rows that are at one node each, by position, -1 for rows that are at none."""
+    rows = np.flatnonzero(places >= 0)
     spread = sp.csr_array(
-        (np.ones(len(rows)), (labels[rows] + 1, rows)), shape=(n_nodes, X.shape[0])
+        (np.ones(len(rows)), (places[rows], rows)), shape=(n_nodes, X.shape[0])
     )
     sums = sp.csr_array(spread @ X.astype(np.float64))
-    masses = np.bincount(labels[rows] + 1, minlength=n_nodes).astype(np.float64)
+    masses = np.bincount(places[rows], minlength=n_nodes).astype(np.float64)
     return EpochStats(masses, sums, np.zeros(n_nodes))
 
 

@@ -59,6 +59,17 @@ class Sticks:
         into[0] = 0.0
         return np.exp(tree.distribute(into)) * (a / (a + b))
 
+    def mean_weights_below(self, tree: Tree, stop: float, child: float) -> Array:
+        """E pi of a child of each node that is not there yet, behind all others.
+
+        `stop` and `child` are alpha and gamma.
+        """
+        (a, b), (c, d) = self.stop, self.child
+        rest = np.log(d / (c + d))[1:]
+        left = np.bincount(tree.parent[1:], rest, minlength=len(tree))
+        into = self.mean_weights(tree) * (b / a) * np.exp(left)
+        return into / ((1.0 + child) * (1.0 + stop))
+
     def divergence(self, prior: "Sticks") -> float:
         """KL(q || p) of all sticks, in nats."""
         stop = beta_divergence(self.stop, prior.stop)

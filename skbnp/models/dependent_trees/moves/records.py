@@ -20,6 +20,7 @@ from skbnp.models.dependent_trees.model import (
     update_nodes,
     update_own_nodes,
 )
+from skbnp.models.dependent_trees.moves.settings import NO_ROWS
 from skbnp.trees import Tree
 
 __all__ = [
@@ -33,8 +34,10 @@ __all__ = [
     "Sort",
     "followed",
     "heirs_of",
+    "propose_removals",
     "replay",
     "replay_memo",
+    "resized",
 ]
 
 Array = NDArray[np.float64]
@@ -222,7 +225,7 @@ def replay(
     kept = followed(stats, state.tree, tree, heirs)
     if births:
         kept = _with_births(kept, tree, births, heirs)
-    new = _resized(state, tree)
+    new = resized(state, tree)
     _inherit(new.history, state.history, state.tree, tree, heirs)
     new = replace(new, masses=kept.masses)
     moved = {birth.new for birth in births}
@@ -303,7 +306,16 @@ def _with_births(
     )
 
 
-def _resized(state: EpochState, tree: Tree) -> EpochState:
+def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
+    """Find leaves without rows that have none in the window."""
+    tree = state.tree
+    is_leaf = np.bincount(tree.parent[1:], minlength=len(tree)) == 0
+    idle = is_leaf & (stats.masses < NO_ROWS) & (state.history <= 0.0)
+    idle[0] = False
+    return [Remove(node) for node in tree.ids[idle].tolist()]
+
+
+def resized(state: EpochState, tree: Tree) -> EpochState:
     """Copy nodes to where another tree has them; new ones know nothing yet."""
     is_new = ~np.isin(tree.ids, state.tree.ids)
     places = np.zeros(len(tree), dtype=np.intp)

@@ -7,7 +7,7 @@ same state, made together, and kept if the bound of all rows has risen; if not, 
 halves. So many moves cost one copy of the state.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +56,12 @@ from skbnp.models.dependent_trees.moves.records import (
     Remove,
     Reverse,
     Sort,
+    propose_removals,
     replay,
 )
 from skbnp.models.dependent_trees.moves.settings import (
     LEAST_EVIDENCE,
+    NO_ROWS,
     PAUSE_ROWS,
     EpochMoves,
 )
@@ -69,11 +71,11 @@ __all__ = ["TreeEdits"]
 
 Array = NDArray[np.float64]
 
-#: Rows below which a leaf ends that has none in the window.
-NO_ROWS = 1e-3
 #: Relative change of the concentration below which moves begin.
 SETTLED = 0.05
-#: Times that merges and attachments take turns after a pass.
+#: Relative rise of the bound by the moves after a pass, from which learning goes on.
+SETTLED_GAIN = 1e-3
+#: Times that moves of one kind are made after a pass.
 N_TURNS = 5
 #: Passes without a birth after which nodes of epochs before may merge, at the latest.
 SETTLED_BIRTHS = 3
@@ -111,7 +113,7 @@ class TreeEdits(Moves):
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
-        """Try moves; whether the tree has stayed, so that the bound can settle."""
+        """Try moves; whether they gain so little that the bound can settle."""
         state = learner.posterior.state
         last, self._concentration = self._concentration, state.concentration
         if not abs(last - state.concentration) <= SETTLED * state.concentration:
@@ -119,9 +121,9 @@ class TreeEdits(Moves):
         n_before, before = len(self.records), self._bound(learner)
         self._prune(learner)
         self._exchange(learner)
-        self._merge_in_turns(learner)
+        self._in_turns(self._merge, learner)
         if len(self.records) == n_before:
-            self._attach(learner)
+            self._in_turns(self._attach, learner)
         if len(self.records) == n_before and len(state.with_past):
             self._change_root(learner)
         n_births = self._bear(learner)
@@ -129,14 +131,15 @@ class TreeEdits(Moves):
         if len(self.records) == n_before and self._n_without_birth < SETTLED_BIRTHS:
             self._n_without_birth = SETTLED_BIRTHS
             if len(state.with_past):  # whose merges had to wait until here
-                self._merge_in_turns(learner)
+                self._in_turns(self._merge, learner)
         made = self.records[n_before:]
         if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
             self._bring_back(learner, before)
         if made:
             self._sort(learner)
+        gain = self._bound(learner) - before
         self._products = self._present = self._gains = None
-        return all(isinstance(record, Sort) for record in self.records[n_before:])
+        return gain <= SETTLED_GAIN * abs(before)
 
     def account(self) -> dict[str, object]:
         """Return what other moves need to go on alike."""
@@ -160,23 +163,18 @@ class TreeEdits(Moves):
 
     def _prune(self, learner: EpochLearner) -> None:
         """End leaves without rows, then those that were above them."""
-        while True:
-            state = learner.posterior.state
-            tree, stats = state.tree, learner.posterior.totals
-            is_leaf = np.bincount(tree.parent[1:], minlength=len(tree)) == 0
-            idle = is_leaf & (stats.masses < NO_ROWS) & (state.history <= 0.0)
-            idle[0] = False
-            if not idle.any():
-                return
-            records = [Remove(node) for node in tree.ids[idle].tolist()]
+        posterior = learner.posterior
+        while records := propose_removals(posterior.state, posterior.totals):
             self._make(learner, records)
             self._refresh(learner)
 
-    def _merge_in_turns(self, learner: EpochLearner) -> None:
-        """Merge nodes until none does."""
+    def _in_turns(
+        self, change: Callable[[EpochLearner], None], learner: EpochLearner
+    ) -> None:
+        """Make changes of a kind until there are none."""
         for _ in range(N_TURNS):
             n_made = len(self.records)
-            self._merge(learner)
+            change(learner)
             if len(self.records) == n_made:
                 return
 

@@ -1,0 +1,237 @@
+"""Where the rows of an epoch begin: each at one node, which it has chosen itself.
+
+With thousands of features a mean is so near to the rows that it is the mean of that
+none would leave, and where a soft assignment ends follows from where it begins. So an
+epoch begins with rows that are in no node that they are scored at, before the first
+visit from which on the bound rises. First by some collapsed visits of all rows at once
+(`NodeTable.collapsed`), which tell how far nodes have moved since the epoch before.
+Then one by one: given the nodes of all others, a row goes to the best node e by
+
+    log E pi_e + h(|n_e + beta x|; v_e) - h(|n_e|; v_e),
+
+n_e being the natural parameter without the row, see `directions`; or to a new child of
+a node, of which n is kappa0 k1 E_e. The sampler of the model draws from this
+distribution, [1]; here its mode is taken, as Dhillon, Guan and Kogan (2002) let rows
+win and lose clusters of spherical k-means one by one. What a row says is left out of
+the means of the nodes above, too, and so of the priors of their children: else a row
+would find all nodes good that are near its own. After each pass over the rows tree and
+globals follow.
+
+In an epoch with a past a new node must be better by the evidence that a birth needs.
+
+[1] Dubey, Ho, Williamson and Xing, "Dependent nonparametric trees for dynamic
+hierarchical clustering", 2014.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.distributions.von_mises_fisher import expansion
+from skbnp.inference.edits import Lineage
+from skbnp.inference.executor import Run
+from skbnp.kernels import _assignments as kernels
+from skbnp.models.dependent_trees.epoch import EpochModel, settle
+from skbnp.models.dependent_trees.local import Naturals, NodeTable, visit
+from skbnp.models.dependent_trees.model import EpochState, EpochStats, natural_of
+from skbnp.models.dependent_trees.moves.records import (
+    followed,
+    propose_removals,
+    replay,
+    resized,
+)
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, EpochMoves
+from skbnp.models.dependent_trees.start import node_sums
+from skbnp.trees import Tree
+
+__all__ = ["Assigned", "assign_rows"]
+
+Ints = NDArray[np.intp]
+
+#: Collapsed visits of all rows, and passes in which they choose nodes one by one.
+N_VISITS, N_PASSES = 3, 6
+#: Nodes that one pass may open: as a share of those that are there, and the least.
+NEW_SHARE, LEAST_NEW = 0.5, 64
+#: Nodes whose natural parameters are made at a time.
+N_NODES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Globals of an epoch whose rows are at one node each."""
+
+    model: EpochModel
+    state: EpochState
+    stats: EpochStats  # of these rows and of others
+    others: EpochStats
+    nodes: Ints  # (n_rows,) ids
+
+    def lineage_since(self, tree: Tree, step: int) -> list[Lineage]:
+        """What has become of the nodes of a tree, and which are new."""
+        now, found = self.state.tree, []
+        for place in np.argsort(now.depth, kind="stable")[1:].tolist():
+            node, above = int(now.ids[place]), int(now.ids[now.parent[place]])
+            if node not in tree:
+                found.append(Lineage(step, "birth", (above,), (above, node)))
+            elif tree.parent_of(node) != above:
+                both = (node, above)
+                found.append(Lineage(step, "reattach", both, both))
+        gone = np.setdiff1d(tree.ids, now.ids).tolist()
+        return [*found, *(Lineage(step, "prune", (node,), ()) for node in gone)]
+
+
+def assign_rows(
+    model: EpochModel,
+    state: EpochState,
+    others: EpochStats,
+    X: sp.csr_array,
+    moves: EpochMoves | None,
+    max_components: float,
+    rng: np.random.Generator,
+    run: Run = map,
+) -> Assigned:
+    """Let rows choose their nodes.
+
+    Parameters
+    ----------
+    model, state : EpochModel, EpochState
+        Where they begin.
+    others : EpochStats
+        Of rows that stay where they are, by the same tree.
+    X : csr_array of float32 of shape (n_rows, V)
+        Rows of length one.
+    moves : EpochMoves or None
+        Whether nodes may be opened.
+    max_components : float
+        Nodes at the most.
+    rng : Generator
+        Draws the order in which rows choose.
+    run : callable, default=map
+        Maps over blocks of rows, in order; the result does not depend on it.
+    """
+    for _ in range(N_VISITS):
+        memo, stats = visit(NodeTable.collapsed(state, model.priors), X, run=run)
+        nodes = memo.nodes[:, 0].astype(np.intp)
+        model, state, stats, others = _followed(
+            model, state, others.plus(stats), others
+        )
+    rows, is_open = _Rows.of(X), moves is not None and moves.birth
+    least = 0.0 if model.is_first else LEAST_EVIDENCE
+    stats = _sums(state.tree, others, X, nodes)
+    for _ in range(N_PASSES):
+        n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW) if is_open else 0
+        n_new = int(min(n_new, max(max_components - len(state.tree), 0)))
+        sequence = rng.permutation(X.shape[0])
+        before, tree = nodes, state.tree
+        state, nodes = _choose(model, state, stats, rows, nodes, sequence, n_new, least)
+        if np.array_equal(nodes, before):
+            break
+        others = followed(others, tree, state.tree, {})
+        model, state, stats, others = _followed(
+            model, state, _sums(state.tree, others, X, nodes), others
+        )
+    return Assigned(model, state, stats, others, nodes)
+
+
+def _followed(
+    model: EpochModel, state: EpochState, stats: EpochStats, others: EpochStats
+) -> tuple[EpochModel, EpochState, EpochStats, EpochStats]:
+    """Let tree and globals follow the statistics, those of others as a part of them."""
+    tree = state.tree
+    while records := propose_removals(state, stats):
+        state, stats = replay(state, stats, model.priors, records)
+    state, stats = settle(model, state, stats)
+    model, state = model.learn_priors(state, stats)
+    gone = dict.fromkeys(np.setdiff1d(tree.ids, state.tree.ids).tolist(), -1)
+    return model, state, stats, followed(others, tree, state.tree, gone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows on the words that they have."""
+
+    indptr: NDArray[np.int32]
+    columns: NDArray[np.int32]  # (nnz,) words, as numbered here
+    values: NDArray[np.float32]
+    words: Ints  # (n_words,) columns of the matrix
+
+    @classmethod
+    def of(cls, X: sp.csr_array) -> "_Rows":
+        """Number the words of a matrix."""
+        words, columns = np.unique(X.indices, return_inverse=True)
+        return cls(
+            X.indptr.astype(np.int32, copy=False),
+            columns.astype(np.int32),
+            X.data.astype(np.float32, copy=False),
+            words.astype(np.intp),
+        )
+
+
+def _sums(tree: Tree, others: EpochStats, X: sp.csr_array, nodes: Ints) -> EpochStats:
+    """Sum over rows at their nodes, and over others."""
+    places = np.full(len(nodes), -1, dtype=np.intp)
+    there = nodes >= 0
+    places[there] = tree.positions(nodes[there])
+    return others.plus(node_sums(X, places, len(tree)))
+
+
+def _choose(
+    model: EpochModel,
+    state: EpochState,
+    stats: EpochStats,
+    rows: _Rows,
+    nodes: Ints,
+    sequence: Ints,
+    n_new: int,
+    least: float,
+) -> tuple[EpochState, Ints]:
+    """Let rows choose nodes in a sequence; return the state with new ones, and them."""
+    tree, priors = state.tree, model.priors
+    stop, child = priors.stop_concentration, priors.child_concentration
+    n_nodes = len(tree)
+    shape = n_nodes + n_new
+    naturals = Naturals.of(state, priors).by_position(tree)
+    sticks = state.sticks(priors)
+
+    def filled(values: NDArray, rest: float) -> NDArray:
+        found = np.full(shape, rest, dtype=values.dtype)
+        found[:n_nodes] = values
+        return found
+
+    table, squares = np.zeros((len(rows.words), shape)), np.zeros(shape)
+    for begin in range(0, n_nodes, N_NODES):
+        some = range(begin, min(begin + N_NODES, n_nodes))
+        vectors = np.stack([natural_of(state, stats, priors, place) for place in some])
+        squares[some.start : some.stop] = np.einsum("ij,ij->i", vectors, vectors)
+        table[:, some.start : some.stop] = vectors[:, rows.words].T
+    lasting = (state.past >= 0) | (state.history > 0.0)
+    parent, places = filled(tree.parent, -1), np.full(len(nodes), -1, dtype=np.intp)
+    places[nodes >= 0] = tree.positions(nodes[nodes >= 0])
+    n_found = kernels.assign_rows(
+        rows.indptr,
+        rows.columns,
+        rows.values,
+        sequence,
+        table,
+        squares,
+        filled(naturals.shares, 1.0),
+        filled(naturals.spreads, 0.0),
+        filled(np.log(sticks.mean_weights(tree)), -np.inf),
+        filled(np.log(sticks.mean_weights_below(tree, stop, child)), -np.inf),
+        filled(stats.masses + state.history, 0.0),
+        filled(lasting.astype(np.uint8), 0),
+        parent,
+        places,
+        n_nodes,
+        state.concentration,
+        state.prior_concentration * priors.parent_weight,
+        least,
+        *expansion(state.dimension),
+    )
+    new = tree
+    for above in tree.ids[parent[n_nodes:n_found]].tolist():
+        new = new.add(above)
+    ids = np.append(tree.ids, np.arange(tree.next_id, new.next_id))
+    return resized(state, new), ids[places]
