@@ -25,8 +25,7 @@ from checks.estimators import (
     takes_warm_start,
 )
 from checks.states import assert_same, learned, snapshot
-from skbnp import HDP, DependentTrees
-from skbnp.models.dependent_trees.memory import N_COLLAPSED
+from skbnp import HDP
 
 
 def _through_joblib(estimator):
@@ -238,9 +237,7 @@ def test_more_passes_of_batch_learning_never_give_a_worse_bound(estimator, rows,
     estimator = fresh(estimator, max_iter=15, warm_up=0, random_state=seed)
     trace = np.array(estimator.fit(rows).history_["elbo"])
     assert np.isfinite(trace).sum() == 15  # moves have entries of their own
-    # The first passes of dependent trees are collapsed, and have no bound to climb.
-    first = N_COLLAPSED if isinstance(estimator, DependentTrees) else 0
-    check_bound_never_falls(trace[np.isfinite(trace)][first:])
+    check_bound_never_falls(trace[np.isfinite(trace)])
 
 
 @every_estimator(lambda e: is_batch(e) and takes_warm_start(e))

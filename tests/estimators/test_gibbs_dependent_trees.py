@@ -17,6 +17,7 @@ from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.metrics import plug_in_gain
 from skbnp.models.dependent_slices import chain
+from skbnp.models.dependent_trees import assignments
 from skbnp.models.dependent_trees.local import log_gain
 
 
@@ -209,7 +210,11 @@ def test_densities_at_a_node_are_a_distribution(fitted):
 # -- starts and going on ---------------------------------------------------------------
 
 
-def test_start_is_that_of_dependent_trees(drawn):
+def test_start_is_that_of_dependent_trees(drawn, monkeypatch):
+    """The clusters of which the rows then choose their nodes."""
+    monkeypatch.setattr(assignments, "N_VISITS", 1)
+    monkeypatch.setattr(assignments, "N_PASSES", 0)
+    monkeypatch.setattr(assignments, "propose_removals", lambda *given: [])
     X = one_epoch(drawn)
     trees = GibbsDependentTrees(max_iter=1, random_state=0).fit(X)
     other = DependentTrees(max_iter=1, random_state=0, structure_moves=False).fit(X)

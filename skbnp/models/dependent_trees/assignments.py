@@ -51,7 +51,9 @@ __all__ = ["Assigned", "assign_rows"]
 Ints = NDArray[np.intp]
 
 #: Collapsed visits of all rows, and passes in which they choose nodes one by one.
-N_VISITS, N_PASSES = 3, 6
+N_VISITS, N_PASSES = 3, 4
+#: Turns of priors and directions after each.
+N_TURNS = 1
 #: Nodes that one pass may open: as a share of those that are there, and the least.
 NEW_SHARE, LEAST_NEW = 0.5, 64
 #: Nodes whose natural parameters are made at a time.
@@ -143,7 +145,7 @@ def _followed(
     while records := propose_removals(state, stats):
         state, stats = replay(state, stats, model.priors, records)
     state, stats = settle(model, state, stats)
-    model, state = model.learn_priors(state, stats)
+    model, state = model.learn_priors(state, stats, N_TURNS)
     gone = dict.fromkeys(np.setdiff1d(tree.ids, state.tree.ids).tolist(), -1)
     return model, state, stats, followed(others, tree, state.tree, gone)
 

@@ -95,19 +95,19 @@ class EpochModel:
         return settle(self, state, without(totals, old).plus(new))
 
     def learn_priors(
-        self, state: EpochState, totals: EpochStats
+        self, state: EpochState, totals: EpochStats, n_turns: int = len(TURNS)
     ) -> tuple["EpochModel", EpochState]:
         """Learn what draws directions to others, and let them follow, in turn.
 
         A strong prior draws directions together, which makes it stronger: one turn for
         each pass would take a hundred passes. Directions are updated from the root down
-        in one turn and up again in the next.
+        in one turn and up again in the next, in so many turns at the most.
         """
         learns_past_weight = self.learns_past_weight and len(state.with_past) > 0
         if not (self.learns_prior_concentration or learns_past_weight):
             return self, state
         model, state = self._with_learned(with_own_means(state))
-        for order in TURNS:
+        for order in TURNS[:n_turns]:
             last = state.prior_concentration, model.priors.past_weight
             state = update_own_means(state, totals, model.priors, order=order)
             if self.learns_concentration:

@@ -452,7 +452,7 @@ def test_a_birth_at_the_root_is_found(monkeypatch):
     """Without the move, the root's name goes to a topic that begins in epoch 2."""
 
     def is_new():
-        corpus, trees = planted_drift(17, until=2)
+        corpus, trees = planted_drift(24, until=2)
         return name_of(corpus, trees, 2, 9) not in trees.epochs_[1].component_ids
 
     assert is_new()
@@ -636,11 +636,9 @@ def test_epochs_after_which_a_node_comes_back_are_few():
 @pytest.mark.long
 def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
     """Without, topics that were taken for others for an epoch are born again."""
-    monkeypatch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 28)
-
-    assert n_emerging(2, 6, 1.0) == 0
+    assert n_emerging(16, 6, 1.0) == 0
     monkeypatch.setattr(structure.TreeEdits, "_bring_back", lambda *given: None)
-    assert n_emerging(2, 6, 1.0) > 0
+    assert n_emerging(16, 6, 1.0) > 0
 
 
 @pytest.mark.long

@@ -1,0 +1,131 @@
+"""Rows that choose their nodes one by one before the first visit of an epoch."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import adjusted_rand_score
+
+from skbnp.inference.executor import Executor
+from skbnp.models.dependent_trees import assignments
+from skbnp.models.dependent_trees.assignments import assign_rows
+from skbnp.models.dependent_trees.epoch import EpochModel
+from skbnp.models.dependent_trees.model import EpochStats, TreePriors, next_epoch
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.start import (
+    node_sums,
+    spherical_kmeans,
+    start_tree,
+)
+
+PRIORS = TreePriors()
+
+
+def grouped(seed, n_rows=150, n_groups=40):
+    """Small groups in a thousand dimensions, where means hold their rows fast."""
+    rng = np.random.default_rng(seed)
+    target = rng.integers(n_groups, size=n_rows)
+    rows = 1.2 * rng.standard_normal((n_groups, 1000))[target]
+    rows += rng.standard_normal(rows.shape)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return target, sp.csr_array(rows.astype(np.float32))
+
+
+def assigned(X, n_clusters, seed, moves=EpochMoves(), others=None, limit=np.inf, **run):  # noqa: B008
+    """Begin with clusters; others are by the tree of these."""
+    rng = np.random.default_rng(seed)
+    labels = spherical_kmeans(X, n_clusters, rng)
+    state, _ = start_tree(X, labels, PRIORS)
+    if others is None:
+        others = EpochStats.zero(len(state.tree), X.shape[1])
+    return state, assign_rows(
+        EpochModel(PRIORS), state, others, X, moves, limit, rng, **run
+    )
+
+
+def test_rows_open_the_nodes_that_clusters_lack(seed):
+    target, X = grouped(seed)
+    _, found = assigned(X, 10, seed)
+    assert adjusted_rand_score(target, found.nodes) > 0.6
+    _, closed = assigned(X, 10, seed, None)
+    assert len(closed.state.tree) <= 11
+    assert adjusted_rand_score(target, closed.nodes) < 0.45
+
+
+def test_passes_of_single_rows_raise_the_bound(seed, monkeypatch):
+    _, X = grouped(seed)
+
+    def bound():
+        _, found = assigned(X, 50, seed)
+        return sum(found.model.objective(found.state, found.stats).values())
+
+    one_by_one = bound()
+    monkeypatch.setattr(assignments, "N_PASSES", 0)
+    assert one_by_one > 1.05 * bound()
+
+
+def test_statistics_are_those_of_rows_at_their_nodes(seed):
+    _, X = grouped(seed)
+    rng = np.random.default_rng(seed)
+    stay = node_sums(X[:50], rng.integers(5, size=50), 5)
+    before, found = assigned(X[50:], 4, seed, others=stay)
+    tree = found.state.tree
+    own = node_sums(X[50:], tree.positions(found.nodes), len(tree))
+    whole = own.plus(found.others)
+    assert_allclose(found.stats.masses, whole.masses, atol=1e-9)
+    assert_allclose(found.stats.sums.toarray(), whole.sums.toarray(), atol=1e-9)
+    assert_array_equal(found.state.masses, found.stats.masses)
+    for node, mass in zip(before.tree.ids, stay.masses, strict=True):  # they stay
+        assert found.others.masses[tree.positions(node)] == pytest.approx(mass)
+    assert found.others.masses.sum() == pytest.approx(50.0)
+
+
+@pytest.mark.parametrize("limit", [4, 6])
+def test_no_more_nodes_than_are_allowed(limit):
+    _, X = grouped(0)
+    _, found = assigned(X, 3, 0, limit=limit)
+    assert len(found.state.tree) == limit
+
+
+def test_lineage_tells_what_has_become_of_nodes(seed):
+    _, X = grouped(seed)
+    before, found = assigned(X, 3, seed)
+    log = found.lineage_since(before.tree, 7)
+    known = set(before.tree.ids.tolist())
+    for step, kind, parents, children in log:
+        assert step == 7
+        if kind == "birth":
+            assert parents[0] in known  # those above first
+            assert found.state.tree.parent_of(children[1]) == parents[0]
+            known.add(children[1])
+        elif kind == "prune":
+            known.remove(parents[0])
+    assert known == set(found.state.tree.ids.tolist())
+    assert sum(one.kind == "birth" for one in log) > 2
+    assert found.lineage_since(found.state.tree, 7) == []
+
+
+def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
+    target, X = grouped(seed)
+    _, found = assigned(X[target < 20], 20, seed)
+    rows = X[target >= 20]
+    model = EpochModel(PRIORS, is_first=False)
+    state = next_epoch(found.state, found.stats.masses)
+    none = EpochStats.zero(len(state.tree), X.shape[1])
+    rng, counts = np.random.default_rng(seed), []
+    for least in (0.0, np.inf):
+        monkeypatch.setattr(assignments, "LEAST_EVIDENCE", least)
+        given = model, state, none, rows, EpochMoves(), np.inf, rng
+        after = assign_rows(*given).state.tree
+        counts.append(len(np.setdiff1d(after.ids, state.tree.ids)))
+    assert counts[0] > counts[1] == 0
+
+
+def test_bits_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr("skbnp.models.dependent_trees.local.ROWS_PER_BLOCK", 64)
+    _, X = grouped(0)
+    _, one = assigned(X, 10, 0)
+    with Executor(2) as executor:
+        _, two = assigned(X, 10, 0, run=executor.map)
+    assert_array_equal(one.nodes, two.nodes)
+    assert_array_equal(one.state.means, two.state.means)
