@@ -128,7 +128,8 @@ class TreeEdits(Moves):
             self._change_root(learner)
         n_births = self._bear(learner)
         self._n_without_birth = 0 if n_births else self._n_without_birth + 1
-        if len(self.records) == n_before and self._n_without_birth < SETTLED_BIRTHS:
+        is_settled = self._gains_little(learner, before)
+        if is_settled and self._n_without_birth < SETTLED_BIRTHS:
             self._n_without_birth = SETTLED_BIRTHS
             if len(state.with_past):  # whose merges had to wait until here
                 self._in_turns(self._merge, learner)
@@ -137,9 +138,13 @@ class TreeEdits(Moves):
             self._bring_back(learner, before)
         if made:
             self._sort(learner)
-        gain = self._bound(learner) - before
+        is_settled = self._gains_little(learner, before)
         self._products = self._present = self._gains = None
-        return gain <= SETTLED_GAIN * abs(before)
+        return is_settled
+
+    def _gains_little(self, learner: EpochLearner, before: float) -> bool:
+        """Whether the bound is hardly larger than before the moves of a pass."""
+        return self._bound(learner) - before <= SETTLED_GAIN * abs(before)
 
     def account(self) -> dict[str, object]:
         """Return what other moves need to go on alike."""
