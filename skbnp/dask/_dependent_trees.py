@@ -149,12 +149,12 @@ class DependentTrees(ShardedMixin, LocalTrees):
         Passes over the rows of an epoch.
     tol : float, default=1e-3
         Learning of an epoch ends when the bound changes by less, relatively, between
-        two passes, and no move changes the tree.
+        two passes, moves included.
     n_jobs : int or None, default=None
         Threads of this process. Workers use theirs.
     random_state : int, RandomState instance or None, default=None
-        The clusters of the start, and where births are tried. The same int gives the
-        same bits, for the same blocks, on however many workers of one kind of CPU.
+        Which rows begin, their clusters, the order in which they choose their nodes,
+        and where births are tried. The same int gives the same bits, for the same blocks, on however many workers of one kind of CPU.
     verbose : int, default=0
         Passes between messages; 0 for none.
     client : distributed.Client or None, default=None
@@ -217,8 +217,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
     A lost worker costs the time in which others read its blocks, and no bit of the
     result. Errors of the data are raised at once.
 
-    The start differs from that of the local estimator: clusters are found among 20,000
-    rows at the most, which are sent to this process, and all others go to the nearest.
+    The start differs from that of the local estimator: in each epoch 20,000 rows at the
+    most are sent to this process, where they choose their nodes; all others go to the
+    nodes that these leave.
 
     References
     ----------

@@ -138,13 +138,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         Passes over the rows of an epoch.
     tol : float, default=1e-3
         Learning of an epoch ends when the bound changes by less, relatively, between
-        two passes, and no move changes the tree. With 0, all `max_iter` passes are
-        made.
+        two passes, moves included. With 0, all `max_iter` passes are made.
     n_jobs : int or None, default=None
         Threads that visit rows, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        The clusters of the start, and where births are tried. The same int gives the
-        same bits.
+        The clusters of the start, the order in which rows choose their nodes, and where
+        births are tried. The same int gives the same bits.
     verbose : int, default=0
         Passes between messages; 0 for none.
 
@@ -203,8 +202,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     weights; square roots or tf-idf let rare words say more.
 
     A pass takes time in proportion to the words of all rows times nodes. Memory is that
-    of `X` in single precision, and some 20 bytes for each node and feature; each epoch
-    that lies behind keeps eight.
+    of `X` in single precision, and some 20 bytes for each node and feature, 32 while
+    rows choose their nodes; each epoch that lies behind keeps eight.
 
     **Departures from the paper**
 
@@ -217,8 +216,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       size: with these all updates ascend one bound.
     - The mean direction of the rows counts as one row at the first root; in [1]_ it is
       the parent of each root, by which `prior_concentration_` has no maximum.
-    - The first five passes over an epoch leave the own part of a row out of the node
-      that it is scored at. These alone may lower the bound.
+    - An epoch begins with rows that choose their nodes without what they say there
+      themselves: in three visits all at once, then in four passes one by one, when
+      each may open a new node below any other. [1]_ has births alone for this, which
+      leave rows in groups that no birth tells apart. From the first update on, which is
+      the first that `history_` has, the bound does not fall.
     - beta is one for all nodes, and learned, as kappa_0 is, which [1]_ sets to 100:
       this decides how many nodes rows can pay for. kappa_2 is learned, too: where
       topics drift slowly, with one their names go astray.
@@ -238,7 +240,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       be nearer to the past of another one. Merged nodes keep the past that explains
       them better.
     - The start is a flat tree of spherical k-means clusters, n / 3 of n rows, but
-      2 sqrt(n) at the least and 12 sqrt(n) at the most: merges end what is too many.
+      2 sqrt(n) at the least and 12 sqrt(n) at the most, from which rows go on.
 
     References
     ----------

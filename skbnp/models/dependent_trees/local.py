@@ -3,14 +3,13 @@
     q(z = e) is proportional to exp(E log pi_e + beta E_e'x).
 
 With thousands of features E_e is so near to the rows of e that none of them would
-leave. So the first visits of an epoch are collapsed: the part that a row has in
-E_e is left out, and theta_e integrated out given the other rows,
+leave. So an epoch begins with collapsed visits, see `assignments`: the part that a row
+has in E_e is left out, and theta_e integrated out given the other rows,
 
     q(z = e) is proportional to exp(E log pi_e + h(|n_e + beta x|) - h(|n_e|)),
 
 n_e being the natural parameter without the row, see `directions`. The bound may fall in
-such visits; it seldom does. (Dhillon, Guan and Kogan, 2002, let clusters of spherical
-k-means lose and win rows one by one for the same reason.)
+such visits.
 
 Of each row the eight best nodes are kept, as many as within 40 nats of the best: with
 hundreds of words the ninth is hundreds of nats below. They are rounded to single

@@ -16,7 +16,7 @@ from skbnp.distributions.von_mises_fisher import draw, log_normaliser
 from skbnp.estimators import EpochMoves, _dependent_trees
 from skbnp.inference.executor import Executor
 from skbnp.kernels._sphere import TILE
-from skbnp.models.dependent_trees import local, model
+from skbnp.models.dependent_trees import assignments, local, model
 from skbnp.models.dependent_trees.directions import optimal_length
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.local import (
@@ -859,6 +859,7 @@ def many_clusters(rng, n_clusters=130, dimension=80, n_rows=900):
 def test_fits_with_and_without_screening_have_the_same_bits(monkeypatch):
     X = many_clusters(np.random.default_rng(2), n_rows=600)
     monkeypatch.setattr(_dependent_trees, "n_clusters_for", lambda n_rows: 100)
+    monkeypatch.setattr(assignments, "N_PASSES", 0)  # so that births are needed
     score_rows, counts = local.score_rows, []
 
     def counted(*args):
