@@ -154,7 +154,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         Threads of this process. Workers use theirs.
     random_state : int, RandomState instance or None, default=None
         Which rows begin, their clusters, the order in which they choose their nodes,
-        and where births are tried. The same int gives the same bits, for the same blocks, on however many workers of one kind of CPU.
+        and where births are tried. The same int gives the same bits, for the same
+        blocks, on however many workers of one kind of CPU.
     verbose : int, default=0
         Passes between messages; 0 for none.
     client : distributed.Client or None, default=None

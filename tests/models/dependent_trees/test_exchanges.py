@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.estimators import EpochMoves, _dependent_trees
+from skbnp.estimators import EpochMoves
 from skbnp.inference.trials import WAIT
 from skbnp.models.dependent_trees.epoch import (
     N_RETURN,
