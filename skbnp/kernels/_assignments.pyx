@@ -267,11 +267,11 @@ def assign_rows(
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """Let each row choose its node given those of all others; return how many there are.
+    """Let rows choose their nodes given those of all others; return how many there are.
 
-    Of nodes that are there, the best by E log pi + h(|n + beta x|) - h(|n|), or a new
-    child of one; what the row itself says in n is left out. At most `capacity` are
-    opened. Time O(n_nodes) for each entry of a row, and for each row O(n_words) if it
+    Of nodes that are there, the best by log E pi + h(|n + beta x|) - h(|n|), or a new
+    child of one; what the row itself says in n is left out. There are `capacity` at the
+    most. Time O(n_nodes) for each entry of a row, and for each row O(n_words) if it
     opens a node.
     """
     cdef Py_ssize_t n_rows = places.shape[0], row, i, begin, done = 0
