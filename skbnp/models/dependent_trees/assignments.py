@@ -56,6 +56,9 @@ N_VISITS, N_PASSES = 3, 4
 N_TURNS = 1
 #: Nodes that one pass may open: as a share of those that are there, and the least.
 NEW_SHARE, LEAST_NEW = 0.5, 64
+#: Nodes up to which new ones are opened, as a multiple of the square root of the number
+#: of rows: pairs of nodes are then as many as rows, times a constant.
+MOST_NODES = 24.0
 #: Nodes whose natural parameters are made at a time.
 N_NODES = 64
 
@@ -120,11 +123,12 @@ def assign_rows(
             model, state, others.plus(stats), others
         )
     rows, is_open = _Rows.of(X), moves is not None and moves.birth
+    most = min(max_components, MOST_NODES * X.shape[0] ** 0.5)
     least = 0.0 if model.is_first else LEAST_EVIDENCE
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW) if is_open else 0
-        n_new = int(min(n_new, max(max_components - len(state.tree), 0)))
+        n_new = int(min(n_new, max(most - len(state.tree), 0)))
         sequence = rng.permutation(X.shape[0])
         before, tree = nodes, state.tree
         state, nodes = _choose(model, state, stats, rows, nodes, sequence, n_new, least)

@@ -87,6 +87,13 @@ def test_no_more_nodes_than_are_allowed(limit):
     assert len(found.state.tree) == limit
 
 
+def test_many_nodes_open_up_to_the_square_root_of_rows(monkeypatch):
+    monkeypatch.setattr(assignments, "MOST_NODES", 0.7)  # times the root of 150
+    _, X = grouped(0)
+    _, found = assigned(X, 3, 0)
+    assert len(found.state.tree) == 8
+
+
 def test_lineage_tells_what_has_become_of_nodes(seed):
     _, X = grouped(seed)
     before, found = assigned(X, 3, seed)
