@@ -218,9 +218,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       the parent of each root, by which `prior_concentration_` has no maximum.
     - An epoch begins with rows that choose their nodes without what they say there
       themselves: in three visits all at once, then in four passes one by one, when
-      each may open a new node below any other, up to 24 sqrt(n) nodes. [1]_ has births alone for this, which
-      leave rows in groups that no birth tells apart. From the first update on, which is
-      the first that `history_` has, the bound does not fall.
+      each may open a new node below any other, up to 24 sqrt(n) nodes. [1]_ has births
+      alone for this, which leave rows in groups that no birth tells apart. From the
+      first update on, which is the first that `history_` has, the bound does not fall.
     - beta is one for all nodes, and learned, as kappa_0 is, which [1]_ sets to 100:
       this decides how many nodes rows can pay for. kappa_2 is learned, too: where
       topics drift slowly, with one their names go astray.
