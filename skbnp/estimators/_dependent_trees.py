@@ -28,7 +28,7 @@ from skbnp.inference.posterior import per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards, Shards
-from skbnp.models.dependent_trees.assignments import assign_rows
+from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import (
     ClosedEpoch,
     EpochModel,
@@ -517,12 +517,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             unsettled=(),
         )
 
-    def _make_learner(self, posterior, shards, executor, goes_on):
-        """Learn rows of the open epoch, which `goes_on` with those that it has."""
+    def _make_learner(self, posterior, shards, executor, goes_on, others=None):
+        """Learn rows of the open epoch, of which `others` are not at hand any more."""
         moves = self._moves()
-        others = EpochStats.zero(len(posterior.ids), shards.n_features)
-        if goes_on:
-            others = posterior.totals
+        if others is None:
+            others = EpochStats.zero(len(posterior.ids), shards.n_features)
         schedule = self._rounds(shards)
         return EpochLearner(
             posterior,
@@ -576,34 +575,29 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             close_epoch(posterior, label)
         if X.shape[0] == 0:
             return None
-        goes_on, totals = posterior.n_open > 0, posterior.totals
+        goes_on, found = posterior.n_open > 0, None
         if posterior.n_steps == 0 and posterior.closed:
             self._start_late(posterior, X)
         elif is_late or goes_on:
-            totals = self._assign(posterior, X, executor.map)
-        learner = self._make_learner(posterior, shards, executor, goes_on)
+            found = self._assign(posterior, X, executor.map)
+        step, tree = posterior.n_steps, posterior.state.tree
         with commit():
-            posterior.totals = totals
+            if found is not None:
+                posterior.model = found.model
+                posterior.replace_globals(found.state, found.stats)
+                lineage = found.lineage_since(tree, step)
+                posterior.lineage = [*posterior.lineage, *lineage]
             posterior.n_open += X.shape[0]
             posterior.unsettled = (*posterior.unsettled, label)
-        return learner
+        others = None if found is None else found.others
+        return self._make_learner(posterior, shards, executor, goes_on, others)
 
-    def _assign(self, posterior, X, run) -> EpochStats:
-        """Let rows choose their nodes; totals are then those without them.
-
-        Return those with them.
-        """
-        step, tree = posterior.n_steps, posterior.state.tree
-        rng = stream(posterior.entropy, Purpose.START, step)
+    def _assign(self, posterior, X, run) -> Assigned:
+        """Let rows choose their nodes."""
+        rng = stream(posterior.entropy, Purpose.START, posterior.n_steps)
         rows = self._rows_at_hand(X, rng)
         given = posterior.model, posterior.state, posterior.totals, rows
-        found = assign_rows(*given, self._moves(), self._limit(), rng, run)
-        with commit():
-            posterior.model = found.model
-            posterior.replace_globals(found.state, found.others)
-            lineage = found.lineage_since(tree, step)
-            posterior.lineage = [*posterior.lineage, *lineage]
-        return found.stats
+        return assign_rows(*given, self._moves(), self._limit(), rng, run)
 
     def _learn_epoch(self, learner, monitor, n_passes, **passes) -> None:
         if learn(learner, monitor, n_passes=n_passes, **passes):
@@ -612,11 +606,13 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _start_late(self, posterior, X) -> None:
         """Begin with clusters where no epoch has had rows so far."""
-        state, stats = self._first_tree(posterior.model, X, posterior.entropy)
-        posterior.model = replace(posterior.model, is_first=True)
-        posterior.replace_globals(state, stats)
+        model = replace(posterior.model, is_first=True)
+        state, stats = self._first_tree(model, X, posterior.entropy)
         first = Lineage(0, "init", (), tuple(np.sort(state.tree.ids).tolist()))
-        posterior.lineage = [first]
+        with commit():
+            posterior.model = model
+            posterior.replace_globals(state, stats)
+            posterior.lineage = [first]
 
     def _warn_if_not_converged(self, monitor) -> None:
         unsettled = self._posterior.unsettled
@@ -627,7 +623,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             if len(unsettled) > 1:
                 epochs = f"{len(unsettled)} epochs ({which})"
             warn_caller(
-                f"Bound or tree of {epochs} still changed in the last of "
+                f"The bound of {epochs} still changed in the last of "
                 f"{self.max_iter} passes, tol={self.tol:g}. Increase max_iter or tol.",
                 ConvergenceWarning,
             )

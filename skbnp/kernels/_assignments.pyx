@@ -28,7 +28,7 @@ cdef enum:
 
 cdef:
     # Rows that a node has beside one, at the least, to be there without it.
-    double OTHERS = 1e-3
+    double LEAST_REST = 1e-3
 
 
 # Nodes by position, new ones behind all others.
@@ -180,10 +180,10 @@ cdef Py_ssize_t open_node(Nodes* t, Py_ssize_t above) noexcept nogil:
     return node
 
 
-cdef void draw_near(
+cdef void fill_prior(
     Nodes* t, Py_ssize_t node, Py_ssize_t n_words
 ) noexcept nogil:
-    """Give a new node the natural parameter that its parent says."""
+    """Give a new node the natural parameter of its prior, given its parent."""
     cdef Py_ssize_t above = t.parent[node], i
     cdef double part = t.pull * t.slopes[above]
     for i in range(n_words):
@@ -201,7 +201,7 @@ cdef void close_node(Nodes* t, Py_ssize_t node) noexcept nogil:
 cdef Py_ssize_t assign_row(
     Nodes* t, Py_ssize_t own, const int32_t* words, const float* values, Py_ssize_t n,
     Py_ssize_t n_words, Py_ssize_t* done,
-) except -1 nogil:
+) except -2 nogil:
     """Let a row choose its node, and what follows of it follow."""
     cdef Py_ssize_t m = t.n_nodes, node, i
     cdef double square = 0.0, score = -INFINITY, rest
@@ -215,12 +215,12 @@ cdef Py_ssize_t assign_row(
     if own >= 0:
         leave_out(t, own, 1.0)
         rest = t.masses[own] - 1.0
-        is_alone = rest < OTHERS and own > 0 and not t.lasting[own]
+        is_alone = rest < LEAST_REST and own > 0 and not t.lasting[own]
         is_alone = is_alone and t.n_children[own] == 0
         score = score_of(t, own, own, square)
         if is_alone:
             score += t.log_weights_below[t.parent[own]] - t.least
-        elif rest > OTHERS:
+        elif rest > LEAST_REST:
             score += t.log_weights[own] + log(rest / t.masses[own])
         else:
             score += t.log_weights[own]
@@ -229,7 +229,7 @@ cdef Py_ssize_t assign_row(
         new = best_parent(t, own, is_alone, square)
         if new.score - t.least > old.score:
             old.node = open_node(t, new.node)
-            draw_near(t, old.node, n_words)
+            fill_prior(t, old.node, n_words)
     if own >= 0:
         leave_out(t, own, 0.0)
     count_work((n + 2) * m + 4 * COST, done)
@@ -267,7 +267,7 @@ def assign_rows(
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """Let rows choose their nodes given those of all others; return how many there are.
+    """Let rows of length one choose nodes given those of others; return how many.
 
     Of nodes that are there, the best by log E pi + h(|n + beta x|) - h(|n|), or a new
     child of one; what the row itself says in n is left out. There are `capacity` at the

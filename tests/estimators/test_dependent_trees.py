@@ -22,6 +22,7 @@ from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
 from skbnp.inference.engine import Learner
 from skbnp.metrics import plug_in_gain
+from skbnp.models.dependent_trees.moves import structure
 
 #: Planted: root, 3, 6; the last node begins in epoch 2, another ends after epoch 1.
 LIFETIMES = np.tile([0, 3], (10, 1))
@@ -556,3 +557,22 @@ def test_epochs_are_routed(drawn):
         assert set(search.best_estimator_.epochs_) == {0, 1, 2, 3}
         found = clone(trees).fit_transform(X, epochs=epochs)
         assert_array_equal(found, direct.transform(X, epochs=epochs))
+
+
+def test_a_first_epoch_without_rows_changes_nothing(drawn):
+    """What begins late begins as a first epoch does."""
+    X = drawn.data[drawn.epochs == 0]
+    plain = DependentTrees(max_iter=3, random_state=0).fit(X, epochs=1)
+    none = np.zeros((2, X.shape[1]))
+    labels = np.repeat([0, 1], [2, len(X)])
+    late = DependentTrees(max_iter=3, random_state=0)
+    late.fit(np.vstack([none, X]), epochs=labels)
+    assert_array_equal(late.components_, plain.components_)
+
+
+def test_an_epoch_ends_when_moves_gain_little(drawn, monkeypatch):
+    X = drawn.data[drawn.epochs == 0]
+    trees = DependentTrees(max_iter=15, random_state=0)
+    assert trees.fit(X).n_iter_ < 15
+    monkeypatch.setattr(structure, "SETTLED_GAIN", -1.0)  # as if they gained much
+    assert trees.fit(X).n_iter_ == 15

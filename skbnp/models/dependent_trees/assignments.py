@@ -53,7 +53,7 @@ Ints = NDArray[np.intp]
 #: Collapsed visits of all rows, and passes in which they choose nodes one by one.
 N_VISITS, N_PASSES = 3, 4
 #: Turns of priors and directions after each.
-N_TURNS = 1
+PRIOR_TURNS = 1
 #: Nodes that one pass may open: as a share of those that are there, and the least.
 NEW_SHARE, LEAST_NEW = 0.5, 64
 #: Nodes up to which new ones are opened, as a multiple of the square root of the number
@@ -80,9 +80,6 @@ class Assigned:
             node, above = int(now.ids[place]), int(now.ids[now.parent[place]])
             if node not in tree:
                 found.append(Lineage(step, "birth", (above,), (above, node)))
-            elif tree.parent_of(node) != above:
-                both = (node, above)
-                found.append(Lineage(step, "reattach", both, both))
         gone = np.setdiff1d(tree.ids, now.ids).tolist()
         return [*found, *(Lineage(step, "prune", (node,), ()) for node in gone)]
 
@@ -108,7 +105,7 @@ def assign_rows(
     X : csr_array of float32 of shape (n_rows, V)
         Rows of length one.
     moves : EpochMoves or None
-        Whether nodes may be opened.
+        Whether nodes may be opened; leaves without rows end in any case.
     max_components : float
         Nodes at the most.
     rng : Generator
@@ -123,7 +120,8 @@ def assign_rows(
             model, state, others.plus(stats), others
         )
     rows, is_open = _Rows.of(X), moves is not None and moves.birth
-    most = min(max_components, MOST_NODES * X.shape[0] ** 0.5)
+    n_rows = X.shape[0] + float(others.masses.sum())
+    most = min(max_components, MOST_NODES * n_rows**0.5)
     least = 0.0 if model.is_first else LEAST_EVIDENCE
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
@@ -149,7 +147,7 @@ def _followed(
     while records := propose_removals(state, stats):
         state, stats = replay(state, stats, model.priors, records)
     state, stats = settle(model, state, stats)
-    model, state = model.learn_priors(state, stats, N_TURNS)
+    model, state = model.learn_priors(state, stats, PRIOR_TURNS)
     gone = dict.fromkeys(np.setdiff1d(tree.ids, state.tree.ids).tolist(), -1)
     return model, state, stats, followed(others, tree, state.tree, gone)
 

@@ -128,6 +128,13 @@ def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
     assert counts[0] > counts[1] == 0
 
 
+def test_nodes_of_a_first_epoch_need_none(seed, monkeypatch):
+    _, X = grouped(seed)
+    monkeypatch.setattr(assignments, "LEAST_EVIDENCE", np.inf)
+    _, found = assigned(X, 3, seed)
+    assert len(found.state.tree) > 6
+
+
 def test_bits_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr("skbnp.models.dependent_trees.local.ROWS_PER_BLOCK", 64)
     _, X = grouped(0)

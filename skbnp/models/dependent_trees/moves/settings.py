@@ -15,7 +15,7 @@ LEAST = {"max_births": 1, "birth_rows": 2, "birth_rounds": 1}
 #: end of one that has rows needs in an epoch with a past: of a thousand that chance
 #: makes likelier, one gains as much.
 LEAST_EVIDENCE = float(np.log(1000.0))
-#: Rows below which a leaf ends that has none in the window.
+#: Rows that are none: a leaf with fewer ends, if it has none in the window.
 NO_ROWS = 1e-3
 #: Rows below which a topic that was there before pauses in an epoch.
 PAUSE_ROWS = 1.0
