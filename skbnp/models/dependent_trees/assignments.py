@@ -1,11 +1,11 @@
 """Where the rows of an epoch begin: each at one node, which it has chosen itself.
 
 With thousands of features a mean is so near to the rows that it is the mean of that
-none would leave, and where a soft assignment ends follows from where it begins. So an
-epoch begins with rows that are in no node that they are scored at, before the first
-visit from which on the bound rises. First by some collapsed visits of all rows at once
-(`NodeTable.collapsed`), which tell how far nodes have moved since the epoch before.
-Then one by one: given the nodes of all others, a row goes to the best node e by
+none would leave, and where a soft assignment ends follows from where it begins. So
+before the visits by which the bound rises, rows choose their nodes by scores in which
+they have no part. First in some collapsed visits of all rows at once
+(`NodeTable.collapsed`), by which nodes follow their rows from the epoch before. Then
+one by one: given the nodes of all others, a row goes to the best node e by
 
     log E pi_e + h(|n_e + beta x|; v_e) - h(|n_e|; v_e),
 
@@ -175,10 +175,7 @@ class _Rows:
 
 def _sums(tree: Tree, others: EpochStats, X: sp.csr_array, nodes: Ints) -> EpochStats:
     """Sum over rows at their nodes, and over others."""
-    places = np.full(len(nodes), -1, dtype=np.intp)
-    there = nodes >= 0
-    places[there] = tree.positions(nodes[there])
-    return others.plus(node_sums(X, places, len(tree)))
+    return others.plus(node_sums(X, tree.positions(nodes), len(tree)))
 
 
 def _choose(
@@ -211,8 +208,7 @@ def _choose(
         squares[some.start : some.stop] = np.einsum("ij,ij->i", vectors, vectors)
         table[:, some.start : some.stop] = vectors[:, rows.words].T
     lasting = (state.past >= 0) | (state.history > 0.0)
-    parent, places = filled(tree.parent, -1), np.full(len(nodes), -1, dtype=np.intp)
-    places[nodes >= 0] = tree.positions(nodes[nodes >= 0])
+    parent, places = filled(tree.parent, -1), tree.positions(nodes)
     n_found = kernels.assign_rows(
         rows.indptr,
         rows.columns,
