@@ -147,7 +147,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         Without effect: updates follow `shards_per_round` shards.
     max_iter : int, default=100
         Passes over the rows of an epoch.
-    tol : float, default=1e-3
+    tol : float, default=4e-3
         Learning of an epoch ends when the bound changes by less, relatively, between
         two passes, moves included.
     n_jobs : int or None, default=None
@@ -262,7 +262,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         sparse_output=False,
         batch_size=None,
         max_iter=100,
-        tol=1e-3,
+        tol=4e-3,
         n_jobs=None,
         random_state=None,
         verbose=0,

@@ -136,7 +136,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         takes no longer than the visits of these rows.
     max_iter : int, default=100
         Passes over the rows of an epoch.
-    tol : float, default=1e-3
+    tol : float, default=4e-3
         Learning of an epoch ends when the bound changes by less, relatively, between
         two passes, moves included. With 0, all `max_iter` passes are made.
     n_jobs : int or None, default=None
@@ -307,7 +307,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         sparse_output=False,
         batch_size=None,
         max_iter=100,
-        tol=1e-3,
+        tol=4e-3,
         n_jobs=None,
         random_state=None,
         verbose=0,

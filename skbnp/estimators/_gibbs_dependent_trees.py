@@ -123,11 +123,12 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         Past epochs whose rows count for the sticks (h), 1 or more. A node that had no
         rows in them ends.
     split_merge : bool, default=True
-        Whether nodes are split, merged, and put under other parents, by proposals that
-        are accepted or not. Without, only single rows change the tree.
+        Whether nodes are split, merged, and put under other parents, and nodes without
+        rows begin and end between others, by proposals that are accepted or not.
+        Without, only single rows change the tree.
     n_split_merge : int, default=5
         Proposals in each sweep to split a node or to merge two, and as many of another
-        parent.
+        parent; that a node without rows begins or ends is proposed once.
     sparse_output : bool, default=False
         Whether `transform` returns a sparse array: a row has at most eight entries.
     max_iter : int, default=200
@@ -233,8 +234,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
       rows that none ever leaves, and a node that is opened by a draw from the prior has
       no row that is near enough.
     - Nodes whose children have a past are drawn by an independent proposal, exactly.
-    - Splits and merges of siblings, and other parents, are proposed besides, which [2]_
-      does not have.
+    - Splits and merges of siblings, other parents, and nodes without rows between
+      others are proposed besides, which [2]_ does not have.
     - beta, kappa_0 and kappa_2 are set to their maximum given nodes and directions, by
       the equations of `DependentTrees`: the sampler is exact given these.
     - The first root has neither a parent nor the row that `DependentTrees` gives it:

@@ -9,11 +9,13 @@ from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t
 
 from skbnp.kernels._normaliser cimport (
+    WIDTH,
     Sphere,
     at_zero,
     bessel_slope,
     log_constant,
     make_sphere,
+    n_terms,
 )
 from skbnp.kernels._vectors cimport (
     add_both,
@@ -24,6 +26,12 @@ from skbnp.kernels._vectors cimport (
     put_both,
     put_scaled,
 )
+
+cdef extern from "src/normaliser.h" nogil:
+    void all_log_constants(
+        Py_ssize_t n, const double* squares, double order, Py_ssize_t n_terms,
+        Py_ssize_t width, const double* terms, double zero, double* out,
+    )
 
 cdef:
     # Steps of Newton's method at the most, and the relative change that ends it.
@@ -108,12 +116,20 @@ def log_constants(
 ):
     """Log C(k) - log C(0), see `expansion` of von_mises_fisher."""
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Py_ssize_t n = squares.shape[0], i
     cdef double zero
-    cdef Py_ssize_t i
+    if n == 0:
+        return
     with nogil:
         zero = at_zero(&sphere)
-        for i in range(squares.shape[0]):
-            found[i] = log_constant(&sphere, squares[i], zero)
+        if n_steps == 0:
+            all_log_constants(
+                n, &squares[0], order, n_terms(&sphere), WIDTH, sphere.values, zero,
+                &found[0],
+            )
+        else:
+            for i in range(n):
+                found[i] = log_constant(&sphere, squares[i], zero)
 
 
 def bessel_slopes(

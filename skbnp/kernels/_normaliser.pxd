@@ -34,6 +34,16 @@ cdef inline double at_zero(const Sphere* s) noexcept nogil:
     return log1p(tail)
 
 
+cdef inline Py_ssize_t n_terms(const Sphere* s) noexcept nogil:
+    """Terms of the expansion that count for some concentration."""
+    cdef double power = 1.0 / s.order
+    cdef Py_ssize_t n = 0
+    while n < TERMS and power >= 1e-19:
+        power /= s.order
+        n += 1
+    return n
+
+
 cdef inline double polynomial(
     const double* coefficients, Py_ssize_t degree, double x
 ) noexcept nogil:

@@ -323,14 +323,14 @@ def test_an_interrupt_after_an_epoch_without_rows_leaves_the_last_sweep(
     """What the first sweep of an epoch writes is not what the one before has left."""
     X, epochs = with_an_empty_epoch(drawn)
     alone = GibbsDependentTrees(max_iter=3, random_state=0).fit(X[:40])
-    change = chain.SliceChain._split_and_merge
+    change = chain.SliceChain._change_tree
 
     def interrupted(slices):
         change(slices)
         if slices.opened.closed:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(chain.SliceChain, "_split_and_merge", interrupted)
+    monkeypatch.setattr(chain.SliceChain, "_change_tree", interrupted)
     trees = GibbsDependentTrees(max_iter=3, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         trees.fit(X, epochs=epochs)

@@ -122,6 +122,13 @@ SKBNP_INLINE double fast_log(double x)
     return (double)exponent * 6.93147180559945286e-01 + p;
 }
 
+/* log(1 + x), 1 ulp or so, for x > -1/2 with a square that does not overflow. */
+SKBNP_INLINE double fast_log1p(double x)
+{
+    double u = 1.0 + x;
+    return fast_log(u) + (x - (u - 1.0)) / u;
+}
+
 /* exp(psi(x)) = digamma_factor(x) exp(digamma_exponent(x)) for x > 0, no logarithm.
 
    With y = x + 8 and psi(x) = psi(y) - sum_{i<8} 1/(x+i), the asymptotic series of

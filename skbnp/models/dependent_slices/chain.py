@@ -24,6 +24,7 @@ from skbnp.models.dependent_slices.model import (
     draw_all,
 )
 from skbnp.models.dependent_slices.moves.attachments import Attachments
+from skbnp.models.dependent_slices.moves.intermediates import propose_intermediate
 from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge
 from skbnp.models.dependent_slices.sample import (
     TreeSample,
@@ -285,7 +286,7 @@ class SliceChain:
     def _tasks_after(self, part: int) -> Sequence[Callable[[], object]]:
         """List the tasks of proposals, of what is learned, and of what is told."""
         if part == 0:
-            return [self._split_and_merge]
+            return [self._change_tree]
         if part == 1:
             return self._attachments.tasks()
         if part == 2:
@@ -322,12 +323,14 @@ class SliceChain:
         place = self.state.number, self.state.step + 1, number
         return partial(stream, self.entropy, Purpose.SWEEP, *place)
 
-    def _split_and_merge(self) -> None:
-        """Split and merge nodes, and choose those that may be attached elsewhere."""
+    def _change_tree(self) -> None:
+        """Make proposals, and choose nodes that may be attached elsewhere."""
         world = self.world
         self._rng = self._streams(len(PARITIES))()
         for _ in range(self.settings.n_proposals):
             world = propose_split_or_merge(world, self._rng)
+        if self.settings.n_proposals:
+            world = propose_intermediate(world, self._rng)
         self._attachments = Attachments(world, self.settings.n_proposals, self._rng)
 
     def _attach(self) -> None:

@@ -21,7 +21,11 @@ from skbnp.models.dependent_slices.chain import best_past_weight, prior_cosines
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import log_joint_of
 from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree
-from skbnp.models.dependent_slices.moves import attachments, split_merge
+from skbnp.models.dependent_slices.moves import (
+    attachments,
+    intermediates,
+    split_merge,
+)
 from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.model import TreePriors
 from skbnp.trees import Tree
@@ -86,6 +90,7 @@ def sweep(world, rng):
     for parity in (1, 0):
         world = run_phase(world, parity, rng)
     world = split_merge.propose_split_or_merge(world, rng)
+    world = intermediates.propose_intermediate(world, rng)
     return attach(world, rng)
 
 
@@ -448,6 +453,83 @@ def test_wrong_attachments_have_other_frequencies(where, name, wrong, monkeypatc
     monkeypatch.setattr(where, name, wrong)
     with pytest.raises(AssertionError):
         check_attachments()
+
+
+class GivenEnds(reference.Circle):
+    """Nodes with a row have directions that are given; others are integrated out."""
+
+    def message(self, tree, parents):
+        if not tree[1]:
+            return super().message(tree, parents)
+        (row,) = tree[1]
+        mine = self.x[[row]]
+        found = self.density(self.kappa0 * parents, mine)[:, 0]
+        for child in tree[2]:
+            found = found * self.message(child, mine)[0]
+        return found
+
+
+def check_intermediates(n_draws=3000):
+    """Raise unless trees of three rows at different nodes have their frequencies."""
+    ends = on_circle(ANGLES)
+    world = in_children([-1, 0, 0], [0, 1, 2], ANGLES)
+    world = replace(world, directions=Directions.of(ends.copy()))
+    start = state_of(world)
+    states = reference.grow(3, 6, start_of("first"))
+    states = [tree for tree in states if are_apart(tree)]
+    assert start in states
+    density = GivenEnds(ends, BETA, KAPPA)
+    log_p = [tree_log_prior(t, "first") + density.log_evidence(t) for t in states]
+    p = np.exp(np.array(log_p) - logsumexp(log_p))
+
+    def propose(world, rng):
+        for _ in range(3):
+            world = intermediates.propose_intermediate(world, rng)
+        return world
+
+    check_trees(run_chain(world, propose, n_draws, 0), states, p)
+
+
+def are_apart(tree):
+    """Whether no two rows are at one node."""
+    return len(tree[1]) < 2 and all(are_apart(child) for child in tree[2])
+
+
+@pytest.mark.long
+@each_few
+def test_intermediate_nodes_have_the_frequencies_alone(n_draws):
+    check_intermediates(n_draws)
+
+
+def with_another_head(*arguments):
+    *others, n_children, kind = arguments
+    return log_end(*others, n_children**2, kind)
+
+
+log_end = intermediates._log_end
+
+
+def fewer_nodes(tree, *others):
+    return log_prior(tree, *others) - 0.5 * len(tree)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("where", "name", "wrong"),
+    [
+        (intermediates, "log_normaliser_gain", flat_normalisers),
+        (intermediates, "_log_begin", any_number),
+        (intermediates, "_log_end", with_another_head),
+        (model, "log_prior", fewer_nodes),
+    ],
+    ids=["whatever-fits", "begins-as-often", "another-head", "fewer-nodes"],
+)
+def test_wrong_intermediate_nodes_have_other_frequencies(
+    where, name, wrong, monkeypatch
+):
+    monkeypatch.setattr(where, name, wrong)
+    with pytest.raises(AssertionError):
+        check_intermediates(1500)
 
 
 def check_products_follow():

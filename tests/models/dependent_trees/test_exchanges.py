@@ -624,9 +624,9 @@ def test_epochs_after_which_a_node_comes_back_are_few():
 @pytest.mark.long
 def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
     """Without, topics that were taken for others for an epoch are born again."""
-    assert n_emerging(22, 6, 1.0) == 0
+    assert n_emerging(10, 6, 1.0) == 0
     monkeypatch.setattr(structure.TreeEdits, "_bring_back", lambda *given: None)
-    assert n_emerging(22, 6, 1.0) > 0
+    assert n_emerging(10, 6, 1.0) > 0
 
 
 def test_ends_of_topics_that_have_rows_need_evidence():

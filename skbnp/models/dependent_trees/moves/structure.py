@@ -1,10 +1,10 @@
 """When the tree of an epoch changes: after passes, by records that raise the bound.
 
 Leaves without rows end; nodes merge, those of odd units before those of even ones; once
-none does, edges are reversed, or else nodes go below other parents, for they can merge
-with siblings alone; new ones are tried. Moves of a kind are judged one by one on the
-same state, made together, and kept if the bound of all rows has risen; if not, in
-halves. So many moves cost one copy of the state.
+none does, or all of it gains little, edges are reversed, or else nodes go below other
+parents, for they can merge with siblings alone; new ones are tried. Moves of a kind are
+judged one by one on the same state, made together, and kept if the bound of all rows
+has risen; if not, in halves. So many moves cost one copy of the state.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ Array = NDArray[np.float64]
 #: Relative change of the concentration below which moves begin.
 SETTLED = 0.05
 #: Relative rise of the bound by the moves after a pass, from which learning goes on.
-SETTLED_GAIN = 1e-3
+SETTLED_GAIN = 4e-3
 #: Times that moves of one kind are made after a pass.
 N_TURNS = 5
 #: Passes without a birth after which nodes of epochs before may merge, at the latest.
@@ -122,7 +122,7 @@ class TreeEdits(Moves):
         self._prune(learner)
         self._exchange(learner)
         self._in_turns(self._merge, learner)
-        if len(self.records) == n_before:
+        if len(self.records) == n_before or self._gains_little(learner, before):
             self._in_turns(self._attach, learner)
         if len(self.records) == n_before and len(state.with_past):
             self._change_root(learner)
