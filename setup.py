@@ -75,8 +75,10 @@ setup(
             for name in [*KERNELS, SHARED]
         ],
         shared_utility_qualified_name=f"skbnp.kernels.{SHARED}",
-        # Generated C goes to build/, so that the tree holds sources only.
+        # Generated C goes to build/, so that the tree holds sources only, and into a
+        # cache where Cython is told of one: it is the same for several builds.
         build_dir=BUILD,
+        cache="CYTHON_CACHE_DIR" in os.environ,
         compiler_directives={
             "language_level": 3,
             "boundscheck": DEBUG,
