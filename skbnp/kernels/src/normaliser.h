@@ -25,7 +25,8 @@ static void all_log_constants(ptrdiff_t n, const double *squares, double order,
         double square[ENTRIES] = {0.0}, p2[ENTRIES], scaled[ENTRIES], rise[ENTRIES];
         double tail[ENTRIES], value[ENTRIES];
         for (ptrdiff_t k = 0; k < n_here; k++)
-            square[k] = squares[begin + k] > 0.0 ? squares[begin + k] : 0.0;
+            square[k] = squares[begin + k] < 0.0 ? 0.0 : squares[begin + k];
+        SKBNP_PRAGMA(omp simd)
         for (ptrdiff_t k = 0; k < ENTRIES; k++) {
             double z2 = square[k] / (order * order), root = sqrt(1.0 + z2);
             p2[k] = 1.0 / (1.0 + z2);
@@ -35,11 +36,15 @@ static void all_log_constants(ptrdiff_t n, const double *squares, double order,
         }
         for (ptrdiff_t j = n_terms - 1; j >= 0; j--) {
             const double *term = terms + j * width;
+            SKBNP_PRAGMA(omp simd)
             for (ptrdiff_t k = 0; k < ENTRIES; k++)
                 value[k] = term[j + 1];
-            for (ptrdiff_t i = j; i >= 0; i--)
+            for (ptrdiff_t i = j; i >= 0; i--) {
+                SKBNP_PRAGMA(omp simd)
                 for (ptrdiff_t k = 0; k < ENTRIES; k++)
                     value[k] = value[k] * p2[k] + term[i];
+            }
+            SKBNP_PRAGMA(omp simd)
             for (ptrdiff_t k = 0; k < ENTRIES; k++)
                 tail[k] = (tail[k] + value[k]) * scaled[k];
         }

@@ -122,7 +122,7 @@ SKBNP_INLINE double fast_log(double x)
     return (double)exponent * 6.93147180559945286e-01 + p;
 }
 
-/* log(1 + x), 1 ulp or so, for x > -1/2 with a square that does not overflow. */
+/* log(1 + x), 1 ulp or so, for x > -1/2. */
 SKBNP_INLINE double fast_log1p(double x)
 {
     double u = 1.0 + x;

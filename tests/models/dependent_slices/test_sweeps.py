@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import comb
 
 import numpy as np
 import pytest
@@ -487,7 +488,10 @@ def check_intermediates(n_draws=3000):
             world = intermediates.propose_intermediate(world, rng)
         return world
 
-    check_trees(run_chain(world, propose, n_draws, 0), states, p)
+    found = run_chain(world, propose, n_draws, 0)
+    # Trees of more nodes have a fifth of the probability.
+    assert np.mean([tree in states for tree in found]) > 0.7
+    check_trees(found, states, p)
 
 
 def are_apart(tree):
@@ -501,35 +505,158 @@ def test_intermediate_nodes_have_the_frequencies_alone(n_draws):
     check_intermediates(n_draws)
 
 
+class Choices:
+    """Makes choices that are given, or draws them; adds up their log probabilities."""
+
+    def __init__(self, rng, given=()):
+        self.generator, self._given, self.log_probability = rng, list(given), 0.0
+
+    def choice(self, values, size=None, replace=True, p=None):
+        if self._given:
+            found = self._given.pop(0)
+        else:
+            found = self.generator.choice(values, size, replace=replace, p=p)
+        if p is None:
+            n_ways = comb(len(values), 1 if size is None else size)
+            self.log_probability -= np.log(n_ways)
+        else:
+            self.log_probability += np.log(p[values.tolist().index(found)])
+        return found
+
+
+def with_some_gone(world, rng):
+    """Let some rows be no longer at hand, and stay where they are."""
+    goes, n = rng.random(len(world.rows)) < 0.4, len(world.tree)
+    rows, left = np.flatnonzero(goes), np.flatnonzero(~goes)
+    return replace(
+        world,
+        rows=rows_of(world.rows.X[left].toarray()),
+        place=world.place[left],
+        gone=np.bincount(world.place[rows], minlength=n).astype(float),
+        gone_sums=rows_of(world.rows.X[rows].toarray()).sums(world.place[rows], n),
+    )
+
+
+def log_density_of(world):
+    """Log density of all nodes of rows and of all directions."""
+    given = world.masses, world.history, world.is_old, world.priors
+    total = log_prior(world.tree, *given)
+    for at in range(len(world.tree)):
+        natural = world.prior_natural(at)
+        total += log_normaliser(np.linalg.norm(natural), world.dimension)
+        total += natural @ world.directions[at]
+    return float(total)
+
+
+def check_ratios(monkeypatch, epoch):
+    """Raise unless begins and ends are accepted as densities and probabilities say.
+
+    Each way back is the only one of its kind; the direction has the density from which
+    it is drawn.
+    """
+    log_ratios, drawn = [], []
+
+    def accept(log_ratio, choices):
+        log_ratios.append(log_ratio)
+        return True
+
+    def draw(natural, choices):
+        drawn.append((natural, draw_natural(natural, choices.generator)))
+        return drawn[-1][1]
+
+    monkeypatch.setattr(intermediates, "_accept", accept)
+    monkeypatch.setattr(intermediates, "draw_natural", draw)
+    seen = set()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        world = draw_world(rng, epoch, n_rows=1 + seed % 6).tree
+        world = with_some_gone(world, rng) if seed % 2 else world
+        for kind in ("parent", "child") * 4:
+            there = Choices(rng)
+            drawn.clear()
+            before = log_density_of(world), state_of(world), world.tree
+            new = intermediates.propose_begin(world, kind, there)
+            if not drawn:
+                continue
+            ((natural, theta),) = drawn
+            at = int(new.tree.positions(world.tree.next_id))
+            below = np.flatnonzero(new.tree.parent == at)
+            np.testing.assert_array_equal(new.directions[at], theta)
+            wanted = new.pull * new.directions[below].sum(axis=0)
+            wanted += new.pull * new.directions[new.tree.parent[at]] if at else 0.0
+            np.testing.assert_allclose(natural, wanted)
+            through = new.tree.count(new.masses)
+            assert (through[1:][~new.is_old[1:]] > 0.0).all()
+            log_density = log_normaliser(np.linalg.norm(natural), new.dimension)
+            change = log_density_of(new) - before[0] - log_density - natural @ theta
+            way_back = [at]
+            if kind == "child":  # which has taken the place of the head
+                above = new.tree.parent_of(world.tree.next_id)
+                was = [world.tree.parent_of(n) for n in new.tree.ids[below].tolist()]
+                way_back.append(int(below[was.index(above)]))
+            back = Choices(rng, way_back)
+            old = intermediates.propose_end(new, kind, back)
+            assert state_of(old) == before[1]
+            log_ratio = change + back.log_probability - there.log_probability
+            np.testing.assert_allclose(log_ratios[-2:], [log_ratio, -log_ratio])
+            seen.add((kind, at == 0, len(below) > 1))
+            world = new
+    # The root goes below alone, or with others; old ones stay.
+    assert {("parent", False, False), ("child", False, True)} <= seen
+    assert (("child", True, False) in seen) == (epoch == "first")
+
+
+@pytest.mark.parametrize("epoch", MOST_NODES)
+def test_intermediate_nodes_are_accepted_as_densities_say(epoch, monkeypatch):
+    check_ratios(monkeypatch, epoch)
+
+
 def with_another_head(*arguments):
     *others, n_children, kind = arguments
     return log_end(*others, n_children**2, kind)
 
 
-log_end = intermediates._log_end
+def without_ways(tree, masses, is_new, head, size, kind):
+    return log_begin(tree, masses, is_new, head, size, kind) + np.log(size + 1.0)
 
 
-def fewer_nodes(tree, *others):
-    return log_prior(tree, *others) - 0.5 * len(tree)
+def without_products(*arguments):
+    return integrate_out(*arguments)[0], 0.0
 
 
-@pytest.mark.long
+def with_all_gathered(tree, masses, is_new, kind):
+    return most_gathered(tree, np.ones(len(tree)), is_new, kind)
+
+
+integrate_out, log_begin, log_end, most_gathered = (
+    getattr(intermediates, name)
+    for name in ("_integrate_out", "_log_begin", "_log_end", "_most_gathered")
+)
+
+
 @pytest.mark.parametrize(
     ("where", "name", "wrong"),
     [
         (intermediates, "log_normaliser_gain", flat_normalisers),
-        (intermediates, "_log_begin", any_number),
+        (intermediates, "_integrate_out", without_products),
+        (intermediates, "_log_begin", without_ways),
         (intermediates, "_log_end", with_another_head),
-        (model, "log_prior", fewer_nodes),
+        (intermediates, "_most_gathered", with_all_gathered),
+        (model, "log_prior", any_number),
     ],
-    ids=["whatever-fits", "begins-as-often", "another-head", "fewer-nodes"],
+    ids=[
+        "whatever-fits",
+        "without-products",
+        "without-ways",
+        "another-head",
+        "all-gathered",
+        "any-number",
+    ],
 )
-def test_wrong_intermediate_nodes_have_other_frequencies(
-    where, name, wrong, monkeypatch
-):
+def test_wrong_ratios_of_intermediate_nodes_are_seen(where, name, wrong, monkeypatch):
     monkeypatch.setattr(where, name, wrong)
     with pytest.raises(AssertionError):
-        check_intermediates(1500)
+        check_ratios(monkeypatch, "first")
 
 
 def check_products_follow():

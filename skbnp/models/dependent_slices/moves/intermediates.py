@@ -61,7 +61,7 @@ def propose_begin(
     log_ratio = world.log_prior_in(after, masses) - world.log_prior() + log_density
     log_ratio += _log_end(after, masses, are_new, len(below), kind)
     log_ratio -= _log_begin(tree, world.masses, is_new, head, size, kind)
-    if np.log(rng.random()) >= log_ratio:
+    if not _accept(log_ratio, rng):
         return world
     world = world.edited(after, onto[world.place])
     world.directions[int(after.positions(tree.next_id))] = draw_natural(natural, rng)
@@ -92,11 +92,15 @@ def propose_end(world: SlicedTree, kind: Head, rng: np.random.Generator) -> Slic
     way_back = after, masses[left], is_new[left], now, size, kind
     log_ratio += _log_begin(*way_back) - log_density
     log_ratio -= _log_end(tree, masses, is_new, len(below), kind)
-    if np.log(rng.random()) >= log_ratio:
+    if not _accept(log_ratio, rng):
         return world
     onto = np.zeros(len(tree), dtype=np.int32)
     onto[left] = np.arange(len(left))
     return world.edited(after, onto[world.place])
+
+
+def _accept(log_ratio: float, rng: np.random.Generator) -> bool:
+    return bool(np.log(rng.random()) < log_ratio)
 
 
 def _most_gathered(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Ints:

@@ -25,7 +25,7 @@ from skbnp.models.dependent_trees.moves.records import Exchange, Merge
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
 from skbnp.trees import Tree
 
-__all__ = ["MergeProposal", "PairLosses", "propose_merges"]
+__all__ = ["MergeProposal", "PairLosses", "propose_ends", "propose_merges"]
 
 Ints = NDArray[np.intp]
 
@@ -36,6 +36,8 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
+#: Merges of nodes with hardly a row that are judged after a pass, the best of all.
+N_ENDS = 6
 #: Pairs that are ranked at a time, and at the least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
 
@@ -121,6 +123,40 @@ def propose_merges(
 
     some = np.unique(units[sources[likely]])
     return [one for found in run(judge, some) for one in found]
+
+
+def propose_ends(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    products: Products,
+    losses: "PairLosses",
+) -> list[MergeProposal]:
+    """Find merges of nodes without a past that have hardly a row with those near them.
+
+    With the parent, or a child into the node, which so takes its place: of each node
+    those that are best alone, of all the best first.
+    """
+    tree = state.tree
+    idle = (stats.masses < PAUSE_ROWS) & (state.history <= 0.0) & (state.past < 0)
+    above = np.flatnonzero(idle[1:]) + 1
+    below = np.flatnonzero(idle[tree.parent[1:]] & (state.past[1:] < 0)) + 1
+    sources = np.concatenate([above, below])
+    targets = tree.parent[sources]
+    nodes = np.concatenate([above, targets[len(above) :]])
+    gains = products.exact_merges(sources, targets)
+    gains += stick_gains(state, priors, sources, targets)
+    order = np.lexsort((-gains, nodes))
+    firsts = np.flatnonzero(np.diff(nodes[order], prepend=-1))
+    rank = np.arange(len(order)) - np.repeat(firsts, np.diff(firsts, append=len(order)))
+    some = order[rank < N_TARGETS]
+    some = some[np.argsort(-gains[some], kind="stable")[:N_ENDS]]
+    found = []
+    for at in some.tolist():
+        merge = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
+        gain = merge_gain(state, stats, priors, merge.source, merge.target)
+        found.append(MergeProposal(merge, "target", losses.of(merge, gain)))
+    return found
 
 
 def _best_merge(

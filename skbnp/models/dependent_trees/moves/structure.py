@@ -1,10 +1,11 @@
 """When the tree of an epoch changes: after passes, by records that raise the bound.
 
 Leaves without rows end; nodes merge, those of odd units before those of even ones; once
-none does, or all of it gains little, edges are reversed, or else nodes go below other
-parents, for they can merge with siblings alone; new ones are tried. Moves of a kind are
-judged one by one on the same state, made together, and kept if the bound of all rows
-has risen; if not, in halves. So many moves cost one copy of the state.
+this gains little edges are reversed, or else nodes go below other parents, for they can
+merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
+the same state, made together, and kept if the bound of all rows has risen; if not, in
+halves. So many moves cost one copy of the state. Where all of them gain little, nodes
+that have hardly a row end together with attachments near them.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +45,11 @@ from skbnp.models.dependent_trees.moves.exchanges import (
     propose_handover,
     propose_new_root,
 )
-from skbnp.models.dependent_trees.moves.merges import MergeProposal, propose_merges
+from skbnp.models.dependent_trees.moves.merges import (
+    MergeProposal,
+    propose_ends,
+    propose_merges,
+)
 from skbnp.models.dependent_trees.moves.partition import birth_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
@@ -84,8 +89,8 @@ BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
 #: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
-#: that would exchange names, or all new roots. A fit may end while some wait.
-KINDS = ("attachment", "birth", "exchange", "reversal", "root")
+#: that would merge or exchange names, or all new roots. A fit may end while some wait.
+KINDS = ("attachment", "birth", "end", "exchange", "reversal", "root")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row says something else.
@@ -122,7 +127,7 @@ class TreeEdits(Moves):
         self._prune(learner)
         self._exchange(learner)
         self._in_turns(self._merge, learner)
-        if len(self.records) == n_before or self._gains_little(learner, before):
+        if self._gains_little(learner, before):
             self._in_turns(self._attach, learner)
         if len(self.records) == n_before and len(state.with_past):
             self._change_root(learner)
@@ -133,6 +138,8 @@ class TreeEdits(Moves):
             self._n_without_birth = SETTLED_BIRTHS
             if len(state.with_past):  # whose merges had to wait until here
                 self._in_turns(self._merge, learner)
+        if self._gains_little(learner, before):
+            self._end_idle(learner)
         made = self.records[n_before:]
         if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
             self._bring_back(learner, before)
@@ -307,6 +314,32 @@ class TreeEdits(Moves):
             moves = self._with_attachments(learner, records)
             if not self._make_if_better(learner, moves, LEAST_GAIN):
                 waits.add((), learner.n_passes)
+
+    def _end_idle(self, learner: EpochLearner) -> None:
+        """Let a node without a past that has hardly a row end, where the bound rises.
+
+        Nodes next to it go below other parents, and what draws directions together
+        follows: by the end alone the bound may fall.
+        """
+        if self.moves.merge == "none":
+            return
+        posterior, waits = learner.posterior, self._rejections["end"]
+        model, state, stats = posterior.model, posterior.state, posterior.totals
+        products, losses = self._products_of(learner), learner.memory.losses()
+        for one in propose_ends(state, stats, model.priors, products, losses):
+            if not waits.is_over(one.merge.touched, learner.n_passes):
+                continue
+            records = self._with_attachments(learner, [one.merge])
+            new, kept = replay(state, stats, model.priors, records)
+            with_priors, new = model.learn_priors(new, kept)
+            gain = _bound(with_priors, new, kept) - self._bound(learner)
+            if gain > LEAST_GAIN + one.lost:
+                with commit():
+                    self._write(learner, records, new, kept)
+                    posterior.model = with_priors
+                self._refresh(learner)
+                return
+            waits.add(one.merge.touched, learner.n_passes)
 
     def _with_attachments(
         self, learner: EpochLearner, records: Sequence[Record]

@@ -1,0 +1,163 @@
+"""Nodes that have hardly a row end, together with new parents of those near them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+
+from skbnp import DependentTrees
+from skbnp.datasets import make_dependent_trees
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
+from skbnp.models.dependent_trees.model import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    merge_gain,
+    update_nodes,
+    update_sticks,
+)
+from skbnp.models.dependent_trees.moves import merges, structure
+from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.trees import Tree
+
+PRIORS = TreePriors(0.5, 0.5, 1.0, 1.0)
+#: Node 1 has two children, node 4 one; node 3 is a leaf.
+TREE = Tree.from_parents([-1, 0, 1, 1, 0, 4, 0])
+NO_LOSSES = merges.PairLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
+
+
+def state_of(masses, past=None, history=None, dimension=20):
+    """Rows around directions of their own, each node at its optimum."""
+    rng, n = np.random.default_rng(0), len(TREE)
+    directions = rng.standard_normal((n, dimension)) + 1.0
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    masses = np.asarray(masses, dtype=float)
+    state = EpochState(
+        TREE,
+        masses,
+        np.zeros(n) if history is None else history,
+        0.9 * directions,
+        np.full(n, 50.0),
+        directions if past is not None else np.zeros((0, dimension)),
+        np.full(n, -1) if past is None else past,
+        np.zeros(dimension),
+        directions[0],
+        60.0,
+        40.0,
+    )
+    sums = sp.csr_array(masses[:, None] * directions * 0.9)
+    stats = EpochStats(masses, sums, np.zeros(n))
+    state = update_sticks(state, stats)
+    for _ in range(20):
+        state = update_nodes(state, stats, PRIORS, TREE.ids)
+    return state, stats
+
+
+def propose(state, stats):
+    products = Products.of(state, PRIORS)
+    return merges.propose_ends(state, stats, PRIORS, products, NO_LOSSES)
+
+
+def pairs(found):
+    return [(one.merge.source, one.merge.target) for one in found]
+
+
+def test_nodes_with_hardly_a_row_merge_with_their_neighbours():
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
+    found = pairs(propose(state, stats))
+    assert len(found) == merges.N_TARGETS
+    assert set(found) < {(1, 0), (2, 1), (3, 1)}
+    gains = [merge_gain(state, stats, PRIORS, *pair).gain for pair in found]
+    assert gains == sorted(gains, reverse=True)
+    assert pairs(propose(*state_of([9, 1, 9, 9, 9, 9, 9]))) == []
+
+
+def test_the_root_takes_the_rows_of_a_child_and_a_chain_is_cut():
+    assert set(pairs(propose(*state_of([0, 9, 9, 9, 9, 9, 9])))) < {
+        (1, 0),
+        (4, 0),
+        (6, 0),
+    }
+    assert set(pairs(propose(*state_of([9, 9, 9, 9, 0, 9, 9])))) == {(4, 0), (5, 4)}
+
+
+def test_as_many_as_are_judged_are_proposed():
+    found = propose(*state_of([0, 0, 9, 9, 0, 0, 0]))
+    assert len(found) == merges.N_ENDS
+
+
+@pytest.mark.parametrize("kind", ["past", "history"])
+def test_nodes_of_before_stay(kind):
+    is_old = np.arange(7) == 1
+    past, history = np.where(is_old, 1, -1), np.where(is_old, 3.0, 0.0)
+    given = {"past": past} if kind == "past" else {"history": history}
+    assert pairs(propose(*state_of([9, 0, 9, 9, 9, 9, 9], **given))) == []
+
+
+def learner_of(state, stats, n_passes=0):
+    posterior = EpochPosterior(EpochModel(PRIORS), state, stats, state.tree.ids, [])
+    memory = SimpleNamespace(
+        losses=lambda: NO_LOSSES, keep=lambda *given: None, totals=lambda tree: stats
+    )
+    return SimpleNamespace(posterior=posterior, n_passes=n_passes, memory=memory)
+
+
+def test_an_end_by_which_the_bound_does_not_rise_waits(monkeypatch):
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
+    monkeypatch.setattr(structure, "LEAST_GAIN", np.inf)
+    tried = []
+
+    def attach(edits, learner, records):
+        tried.append((learner.n_passes, records[0].touched))
+        return list(records)
+
+    monkeypatch.setattr(structure.TreeEdits, "_with_attachments", attach)
+    edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
+    edits._end_idle(learner)
+    edits._end_idle(learner)
+    assert len(tried) == merges.N_TARGETS
+    assert edits.records == []
+    assert learner.posterior.state is state
+    again = structure.TreeEdits(EpochMoves())
+    again.resume(edits.account())
+    again._end_idle(learner_of(state, stats))
+    assert len(tried) == merges.N_TARGETS
+    structure.TreeEdits(EpochMoves(merge="none"))._end_idle(learner)
+    assert len(tried) == merges.N_TARGETS
+
+
+def test_the_bound_rises_by_an_end_with_its_priors(monkeypatch):
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
+    monkeypatch.setattr(structure, "LEAST_GAIN", -np.inf)
+    monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
+    edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
+    edits._end_idle(learner)
+    new = learner.posterior.state
+    assert len(new.tree) == len(TREE) - 1
+    assert new.prior_concentration != state.prior_concentration
+    assert_array_equal(new.masses.sum(), stats.masses.sum())
+
+
+@pytest.mark.long
+def test_the_root_of_planted_trees_has_rows(monkeypatch):
+    """Without, it stays a node without rows, and the planted root is below it."""
+
+    def n_without_rows(seed):
+        corpus = make_dependent_trees(
+            400,
+            n_features=40,
+            concentration=120.0,
+            prior_concentration=100.0,
+            random_state=seed,
+        )
+        trees = DependentTrees(random_state=seed).fit(corpus.data)
+        (record,) = trees.epochs_.values()
+        return int((record.masses < 1.0).sum())
+
+    seeds = 177, 181, 206, 287
+    assert sum(map(n_without_rows, seeds)) == 0
+    monkeypatch.setattr(structure.TreeEdits, "_end_idle", lambda *given: None)
+    assert sum(map(n_without_rows, seeds)) == len(seeds)
