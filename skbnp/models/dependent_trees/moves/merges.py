@@ -25,7 +25,13 @@ from skbnp.models.dependent_trees.moves.records import Exchange, Merge
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
 from skbnp.trees import Tree
 
-__all__ = ["MergeProposal", "PairLosses", "propose_ends", "propose_merges"]
+__all__ = [
+    "MergeProposal",
+    "PairLosses",
+    "find_idle",
+    "propose_ends",
+    "propose_merges",
+]
 
 Ints = NDArray[np.intp]
 
@@ -125,6 +131,11 @@ def propose_merges(
     return [one for found in run(judge, some) for one in found]
 
 
+def find_idle(state: EpochState, stats: EpochStats) -> NDArray[np.bool_]:
+    """Nodes without a past that have hardly a row."""
+    return (stats.masses < PAUSE_ROWS) & (state.history <= 0.0) & (state.past < 0)
+
+
 def propose_ends(
     state: EpochState,
     stats: EpochStats,
@@ -132,13 +143,12 @@ def propose_ends(
     products: Products,
     losses: "PairLosses",
 ) -> list[MergeProposal]:
-    """Find merges of nodes without a past that have hardly a row with those near them.
+    """Find merges of idle nodes with those near them.
 
     With the parent, or a child into the node, which so takes its place: of each node
     those that are best alone, of all the best first.
     """
-    tree = state.tree
-    idle = (stats.masses < PAUSE_ROWS) & (state.history <= 0.0) & (state.past < 0)
+    tree, idle = state.tree, find_idle(state, stats)
     above = np.flatnonzero(idle[1:]) + 1
     below = np.flatnonzero(idle[tree.parent[1:]] & (state.past[1:] < 0)) + 1
     sources = np.concatenate([above, below])

@@ -5,7 +5,7 @@ this gains little edges are reversed, or else nodes go below other parents, for 
 merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
 the same state, made together, and kept if the bound of all rows has risen; if not, in
 halves. So many moves cost one copy of the state. Where all of them gain little, nodes
-that have hardly a row end together with attachments near them.
+that have hardly a row end, together with attachments near them.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,6 +47,7 @@ from skbnp.models.dependent_trees.moves.exchanges import (
 )
 from skbnp.models.dependent_trees.moves.merges import (
     MergeProposal,
+    find_idle,
     propose_ends,
     propose_merges,
 )
@@ -321,10 +322,10 @@ class TreeEdits(Moves):
         Nodes next to it go below other parents, and what draws directions together
         follows: by the end alone the bound may fall.
         """
-        if self.moves.merge == "none":
-            return
         posterior, waits = learner.posterior, self._rejections["end"]
         model, state, stats = posterior.model, posterior.state, posterior.totals
+        if self.moves.merge == "none" or not find_idle(state, stats).any():
+            return
         products, losses = self._products_of(learner), learner.memory.losses()
         for one in propose_ends(state, stats, model.priors, products, losses):
             if not waits.is_over(one.merge.touched, learner.n_passes):
