@@ -1,4 +1,4 @@
-"""Nodes that have hardly a row end, together with new parents of those near them."""
+"""Nodes that have less than a row end, together with new parents of those near them."""
 
 from types import SimpleNamespace
 

@@ -42,7 +42,7 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Merges of nodes with hardly a row that are judged after a pass, the best of all.
+#: Merges of nodes with less than a row that are judged after a pass, the best of all.
 N_ENDS = 6
 #: Pairs that are ranked at a time, and at the least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
@@ -132,7 +132,7 @@ def propose_merges(
 
 
 def find_idle(state: EpochState, stats: EpochStats) -> NDArray[np.bool_]:
-    """Nodes without a past that have hardly a row."""
+    """Nodes without a past that have less than a row."""
     return (stats.masses < PAUSE_ROWS) & (state.history <= 0.0) & (state.past < 0)
 
 

@@ -5,7 +5,7 @@ this gains little edges are reversed, or else nodes go below other parents, for 
 merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
 the same state, made together, and kept if the bound of all rows has risen; if not, in
 halves. So many moves cost one copy of the state. Where all of them gain little, nodes
-that have hardly a row end, together with attachments near them.
+that have less than a row end, together with attachments near them.
 """
 
 from collections.abc import Callable, Sequence
@@ -317,7 +317,7 @@ class TreeEdits(Moves):
                 waits.add((), learner.n_passes)
 
     def _end_idle(self, learner: EpochLearner) -> None:
-        """Let a node without a past that has hardly a row end, where the bound rises.
+        """Let a node without a past and less than a row end, where the bound rises.
 
         Nodes next to it go below other parents, and what draws directions together
         follows: by the end alone the bound may fall.
