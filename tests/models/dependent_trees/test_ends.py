@@ -65,7 +65,7 @@ def pairs(found):
     return [(one.merge.source, one.merge.target) for one in found]
 
 
-def test_nodes_with_hardly_a_row_merge_with_their_neighbours():
+def test_nodes_with_less_than_a_row_merge_with_their_neighbours():
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     found = pairs(propose(state, stats))
     assert len(found) == merges.N_TARGETS
@@ -129,7 +129,7 @@ def test_an_end_by_which_the_bound_does_not_rise_waits(monkeypatch):
     assert len(tried) == merges.N_TARGETS
 
 
-def test_the_bound_rises_by_an_end_with_its_priors(monkeypatch):
+def test_an_end_is_made_with_the_priors_that_follow(monkeypatch):
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     monkeypatch.setattr(structure, "LEAST_GAIN", -np.inf)
     monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
