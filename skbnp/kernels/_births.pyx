@@ -214,15 +214,15 @@ cdef int measure_rows(
     return 0
 
 
-cdef Py_ssize_t draw_seed(
+cdef int draw_seeds(
     Trial* t, const int32_t* words, Py_ssize_t n_features, const double* means,
-    const double* mean_lengths, double uniform,
+    const double* mean_lengths, const double[::1] uniforms, Py_ssize_t* seeds,
 ) except -1 nogil:
-    """Draw a row that is far from the target and its children."""
+    """Draw rows that are far from the target and its children."""
     cdef double* cosines = t.fresh
     cdef double length, product, total = 0.0
     cdef const double* mean
-    cdef Py_ssize_t node, row
+    cdef Py_ssize_t node, row, i
     for row in range(t.n_rows):
         cosines[row] = -1.0
     for node in range(t.target, t.place):  # children stand before the new one
@@ -236,10 +236,22 @@ cdef Py_ssize_t draw_seed(
     for row in range(t.n_rows):
         total += max(1.0 - cosines[row], 0.0) ** 2 + 1e-12
         cosines[row] = total
-    for row in range(t.n_rows):
-        if cosines[row] > uniform * total:
-            return row
-    return t.n_rows - 1
+    for i in range(uniforms.shape[0]):
+        seeds[i] = t.n_rows - 1
+        for row in range(t.n_rows):
+            if cosines[row] > uniforms[i] * total:
+                seeds[i] = row
+                break
+    return 0
+
+
+cdef bint is_repeated(const Py_ssize_t* seeds, Py_ssize_t i) noexcept nogil:
+    """Whether a seed is one of those before it."""
+    cdef Py_ssize_t k
+    for k in range(i):
+        if seeds[k] == seeds[i]:
+            return True
+    return False
 
 
 cdef int is_behind(const void* one, const void* other) noexcept nogil:
@@ -517,28 +529,29 @@ cdef void measure_target(
                 )
 
 
-cdef double gain_of_start(
-    Trial* t, Py_ssize_t n_first, Py_ssize_t n_rounds
+cdef double gain_of_seed(
+    Trial* t, Py_ssize_t seed, Py_ssize_t n_first, Py_ssize_t n_rounds
 ) except? -1 nogil:
-    """Begin with the first rows, and let the new node take what it can.
+    """Begin with the rows nearest to one, and let the new node take what it can.
 
-    Return what the bound gains, zero if the node has less than a row.
+    Return what the bound gains, minus infinity if the node has less than a row.
     """
     cdef Py_ssize_t row
     cdef double mass = <double>n_first, last
+    sort_rows(t, seed)
     memset(t.taken, 0, t.n_rows * sizeof(double))
     for row in range(n_first):
         t.taken[t.near[row].row] = 1.0
     memcpy(t.mean, t.mean_before, (t.n_words + 2) * sizeof(double))
     for _ in range(n_rounds):
         if mass < 1.0:
-            return 0.0
+            return -INFINITY
         update_directions(t)
         last, mass = mass, take_rows(t)
         if fabs(mass - last) < TOL * last:
             break
     choose(t)
-    return gain_of(t, True) if t.after.masses[t.place] >= 1.0 else 0.0
+    return gain_of(t, True) if t.after.masses[t.place] >= 1.0 else -INFINITY
 
 
 def find_birth(
@@ -560,23 +573,24 @@ def find_birth(
     double strength,                    # beta
     double pull,                        # kappa0 k1
     double stop, double child,          # concentrations of the sticks
-    double uniform,                     # what the seed is drawn by
-    const Py_ssize_t[::1] starts,       # IN (n_starts,) how many rows each begins with
+    const double[::1] uniforms,         # IN (n_seeds,) what seeds are drawn by
+    Py_ssize_t n_first,                 # rows that it begins with
     Py_ssize_t n_rounds,
     Py_ssize_t[:, ::1] nodes,           # OUT (n_rows, n_best) where rows are then
     float[:, ::1] found,                # OUT (n_rows, n_best) and q(z)
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """Let a new node take rows near one that is far from its parent, from each start.
+    """Let a new node take rows near one that is far from its parent, for each seed.
 
-    Return what the bound gains by the best of the starts, and put the assignments then;
-    zero if none gains. Time O(n_features + nnz) for each child of the target, O(nnz
-    n_best) once, and O(nnz + n_nodes + n_rows n_best) for each round.
+    Return what the bound gains by the best of the seeds, and put the assignments then;
+    minus infinity if the node has less than a row by each. Time O(n_features + nnz) for
+    each child of the target, O(nnz n_best) once, and O(nnz + n_nodes + n_rows n_best)
+    for each round.
     """
     cdef Py_ssize_t n_features = means.shape[1], target = parent[place], i
     cdef Trial t
-    cdef double best = 0.0, gain
+    cdef double best = -INFINITY, gain
     t.sphere, t.done = make_sphere(order, n_steps, terms), 0
     t.n_rows, t.n_best, t.n_nodes = places.shape[0], places.shape[1], parent.shape[0]
     t.place, t.target, t.dimension = place, target, <double>n_features
@@ -604,6 +618,7 @@ def find_birth(
     t.before.masses, t.after.masses = &of_nodes[3, 0], &of_nodes[4, 0]
     t.masses, t.history, t.sticks = &of_nodes[5, 0], &of_nodes[6, 0], &of_nodes[7, 0]
     cdef double[::1] near = np.empty(2 * t.n_rows), chosen = np.empty(t.n_best + 1)
+    cdef Py_ssize_t[::1] seeds = np.empty(uniforms.shape[0], dtype=np.intp)
     cdef Py_ssize_t[::1] order_of = np.empty(t.n_best + 1, dtype=np.intp)
     cdef Py_ssize_t[::1] some_nodes = np.empty(n_shares, dtype=np.intp)
     cdef float[::1] some_weights = np.empty(n_shares, dtype=np.float32)
@@ -622,18 +637,18 @@ def find_birth(
             &mean_lengths[0], &shares[0], &spreads[0],
         )
         measure_target(&t, n_features, &means[0, 0])
-        sort_rows(
-            &t,
-            draw_seed(
-                &t, &words[0], n_features, &means[0, 0], &mean_lengths[0], uniform
-            ),
+        draw_seeds(
+            &t, &words[0], n_features, &means[0, 0], &mean_lengths[0], uniforms,
+            &seeds[0],
         )
-        for i in range(starts.shape[0]):
-            gain = gain_of_start(&t, starts[i], n_rounds)
+        for i in range(seeds.shape[0]):
+            if is_repeated(&seeds[0], i):
+                continue
+            gain = gain_of_seed(&t, seeds[i], n_first, n_rounds)
             if gain > best:
                 best = gain
                 memcpy(&nodes[0, 0], t.found, n_shares * sizeof(Py_ssize_t))
                 memcpy(&found[0, 0], t.weights, n_shares * sizeof(float))
-        if best > 0.0:
-            best = max(best - gain_of_choice(&t), 0.0)
+        if best > -INFINITY:
+            best -= gain_of_choice(&t)
     return best

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,9 +20,12 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     natural_of,
 )
+from skbnp.models.dependent_trees.moves import births
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
-    SHARES,
+    N_SEEDS,
+    SHARE,
+    SLACK,
     Collected,
     propose_birth,
 )
@@ -114,15 +118,15 @@ def propose(state, stats, collected, seed, n_rounds):
 
 def find_by_twin(near, state, collected, q, seed, n_rounds):
     rows, n = collected.X.toarray().astype(np.float64), len(collected.rows)
-    uniform = np.random.default_rng(seed).random()
+    uniforms = np.random.default_rng(seed).random(N_SEEDS)
     at = [node for node, up in enumerate(near.parent) if up == near.target]
     at = [near.target, *(node for node in at if node != near.new)]
     eta = np.insert(state.concentrations, near.new, 0.0)[at]
     lengths = trees.bessel_ratio(eta, rows.shape[1])
-    first = reference.far_row(rows, near.means[at], lengths, uniform)
-    starts = [max(LEAST_ROWS, int(share * n)) for share in SHARES]
-    n_best = collected.memo.nodes.shape[1]
-    return reference.find_birth(near, rows, q, first, starts, n_rounds, n_best)
+    far = near.means[at], lengths
+    seeds = [reference.far_row(rows, *far, uniform) for uniform in uniforms]
+    given = seeds, max(LEAST_ROWS, int(SHARE * n)), n_rounds
+    return reference.find_birth(near, rows, q, *given, collected.memo.nodes.shape[1])
 
 
 @pytest.mark.parametrize("n_rounds", [1, 10])
@@ -134,7 +138,7 @@ def test_births_are_those_of_the_twin(dimension, target, n_rounds, seed):
     found = propose(state, stats, collected, seed, n_rounds)
     given = state, collected, q, seed, n_rounds
     gain, after = find_by_twin(near, *given)
-    assert (found is None) == (after is None)
+    assert (found is None) == (gain <= -SLACK)
     if found is None:
         return
     assert_allclose(found.gain, gain, rtol=3e-8, atol=5e-7)
@@ -157,11 +161,41 @@ def test_births_are_those_of_the_twin(dimension, target, n_rounds, seed):
         assert not np.isclose(wrong, gain, rtol=1e-7, atol=1e-6)
 
 
-def test_seeds_are_drawn_by_how_far_they_are(seed):
-    """Two thirds of the rows are elsewhere: of other seeds come other births."""
+def test_seeds_are_drawn_by_how_far_they_are(seed, monkeypatch):
+    """Half of the rows are elsewhere: of other seeds come other births."""
+    monkeypatch.setattr(births, "N_SEEDS", 1)
     state, stats, collected = epoch_with_rows(seed, 30, 1)
     found = [propose(state, stats, collected, one, 10) for one in range(8)]
     assert len({one.gain for one in found if one is not None}) > 1
+
+
+def test_the_best_seed_is_taken(seed, monkeypatch):
+    state, stats, collected = epoch_with_rows(seed, 30, 1)
+
+    def gain_of(uniforms):
+        rng = SimpleNamespace(random=lambda n: np.array(uniforms))
+        naturals = Naturals.of(state, PRIORS).by_position(state.tree)
+        given = state, stats, PRIORS, naturals, collected, EpochMoves()
+        return propose_birth(*given, rng).gain
+
+    monkeypatch.setattr(births, "SLACK", np.inf)
+    uniforms = np.random.default_rng(seed).random(6)
+    alone = [gain_of([uniform]) for uniform in uniforms]
+    assert (
+        gain_of(uniforms)
+        == gain_of([*uniforms, uniforms[0]])
+        == max(alone)
+        > min(alone)
+    )
+
+
+def test_births_may_lose_some_nats(seed, monkeypatch):
+    state, stats, collected = epoch_with_rows(seed, 30, 1)
+    gain = propose(state, stats, collected, seed, 10).gain
+    monkeypatch.setattr(births, "SLACK", -gain)
+    assert propose(state, stats, collected, seed, 10) is None
+    monkeypatch.setattr(births, "SLACK", 1e-9 - gain)
+    assert propose(state, stats, collected, seed, 10).gain == gain
 
 
 @pytest.mark.parametrize("n_best", [1, 6])

@@ -146,14 +146,14 @@ def gain_of(near, rows, q, after, mean):
     return gain + trees.worth_above(length, spread, below, near.pull, len(before))
 
 
-def find_birth(near, rows, q, seed, starts, n_rounds, n_best):
-    """Gain of the best start, and shares of rows then; zero and None if none gains.
+def find_birth(near, rows, q, seeds, n_first, n_rounds, n_best):
+    """Gain of the best seed, and shares of rows then; None if no seed keeps a row.
 
     `q` are shares before, (n_rows, n_nodes); nodes without one stay without.
     """
-    order = np.argsort(-(rows @ rows[seed]), kind="stable")
-    found = [(0.0, None)]
-    for n_first in starts:
+    found = [(-np.inf, None)]
+    for seed in seeds:
+        order = np.argsort(-(rows @ rows[seed]), kind="stable")
         taken, mean, mass = np.zeros(len(rows)), near.means[near.target], 0.0
         taken[order[:n_first]] = 1.0
         for _ in range(n_rounds):
@@ -168,8 +168,7 @@ def find_birth(near, rows, q, seed, starts, n_rounds, n_best):
             found.append((gain_of(near, rows, q, after, mean), after))
     gain, after = max(found, key=lambda one: one[0])
     if after is None:
-        return 0.0, None
+        return gain, None
     means = np.where(q > 0.0, near.beta * rows @ near.means.T, -np.inf)
     again = choose(near.log_weights(near.masses) + means, n_best)
-    gain -= gain_of(near, rows, q, again, None)
-    return (gain, after) if gain > 0.0 else (0.0, None)
+    return gain - gain_of(near, rows, q, again, None), after

@@ -42,7 +42,7 @@ from skbnp.models.dependent_trees.moves.records import (
     replay,
     resized,
 )
-from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, EpochMoves
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.start import node_sums
 from skbnp.trees import Tree
 
@@ -122,14 +122,13 @@ def assign_rows(
     rows, is_open = _Rows.of(X), moves is not None and moves.birth
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)
-    least = 0.0 if model.is_first else LEAST_EVIDENCE
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW) if is_open else 0
         n_new = int(min(n_new, max(most - len(state.tree), 0)))
         sequence = rng.permutation(X.shape[0])
         before, tree = nodes, state.tree
-        state, nodes = _choose(model, state, stats, rows, nodes, sequence, n_new, least)
+        state, nodes = _choose(model, state, stats, rows, nodes, sequence, n_new)
         if np.array_equal(nodes, before):
             break
         others = followed(others, tree, state.tree, {})
@@ -186,7 +185,6 @@ def _choose(
     nodes: Ints,
     sequence: Ints,
     n_new: int,
-    least: float,
 ) -> tuple[EpochState, Ints]:
     """Let rows choose nodes in a sequence; return the state with new ones, and them."""
     tree, priors = state.tree, model.priors
@@ -227,7 +225,7 @@ def _choose(
         n_nodes,
         state.concentration,
         state.prior_concentration * priors.parent_weight,
-        least,
+        model.least_gain,
         *expansion(state.dimension),
     )
     new = tree

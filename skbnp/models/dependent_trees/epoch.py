@@ -32,6 +32,7 @@ from skbnp.models.dependent_trees.model import (
     windowed,
     with_own_means,
 )
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.utils.validation import check_labels
 
 __all__ = [
@@ -72,6 +73,11 @@ class EpochModel:
     has_bound: ClassVar[bool] = True
     parts_name: ClassVar[str] = "nodes"
     unit: ClassVar[str] = "row"
+
+    @property
+    def least_gain(self) -> float:
+        """Nats that a new node gains at the least."""
+        return 0.0 if self.is_first else LEAST_EVIDENCE
 
     def absorb(
         self,

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
 from skbnp.inference.executor import Executor
-from skbnp.models.dependent_trees import assignments
+from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import assign_rows
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.model import EpochStats, TreePriors, next_epoch
@@ -121,7 +121,7 @@ def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
     none = EpochStats.zero(len(state.tree), X.shape[1])
     rng, counts = np.random.default_rng(seed), []
     for least in (0.0, np.inf):
-        monkeypatch.setattr(assignments, "LEAST_EVIDENCE", least)
+        monkeypatch.setattr(epoch, "LEAST_EVIDENCE", least)
         given = model, state, none, rows, EpochMoves(), np.inf, rng
         after = assign_rows(*given).state.tree
         counts.append(len(np.setdiff1d(after.ids, state.tree.ids)))
@@ -130,7 +130,7 @@ def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
 
 def test_nodes_of_a_first_epoch_need_none(seed, monkeypatch):
     _, X = grouped(seed)
-    monkeypatch.setattr(assignments, "LEAST_EVIDENCE", np.inf)
+    monkeypatch.setattr(epoch, "LEAST_EVIDENCE", np.inf)
     _, found = assigned(X, 3, seed)
     assert len(found.state.tree) > 6
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
@@ -139,6 +139,24 @@ def test_an_end_is_made_with_the_priors_that_follow(monkeypatch):
     assert len(new.tree) == len(TREE) - 1
     assert new.prior_concentration != state.prior_concentration
     assert_array_equal(new.masses.sum(), stats.masses.sum())
+
+
+def test_what_priors_gain_by_themselves_ends_no_node(monkeypatch):
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
+    learner, seen = learner_of(state, stats), []
+
+    def make(edits, learner, record, least):
+        seen.append(least)
+        return False
+
+    monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
+    edits = structure.TreeEdits(EpochMoves())
+    edits._end_idle(learner)
+    model, new = learner.posterior.model.learn_priors(state, stats)
+    with_priors = sum(model.objective(new, stats).values())
+    assert with_priors > edits._bound(learner) + 1.0
+    lost = [one.lost for one in propose(state, stats)]
+    assert_allclose(seen, with_priors + structure.LEAST_GAIN + np.array(lost))
 
 
 @pytest.mark.long

@@ -2,12 +2,12 @@
 
 Of the rows of a target those with q(z = target) >= 1 / sqrt(n_nodes) are collected, a
 thousand at the most, by a hash of step, target and number of the row: which, does not
-depend on how rows are cut into parts. A new child of the target begins near some of
-them and takes what it can; the target follows, all else is held fixed. It is born if
-the bound rises, in which rows count once: what they said before leaves the statistics
-as they join it. Births as in section 3 of Hu et al. (2015) leave their rows counted
-twice until the next pass is over, and have no bound until then; theirs begin in a
-direction that may be far from all rows.
+depend on how rows are cut into parts. A new child of the target begins near one of
+them, a seed, and takes what it can; the target follows, all else is held fixed. The
+best of some seeds is born if the bound rises, in which rows count once: what they said
+before leaves the statistics as they join it. Births as in section 3 of Hu et al. (2015)
+leave their rows counted twice until the next pass is over, and have no bound until
+then; theirs begin in a direction that may be far from all rows.
 """
 
 from collections.abc import Sequence
@@ -41,10 +41,12 @@ __all__ = [
 
 Ints = NDArray[np.intp]
 
-#: Shares of the collected rows that a new node begins from, each tried.
-SHARES = (0.05, 0.3)
-#: Rows that it begins from, at the least.
-LEAST_ROWS = 2
+#: Seeds: rows that a new node is tried near, one by one.
+N_SEEDS = 4
+#: Share of the collected rows that it begins from, the nearest, and the least of them.
+SHARE, LEAST_ROWS = 0.3, 2
+#: Nats that a birth may lose, if new parents and priors make up for them.
+SLACK = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def propose_birth(
     moves: EpochMoves,
     rng: np.random.Generator,
 ) -> Proposed | None:
-    """Let a new child of the target take rows; None if there is nothing to gain.
+    """Let a new child of the target take rows; None if the bound falls by much.
 
     The sticks must have followed the masses (`update_sticks`); `naturals` go by
     position. Its id is the next one
@@ -140,7 +142,6 @@ def propose_birth(
     place = int(tree.positions(new))
     memo, X = collected.memo, collected.X
     known = np.where(memo.weights > 0.0, memo.nodes, new)
-    starts = sorted({max(LEAST_ROWS, int(share * n_rows)) for share in SHARES})
     places, weights = np.empty(known.shape, np.intp), np.empty_like(memo.weights)
     gain = find_birth(
         X.indptr.astype(np.int32, copy=False),
@@ -162,14 +163,14 @@ def propose_birth(
         state.prior_concentration * priors.parent_weight,
         priors.stop_concentration,
         priors.child_concentration,
-        rng.random(),
-        np.array([n_first for n_first in starts if n_first < n_rows], np.intp),
+        rng.random(N_SEEDS),
+        max(LEAST_ROWS, int(SHARE * n_rows)),
         moves.birth_rounds,
         places,
         weights,
         *expansion(state.dimension),
     )
-    if gain <= 0.0:
+    if gain <= -SLACK:
         return None
     nodes = np.where(weights > 0.0, tree.ids[places], -1).astype(np.int32)
     said = replace(memo, nodes=nodes, weights=weights)

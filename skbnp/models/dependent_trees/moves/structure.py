@@ -5,7 +5,8 @@ this gains little edges are reversed, or else nodes go below other parents, for 
 merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
 the same state, made together, and kept if the bound of all rows has risen; if not, in
 halves. So many moves cost one copy of the state. Where all of them gain little, nodes
-that have less than a row end, together with attachments near them.
+that have less than a row end, and births that lost little are judged once more, both
+together with exchanges, attachments and priors that follow.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,7 +87,9 @@ N_TURNS = 5
 #: Passes without a birth after which nodes of epochs before may merge, at the latest.
 SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
-BIRTH_SHARE, LEAST_BIRTHS = 0.35, 5
+BIRTH_SHARE, LEAST_BIRTHS = 0.35, 20
+#: Rejected births that are judged once more after a pass, with what follows.
+N_REJECTED = 3
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
 #: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
@@ -115,6 +118,8 @@ class TreeEdits(Moves):
         self._products: Products | None = None
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
         self._gains: tuple[EpochState, Array] | None = None  # by other pasts
+        # Births that gain too little by themselves, and the state when they did.
+        self._rejected: tuple[EpochState, list[Proposed]] | None = None
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
@@ -141,13 +146,14 @@ class TreeEdits(Moves):
                 self._in_turns(self._merge, learner)
         if self._gains_little(learner, before):
             self._end_idle(learner)
+            self._bear_rejected(learner)
         made = self.records[n_before:]
         if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
             self._bring_back(learner, before)
         if made:
             self._sort(learner)
         is_settled = self._gains_little(learner, before)
-        self._products = self._present = self._gains = None
+        self._products = self._present = self._gains = self._rejected = None
         return is_settled
 
     def _gains_little(self, learner: EpochLearner, before: float) -> bool:
@@ -256,12 +262,14 @@ class TreeEdits(Moves):
         """
         products, last = self._products_of(learner), self._gains
         if last is None or last[0] is not products.state:
-            previous = products.state.previous
-            if self._pasts is None or self._pasts[0] is not previous:
-                self._pasts = previous, previous @ previous.T
-            gains = past_gains(products, self._pasts[1])
+            gains = past_gains(products, self._products_of_pasts(products.state))
             self._gains = last = products.state, gains
         return last[1]
+
+    def _products_of_pasts(self, state: EpochState) -> Array:
+        if self._pasts is None or self._pasts[0] is not state.previous:
+            self._pasts = state.previous, state.previous @ state.previous.T
+        return self._pasts[1]
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Let nodes have the pasts that explain them best."""
@@ -323,24 +331,77 @@ class TreeEdits(Moves):
         follows: by the end alone the bound may fall.
         """
         posterior, waits = learner.posterior, self._rejections["end"]
-        model, state, stats = posterior.model, posterior.state, posterior.totals
+        state, stats = posterior.state, posterior.totals
         if self.moves.merge == "none" or not find_idle(state, stats).any():
             return
+        given = state, stats, posterior.model.priors
         products, losses = self._products_of(learner), learner.memory.losses()
-        for one in propose_ends(state, stats, model.priors, products, losses):
+        before = _bound_with_priors(learner)
+        for one in propose_ends(*given, products, losses):
             if not waits.is_over(one.merge.touched, learner.n_passes):
                 continue
-            records = self._with_attachments(learner, [one.merge])
-            new, kept = replay(state, stats, model.priors, records)
-            with_priors, new = model.learn_priors(new, kept)
-            gain = _bound(with_priors, new, kept) - self._bound(learner)
-            if gain > LEAST_GAIN + one.lost:
-                with commit():
-                    self._write(learner, records, new, kept)
-                    posterior.model = with_priors
-                self._refresh(learner)
+            least = before + LEAST_GAIN + one.lost
+            if self._make_compound(learner, one.merge, least):
                 return
             waits.add(one.merge.touched, learner.n_passes)
+
+    def _bear_rejected(self, learner: EpochLearner) -> None:
+        """Judge births once more that gain too little by themselves, likewise."""
+        posterior, rejected = learner.posterior, self._rejected
+        if rejected is None or rejected[0] is not posterior.state or not rejected[1]:
+            return
+        least = _bound_with_priors(learner) + posterior.model.least_gain
+        for one in rejected[1][:N_REJECTED]:
+            order = np.argsort(one.rows)
+            said = one.rows[order], one.memo.taken(order)
+            if self._make_compound(learner, one.birth, least, *said):
+                self._rejections["birth"].forget((one.birth.target,))
+                self._n_without_birth = 0
+                return
+
+    def _make_compound(
+        self,
+        learner: EpochLearner,
+        record: Record,
+        least: float,
+        rows: NDArray[np.intp] = NOBODY,
+        said: Memo = NOTHING_SAID,
+    ) -> bool:
+        """Make a move if the bound is above `least` with it and with what follows.
+
+        Nodes exchange their pasts, nodes near it go below other parents, and priors are
+        learned.
+        """
+        posterior = learner.posterior
+        model, state, stats = posterior.model, posterior.state, posterior.totals
+        records = self._with_exchanges(learner, record)
+        records = self._with_attachments(learner, records)
+        new, kept = replay(state, stats, model.priors, records)
+        with_priors, new = model.learn_priors(new, kept)
+        if _bound(with_priors, new, kept) <= least:
+            return False
+        with commit():
+            self._write(learner, records, new, kept, rows, said)
+            posterior.model = with_priors
+        self._refresh(learner)
+        return True
+
+    def _with_exchanges(self, learner: EpochLearner, record: Record) -> list[Record]:
+        """Add exchanges of the pasts of nodes that a move touches."""
+        posterior, found = learner.posterior, [record]
+        state, stats, priors = posterior.state, posterior.totals, posterior.model.priors
+        if len(state.with_past) == 0:
+            return found
+        state, _ = replay(state, stats, priors, found)
+        gains = past_gains(
+            Products.of(state, priors, self._products_of(learner)),
+            self._products_of_pasts(state),
+        )
+        near = set(record.touched)
+        for exchange in propose_exchanges(state, gains):
+            if not near.isdisjoint(exchange.touched):
+                found.append(exchange)
+        return found
 
     def _with_attachments(
         self, learner: EpochLearner, records: Sequence[Record]
@@ -430,10 +491,13 @@ class TreeEdits(Moves):
             return found
 
         parts = memory.run(bear, np.unique(units).tolist())
-        least = 0.0 if posterior.model.is_first else LEAST_EVIDENCE
-        proposed = [one for part in parts for one in part if one.gain > least]
+        proposed = [one for part in parts for one in part]
+        proposed.sort(key=lambda one: -one.gain)
+        least = posterior.model.least_gain
+        n_better = sum(one.gain > least for one in proposed)
         n_before = len(self.records)
-        n_births = self._deliver(learner, sorted(proposed, key=lambda one: -one.gain))
+        self._rejected = posterior.state, proposed[n_better:]
+        n_births = self._deliver(learner, proposed[:n_better])
         born = {one.target for one in self.records[n_before:] if isinstance(one, Birth)}
         for node in targets.tolist():
             if node in born:
@@ -588,6 +652,14 @@ class TreeEdits(Moves):
 
 def _bound(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
     return sum(model.objective(state, stats).values())
+
+
+def _bound_with_priors(learner: EpochLearner) -> float:
+    """Return the bound of the present tree with learned priors."""
+    posterior = learner.posterior
+    state, stats = posterior.state, posterior.totals
+    model, state = posterior.model.learn_priors(state, stats)
+    return _bound(model, state, stats)
 
 
 def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:

@@ -1,0 +1,159 @@
+"""Births that gain too little by themselves, and what makes up for it."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from models.dependent_trees.test_exchanges import PRIORS, at_optimum
+from skbnp import DependentTrees
+from skbnp.datasets import make_dependent_trees
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
+from skbnp.models.dependent_trees.moves import births, structure
+from skbnp.models.dependent_trees.moves.exchanges import past_gains
+from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.moves.records import Attach, Exchange, replay
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, EpochMoves
+
+
+def first_epoch_of(seed):
+    corpus = make_dependent_trees(200, n_epochs=50, past_weight=3.0, random_state=seed)
+    return corpus.data[corpus.epochs == 0]
+
+
+class Said:
+    """What rows say, of which the order alone is known."""
+
+    def __init__(self, order):
+        self.order = order
+
+    def taken(self, order):
+        return Said(self.order[order])
+
+
+def edits_with_rejected(n, is_first, monkeypatch, is_made):
+    """Births that gain too little, and those that are judged once more."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    if is_first:
+        state = state.without_past()
+    model = EpochModel(PRIORS, is_first=is_first)
+    posterior = EpochPosterior(model, state, stats, state.tree.ids, [])
+    learner, judged = SimpleNamespace(posterior=posterior, n_passes=0), []
+
+    def make(edits, learner, record, least, rows, said):
+        judged.append((record.target, least, rows.tolist(), said.order.tolist()))
+        return is_made(record)
+
+    monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
+    edits = structure.TreeEdits(EpochMoves())
+    rows = np.array([7, 3, 5])
+    rejected = [
+        SimpleNamespace(
+            birth=SimpleNamespace(target=node), rows=rows, memo=Said(np.arange(3))
+        )
+        for node in range(n)
+    ]
+    edits._rejected = state, rejected
+    return edits, learner, judged
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_births_are_judged_once_more(is_first, monkeypatch):
+    given = 6, is_first, monkeypatch, lambda record: False
+    edits, learner, judged = edits_with_rejected(*given)
+    edits._bear_rejected(learner)
+    posterior = learner.posterior
+    model, state = posterior.model.learn_priors(posterior.state, posterior.totals)
+    least = sum(model.objective(state, posterior.totals).values())
+    least += 0.0 if is_first else LEAST_EVIDENCE
+    assert posterior.model.is_first == is_first
+    assert [target for target, *_ in judged] == list(range(structure.N_REJECTED))
+    assert_allclose([least_one for _, least_one, *_ in judged], least)
+    assert all(rows == [3, 5, 7] for *_, rows, _ in judged)
+    assert all(order == [1, 2, 0] for *_, order in judged)
+
+
+def test_one_birth_is_made_and_its_target_may_have_more(monkeypatch):
+    given = 3, True, monkeypatch, lambda record: record.target == 1
+    edits, learner, judged = edits_with_rejected(*given)
+    waits, edits._n_without_birth = edits._rejections["birth"], 2
+    for node in range(3):
+        waits.add((node,), 0)
+    edits._bear_rejected(learner)
+    assert len(judged) == 2
+    assert edits._n_without_birth == 0
+    assert [waits.is_over((node,), 0) for node in range(3)] == [False, True, False]
+
+
+def test_births_of_another_state_are_not_judged(monkeypatch):
+    edits, learner, judged = edits_with_rejected(3, True, monkeypatch, lambda one: True)
+    learner.posterior.state = replace(learner.posterior.state)
+    edits._bear_rejected(learner)
+    assert judged == []
+
+
+def test_exchanges_are_those_of_nodes_that_a_move_touches(monkeypatch):
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    posterior = EpochPosterior(EpochModel(PRIORS), state, stats, state.tree.ids, [])
+    learner, edits = (
+        SimpleNamespace(posterior=posterior),
+        structure.TreeEdits(EpochMoves()),
+    )
+    move = Attach(2, 1, 3)
+    near, far = Exchange((2, 6), (6, 2)), Exchange((0, 5), (5, 0))
+
+    def propose(found, gains):
+        after, _ = replay(state, stats, PRIORS, [move])
+        assert found.tree == after.tree
+        of_pasts = after.previous @ after.previous.T
+        expected = past_gains(Products.of(after, PRIORS), of_pasts)
+        assert_allclose(gains, expected, rtol=1e-9, atol=1e-8)
+        return [near, far]
+
+    monkeypatch.setattr(structure, "propose_exchanges", propose)
+    assert edits._with_exchanges(learner, move) == [move, near]
+    posterior.state = state.without_past()
+    assert edits._with_exchanges(learner, move) == [move]
+
+
+@pytest.mark.long
+def test_a_topic_is_found_where_priors_must_follow(monkeypatch):
+    """By itself its birth loses .6 nats, with learned priors it gains seven."""
+    X = first_epoch_of(94)
+    assert DependentTrees(random_state=94).fit(X).n_components_ == 10
+    monkeypatch.setattr(structure, "N_REJECTED", 0)
+    assert DependentTrees(random_state=94).fit(X).n_components_ == 9
+
+
+@pytest.mark.long
+def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
+    X = first_epoch_of(1108)
+    assert DependentTrees(random_state=1108).fit(X).n_components_ == 10
+    monkeypatch.setattr(births, "N_SEEDS", 1)
+    assert DependentTrees(random_state=1108).fit(X).n_components_ == 9
+
+
+@pytest.mark.long
+def test_a_topic_is_born_that_has_the_name_of_another(monkeypatch):
+    """Its neighbours are two in one node until it hands the name on."""
+    lifetimes = np.tile([0, 5], (10, 1))
+    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
+    corpus = make_dependent_trees(
+        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=29
+    )
+
+    def n_born():
+        """Nodes with a row in the third epoch that were not there before."""
+        trees = DependentTrees(random_state=29)
+        trees.fit(corpus.data, epochs=corpus.epochs)
+        before, then = trees.epochs_[1], trees.epochs_[2]
+        seen = then.component_ids[then.masses >= 1.0]
+        return len(np.setdiff1d(seen, before.component_ids))
+
+    assert n_born() == 1
+    monkeypatch.setattr(
+        structure.TreeEdits, "_with_exchanges", lambda edits, learner, record: [record]
+    )
+    assert n_born() == 0
