@@ -33,8 +33,8 @@ class Said:
         return Said(self.order[order])
 
 
-def edits_with_rejected(n, is_first, monkeypatch, is_made):
-    """Births that gain too little, and those that are judged once more."""
+def edits_with_rejected(monkeypatch, is_first=True, is_made=False):
+    """A birth that gains too little, and how it is judged once more."""
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     if is_first:
         state = state.without_past()
@@ -42,53 +42,40 @@ def edits_with_rejected(n, is_first, monkeypatch, is_made):
     posterior = EpochPosterior(model, state, stats, state.tree.ids, [])
     learner, judged = SimpleNamespace(posterior=posterior, n_passes=0), []
 
-    def make(edits, learner, record, least, rows, said):
-        judged.append((record.target, least, rows.tolist(), said.order.tolist()))
-        return is_made(record)
+    def make(edits, learner, records, least, rows, said):
+        judged.append((records, least, rows.tolist(), said.order.tolist()))
+        return is_made
 
     monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
-    edits = structure.TreeEdits(EpochMoves())
-    rows = np.array([7, 3, 5])
-    rejected = [
-        SimpleNamespace(
-            birth=SimpleNamespace(target=node), rows=rows, memo=Said(np.arange(3))
-        )
-        for node in range(n)
-    ]
-    edits._rejected = state, rejected
+    monkeypatch.setattr(
+        structure.TreeEdits, "_with_exchanges", lambda *given: [given[-1].target]
+    )
+    edits, birth = structure.TreeEdits(EpochMoves()), SimpleNamespace(target=2)
+    rows, memo = np.array([7, 3, 5]), Said(np.arange(3))
+    edits._rejected = state, SimpleNamespace(birth=birth, rows=rows, memo=memo)
+    edits._rejections["birth"].add((2,), 0)
+    edits._n_without_birth = 2
     return edits, learner, judged
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_births_are_judged_once_more(is_first, monkeypatch):
-    given = 6, is_first, monkeypatch, lambda record: False
-    edits, learner, judged = edits_with_rejected(*given)
+def test_a_birth_is_judged_once_more(is_first, monkeypatch):
+    edits, learner, judged = edits_with_rejected(monkeypatch, is_first)
     edits._bear_rejected(learner)
-    posterior = learner.posterior
-    model, state = posterior.model.learn_priors(posterior.state, posterior.totals)
-    least = sum(model.objective(state, posterior.totals).values())
-    least += 0.0 if is_first else LEAST_EVIDENCE
-    assert posterior.model.is_first == is_first
-    assert [target for target, *_ in judged] == list(range(structure.N_REJECTED))
-    assert_allclose([least_one for _, least_one, *_ in judged], least)
-    assert all(rows == [3, 5, 7] for *_, rows, _ in judged)
-    assert all(order == [1, 2, 0] for *_, order in judged)
+    least = 0.0 if is_first else LEAST_EVIDENCE
+    assert judged == [([2], least, [3, 5, 7], [1, 2, 0])]
 
 
-def test_one_birth_is_made_and_its_target_may_have_more(monkeypatch):
-    given = 3, True, monkeypatch, lambda record: record.target == 1
-    edits, learner, judged = edits_with_rejected(*given)
-    waits, edits._n_without_birth = edits._rejections["birth"], 2
-    for node in range(3):
-        waits.add((node,), 0)
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_target_may_have_more_births_after_one(is_made, monkeypatch):
+    edits, learner, _ = edits_with_rejected(monkeypatch, is_made=is_made)
     edits._bear_rejected(learner)
-    assert len(judged) == 2
-    assert edits._n_without_birth == 0
-    assert [waits.is_over((node,), 0) for node in range(3)] == [False, True, False]
+    assert edits._rejections["birth"].is_over((2,), 0) == is_made
+    assert edits._n_without_birth == (0 if is_made else 2)
 
 
 def test_births_of_another_state_are_not_judged(monkeypatch):
-    edits, learner, judged = edits_with_rejected(3, True, monkeypatch, lambda one: True)
+    edits, learner, judged = edits_with_rejected(monkeypatch)
     learner.posterior.state = replace(learner.posterior.state)
     edits._bear_rejected(learner)
     assert judged == []
@@ -123,7 +110,7 @@ def test_a_topic_is_found_where_priors_must_follow(monkeypatch):
     """By itself its birth loses .6 nats, with learned priors it gains seven."""
     X = first_epoch_of(94)
     assert DependentTrees(random_state=94).fit(X).n_components_ == 10
-    monkeypatch.setattr(structure, "N_REJECTED", 0)
+    monkeypatch.setattr(structure.TreeEdits, "_bear_rejected", lambda *given: None)
     assert DependentTrees(random_state=94).fit(X).n_components_ == 9
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
@@ -141,22 +141,23 @@ def test_an_end_is_made_with_the_priors_that_follow(monkeypatch):
     assert_array_equal(new.masses.sum(), stats.masses.sum())
 
 
-def test_what_priors_gain_by_themselves_ends_no_node(monkeypatch):
+def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    learner, seen = learner_of(state, stats), []
-
-    def make(edits, learner, record, least):
-        seen.append(least)
-        return False
-
-    monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
+    monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
     edits = structure.TreeEdits(EpochMoves())
-    edits._end_idle(learner)
+    (one, *_) = propose(state, stats)
+
+    def is_made(least):
+        learner = learner_of(state, stats)
+        return edits._make_compound(learner, [one.merge], least), edits._bound(learner)
+
+    learner = learner_of(state, stats)
     model, new = learner.posterior.model.learn_priors(state, stats)
-    with_priors = sum(model.objective(new, stats).values())
-    assert with_priors > edits._bound(learner) + 1.0
-    lost = [one.lost for one in propose(state, stats)]
-    assert_allclose(seen, with_priors + structure.LEAST_GAIN + np.array(lost))
+    alone = sum(model.objective(new, stats).values())
+    assert alone > edits._bound(learner) + 1.0
+    _, after = is_made(-np.inf)
+    assert is_made(after - alone - 1e-6)[0]
+    assert not is_made(after - alone + 1e-6)[0]
 
 
 @pytest.mark.long

@@ -35,8 +35,8 @@ class EpochMoves:
         Whether nodes are tried below other parents, and new nodes for some of the rows
         of another.
     max_births : int or None
-        Nodes of which rows are tried for a new one after a pass; `None` is a third
-        of the nodes, five at least.
+        Nodes of which rows are tried for a new one after a pass; `None` is a tenth
+        of the nodes, twenty at least.
     birth_rows : int
         Rows from which a new node begins, at the most.
     birth_rounds : int

@@ -5,8 +5,8 @@ this gains little edges are reversed, or else nodes go below other parents, for 
 merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
 the same state, made together, and kept if the bound of all rows has risen; if not, in
 halves. So many moves cost one copy of the state. Where all of them gain little, nodes
-that have less than a row end, and births that lost little are judged once more, both
-together with exchanges, attachments and priors that follow.
+that have less than a row end, and the best birth that was rejected is judged once more,
+both together with exchanges, attachments and priors that follow.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,9 +87,7 @@ N_TURNS = 5
 #: Passes without a birth after which nodes of epochs before may merge, at the latest.
 SETTLED_BIRTHS = 3
 #: Share of the nodes that are tried as targets of births after a pass, and the least.
-BIRTH_SHARE, LEAST_BIRTHS = 0.35, 20
-#: Rejected births that are judged once more after a pass, with what follows.
-N_REJECTED = 3
+BIRTH_SHARE, LEAST_BIRTHS = 0.1, 20
 #: Units of targets, whose births are tried side by side.
 N_UNITS = 64
 #: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
@@ -118,8 +116,8 @@ class TreeEdits(Moves):
         self._products: Products | None = None
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
         self._gains: tuple[EpochState, Array] | None = None  # by other pasts
-        # Births that gain too little by themselves, and the state when they did.
-        self._rejected: tuple[EpochState, list[Proposed]] | None = None
+        # The best birth that gains too little by itself, and the state when it did.
+        self._rejected: tuple[EpochState, Proposed] | None = None
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
@@ -336,49 +334,46 @@ class TreeEdits(Moves):
             return
         given = state, stats, posterior.model.priors
         products, losses = self._products_of(learner), learner.memory.losses()
-        before = _bound_with_priors(learner)
         for one in propose_ends(*given, products, losses):
             if not waits.is_over(one.merge.touched, learner.n_passes):
                 continue
-            least = before + LEAST_GAIN + one.lost
-            if self._make_compound(learner, one.merge, least):
+            if self._make_compound(learner, [one.merge], LEAST_GAIN + one.lost):
                 return
             waits.add(one.merge.touched, learner.n_passes)
 
     def _bear_rejected(self, learner: EpochLearner) -> None:
-        """Judge births once more that gain too little by themselves, likewise."""
+        """Judge the best birth once more that gains too little by itself, likewise."""
         posterior, rejected = learner.posterior, self._rejected
-        if rejected is None or rejected[0] is not posterior.state or not rejected[1]:
+        if rejected is None or rejected[0] is not posterior.state:
             return
-        least = _bound_with_priors(learner) + posterior.model.least_gain
-        for one in rejected[1][:N_REJECTED]:
-            order = np.argsort(one.rows)
-            said = one.rows[order], one.memo.taken(order)
-            if self._make_compound(learner, one.birth, least, *said):
-                self._rejections["birth"].forget((one.birth.target,))
-                self._n_without_birth = 0
-                return
+        one, order = rejected[1], np.argsort(rejected[1].rows)
+        records = self._with_exchanges(learner, one.birth)
+        said = one.rows[order], one.memo.taken(order)
+        least = posterior.model.least_gain
+        if self._make_compound(learner, records, least, *said):
+            self._rejections["birth"].forget((one.birth.target,))
+            self._n_without_birth = 0
 
     def _make_compound(
         self,
         learner: EpochLearner,
-        record: Record,
+        records: Sequence[Record],
         least: float,
         rows: NDArray[np.intp] = NOBODY,
         said: Memo = NOTHING_SAID,
     ) -> bool:
-        """Make a move if the bound is above `least` with it and with what follows.
+        """Make moves if the bound rises by `least` with them and with what follows.
 
-        Nodes exchange their pasts, nodes near it go below other parents, and priors are
-        learned.
+        Nodes near them go below other parents, and priors are learned: by more than
+        what these gain by themselves.
         """
         posterior = learner.posterior
         model, state, stats = posterior.model, posterior.state, posterior.totals
-        records = self._with_exchanges(learner, record)
         records = self._with_attachments(learner, records)
         new, kept = replay(state, stats, model.priors, records)
         with_priors, new = model.learn_priors(new, kept)
-        if _bound(with_priors, new, kept) <= least:
+        after = _bound(with_priors, new, kept) - least
+        if after <= self._bound(learner) or after <= _bound_with_priors(learner):
             return False
         with commit():
             self._write(learner, records, new, kept, rows, said)
@@ -496,7 +491,8 @@ class TreeEdits(Moves):
         least = posterior.model.least_gain
         n_better = sum(one.gain > least for one in proposed)
         n_before = len(self.records)
-        self._rejected = posterior.state, proposed[n_better:]
+        if n_better < len(proposed):
+            self._rejected = posterior.state, proposed[n_better]
         n_births = self._deliver(learner, proposed[:n_better])
         born = {one.target for one in self.records[n_before:] if isinstance(one, Birth)}
         for node in targets.tolist():
