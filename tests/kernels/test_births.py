@@ -169,6 +169,21 @@ def test_seeds_are_drawn_by_how_far_they_are(seed, monkeypatch):
     assert len({one.gain for one in found if one is not None}) > 1
 
 
+def test_first_epochs_have_more_seeds(seed):
+    state, stats, collected = epoch_with_rows(seed, 30, 1)
+    naturals, drawn = Naturals.of(state, PRIORS).by_position(state.tree), []
+
+    def draw(n):
+        drawn.append(n)
+        return np.random.default_rng(seed).random(n)
+
+    for one in (state, state.without_past()):
+        given = one, stats, PRIORS, naturals, collected, EpochMoves()
+        propose_birth(*given, SimpleNamespace(random=draw))
+    assert drawn == [births.N_SEEDS, births.FIRST_SEEDS]
+    assert births.N_SEEDS < births.FIRST_SEEDS
+
+
 def test_the_best_seed_is_taken(seed, monkeypatch):
     state, stats, collected = epoch_with_rows(seed, 30, 1)
 

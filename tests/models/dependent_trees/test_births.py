@@ -118,7 +118,7 @@ def test_a_topic_is_found_where_priors_must_follow(monkeypatch):
 def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
     X = first_epoch_of(1108)
     assert DependentTrees(random_state=1108).fit(X).n_components_ == 10
-    monkeypatch.setattr(births, "N_SEEDS", 1)
+    monkeypatch.setattr(births, "FIRST_SEEDS", 1)
     assert DependentTrees(random_state=1108).fit(X).n_components_ == 9
 
 

@@ -41,8 +41,9 @@ __all__ = [
 
 Ints = NDArray[np.intp]
 
-#: Seeds: rows that a new node is tried near, one by one.
-N_SEEDS = 4
+#: Seeds: rows that a new node is tried near, one by one. More of them in an epoch
+#: without a past: a topic that is missed there would emerge in a later one.
+N_SEEDS, FIRST_SEEDS = 2, 4
 #: Share of the collected rows that it begins from, the nearest, and the least of them.
 SHARE, LEAST_ROWS = 0.3, 2
 #: Nats that a birth may lose, if new parents and priors make up for them.
@@ -163,7 +164,7 @@ def propose_birth(
         state.prior_concentration * priors.parent_weight,
         priors.stop_concentration,
         priors.child_concentration,
-        rng.random(N_SEEDS),
+        rng.random(N_SEEDS if len(state.with_past) else FIRST_SEEDS),
         max(LEAST_ROWS, int(SHARE * n_rows)),
         moves.birth_rounds,
         places,
