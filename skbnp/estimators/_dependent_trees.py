@@ -231,8 +231,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     - A new node begins from rows near one that is far from the target; the direction of
       [1]_ may be far from all rows. It is kept if the bound rises, for which its rows
       leave other nodes at once: [1]_ counts them twice until the next pass is over.
-      The best that is rejected is judged with new parents, exchanged names and
-      learned priors.
+      The best that gains too little by itself is judged with new parents, exchanged
+      names and learned priors, where no other move has changed the tree since.
     - Nodes go to other parents, or take their place, if the bound rises, without which
       they stay where they were born; nodes with a past if it rises by log 1000, as for
       births in later epochs: edges would change by chance in each. By as much it must

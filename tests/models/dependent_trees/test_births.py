@@ -11,6 +11,7 @@ from models.dependent_trees.test_exchanges import PRIORS, at_optimum
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
+from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves import births, structure
 from skbnp.models.dependent_trees.moves.exchanges import past_gains
 from skbnp.models.dependent_trees.moves.products import Products
@@ -23,16 +24,6 @@ def first_epoch_of(seed):
     return corpus.data[corpus.epochs == 0]
 
 
-class Said:
-    """What rows say, of which the order alone is known."""
-
-    def __init__(self, order):
-        self.order = order
-
-    def taken(self, order):
-        return Said(self.order[order])
-
-
 def edits_with_rejected(monkeypatch, is_first=True, is_made=False):
     """A birth that gains too little, and how it is judged once more."""
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
@@ -43,7 +34,7 @@ def edits_with_rejected(monkeypatch, is_first=True, is_made=False):
     learner, judged = SimpleNamespace(posterior=posterior, n_passes=0), []
 
     def make(edits, learner, records, least, rows, said):
-        judged.append((records, least, rows.tolist(), said.order.tolist()))
+        judged.append((records, least, rows.tolist(), said.rest.tolist()))
         return is_made
 
     monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
@@ -51,7 +42,8 @@ def edits_with_rejected(monkeypatch, is_first=True, is_made=False):
         structure.TreeEdits, "_with_exchanges", lambda *given: [given[-1].target]
     )
     edits, birth = structure.TreeEdits(EpochMoves()), SimpleNamespace(target=2)
-    rows, memo = np.array([7, 3, 5]), Said(np.arange(3))
+    rows, none = np.array([7, 3, 5]), np.zeros((3, 8), dtype=np.float32)
+    memo = Memo(none.astype(np.int32), none, none, np.arange(3))
     edits._rejected = state, SimpleNamespace(birth=birth, rows=rows, memo=memo)
     edits._rejections["birth"].add((2,), 0)
     edits._n_without_birth = 2

@@ -4,10 +4,11 @@ Of the rows of a target those with q(z = target) >= 1 / sqrt(n_nodes) are collec
 thousand at the most, by a hash of step, target and number of the row: which, does not
 depend on how rows are cut into parts. A new child of the target begins near one of
 them, a seed, and takes what it can; the target follows, all else is held fixed. The
-best of some seeds is born if the bound rises, in which rows count once: what they said
-before leaves the statistics as they join it. Births as in section 3 of Hu et al. (2015)
-leave their rows counted twice until the next pass is over, and have no bound until
-then; theirs begin in a direction that may be far from all rows.
+best of some seeds is born if the bound rises, in epochs with a past by log 1000. In it
+rows count once: what they said before leaves the statistics as they join it. Births as
+in section 3 of Hu et al. (2015) leave their rows counted twice until the next pass is
+over, and have no bound until then; theirs begin in a direction that may be far from all
+rows.
 """
 
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ __all__ = [
     "Collected",
     "Proposed",
     "collect",
+    "join_rows",
     "propose_birth",
     "renumbered",
     "row_keys",
@@ -46,7 +48,7 @@ Ints = NDArray[np.intp]
 N_SEEDS, FIRST_SEEDS = 2, 4
 #: Share of the collected rows that it begins from, the nearest, and the least of them.
 SHARE, LEAST_ROWS = 0.3, 2
-#: Nats that a birth may lose, if new parents and priors make up for them.
+#: Nats that a birth may lose, if exchanges, new parents and priors make up for them.
 SLACK = 10.0
 
 
@@ -129,12 +131,12 @@ def propose_birth(
     moves: EpochMoves,
     rng: np.random.Generator,
 ) -> Proposed | None:
-    """Let a new child of the target take rows; None if the bound falls by much.
+    """Let a new child of the target take rows.
 
-    The sticks must have followed the masses (`update_sticks`); `naturals` go by
-    position. Its id is the next one
-    of the tree. Time O(V) for the target and each of its children; O(n_nodes), and of
-    the words of the rows, for each round.
+    None if the bound falls by `SLACK` nats, or the child has less than a row. The
+    sticks must have followed the masses (`update_sticks`); `naturals` go by position.
+    Its id is the next one of the tree. Time O(V) for the target and each of its
+    children; O(n_nodes), and of the words of the rows, for each round of each seed.
     """
     n_rows, target = len(collected.rows), collected.target
     if n_rows <= LEAST_ROWS:
@@ -179,6 +181,13 @@ def propose_birth(
     concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
     birth = Birth(target, new, tree.ids[concerned], change.taken(concerned))
     return Proposed(birth, collected.rows, said, gain)
+
+
+def join_rows(proposed: Sequence[Proposed]) -> tuple[Ints, Memo]:
+    """Return the rows of births, increasing, and what they say then."""
+    rows = np.concatenate([one.rows for one in proposed])
+    order = np.argsort(rows)
+    return rows[order], Memo.joined([one.memo for one in proposed]).taken(order)
 
 
 def renumbered(proposed: Proposed, tree: Tree) -> Proposed:

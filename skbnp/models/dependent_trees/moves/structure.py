@@ -5,8 +5,8 @@ this gains little edges are reversed, or else nodes go below other parents, for 
 merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
 the same state, made together, and kept if the bound of all rows has risen; if not, in
 halves. So many moves cost one copy of the state. Where all of them gain little, nodes
-that have less than a row end, and the best birth that was rejected is judged once more,
-both together with exchanges, attachments and priors that follow.
+that have less than a row end, and the best birth that gained too little by itself is
+tried, both together with attachments and priors that follow, a birth with exchanges.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,6 +36,7 @@ from skbnp.models.dependent_trees.moves.attachments import (
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
     Proposed,
+    join_rows,
     propose_birth,
     renumbered,
 )
@@ -332,9 +333,9 @@ class TreeEdits(Moves):
         state, stats = posterior.state, posterior.totals
         if self.moves.merge == "none" or not find_idle(state, stats).any():
             return
-        given = state, stats, posterior.model.priors
-        products, losses = self._products_of(learner), learner.memory.losses()
-        for one in propose_ends(*given, products, losses):
+        priors, products = posterior.model.priors, self._products_of(learner)
+        losses = learner.memory.losses()
+        for one in propose_ends(state, stats, priors, products, losses):
             if not waits.is_over(one.merge.touched, learner.n_passes):
                 continue
             if self._make_compound(learner, [one.merge], LEAST_GAIN + one.lost):
@@ -342,15 +343,16 @@ class TreeEdits(Moves):
             waits.add(one.merge.touched, learner.n_passes)
 
     def _bear_rejected(self, learner: EpochLearner) -> None:
-        """Judge the best birth once more that gains too little by itself, likewise."""
-        posterior, rejected = learner.posterior, self._rejected
-        if rejected is None or rejected[0] is not posterior.state:
+        """Judge the best birth that gains too little by itself with what follows.
+
+        Its target and the new node exchange pasts, too.
+        """
+        model, state = learner.posterior.model, learner.posterior.state
+        if self._rejected is None or self._rejected[0] is not state:
             return
-        one, order = rejected[1], np.argsort(rejected[1].rows)
-        records = self._with_exchanges(learner, one.birth)
-        said = one.rows[order], one.memo.taken(order)
-        least = posterior.model.least_gain
-        if self._make_compound(learner, records, least, *said):
+        one = self._rejected[1]
+        given = self._with_exchanges(learner, one.birth), model.least_gain
+        if self._make_compound(learner, *given, *join_rows([one])):
             self._rejections["birth"].forget((one.birth.target,))
             self._n_without_birth = 0
 
@@ -364,16 +366,16 @@ class TreeEdits(Moves):
     ) -> bool:
         """Make moves if the bound rises by `least` with them and with what follows.
 
-        Nodes near them go below other parents, and priors are learned: by more than
-        what these gain by themselves.
+        Nodes near them go below other parents, and priors are learned; what priors gain
+        without the moves does not count.
         """
         posterior = learner.posterior
         model, state, stats = posterior.model, posterior.state, posterior.totals
         records = self._with_attachments(learner, records)
         new, kept = replay(state, stats, model.priors, records)
         with_priors, new = model.learn_priors(new, kept)
-        after = _bound(with_priors, new, kept) - least
-        if after <= self._bound(learner) or after <= _bound_with_priors(learner):
+        most = _bound(with_priors, new, kept) - least  # that it may have been
+        if most <= self._bound(learner) or most <= _bound_with_priors(learner):
             return False
         with commit():
             self._write(learner, records, new, kept, rows, said)
@@ -534,10 +536,7 @@ class TreeEdits(Moves):
             renamed.append(renumbered(one, tree))
             tree = renamed[-1].birth.edit(tree)
         records = [one.birth for one in renamed]
-        rows = np.concatenate([one.rows for one in renamed])
-        order = np.argsort(rows)
-        said = Memo.joined([one.memo for one in renamed]).taken(order)
-        if self._make_if_better(learner, records, 0.0, rows[order], said):
+        if self._make_if_better(learner, records, 0.0, *join_rows(renamed)):
             return len(records)
         if len(proposed) == 1:
             return 0
