@@ -24,7 +24,7 @@ def first_epoch_of(seed):
     return corpus.data[corpus.epochs == 0]
 
 
-def edits_with_rejected(monkeypatch, is_first=True, is_made=False):
+def edits_with_rejected(monkeypatch, is_first=True, is_made=False, exchanges=()):
     """A birth that gains too little, and how it is judged once more."""
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     if is_first:
@@ -34,12 +34,13 @@ def edits_with_rejected(monkeypatch, is_first=True, is_made=False):
     learner, judged = SimpleNamespace(posterior=posterior, n_passes=0), []
 
     def make(edits, learner, records, least, rows, said):
-        judged.append((records, least, rows.tolist(), said.rest.tolist()))
+        rest = said.rest.tolist()
+        judged.append((len(records), least, rows.tolist(), rest))
         return is_made
 
     monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
     monkeypatch.setattr(
-        structure.TreeEdits, "_with_exchanges", lambda *given: [given[-1].target]
+        structure.TreeEdits, "_exchanges_near", lambda *given: list(exchanges)
     )
     edits, birth = structure.TreeEdits(EpochMoves()), SimpleNamespace(target=2)
     rows, none = np.array([7, 3, 5]), np.zeros((3, 8), dtype=np.float32)
@@ -55,7 +56,16 @@ def test_a_birth_is_judged_once_more(is_first, monkeypatch):
     edits, learner, judged = edits_with_rejected(monkeypatch, is_first)
     edits._bear_rejected(learner)
     least = 0.0 if is_first else LEAST_EVIDENCE
-    assert judged == [([2], least, [3, 5, 7], [1, 2, 0])]
+    assert judged == [(1, least, [3, 5, 7], [1, 2, 0])]
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_exchanges_that_do_not_help_are_left_out(is_made, monkeypatch):
+    edits, learner, judged = edits_with_rejected(
+        monkeypatch, is_made=is_made, exchanges=["exchange"]
+    )
+    edits._bear_rejected(learner)
+    assert [n_records for n_records, *_ in judged] == ([2] if is_made else [2, 1])
 
 
 @pytest.mark.parametrize("is_made", [True, False])
@@ -82,6 +92,7 @@ def test_exchanges_are_those_of_nodes_that_a_move_touches(monkeypatch):
     )
     move = Attach(2, 1, 3)
     near, far = Exchange((2, 6), (6, 2)), Exchange((0, 5), (5, 0))
+    back = Exchange((3,), (7,))  # of a node that has ended
 
     def propose(found, gains):
         after, _ = replay(state, stats, PRIORS, [move])
@@ -89,12 +100,12 @@ def test_exchanges_are_those_of_nodes_that_a_move_touches(monkeypatch):
         of_pasts = after.previous @ after.previous.T
         expected = past_gains(Products.of(after, PRIORS), of_pasts)
         assert_allclose(gains, expected, rtol=1e-9, atol=1e-8)
-        return [near, far]
+        return [near, far, back]
 
     monkeypatch.setattr(structure, "propose_exchanges", propose)
-    assert edits._with_exchanges(learner, move) == [move, near]
+    assert edits._exchanges_near(learner, move) == [near, back]
     posterior.state = state.without_past()
-    assert edits._with_exchanges(learner, move) == [move]
+    assert edits._exchanges_near(learner, move) == []
 
 
 @pytest.mark.long
@@ -132,7 +143,5 @@ def test_a_topic_is_born_that_has_the_name_of_another(monkeypatch):
         return len(np.setdiff1d(seen, before.component_ids))
 
     assert n_born() == 1
-    monkeypatch.setattr(
-        structure.TreeEdits, "_with_exchanges", lambda edits, learner, record: [record]
-    )
+    monkeypatch.setattr(structure.TreeEdits, "_exchanges_near", lambda *given: [])
     assert n_born() == 0

@@ -1,5 +1,6 @@
 """Nodes that have less than a row end, together with new parents of those near them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +21,7 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.models.dependent_trees.moves import merges, structure
 from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.moves.records import Attach
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.trees import Tree
 
@@ -110,11 +112,11 @@ def test_an_end_by_which_the_bound_does_not_rise_waits(monkeypatch):
     monkeypatch.setattr(structure, "LEAST_GAIN", np.inf)
     tried = []
 
-    def attach(edits, learner, records):
-        tried.append((learner.n_passes, records[0].touched))
-        return list(records)
+    def attach(edits, learner, near, records):
+        tried.append((learner.n_passes, near))
+        return []
 
-    monkeypatch.setattr(structure.TreeEdits, "_with_attachments", attach)
+    monkeypatch.setattr(structure.TreeEdits, "_attachments_near", attach)
     edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
     edits._end_idle(learner)
     edits._end_idle(learner)
@@ -144,7 +146,7 @@ def test_an_end_is_made_with_the_priors_that_follow(monkeypatch):
 def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
-    edits = structure.TreeEdits(EpochMoves())
+    edits = structure.TreeEdits(EpochMoves(reattach=False))
     (one, *_) = propose(state, stats)
 
     def is_made(least):
@@ -158,6 +160,40 @@ def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
     _, after = is_made(-np.inf)
     assert is_made(after - alone - 1e-6)[0]
     assert not is_made(after - alone + 1e-6)[0]
+
+
+def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
+    """A node next to it is below the wrong parent: that pays for no end."""
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
+    edits = structure.TreeEdits(EpochMoves())
+    learner = learner_of(state, stats)
+    model = learner.posterior.model
+    monkeypatch.setattr(
+        EpochModel, "learn_priors", lambda model, state, stats: (model, state)
+    )
+    pending, worth = Attach(6, 0, 4), 50.0
+    bound = structure._bound
+
+    def raised(model, state, stats):
+        """Return a bound that a node gains by its parent."""
+        return bound(model, state, stats) + worth * (state.tree.parent_of(6) == 4)
+
+    monkeypatch.setattr(structure, "_bound", raised)
+    monkeypatch.setattr(
+        structure.TreeEdits, "_attachments_near", lambda *given: [pending]
+    )
+    (one, *_) = propose(state, stats)
+    least = edits._gain(learner, [one.merge]) + 0.5 * worth
+    assert not edits._make_compound(learner, [one.merge], least)
+    assert learner.posterior.model is model
+    assert learner.posterior.state is state
+    monkeypatch.setattr(
+        structure.TreeEdits,
+        "_attachments_near",
+        lambda edits, learner, near, records=(): [pending] if records else [],
+    )
+    monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
+    assert edits._make_compound(learner, [one.merge], least)
 
 
 @pytest.mark.long

@@ -288,11 +288,10 @@ def test_children_of_the_old_root_may_go_with_the_new_one():
     records = Exchange((0, 4), (4, 0)), Reverse(5, 4), Reverse(0, 5)
     for moves, is_more in ((EpochMoves(), True), (EpochMoves(reattach=False), False)):
         edits = structure.TreeEdits(moves)
-        found = edits._with_attachments(learner_of(state, stats), records)
-        assert tuple(found[:3]) == records
-        assert (len(found) > 3) == is_more
-        assert all(isinstance(one, Attach) for one in found[3:])
-        new, kept = replay(state, stats, PRIORS, found)
+        found = edits._attachments_near(learner_of(state, stats), {0, 4, 5}, records)
+        assert bool(found) == is_more
+        assert all(isinstance(one, Attach) for one in found)
+        new, kept = replay(state, stats, PRIORS, [*records, *found])
         gain = value_of(new, kept)
         less = value_of(*replay(state, stats, PRIORS, records))
         assert (gain > less) == is_more
@@ -312,9 +311,7 @@ def test_a_new_root_that_was_rejected_waits(monkeypatch):
         return False
 
     monkeypatch.setattr(structure.TreeEdits, "_make_if_better", reject)
-    monkeypatch.setattr(
-        structure.TreeEdits, "_with_attachments", lambda edits, learner, moves: moves
-    )
+    monkeypatch.setattr(structure.TreeEdits, "_attachments_near", lambda *given: [])
     monkeypatch.setattr(structure, "propose_new_root", propose)
     edits = structure.TreeEdits(EpochMoves())
     for n_passes in range(2 * WAIT):

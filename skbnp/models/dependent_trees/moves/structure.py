@@ -9,7 +9,7 @@ that have less than a row end, and the best birth that gained too little by itse
 tried, both together with attachments and priors that follow, a birth with exchanges.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -319,7 +319,8 @@ class TreeEdits(Moves):
             return
         records = propose_new_root(learner.posterior.state, self._past_gains(learner))
         if records:
-            moves = self._with_attachments(learner, records)
+            near = _nodes_of(records)
+            moves = [*records, *self._attachments_near(learner, near, records)]
             if not self._make_if_better(learner, moves, LEAST_GAIN):
                 waits.add((), learner.n_passes)
 
@@ -350,9 +351,13 @@ class TreeEdits(Moves):
         model, state = learner.posterior.model, learner.posterior.state
         if self._rejected is None or self._rejected[0] is not state:
             return
-        one = self._rejected[1]
-        given = self._with_exchanges(learner, one.birth), model.least_gain
-        if self._make_compound(learner, *given, *join_rows([one])):
+        one, least = self._rejected[1], model.least_gain
+        rows = join_rows([one])
+        exchanges = self._exchanges_near(learner, one.birth)
+        is_made = self._make_compound(learner, [one.birth, *exchanges], least, *rows)
+        if exchanges and not is_made:  # by which the bound may fall
+            is_made = self._make_compound(learner, [one.birth], least, *rows)
+        if is_made:
             self._rejections["birth"].forget((one.birth.target,))
             self._n_without_birth = 0
 
@@ -366,46 +371,43 @@ class TreeEdits(Moves):
     ) -> bool:
         """Make moves if the bound rises by `least` with them and with what follows.
 
-        Nodes near them go below other parents, and priors are learned; what priors gain
-        without the moves does not count.
+        Nodes near them go below other parents, and priors are learned; what these two
+        gain without the moves does not count.
         """
-        posterior = learner.posterior
-        model, state, stats = posterior.model, posterior.state, posterior.totals
-        records = self._with_attachments(learner, records)
-        new, kept = replay(state, stats, model.priors, records)
-        with_priors, new = model.learn_priors(new, kept)
-        most = _bound(with_priors, new, kept) - least  # that it may have been
-        if most <= self._bound(learner) or most <= _bound_with_priors(learner):
+        before, near = self._bound(learner), _nodes_of(records)
+        records = [*records, *self._attachments_near(learner, near, records)]
+        after = _bound(*_replayed_with_priors(learner, records)) - least
+        if after <= before + ROUNDING * abs(before):
             return False
+        others = self._attachments_near(learner, near)
+        if after <= _bound(*_replayed_with_priors(learner, others)):
+            return False
+        model, state, stats = _replayed_with_priors(learner, records)
         with commit():
-            self._write(learner, records, new, kept, rows, said)
-            posterior.model = with_priors
+            self._write(learner, records, state, stats, rows, said)
+            learner.posterior.model = model
         self._refresh(learner)
         return True
 
-    def _with_exchanges(self, learner: EpochLearner, record: Record) -> list[Record]:
-        """Add exchanges of the pasts of nodes that a move touches."""
-        posterior, found = learner.posterior, [record]
+    def _exchanges_near(self, learner: EpochLearner, record: Record) -> list[Exchange]:
+        """Propose exchanges of the pasts of nodes that a move touches, after it."""
+        posterior = learner.posterior
         state, stats, priors = posterior.state, posterior.totals, posterior.model.priors
         if len(state.with_past) == 0:
-            return found
-        state, _ = replay(state, stats, priors, found)
+            return []
+        state, _ = replay(state, stats, priors, [record])
         gains = past_gains(
             Products.of(state, priors, self._products_of(learner)),
             self._products_of_pasts(state),
         )
-        near = set(record.touched)
-        for exchange in propose_exchanges(state, gains):
-            if not near.isdisjoint(exchange.touched):
-                found.append(exchange)
-        return found
+        near, found = _nodes_of([record]), propose_exchanges(state, gains)
+        return [one for one in found if not near.isdisjoint(_nodes_of([one]))]
 
-    def _with_attachments(
-        self, learner: EpochLearner, records: Sequence[Record]
+    def _attachments_near(
+        self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()
     ) -> list[Record]:
-        """Add moves of or to nodes that records touch, where the bound rises then."""
-        posterior, found = learner.posterior, list(records)
-        near = {node for record in records for node in record.touched}
+        """Propose moves of or to some nodes, after records, while the bound rises."""
+        posterior, found = learner.posterior, []
         priors = posterior.model.priors
         if not self.moves.reattach:
             return found
@@ -649,12 +651,22 @@ def _bound(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
     return sum(model.objective(state, stats).values())
 
 
-def _bound_with_priors(learner: EpochLearner) -> float:
-    """Return the bound of the present tree with learned priors."""
+def _replayed_with_priors(
+    learner: EpochLearner, records: Sequence[Record]
+) -> tuple[EpochModel, EpochState, EpochStats]:
+    """Return model, state and statistics after moves, with learned priors."""
     posterior = learner.posterior
-    state, stats = posterior.state, posterior.totals
-    model, state = posterior.model.learn_priors(state, stats)
-    return _bound(model, state, stats)
+    model, state, stats = posterior.model, posterior.state, posterior.totals
+    state, stats = replay(state, stats, model.priors, records)
+    model, state = model.learn_priors(state, stats)
+    return model, state, stats
+
+
+def _nodes_of(records: Iterable[Record]) -> set[int]:
+    """Nodes that moves touch, by their names before and after."""
+    nodes = {node for record in records for node in record.touched}
+    exchanges = [record for record in records if isinstance(record, Exchange)]
+    return nodes.union(*(exchange.nodes for exchange in exchanges))
 
 
 def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:
