@@ -2,8 +2,8 @@
 
 Directions stand in tiles of `TILE` nodes: (n_tiles, n_words, TILE) floats, so that what
 rows read of a tile is two cache lines per word, and a tile stays in the cache while all
-rows go by it: with thousands of rows it is read from memory once. Passes over the words
-of a row are in src/sphere.h.
+rows go by it; the next one is fetched meanwhile. Passes over the words of a row are in
+src/sphere.h.
 """
 
 import numpy as np
@@ -23,6 +23,7 @@ cdef extern from "src/sphere.h" nogil:
     """
     enum:
         WIDE "TILE"
+    void fetch_word(const float* part)
     void dot_tile(
         Py_ssize_t n, Py_ssize_t n_next, const int32_t* words, const float* values,
         const float* tile, float* dot,
@@ -41,8 +42,9 @@ cdef double NATS = NEGLIGIBLE
 cdef double ROUNDING = 2.4e-7
 
 cdef enum:
-    # Rows that go by a tile before the next: their words stay in the cache, too.
-    ROWS = 16384
+    # Rows that are scored under a tile before the best of each are kept: branches that
+    # were not predicted would keep the words of the next row from being read.
+    GROUP = 32
 
 
 # Rows, directions, and what is known of the best nodes of each row.
@@ -80,31 +82,69 @@ cdef inline void insert(
     scores[at], nodes[at] = score, node
 
 
-cdef inline int score_one(
-    const ScoreRows* s, Py_ssize_t row, Py_ssize_t t, Py_ssize_t n_next
-) except -1 nogil:
-    """Let the nodes of a tile be among the best of a row."""
+cdef inline double score_row(
+    const ScoreRows* s, Py_ssize_t row, Py_ssize_t t, Py_ssize_t n_next, double* score
+) noexcept nogil:
+    """Score a row under the nodes of a tile; the largest."""
     cdef float[WIDE] dot
-    cdef double[WIDE] score
-    cdef Py_ssize_t begin = s.indptr[row], n = s.indptr[row + 1] - begin, k
-    cdef double* scores = s.scores + row * s.n_best
-    cdef double most
+    cdef Py_ssize_t begin = s.indptr[row], n = s.indptr[row + 1] - begin
     dot_tile(
         n, n_next, s.words + begin, s.values + begin, s.table + t * s.n_words * WIDE,
         dot,
     )
-    most = score_dots(dot, s.prior + t * WIDE, s.strength, score)
+    return score_dots(dot, s.prior + t * WIDE, s.strength, score)
+
+
+cdef inline void keep_best(
+    const ScoreRows* s, Py_ssize_t row, Py_ssize_t t, const double* score, double most
+) noexcept nogil:
+    """Let the nodes of a tile be among the best of a row, whose scores are given."""
+    cdef double* scores = s.scores + row * s.n_best
+    cdef Py_ssize_t k
     if most < scores[s.n_best - 1]:
         s.rest[row] = most if most > s.rest[row] else s.rest[row]
-    else:
-        for k in range(WIDE):
-            if score[k] > -INFINITY:
-                insert(
-                    score[k], <int32_t>(t * WIDE + k), s.n_best,
-                    s.nodes + row * s.n_best, scores, s.rest + row,
-                )
-    count_work((n + 1) * WIDE, s.done)
+        return
+    for k in range(WIDE):
+        if score[k] > -INFINITY:
+            insert(
+                score[k], <int32_t>(t * WIDE + k), s.n_best,
+                s.nodes + row * s.n_best, scores, s.rest + row,
+            )
+
+
+cdef inline int score_group(
+    const ScoreRows* s, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n_rows,
+    Py_ssize_t t,
+) except -1 nogil:
+    """Let the nodes of a tile be among the best of `GROUP` rows of all, or fewer."""
+    cdef double[GROUP][WIDE] score
+    cdef double[GROUP] most
+    cdef Py_ssize_t row, n_next
+    for row in range(first, last):
+        n_next = 0
+        if row + 1 < n_rows:
+            n_next = s.indptr[row + 2] - s.indptr[row + 1]
+        most[row - first] = score_row(s, row, t, n_next, score[row - first])
+    for row in range(first, last):
+        keep_best(s, row, t, score[row - first], most[row - first])
+    count_work((s.indptr[last] - s.indptr[first] + last - first) * WIDE, s.done)
     return 0
+
+
+cdef inline int score_one(
+    const ScoreRows* s, Py_ssize_t row, Py_ssize_t t
+) except -1 nogil:
+    return score_group(s, row, row + 1, row + 1, t)
+
+
+cdef inline void fetch_share(
+    const ScoreRows* s, Py_ssize_t t, Py_ssize_t first, Py_ssize_t last,
+    Py_ssize_t n_rows,
+) noexcept nogil:
+    """Fetch the share of a tile that falls to some of the rows."""
+    cdef Py_ssize_t word
+    for word in range(first * s.n_words // n_rows, last * s.n_words // n_rows):
+        fetch_word(s.table + (t * s.n_words + word) * WIDE)
 
 
 cdef inline void forget(const ScoreRows* s, Py_ssize_t row) noexcept nogil:
@@ -118,15 +158,17 @@ cdef Py_ssize_t _score_all "skbnp_score_all"(
     const ScoreRows* s, Py_ssize_t n_rows
 ) except -1 nogil:
     """Score rows under all nodes."""
-    cdef Py_ssize_t row, t, n_next
+    cdef Py_ssize_t row, last, t
     for row in range(n_rows):
         forget(s, row)
     for t in range(s.n_tiles):
-        for row in range(n_rows):
-            n_next = 0
-            if row + 1 < n_rows:
-                n_next = s.indptr[row + 2] - s.indptr[row + 1]
-            score_one(s, row, t, n_next)
+        row = 0
+        while row < n_rows:
+            last = row + GROUP if row + GROUP < n_rows else n_rows
+            if t + 1 < s.n_tiles:
+                fetch_share(s, t + 1, row, last, n_rows)
+            score_group(s, row, last, n_rows, t)
+            row = last
     return 0
 
 
@@ -148,7 +190,7 @@ cdef Py_ssize_t _score_some "skbnp_score_some"(
             s.most[t] = s.scores[i] if s.scores[i] > s.most[t] else s.most[t]
     forget(s, row)
     if likely >= 0:
-        score_one(s, row, likely, 0)
+        score_one(s, row, likely)
         n_scored += 1
     for t in range(s.n_tiles):
         if t == likely:
@@ -157,7 +199,7 @@ cdef Py_ssize_t _score_some "skbnp_score_some"(
         if bound + margin < s.scores[first]:
             s.rest[row] = bound if bound > s.rest[row] else s.rest[row]
         else:
-            score_one(s, row, t, 0)
+            score_one(s, row, t)
             n_scored += 1
     return n_scored
 

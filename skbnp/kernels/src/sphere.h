@@ -14,6 +14,13 @@
 #define TILE 32
 #define TILE_LANES (TILE / LANES)
 
+/* Fetch the part of a word, as it is read soon. */
+SKBNP_INLINE void fetch_word(const float *part)
+{
+    SKBNP_PREFETCH(part);
+    SKBNP_PREFETCH(part + TILE / 2);
+}
+
 /* dot_k = sum_w x_w tile_wk; odd and even words apart, each in order. What the next row,
    which begins behind this one, reads of the tile is fetched meanwhile. */
 SKBNP_INLINE void dot_tile(ptrdiff_t n, ptrdiff_t n_next, const int32_t *words,
@@ -29,12 +36,8 @@ SKBNP_INLINE void dot_tile(ptrdiff_t n, ptrdiff_t n_next, const int32_t *words,
         const float *two = tile + words[i + 1] * (ptrdiff_t)TILE;
         Lanes x = lanes_of(values[i]), y = lanes_of(values[i + 1]);
         if (i + 2 <= n_next) {
-            const float *first = tile + next[i] * (ptrdiff_t)TILE;
-            const float *second = tile + next[i + 1] * (ptrdiff_t)TILE;
-            SKBNP_PREFETCH(first);
-            SKBNP_PREFETCH(first + TILE / 2);
-            SKBNP_PREFETCH(second);
-            SKBNP_PREFETCH(second + TILE / 2);
+            fetch_word(tile + next[i] * (ptrdiff_t)TILE);
+            fetch_word(tile + next[i + 1] * (ptrdiff_t)TILE);
         }
         for (int j = 0; j < TILE_LANES; j++) {
             even[j] = lanes_add(even[j], lanes_mul(x, lanes_load(one + j * LANES)));
