@@ -15,7 +15,7 @@ from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves import births, structure
 from skbnp.models.dependent_trees.moves.exchanges import past_gains
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Attach, Exchange, replay
+from skbnp.models.dependent_trees.moves.records import Attach, Birth, Exchange, replay
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, EpochMoves
 
 
@@ -125,14 +125,49 @@ def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
     assert DependentTrees(random_state=1108).fit(X).n_components_ == 9
 
 
+def drifting():
+    """A topic begins in the third epoch, another one ends after it."""
+    lifetimes = np.tile([0, 5], (10, 1))
+    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
+    return make_dependent_trees(
+        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=29
+    )
+
+
+def test_rows_say_what_a_birth_and_exchanges_left(monkeypatch):
+    """Statistics of moves together are those of the rows that they concern."""
+    corpus, found = drifting(), []
+    refresh, write = structure.TreeEdits._refresh, structure.TreeEdits._write
+
+    def write_and_note(edits, learner, records, *given):
+        write(edits, learner, records, *given)
+        found.append({type(record) for record in records})
+
+    def refresh_and_compare(edits, learner):
+        kinds, kept = found[-1], learner.posterior.totals
+        refresh(edits, learner)
+        if Birth in kinds:
+            found[-1] = (kinds, kept, learner.posterior.totals)
+
+    monkeypatch.setattr(structure.TreeEdits, "_write", write_and_note)
+    monkeypatch.setattr(structure.TreeEdits, "_refresh", refresh_and_compare)
+    DependentTrees(random_state=29).fit(
+        corpus.data[corpus.epochs < 3], epochs=corpus.epochs[corpus.epochs < 3]
+    )
+    compared = [one for one in found if isinstance(one, tuple)]
+    assert any(Exchange in kinds for kinds, _, _ in compared)
+    for _, kept, summed in compared:
+        assert_allclose(summed.masses, kept.masses, rtol=1e-6, atol=1e-5)
+        assert_allclose(
+            summed.sums.toarray(), kept.sums.toarray(), rtol=1e-6, atol=1e-5
+        )
+        assert_allclose(summed.entropies, kept.entropies, rtol=1e-6, atol=1e-4)
+
+
 @pytest.mark.long
 def test_a_topic_is_born_that_has_the_name_of_another(monkeypatch):
     """Its neighbours are two in one node until it hands the name on."""
-    lifetimes = np.tile([0, 5], (10, 1))
-    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
-    corpus = make_dependent_trees(
-        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=29
-    )
+    corpus = drifting()
 
     def n_born():
         """Nodes with a row in the third epoch that were not there before."""

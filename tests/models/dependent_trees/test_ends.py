@@ -1,6 +1,5 @@
 """Nodes that have less than a row end, together with new parents of those near them."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
