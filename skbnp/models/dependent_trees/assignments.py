@@ -18,6 +18,9 @@ would find all nodes good that are near its own. After each pass over the rows t
 globals follow.
 
 In an epoch with a past a new node must be better by the evidence that a birth needs.
+Where rows of a topic that begins join those of another, whose direction follows them,
+its own rows would leave it. So after the first visit, when they are at one node, births
+are tried; rows then choose with them and without, and what has the higher bound stays.
 
 [1] Dubey, Ho, Williamson and Xing, "Dependent nonparametric trees for dynamic
 hierarchical clustering", 2014.
@@ -34,12 +37,23 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Run
 from skbnp.kernels import _assignments as kernels
 from skbnp.models.dependent_trees.epoch import EpochModel, settle
-from skbnp.models.dependent_trees.local import Naturals, NodeTable, visit
+from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, visit
 from skbnp.models.dependent_trees.model import EpochState, EpochStats, natural_of
+from skbnp.models.dependent_trees.moves.births import (
+    LEAST_ROWS,
+    Collected,
+    Proposed,
+    collect_at_hand,
+    join_rows,
+    propose_birth,
+    renumbered,
+)
 from skbnp.models.dependent_trees.moves.records import (
+    Remove,
     followed,
     propose_removals,
     replay,
+    replay_memo,
     resized,
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
@@ -72,6 +86,11 @@ class Assigned:
     stats: EpochStats  # of these rows and of others
     others: EpochStats
     nodes: Ints  # (n_rows,) ids
+
+    @property
+    def bound(self) -> float:
+        """The bound for these nodes."""
+        return sum(self.model.objective(self.state, self.stats).values())
 
     def lineage_since(self, tree: Tree, step: int) -> list[Lineage]:
         """What has become of the nodes of a tree, and which are new."""
@@ -113,18 +132,64 @@ def assign_rows(
     run : callable, default=map
         Maps over blocks of rows, in order; the result does not depend on it.
     """
-    for _ in range(N_VISITS):
-        memo, stats = visit(NodeTable.collapsed(state, model.priors), X, run=run)
-        nodes = memo.nodes[:, 0].astype(np.intp)
-        model, state, stats, others = _followed(
-            model, state, others.plus(stats), others
-        )
-    rows, is_open = _Rows.of(X), moves is not None and moves.birth
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)
+    is_open = moves is not None and moves.birth
+    first = _visit(model, state, others, X, run)
+    given = X, _Rows.of(X), most if is_open else 0.0, rng, run
+    found = _pass(first, *given)
+    if moves is None or not moves.birth or len(state.with_past) == 0:
+        return found
+    births = _propose_births(first, X, moves, rng, run)
+    births = births[: int(max(most - len(first.state.tree), 0))]
+    for some in (births, births[:1]):  # two that take the same rows raise it less
+        if some:
+            born = _pass(_with_births(first, some), *given)
+            if born.bound > found.bound:
+                return born
+        if len(births) < 2:
+            break
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Visited:
+    """What rows said in a visit, and globals that have followed it."""
+
+    memo: Memo
+    model: EpochModel
+    state: EpochState
+    stats: EpochStats  # of these rows and of others
+    others: EpochStats
+
+
+def _visit(
+    model: EpochModel, state: EpochState, others: EpochStats, X: sp.csr_array, run: Run
+) -> _Visited:
+    """Visit rows, their own parts left out."""
+    memo, stats = visit(NodeTable.collapsed(state, model.priors), X, run=run)
+    tree = state.tree
+    found = _followed(model, state, others.plus(stats), others)
+    gone = np.setdiff1d(tree.ids, found[1].tree.ids).tolist()
+    return _Visited(replay_memo(memo, [Remove(node) for node in gone]), *found)
+
+
+def _pass(
+    visited: _Visited,
+    X: sp.csr_array,
+    rows: "_Rows",
+    most: float,
+    rng: np.random.Generator,
+    run: Run,
+) -> Assigned:
+    """Visit rows some more, then let them choose; new nodes are opened up to `most`."""
+    for _ in range(1, N_VISITS):
+        visited = _visit(visited.model, visited.state, visited.others, X, run)
+    model, state, others = visited.model, visited.state, visited.others
+    nodes = visited.memo.nodes[:, 0].astype(np.intp)
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
-        n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW) if is_open else 0
+        n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
         n_new = int(min(n_new, max(most - len(state.tree), 0)))
         sequence = rng.permutation(X.shape[0])
         before, tree = nodes, state.tree
@@ -136,6 +201,40 @@ def assign_rows(
             model, state, _sums(state.tree, others, X, nodes), others
         )
     return Assigned(model, state, stats, others, nodes)
+
+
+def _propose_births(
+    visited: _Visited,
+    X: sp.csr_array,
+    moves: EpochMoves,
+    rng: np.random.Generator,
+    run: Run,
+) -> list[Proposed]:
+    """Propose new children of all nodes that have rows, those of most gain first."""
+    model, state, stats = visited.model, visited.state, visited.stats
+    tree, memo, priors = state.tree, visited.memo, visited.model.priors
+    targets = np.sort(tree.ids[stats.masses > LEAST_ROWS]).tolist()
+    collected = collect_at_hand(X, memo, targets, len(tree), moves.birth_rows)
+    naturals = Naturals.of(state, priors).by_position(tree)
+
+    def propose(given: tuple[Collected, np.random.Generator]) -> Proposed | None:
+        one, own = given
+        return propose_birth(state, stats, priors, naturals, one, moves, own)
+
+    streams = rng.spawn(len(collected))
+    found = run(propose, list(zip(collected, streams, strict=True)))
+    gaining = [one for one in found if one is not None and one.gain > model.least_gain]
+    return sorted(gaining, key=lambda one: -one.gain)
+
+
+def _with_births(visited: _Visited, births: list[Proposed]) -> _Visited:
+    """Let rows follow some births, and globals follow them."""
+    model, state, memo = visited.model, visited.state, visited.memo
+    tree, births = state.tree, renumbered(births, state.tree)
+    records = [one.birth for one in births]
+    state, stats = replay(state, visited.stats, model.priors, records)
+    others = followed(visited.others, tree, state.tree, {})
+    return _Visited(memo.replaced(*join_rows(births)), model, state, stats, others)
 
 
 def _followed(

@@ -35,6 +35,7 @@ __all__ = [
     "Collected",
     "Proposed",
     "collect",
+    "collect_at_hand",
     "join_rows",
     "propose_birth",
     "renumbered",
@@ -122,6 +123,19 @@ def collect(
     return found
 
 
+def collect_at_hand(
+    X: sp.csr_array, memo: Memo, targets: Sequence[int], n_nodes: int, most: int
+) -> list[Collected]:
+    """Collect rows of targets that have enough; one has those that none before has."""
+    found, is_free = [], np.ones(X.shape[0], dtype=bool)
+    lists = collect(memo, targets, n_nodes, 0, 0, most)
+    for target, (rows, _) in zip(targets, lists, strict=True):
+        rows = np.sort(rows[is_free[rows]])
+        is_free[rows] = False
+        found.append(Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows)))
+    return found
+
+
 def propose_birth(
     state: EpochState,
     stats: EpochStats,
@@ -190,9 +204,13 @@ def join_rows(proposed: Sequence[Proposed]) -> tuple[Ints, Memo]:
     return rows[order], Memo.joined([one.memo for one in proposed]).taken(order)
 
 
-def renumbered(proposed: Proposed, tree: Tree) -> Proposed:
-    """Give a new node the next id of a tree, in the record and in what rows say."""
-    birth, new = proposed.birth, tree.next_id
+def renumbered(proposed: Sequence[Proposed], tree: Tree) -> list[Proposed]:
+    """Give new nodes the next ids of a tree, in records and in what rows say."""
+    return [_renamed(one, tree.next_id + place) for place, one in enumerate(proposed)]
+
+
+def _renamed(proposed: Proposed, new: int) -> Proposed:
+    birth = proposed.birth
     ids = np.where(birth.ids == birth.new, new, birth.ids)
     nodes = np.where(proposed.memo.nodes == birth.new, new, proposed.memo.nodes)
     memo = replace(proposed.memo, nodes=nodes.astype(np.int32))

@@ -407,8 +407,8 @@ class TreeEdits(Moves):
         self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()
     ) -> list[Record]:
         """Propose moves of or to some nodes, after records, while the bound rises."""
-        posterior, found = learner.posterior, []
-        priors = posterior.model.priors
+        posterior, priors = learner.posterior, learner.posterior.model.priors
+        found: list[Record] = []
         if not self.moves.reattach:
             return found
         state, stats = replay(posterior.state, posterior.totals, priors, records)
@@ -533,10 +533,7 @@ class TreeEdits(Moves):
         """Let nodes be born together, in halves where the bound would fall."""
         if not proposed:
             return 0
-        tree, renamed = learner.posterior.state.tree, []
-        for one in proposed:
-            renamed.append(renumbered(one, tree))
-            tree = renamed[-1].birth.edit(tree)
+        renamed = renumbered(proposed, learner.posterior.state.tree)
         records = [one.birth for one in renamed]
         if self._make_if_better(learner, records, 0.0, *join_rows(renamed)):
             return len(records)
