@@ -87,11 +87,6 @@ class Assigned:
     others: EpochStats
     nodes: Ints  # (n_rows,) ids
 
-    @property
-    def bound(self) -> float:
-        """The bound for these nodes."""
-        return sum(self.model.objective(self.state, self.stats).values())
-
     def lineage_since(self, tree: Tree, step: int) -> list[Lineage]:
         """What has become of the nodes of a tree, and which are new."""
         now, found = self.state.tree, []
@@ -134,22 +129,19 @@ def assign_rows(
     """
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)
-    is_open = moves is not None and moves.birth
     first = _visit(model, state, others, X, run)
-    given = X, _Rows.of(X), most if is_open else 0.0, rng, run
-    found = _pass(first, *given)
-    if moves is None or not moves.birth or len(state.with_past) == 0:
-        return found
-    births = _propose_births(first, X, moves, rng, run)
-    births = births[: int(max(most - len(first.state.tree), 0))]
-    for some in (births, births[:1]):  # two that take the same rows raise it less
-        if some:
-            born = _pass(_with_births(first, some), *given)
-            if born.bound > found.bound:
-                return born
-        if len(births) < 2:
-            break
-    return found
+    best = _visit_again(first, X, run)
+    if moves is None or not moves.birth:
+        most = 0.0
+    elif len(state.with_past):
+        births = _propose_births(first, X, moves, rng, run)
+        births = births[: int(max(most - len(first.state.tree), 0))]
+        for some in (births, births[:1])[: len(births)]:
+            born = _visit_again(_with_births(first, some), X, run)
+            if born.bound > best.bound:
+                best = born
+                break
+    return _choose_nodes(best, X, most, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +153,11 @@ class _Visited:
     state: EpochState
     stats: EpochStats  # of these rows and of others
     others: EpochStats
+
+    @property
+    def bound(self) -> float:
+        """The bound for what rows said."""
+        return sum(self.model.objective(self.state, self.stats).values())
 
 
 def _visit(
@@ -174,19 +171,19 @@ def _visit(
     return _Visited(replay_memo(memo, [Remove(node) for node in gone]), *found)
 
 
-def _pass(
-    visited: _Visited,
-    X: sp.csr_array,
-    rows: "_Rows",
-    most: float,
-    rng: np.random.Generator,
-    run: Run,
-) -> Assigned:
-    """Visit rows some more, then let them choose; new nodes are opened up to `most`."""
+def _visit_again(visited: _Visited, X: sp.csr_array, run: Run) -> _Visited:
+    """Visit rows as often as is left."""
     for _ in range(1, N_VISITS):
         visited = _visit(visited.model, visited.state, visited.others, X, run)
+    return visited
+
+
+def _choose_nodes(
+    visited: _Visited, X: sp.csr_array, most: float, rng: np.random.Generator
+) -> Assigned:
+    """Let rows choose one by one; new nodes are opened up to `most`."""
     model, state, others = visited.model, visited.state, visited.others
-    nodes = visited.memo.nodes[:, 0].astype(np.intp)
+    nodes, rows = visited.memo.nodes[:, 0].astype(np.intp), _Rows.of(X)
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
