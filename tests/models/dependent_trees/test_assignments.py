@@ -1,16 +1,22 @@
 """Rows that choose their nodes one by one before the first visit of an epoch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
+from skbnp import DependentTrees
+from skbnp.datasets import make_dependent_trees
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import assign_rows
-from skbnp.models.dependent_trees.epoch import EpochModel
+from skbnp.models.dependent_trees.epoch import EpochModel, close_epoch
+from skbnp.models.dependent_trees.local import NodeTable, recall, visit
 from skbnp.models.dependent_trees.model import EpochStats, TreePriors, next_epoch
+from skbnp.models.dependent_trees.moves.records import Remove
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.start import (
     node_sums,
@@ -143,3 +149,122 @@ def test_bits_do_not_depend_on_threads(monkeypatch):
         _, two = assigned(X, 10, 0, run=executor.map)
     assert_array_equal(one.nodes, two.nodes)
     assert_array_equal(one.state.means, two.state.means)
+
+
+# Births at the start of an epoch ------------------------------------------------------
+
+
+def drifting(seed):
+    """A topic, 9, begins in the third epoch."""
+    lifetimes = np.tile([0, 5], (10, 1))
+    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
+    corpus = make_dependent_trees(
+        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=seed
+    )
+    parts = [corpus.epochs == epoch for epoch in range(3)]
+    return [corpus.data[of] for of in parts], corpus.target[parts[2]]
+
+
+def learned(rows, seed):
+    """Learn epochs."""
+    epochs = np.repeat(np.arange(len(rows)), [len(some) for some in rows])
+    return DependentTrees(random_state=seed).fit(np.vstack(rows), epochs=epochs)
+
+
+def opened(seed, moves=EpochMoves(), limit=np.inf, **run):  # noqa: B008
+    """Begin the third epoch; ids of new nodes, and what rows have chosen."""
+    rows, _ = drifting(seed)
+    posterior = learned(rows[:2], seed)._posterior
+    close_epoch(posterior, 2)
+    X = sp.csr_array(rows[2].astype(np.float32))
+    given = posterior.model, posterior.state, posterior.totals, X, moves, limit
+    found = assign_rows(*given, np.random.default_rng(seed), **run)
+    return np.setdiff1d(found.state.tree.ids, posterior.state.tree.ids), found
+
+
+@pytest.mark.parametrize("draw", [1326, 1374])
+def test_a_topic_is_born_before_directions_follow_its_rows(draw, monkeypatch):
+    """If not, it has the node of its parent, whose rows are at other nodes then."""
+    rows, target = drifting(draw)
+
+    def is_new():
+        """Whether most rows of the topic are at a new node."""
+        trees = learned(rows, draw)
+        nodes, counts = np.unique(
+            trees.apply(rows[2][target == 9], epochs=np.full((target == 9).sum(), 2)),
+            return_counts=True,
+        )
+        return nodes[counts.argmax()] not in trees.epochs_[1].component_ids
+
+    assert is_new()
+    monkeypatch.setattr(assignments, "_propose_births", lambda *given: [])
+    assert not is_new()
+
+
+def test_what_has_the_higher_bound_stays(monkeypatch):
+    def sizes(bounds):
+        """Count new nodes where so many have these bounds."""
+        n_nodes = 9 + np.arange(3)
+        bound_of = dict(zip(n_nodes.tolist(), bounds, strict=True))
+        monkeypatch.setattr(
+            assignments._Visited,
+            "bound",
+            property(lambda visited: bound_of[len(visited.state.tree)]),
+        )
+        new, _ = opened(294)
+        return len(new)
+
+    assert sizes([0.0, 0.0, 1.0]) == 2  # both births
+    assert sizes([0.0, 1.0, 0.0]) == 1  # the better one alone
+    assert sizes([1.0, 1.0, 1.0]) == 0
+
+
+def test_births_are_tried_where_there_may_be_some(monkeypatch):
+    """Not in a first epoch, without moves or births, or where nodes are enough."""
+    tried, with_births = [], assignments._with_births
+
+    def note(visited, births):
+        tried.append(len(births))
+        return with_births(visited, births)
+
+    monkeypatch.setattr(assignments, "_with_births", note)
+    _, X = grouped(0)
+    assigned(X, 10, 0)
+    opened(294, None)
+    opened(294, EpochMoves(birth=False))
+    opened(294, limit=9)
+    assert tried == []
+    opened(294, limit=10)
+    assert tried == [1]
+    opened(294)
+    assert tried[1] == 2
+
+
+def test_births_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr("skbnp.models.dependent_trees.local.ROWS_PER_BLOCK", 64)
+    new, one = opened(1374)
+    assert len(new) == 1
+    with Executor(2) as executor:
+        _, two = opened(1374, run=executor.map)
+    assert_array_equal(one.nodes, two.nodes)
+    assert_array_equal(one.state.means, two.state.means)
+
+
+def test_what_rows_say_is_of_the_nodes_that_are_left(monkeypatch):
+    """A leaf ends though rows have a part in it."""
+    _, X = grouped(0)
+    state, _ = assigned(X, 4, 0, None)
+    state = replace(state, concentration=1.0)
+    ends = int(state.tree.ids[-1])
+    memo, _ = visit(NodeTable.collapsed(state, PRIORS), X)
+    assert (memo.weights[memo.nodes == ends] > 0.0).any()
+    monkeypatch.setattr(
+        assignments,
+        "propose_removals",
+        lambda state, stats: [Remove(ends)] if ends in state.tree else [],
+    )
+    none = EpochStats.zero(len(state.tree), X.shape[1])
+    visited = assignments._visit(EpochModel(PRIORS), state, none, X, map)
+    assert ends not in visited.state.tree
+    said = recall(visited.state.tree, visited.memo, X)
+    assert_allclose(said.masses.sum(), X.shape[0])
