@@ -129,19 +129,12 @@ def assign_rows(
     """
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)
-    first = _visit(model, state, others, X, run)
-    best = _visit_again(first, X, run)
     if moves is None or not moves.birth:
-        most = 0.0
-    elif len(state.with_past):
-        births = _propose_births(first, X, moves, rng, run)
-        births = births[: int(max(most - len(first.state.tree), 0))]
-        for some in (births, births[:1])[: len(births)]:
-            born = _visit_again(_with_births(first, some), X, run)
-            if born.bound > best.bound:
-                best = born
-                break
-    return _choose_nodes(best, X, most, rng)
+        moves, most = None, 0.0
+    first = _visit(model, state, others, X, run)
+    visited = _visit_with_births(first, X, moves, most, rng, run)
+    del first
+    return _choose_nodes(visited, X, most, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +169,30 @@ def _visit_again(visited: _Visited, X: sp.csr_array, run: Run) -> _Visited:
     for _ in range(1, N_VISITS):
         visited = _visit(visited.model, visited.state, visited.others, X, run)
     return visited
+
+
+def _visit_with_births(
+    first: _Visited,
+    X: sp.csr_array,
+    moves: EpochMoves | None,
+    most: float,
+    rng: np.random.Generator,
+    run: Run,
+) -> _Visited:
+    """Visit rows again, with births and without; what has the higher bound stays.
+
+    All births that gain enough, or the best one alone: two may have the same rows.
+    """
+    plain = _visit_again(first, X, run)
+    if moves is None or len(first.state.with_past) == 0:
+        return plain
+    births = _propose_births(first, X, moves, rng, run)
+    births = births[: int(max(most - len(first.state.tree), 0))]
+    for some in (births, births[:1])[: len(births)]:
+        born = _visit_again(_with_births(first, some), X, run)
+        if born.bound > plain.bound:
+            return born
+    return plain
 
 
 def _choose_nodes(
