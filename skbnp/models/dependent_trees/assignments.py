@@ -87,6 +87,11 @@ class Assigned:
     others: EpochStats
     nodes: Ints  # (n_rows,) ids
 
+    @property
+    def bound(self) -> float:
+        """The bound for these nodes."""
+        return sum(self.model.objective(self.state, self.stats).values())
+
     def lineage_since(self, tree: Tree, step: int) -> list[Lineage]:
         """What has become of the nodes of a tree, and which are new."""
         now, found = self.state.tree, []
@@ -129,12 +134,19 @@ def assign_rows(
     """
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)
+    starts = [_visit(model, state, others, X, run)]
     if moves is None or not moves.birth:
-        moves, most = None, 0.0
-    first = _visit(model, state, others, X, run)
-    visited = _visit_with_births(first, X, moves, most, rng, run)
-    del first
-    return _choose_nodes(visited, X, most, rng)
+        most = 0.0
+    elif len(state.with_past):
+        births = _propose_births(starts[0], X, moves, rng, run)
+        births = births[: int(max(most - len(starts[0].state.tree), 0))]
+        if births:
+            starts.append(_with_births(starts[0], births))
+    rows, found = _Rows.of(X), []
+    while starts:
+        visited = _visit_again(starts.pop(0), X, run)
+        found.append(_choose_nodes(visited, X, rows, most, rng))
+    return max(found, key=lambda one: one.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +158,6 @@ class _Visited:
     state: EpochState
     stats: EpochStats  # of these rows and of others
     others: EpochStats
-
-    @property
-    def bound(self) -> float:
-        """The bound for what rows said."""
-        return sum(self.model.objective(self.state, self.stats).values())
 
 
 def _visit(
@@ -171,36 +178,16 @@ def _visit_again(visited: _Visited, X: sp.csr_array, run: Run) -> _Visited:
     return visited
 
 
-def _visit_with_births(
-    first: _Visited,
+def _choose_nodes(
+    visited: _Visited,
     X: sp.csr_array,
-    moves: EpochMoves | None,
+    rows: "_Rows",
     most: float,
     rng: np.random.Generator,
-    run: Run,
-) -> _Visited:
-    """Visit rows again, with births and without; what has the higher bound stays.
-
-    All births that gain enough, or the best one alone: two may have the same rows.
-    """
-    plain = _visit_again(first, X, run)
-    if moves is None or len(first.state.with_past) == 0:
-        return plain
-    births = _propose_births(first, X, moves, rng, run)
-    births = births[: int(max(most - len(first.state.tree), 0))]
-    for some in (births, births[:1])[: len(births)]:
-        born = _visit_again(_with_births(first, some), X, run)
-        if born.bound > plain.bound:
-            return born
-    return plain
-
-
-def _choose_nodes(
-    visited: _Visited, X: sp.csr_array, most: float, rng: np.random.Generator
 ) -> Assigned:
     """Let rows choose one by one; new nodes are opened up to `most`."""
     model, state, others = visited.model, visited.state, visited.others
-    nodes, rows = visited.memo.nodes[:, 0].astype(np.intp), _Rows.of(X)
+    nodes = visited.memo.nodes[:, 0].astype(np.intp)
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
