@@ -116,7 +116,7 @@ cdef inline int score_group(
     const ScoreRows* s, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n_rows,
     Py_ssize_t t,
 ) except -1 nogil:
-    """Let the nodes of a tile be among the best of `GROUP` rows of all, or fewer."""
+    """Let the nodes of a tile be among the best of some rows, `GROUP` at the most."""
     cdef double[GROUP][WIDE] score
     cdef double[GROUP] most
     cdef Py_ssize_t row, n_next
@@ -159,13 +159,14 @@ cdef Py_ssize_t _score_all "skbnp_score_all"(
 ) except -1 nogil:
     """Score rows under all nodes."""
     cdef Py_ssize_t row, last, t
+    cdef bint reads_all = s.indptr[n_rows] >= s.n_words  # of a tile, or nearly so
     for row in range(n_rows):
         forget(s, row)
     for t in range(s.n_tiles):
         row = 0
         while row < n_rows:
             last = row + GROUP if row + GROUP < n_rows else n_rows
-            if t + 1 < s.n_tiles:
+            if reads_all and t + 1 < s.n_tiles:
                 fetch_share(s, t + 1, row, last, n_rows)
             score_group(s, row, last, n_rows, t)
             row = last

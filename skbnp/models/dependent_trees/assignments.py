@@ -44,7 +44,6 @@ from skbnp.models.dependent_trees.moves.births import (
     Collected,
     Proposed,
     collect_at_hand,
-    join_rows,
     propose_birth,
     renumbered,
 )
@@ -56,13 +55,15 @@ from skbnp.models.dependent_trees.moves.records import (
     replay_memo,
     resized,
 )
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
 from skbnp.models.dependent_trees.start import node_sums
 from skbnp.trees import Tree
 
 __all__ = ["Assigned", "assign_rows"]
 
 Ints = NDArray[np.intp]
+#: Globals, and statistics of rows that are not at hand.
+_Start = tuple[EpochModel, EpochState, EpochStats]
 
 #: Collapsed visits of all rows, and passes in which they choose nodes one by one.
 N_VISITS, N_PASSES = 3, 4
@@ -134,19 +135,35 @@ def assign_rows(
     """
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)
-    starts = [_visit(model, state, others, X, run)]
     if moves is None or not moves.birth:
-        most = 0.0
-    elif len(state.with_past):
-        births = _propose_births(starts[0], X, moves, rng, run)
-        births = births[: int(max(most - len(starts[0].state.tree), 0))]
+        moves, most = None, 0.0
+    starts, rows = _starts(model, state, others, X, moves, most, rng, run), _Rows.of(X)
+    found = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)
+    if starts:
+        born = _choose_nodes(*starts.pop(), X, rows, most, rng, run)
+        found = born if born.bound > found.bound else found
+    return found
+
+
+def _starts(
+    model: EpochModel,
+    state: EpochState,
+    others: EpochStats,
+    X: sp.csr_array,
+    moves: EpochMoves | None,
+    most: float,
+    rng: np.random.Generator,
+    run: Run,
+) -> list[_Start]:
+    """Visit rows; globals that follow, and others with births if some gain enough."""
+    first = _visit(model, state, others, X, run)
+    starts = [(first.model, first.state, first.others)]
+    if moves is not None and len(state.with_past):
+        births = _propose_births(first, X, moves, rng, run)
+        births = births[: int(max(most - len(first.state.tree), 0))]
         if births:
-            starts.append(_with_births(starts[0], births))
-    rows, found = _Rows.of(X), []
-    while starts:
-        visited = _visit_again(starts.pop(0), X, run)
-        found.append(_choose_nodes(visited, X, rows, most, rng))
-    return max(found, key=lambda one: one.bound)
+            starts.append(_with_births(first, births))
+    return starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,23 +188,22 @@ def _visit(
     return _Visited(replay_memo(memo, [Remove(node) for node in gone]), *found)
 
 
-def _visit_again(visited: _Visited, X: sp.csr_array, run: Run) -> _Visited:
-    """Visit rows as often as is left."""
-    for _ in range(1, N_VISITS):
-        visited = _visit(visited.model, visited.state, visited.others, X, run)
-    return visited
-
-
 def _choose_nodes(
-    visited: _Visited,
+    model: EpochModel,
+    state: EpochState,
+    others: EpochStats,
     X: sp.csr_array,
     rows: "_Rows",
     most: float,
     rng: np.random.Generator,
+    run: Run,
 ) -> Assigned:
-    """Let rows choose one by one; new nodes are opened up to `most`."""
-    model, state, others = visited.model, visited.state, visited.others
+    """Visit rows some more, then let them choose; new nodes are opened up to `most`."""
+    for _ in range(1, N_VISITS):
+        visited = _visit(model, state, others, X, run)
+        model, state, others = visited.model, visited.state, visited.others
     nodes = visited.memo.nodes[:, 0].astype(np.intp)
+    del visited
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
@@ -214,7 +230,7 @@ def _propose_births(
     """Propose new children of all nodes that have rows, those of most gain first."""
     model, state, stats = visited.model, visited.state, visited.stats
     tree, memo, priors = state.tree, visited.memo, visited.model.priors
-    targets = np.sort(tree.ids[stats.masses > LEAST_ROWS]).tolist()
+    targets = np.sort(tree.ids[stats.masses > LEAST_ROWS + NO_ROWS]).tolist()
     collected = collect_at_hand(X, memo, targets, len(tree), moves.birth_rows)
     naturals = Naturals.of(state, priors).by_position(tree)
 
@@ -228,14 +244,13 @@ def _propose_births(
     return sorted(gaining, key=lambda one: -one.gain)
 
 
-def _with_births(visited: _Visited, births: list[Proposed]) -> _Visited:
-    """Let rows follow some births, and globals follow them."""
-    model, state, memo = visited.model, visited.state, visited.memo
+def _with_births(visited: _Visited, births: list[Proposed]) -> _Start:
+    """Let globals follow some births."""
+    model, state = visited.model, visited.state
     tree, births = state.tree, renumbered(births, state.tree)
     records = [one.birth for one in births]
-    state, stats = replay(state, visited.stats, model.priors, records)
-    others = followed(visited.others, tree, state.tree, {})
-    return _Visited(memo.replaced(*join_rows(births)), model, state, stats, others)
+    state, _ = replay(state, visited.stats, model.priors, records)
+    return model, state, followed(visited.others, tree, state.tree, {})
 
 
 def _followed(

@@ -22,7 +22,7 @@ from skbnp.inference.shards import Shards, SumT, Task, World, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, settle
 from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
 from skbnp.models.dependent_trees.model import EpochState, EpochStats
-from skbnp.models.dependent_trees.moves.births import Collected
+from skbnp.models.dependent_trees.moves.births import Collected, shared_out
 from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, followed, heirs_of
 from skbnp.models.dependent_trees.shard_tasks import (
@@ -236,11 +236,9 @@ class EpochMemory(Memory):
             return []
         numbers = range(len(self.visits))
         found = self._total(collect_rows, numbers, targets, n_nodes, step, most)
-        lists, is_free = [], np.ones(int(self.shards.n_rows.sum()), dtype=bool)
-        for rows, _ in found.found:
-            lists.append(np.sort(rows[is_free[rows]]))
-            is_free[lists[-1]] = False
-        taken = np.flatnonzero(~is_free)
+        n_rows = int(self.shards.n_rows.sum())
+        lists = shared_out([rows for rows, _ in found.found], n_rows)
+        taken = np.sort(np.concatenate(lists))
         sample = self._taken(taken)
         gathered = []
         for target, rows in zip(targets, lists, strict=True):

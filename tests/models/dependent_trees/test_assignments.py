@@ -237,6 +237,44 @@ def test_births_are_tried_where_there_may_be_some(monkeypatch):
     assert tried[1] == 2
 
 
+def test_births_of_most_gain_are_the_first(monkeypatch):
+    gains, propose = [], assignments._propose_births
+
+    def note(*given):
+        births = propose(*given)
+        gains.append([one.gain for one in births])
+        return births
+
+    monkeypatch.setattr(assignments, "_propose_births", note)
+    opened(294)
+    assert len(gains[-1]) > 1
+    assert gains[-1] == sorted(gains[-1], reverse=True)
+
+
+def test_rows_that_are_not_at_hand_stay_where_births_are(monkeypatch):
+    monkeypatch.setattr(Assigned, "bound", property(lambda one: len(one.state.tree)))
+    rows, _ = drifting(1374)
+    posterior = learned(rows[:2], 1374)._posterior
+    close_epoch(posterior, 2)
+    state, X = posterior.state, sp.csr_array(rows[2].astype(np.float32))
+    nearest = (X @ state.means.T).argmax(axis=1)
+    others = node_sums(X[:100], nearest[:100], len(state.tree))
+    found = assign_rows(
+        posterior.model,
+        state,
+        others,
+        X[100:],
+        EpochMoves(),
+        np.inf,
+        np.random.default_rng(0),
+    )
+    tree = found.state.tree
+    assert len(np.setdiff1d(tree.ids, state.tree.ids)) > 0
+    assert found.others.masses.sum() == pytest.approx(100.0)
+    own = node_sums(X[100:], tree.positions(found.nodes), len(tree))
+    assert_allclose(found.stats.masses, own.plus(found.others).masses, atol=1e-9)
+
+
 def test_births_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr("skbnp.models.dependent_trees.local.ROWS_PER_BLOCK", 64)
     new, one = opened(1374)

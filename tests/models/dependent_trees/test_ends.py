@@ -20,7 +20,7 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.models.dependent_trees.moves import merges, structure
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Attach
+from skbnp.models.dependent_trees.moves.records import Attach, Merge
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.trees import Tree
 
@@ -162,37 +162,41 @@ def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
 
 
 def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
-    """A node next to it is below the wrong parent: that pays for no end."""
+    """A child of the node that ends is below the wrong parent: that pays for no end."""
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    edits = structure.TreeEdits(EpochMoves())
+    edits, worth, bound = structure.TreeEdits(EpochMoves()), 50.0, structure._bound
     learner = learner_of(state, stats)
     model = learner.posterior.model
     monkeypatch.setattr(
         EpochModel, "learn_priors", lambda model, state, stats: (model, state)
     )
-    pending, worth = Attach(6, 0, 4), 50.0
-    bound = structure._bound
 
     def raised(model, state, stats):
-        """Return a bound that a node gains by its parent."""
-        return bound(model, state, stats) + worth * (state.tree.parent_of(6) == 4)
+        """Return a bound that node 2 gains by its parent."""
+        return bound(model, state, stats) + worth * (state.tree.parent_of(2) == 5)
+
+    def propose(state, stats, priors, products, rejections, n_passes, near):
+        move = Attach(2, state.tree.parent_of(2), 5)
+        is_near = not near.isdisjoint(move.touched) and move.old != 5
+        return [(move, worth)] if is_near else []
 
     monkeypatch.setattr(structure, "_bound", raised)
-    monkeypatch.setattr(
-        structure.TreeEdits, "_attachments_near", lambda *given: [pending]
-    )
-    (one, *_) = propose(state, stats)
-    least = edits._gain(learner, [one.merge]) + 0.5 * worth
-    assert not edits._make_compound(learner, [one.merge], least)
+    monkeypatch.setattr(structure, "propose_attachments", propose)
+    monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
+    end = Merge(1, 0)
+    least = edits._gain(learner, [end]) + 0.5 * worth
+    assert not edits._make_compound(learner, [end], least)
     assert learner.posterior.model is model
     assert learner.posterior.state is state
+    attach = structure.TreeEdits._attachments_near
     monkeypatch.setattr(
         structure.TreeEdits,
         "_attachments_near",
-        lambda edits, learner, near, records=(): [pending] if records else [],
+        lambda edits, learner, near, records=(): (
+            attach(edits, learner, near, records) if records else []
+        ),
     )
-    monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
-    assert edits._make_compound(learner, [one.merge], least)
+    assert edits._make_compound(learner, [end], least)
 
 
 @pytest.mark.long

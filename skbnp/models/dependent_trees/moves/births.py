@@ -40,6 +40,7 @@ __all__ = [
     "propose_birth",
     "renumbered",
     "row_keys",
+    "shared_out",
 ]
 
 Ints = NDArray[np.intp]
@@ -123,17 +124,24 @@ def collect(
     return found
 
 
+def shared_out(lists: Sequence[Ints], n_rows: int) -> list[Ints]:
+    """Give each row to the first target that wants it; rows are increasing then."""
+    found, is_free = [], np.ones(n_rows, dtype=bool)
+    for rows in lists:
+        found.append(np.sort(rows[is_free[rows]]))
+        is_free[rows] = False
+    return found
+
+
 def collect_at_hand(
     X: sp.csr_array, memo: Memo, targets: Sequence[int], n_nodes: int, most: int
 ) -> list[Collected]:
-    """Collect rows of targets that have enough; one has those that none before has."""
-    found, is_free = [], np.ones(X.shape[0], dtype=bool)
-    lists = collect(memo, targets, n_nodes, 0, 0, most)
-    for target, (rows, _) in zip(targets, lists, strict=True):
-        rows = np.sort(rows[is_free[rows]])
-        is_free[rows] = False
-        found.append(Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows)))
-    return found
+    """Collect rows of targets; one that several want is that of the first."""
+    lists = [rows for rows, _ in collect(memo, targets, n_nodes, 0, 0, most)]
+    return [
+        Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
+        for target, rows in zip(targets, shared_out(lists, X.shape[0]), strict=True)
+    ]
 
 
 def propose_birth(

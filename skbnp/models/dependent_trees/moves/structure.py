@@ -346,7 +346,7 @@ class TreeEdits(Moves):
     def _bear_rejected(self, learner: EpochLearner) -> None:
         """Judge the best birth that gains too little by itself with what follows.
 
-        Its target and the new node exchange pasts, too.
+        With exchanges of pasts by nodes near it, or without.
         """
         model, state = learner.posterior.model, learner.posterior.state
         if self._rejected is None or self._rejected[0] is not state:
@@ -382,6 +382,7 @@ class TreeEdits(Moves):
         others = self._attachments_near(learner, near)
         if after <= _bound(*_replayed_with_priors(learner, others)):
             return False
+        # Once more, as another copy of the state would have been in memory till here.
         model, state, stats = _replayed_with_priors(learner, records)
         with commit():
             self._write(learner, records, state, stats, rows, said)
@@ -660,10 +661,15 @@ def _replayed_with_priors(
 
 
 def _nodes_of(records: Iterable[Record]) -> set[int]:
-    """Nodes that moves touch, by their names before and after."""
-    nodes = {node for record in records for node in record.touched}
-    exchanges = [record for record in records if isinstance(record, Exchange)]
-    return nodes.union(*(exchange.nodes for exchange in exchanges))
+    """Nodes that moves touch or end, by their names before and after."""
+    nodes: set[int] = set()
+    for record in records:
+        nodes.update(record.touched)
+        if isinstance(record, Exchange):
+            nodes.update(record.nodes)
+        if isinstance(record, Merge):
+            nodes.add(record.source)
+    return nodes
 
 
 def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:
