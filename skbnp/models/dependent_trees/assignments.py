@@ -62,8 +62,8 @@ from skbnp.trees import Tree
 __all__ = ["Assigned", "assign_rows"]
 
 Ints = NDArray[np.intp]
-#: Globals, and statistics of rows that are not at hand.
-_Start = tuple[EpochModel, EpochState, EpochStats]
+#: Globals, statistics of rows that are not at hand, and nodes of those that are.
+_Start = tuple[EpochModel, EpochState, EpochStats, Ints]
 
 #: Collapsed visits of all rows, and passes in which they choose nodes one by one.
 N_VISITS, N_PASSES = 3, 4
@@ -157,7 +157,7 @@ def _starts(
 ) -> list[_Start]:
     """Visit rows; globals that follow, and others with births if some gain enough."""
     first = _visit(model, state, others, X, run)
-    starts = [(first.model, first.state, first.others)]
+    starts = [(first.model, first.state, first.others, first.nodes)]
     if moves is not None and len(state.with_past):
         births = _propose_births(first, X, moves, rng, run)
         births = births[: int(max(most - len(first.state.tree), 0))]
@@ -176,6 +176,11 @@ class _Visited:
     stats: EpochStats  # of these rows and of others
     others: EpochStats
 
+    @property
+    def nodes(self) -> Ints:
+        """Nodes of most weight, (n_rows,) ids."""
+        return self.memo.nodes[:, 0].astype(np.intp)
+
 
 def _visit(
     model: EpochModel, state: EpochState, others: EpochStats, X: sp.csr_array, run: Run
@@ -192,6 +197,7 @@ def _choose_nodes(
     model: EpochModel,
     state: EpochState,
     others: EpochStats,
+    nodes: Ints,
     X: sp.csr_array,
     rows: "_Rows",
     most: float,
@@ -202,8 +208,8 @@ def _choose_nodes(
     for _ in range(1, N_VISITS):
         visited = _visit(model, state, others, X, run)
         model, state, others = visited.model, visited.state, visited.others
-    nodes = visited.memo.nodes[:, 0].astype(np.intp)
-    del visited
+        nodes = visited.nodes
+        del visited
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
@@ -245,12 +251,14 @@ def _propose_births(
 
 
 def _with_births(visited: _Visited, births: list[Proposed]) -> _Start:
-    """Let globals follow some births."""
-    model, state = visited.model, visited.state
+    """Let rows be where births have them, and globals follow."""
+    model, state, nodes = visited.model, visited.state, visited.nodes
     tree, births = state.tree, renumbered(births, state.tree)
+    for one in births:
+        nodes[one.rows] = one.memo.nodes[:, 0]
     records = [one.birth for one in births]
     state, _ = replay(state, visited.stats, model.priors, records)
-    return model, state, followed(visited.others, tree, state.tree, {})
+    return model, state, followed(visited.others, tree, state.tree, {}), nodes
 
 
 def _followed(
