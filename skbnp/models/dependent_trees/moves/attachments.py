@@ -42,6 +42,8 @@ Ints = NDArray[np.intp]
 SLACK = 1.0
 #: Parents of a node that are judged, the best of the ranking.
 N_PARENTS = 2
+#: Nodes whose parents are ranked at a time: a row of gains of each is in memory.
+N_NODES = 1024
 #: Nats that a move gains at the least, so that rounding moves nothing for ever.
 LEAST_GAIN = 1e-6
 #: Edges that are judged, the best of the ranking, and updates of both nodes for it.
@@ -147,18 +149,20 @@ def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
 
     The best of the ranking, by position.
     """
-    nodes = np.arange(1, len(tree))
-    gains = products.attachments(nodes, np.arange(len(tree)))
-    rows = nodes - 1
-    gains[rows, tree.parent[1:]] = -np.inf
-    for row, size in enumerate(tree.size[1:].tolist()):
-        gains[row, row + 1 : row + 1 + size] = -np.inf
+    nodes, everywhere = np.arange(1, len(tree)), np.arange(len(tree))
     best = np.empty((len(nodes), N_PARENTS), dtype=np.intp)
     worth = np.empty(best.shape)
-    for rank in range(N_PARENTS):
-        best[:, rank] = gains.argmax(axis=1)
-        worth[:, rank] = gains[rows, best[:, rank]]
-        gains[rows, best[:, rank]] = -np.inf
+    for begin in range(0, len(nodes), N_NODES):
+        some = slice(begin, begin + N_NODES)
+        gains = products.attachments(nodes[some], everywhere)
+        rows = np.arange(len(gains))
+        gains[rows, tree.parent[nodes[some]]] = -np.inf
+        for row, node in enumerate(nodes[some].tolist()):
+            gains[row, node : node + tree.size[node]] = -np.inf
+        for rank in range(N_PARENTS):
+            found = gains.argmax(axis=1)
+            best[some, rank], worth[some, rank] = found, gains[rows, found]
+            gains[rows, found] = -np.inf
     is_near = worth > -SLACK
     return nodes[np.nonzero(is_near)[0]], best[is_near]
 
