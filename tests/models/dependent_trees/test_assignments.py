@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
-from skbnp import DependentTrees
-from skbnp.datasets import make_dependent_trees
+from models.dependent_trees.test_exchanges import name_of, planted_drift
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
@@ -154,29 +153,18 @@ def test_bits_do_not_depend_on_threads(monkeypatch):
 # Births at the start of an epoch ------------------------------------------------------
 
 
-def drifting(seed):
-    """A topic, 9, begins in the third epoch."""
-    lifetimes = np.tile([0, 5], (10, 1))
-    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
-    corpus = make_dependent_trees(
-        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=seed
+def before_third_epoch(seed):
+    """The third epoch, in which a topic begins, is open; and its rows."""
+    corpus, trees = planted_drift(seed, until=1)
+    close_epoch(trees._posterior, 2)
+    return trees._posterior, sp.csr_array(
+        corpus.data[corpus.epochs == 2].astype(np.float32)
     )
-    parts = [corpus.epochs == epoch for epoch in range(3)]
-    return [corpus.data[of] for of in parts], corpus.target[parts[2]]
-
-
-def learned(rows, seed):
-    """Learn epochs."""
-    epochs = np.repeat(np.arange(len(rows)), [len(some) for some in rows])
-    return DependentTrees(random_state=seed).fit(np.vstack(rows), epochs=epochs)
 
 
 def opened(seed, moves=EpochMoves(), limit=np.inf, **run):  # noqa: B008
     """Begin the third epoch; ids of new nodes, and what rows have chosen."""
-    rows, _ = drifting(seed)
-    posterior = learned(rows[:2], seed)._posterior
-    close_epoch(posterior, 2)
-    X = sp.csr_array(rows[2].astype(np.float32))
+    posterior, X = before_third_epoch(seed)
     given = posterior.model, posterior.state, posterior.totals, X, moves, limit
     found = assign_rows(*given, np.random.default_rng(seed), **run)
     return np.setdiff1d(found.state.tree.ids, posterior.state.tree.ids), found
@@ -185,16 +173,10 @@ def opened(seed, moves=EpochMoves(), limit=np.inf, **run):  # noqa: B008
 @pytest.mark.parametrize("draw", [1326, 1374])
 def test_a_topic_is_born_before_directions_follow_its_rows(draw, monkeypatch):
     """If not, it has the node of its parent, whose rows are at other nodes then."""
-    rows, target = drifting(draw)
 
     def is_new():
-        """Whether most rows of the topic are at a new node."""
-        trees = learned(rows, draw)
-        nodes, counts = np.unique(
-            trees.apply(rows[2][target == 9], epochs=np.full((target == 9).sum(), 2)),
-            return_counts=True,
-        )
-        return nodes[counts.argmax()] not in trees.epochs_[1].component_ids
+        corpus, trees = planted_drift(draw, until=2)
+        return name_of(corpus, trees, 2, 9) not in trees.epochs_[1].component_ids
 
     assert is_new()
     monkeypatch.setattr(assignments, "_propose_births", lambda *given: [])
@@ -253,10 +235,8 @@ def test_births_of_most_gain_are_the_first(monkeypatch):
 
 def test_rows_that_are_not_at_hand_stay_where_births_are(monkeypatch):
     monkeypatch.setattr(Assigned, "bound", property(lambda one: len(one.state.tree)))
-    rows, _ = drifting(1374)
-    posterior = learned(rows[:2], 1374)._posterior
-    close_epoch(posterior, 2)
-    state, X = posterior.state, sp.csr_array(rows[2].astype(np.float32))
+    posterior, X = before_third_epoch(1374)
+    state = posterior.state
     nearest = (X @ state.means.T).argmax(axis=1)
     others = node_sums(X[:100], nearest[:100], len(state.tree))
     found = assign_rows(

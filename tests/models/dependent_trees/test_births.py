@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from models.dependent_trees.test_exchanges import PRIORS, at_optimum
+from models.dependent_trees.test_exchanges import (
+    PRIORS,
+    at_optimum,
+    name_of,
+    planted_drift,
+)
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
@@ -125,18 +130,9 @@ def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
     assert DependentTrees(random_state=1108).fit(X).n_components_ == 9
 
 
-def drifting():
-    """A topic begins in the third epoch, another one ends after it."""
-    lifetimes = np.tile([0, 5], (10, 1))
-    lifetimes[9, 0], lifetimes[6, 1] = 2, 2
-    return make_dependent_trees(
-        300, n_epochs=6, lifetimes=lifetimes, past_weight=3.0, random_state=1307
-    )
-
-
 def test_rows_say_what_a_birth_and_exchanges_left(monkeypatch):
     """Statistics of moves together are those of the rows that they concern."""
-    corpus, found = drifting(), []
+    found = []
     refresh, write = structure.TreeEdits._refresh, structure.TreeEdits._write
 
     def write_and_note(edits, learner, records, *given):
@@ -151,9 +147,7 @@ def test_rows_say_what_a_birth_and_exchanges_left(monkeypatch):
 
     monkeypatch.setattr(structure.TreeEdits, "_write", write_and_note)
     monkeypatch.setattr(structure.TreeEdits, "_refresh", refresh_and_compare)
-    DependentTrees(random_state=1307).fit(
-        corpus.data[corpus.epochs < 3], epochs=corpus.epochs[corpus.epochs < 3]
-    )
+    planted_drift(1307, until=2)
     compared = [one for one in found if isinstance(one, tuple)]
     assert any(Exchange in kinds for kinds, _, _ in compared)
     for _, kept, summed in compared:
@@ -167,17 +161,10 @@ def test_rows_say_what_a_birth_and_exchanges_left(monkeypatch):
 @pytest.mark.long
 def test_a_topic_is_born_that_has_the_name_of_another(monkeypatch):
     """Its neighbours are two in one node until it hands the name on."""
-    corpus = drifting()
 
     def is_new():
-        """Whether most rows of the topic that begins are at a new node."""
-        trees = DependentTrees(random_state=1307)
-        trees.fit(corpus.data, epochs=corpus.epochs)
-        own = corpus.data[(corpus.epochs == 2) & (corpus.target == 9)]
-        nodes, counts = np.unique(
-            trees.apply(own, epochs=np.full(len(own), 2)), return_counts=True
-        )
-        return nodes[counts.argmax()] not in trees.epochs_[1].component_ids
+        corpus, trees = planted_drift(1307, until=2)
+        return name_of(corpus, trees, 2, 9) not in trees.epochs_[1].component_ids
 
     assert is_new()
     monkeypatch.setattr(structure.TreeEdits, "_exchanges_near", lambda *given: [])
