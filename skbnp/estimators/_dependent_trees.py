@@ -202,7 +202,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     weights; square roots or tf-idf let rare words say more.
 
     A pass takes time in proportion to the words of all rows times nodes. Memory is that
-    of `X` in single precision, and some 20 bytes for each node and feature, 32 while
+    of `X` in single precision, and some 20 bytes for each node and feature, 40 while
     rows choose their nodes; each epoch that lies behind keeps eight.
 
     **Departures from the paper**
@@ -219,7 +219,10 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     - An epoch begins with rows that choose their nodes without what they say there
       themselves: in three visits all at once, then in four passes one by one, when
       each may open a new node below any other, up to 24 sqrt(n) nodes. [1]_ has births
-      alone for this, which leave rows in groups that no birth tells apart. From the
+      alone for this, which leave rows in groups that no birth tells apart. In an epoch
+      with a past births are tried after the first visit: the direction of a node would
+      follow rows of a topic that begins, and its own would leave it. Rows then choose
+      with them and without, and the start of higher bound stays. From the
       first update on, which is the first that `history_` has, the bound does not fall.
     - beta is one for all nodes, and learned, as kappa_0 is, which [1]_ sets to 100:
       this decides how many nodes rows can pay for. kappa_2 is learned, too: where
