@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import scipy.sparse as sp
@@ -82,7 +83,7 @@ class RowVisitor:
 
     def __init__(self, shards: Shards, n_rounds: int):
         self.shards, self.n_rounds = shards, n_rounds
-        self._last: tuple[EpochState | None, World] | None = None
+        self._last: tuple[ref[EpochState] | None, World] | None = None
 
     def visit(
         self,
@@ -104,13 +105,13 @@ class RowVisitor:
     def world(self, posterior: Posterior) -> World:
         """Return what rows see; equal states are one world."""
         state, last = posterior.state, self._last
-        if last is None or last[0] is not state:
+        if last is None or last[0] is None or last[0]() is not state:
             seen: Sight | None = None if last is None else last[1].content
             table = NodeTable.of(state, posterior.model.priors)
             drift = Drift() if seen is None else seen.drift
             drift = drift.followed_by(table, None if seen is None else seen.table)
             world = World(Sight(table, drift.latest(self.n_rounds + 1)))
-            self._last = last = state, world
+            self._last = last = ref(state), world
         return last[1]
 
 

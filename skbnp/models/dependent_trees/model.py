@@ -120,7 +120,7 @@ class TreePriors:
     past_weight: float = 1.0  # k2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class EpochState(NodeState):
     """The globals of an epoch; arrays go by position in the tree."""
 

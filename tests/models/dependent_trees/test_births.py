@@ -103,7 +103,7 @@ def test_exchanges_are_those_of_nodes_that_a_move_touches(monkeypatch):
         after, _ = replay(state, stats, PRIORS, [move])
         assert found.tree == after.tree
         of_pasts = after.previous @ after.previous.T
-        expected = past_gains(Products.of(after, PRIORS), of_pasts)
+        expected = past_gains(after, Products.of(after, PRIORS), of_pasts)
         assert_allclose(gains, expected, rtol=1e-9, atol=1e-8)
         return [near, far, back]
 

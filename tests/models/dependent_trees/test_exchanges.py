@@ -62,7 +62,7 @@ CYCLE = Exchange((2, 6, 3), (6, 3, 2))
 def gains_of(state):
     """A state, and what its directions gain by other pasts."""
     products = Products.of(state, PRIORS)
-    return state, past_gains(products, state.previous @ state.previous.T)
+    return state, past_gains(state, products, state.previous @ state.previous.T)
 
 
 def value_of(state, stats):
@@ -187,8 +187,9 @@ def test_products_of_means_that_seem_alike_are_kept():
     """Were concentrations alike without means, products would be those of before."""
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     new, _ = replay(state, stats, PRIORS, [CYCLE])
-    before = replace(state, tree=new.tree, concentrations=new.concentrations)
-    last = replace(Products.of(state, PRIORS), state=before)
+    last = replace(
+        Products.of(state, PRIORS), tree=new.tree, concentrations=new.concentrations
+    )
     wrong = Products.of(new, PRIORS, last)
     assert not np.allclose(wrong.means, Products.of(new, PRIORS).means, atol=1e-6)
 

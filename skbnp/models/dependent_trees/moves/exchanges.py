@@ -39,20 +39,19 @@ LEAST_GAIN = 1.0
 HUGE = 1e12
 
 
-def past_gains(products: Products, of_pasts: Array) -> Array:
+def past_gains(state: EpochState, products: Products, of_pasts: Array) -> Array:
     """What directions gain if a node has another past, (n_nodes, n_nodes + n_ended).
 
     Rows are nodes, columns pasts, of nodes and behind them of those that have ended, if
     a node that began could take the place of one; the products of pasts with each other
     are given, by their rows. The direction of the node follows, all others stay.
     """
-    state, priors = products.state, products.priors
     everywhere = np.arange(len(state.tree))
     ended = state.ended if (state.past < 0).any() else everywhere[:0]
     if products.past is None or products.of_previous is None:
         return np.zeros((len(everywhere), len(everywhere) + len(ended)))
-    k1 = state.prior_concentration * state.parent_weights(everywhere, priors)[:, None]
-    k2 = state.prior_concentration * priors.past_weight
+    k1 = state.prior_concentration * products.parent_weights[:, None]
+    k2 = state.prior_concentration * products.priors.past_weight
     # E_e'mu_p; last: of what is above the root.
     along = np.hstack([products.past.T, products.of_previous[ended].T])
     pasts = np.concatenate([state.past, ended])

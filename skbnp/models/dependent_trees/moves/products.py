@@ -22,6 +22,7 @@ from skbnp.models.dependent_trees.model import (
     TreePriors,
     prior_concentrations,
 )
+from skbnp.trees import Tree
 
 __all__ = ["Products"]
 
@@ -36,9 +37,17 @@ MANY = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Inner products of means, and with the past and what is above the root."""
+    """Inner products of means, and with the past and what is above the root.
 
-    state: EpochState
+    The state, whose directions are large, is not held.
+    """
+
+    tree: Tree
+    concentrations: Array  # (n_nodes,)
+    prior_concentration: float
+    parent_weights: Array  # (n_nodes,) k1
+    has_past: NDArray[np.bool_]  # (n_nodes,)
+    dimension: int
     priors: TreePriors
     means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: with what is above the root
     past: Array | None  # (n_nodes, n_nodes + 1) mu_a^(t-1)'E_b; last: as above
@@ -62,12 +71,18 @@ class Products:
         if of_previous is not None:
             past, old = np.zeros_like(means), state.with_past
             past[old] = of_previous[state.past[old]]
-        rho = prior_concentrations(state, priors, np.arange(len(state.tree)))
+        everywhere = np.arange(len(state.tree))
+        rho = prior_concentrations(state, priors, everywhere)
         naturals = Naturals.of(state, priors).by_position(state.tree)
         lengths, shares = naturals.lengths, naturals.shares
         np.fill_diagonal(means, naturals.mean_lengths**2)
         return cls(
-            state,
+            state.tree,
+            state.concentrations,
+            state.prior_concentration,
+            state.parent_weights(everywhere, priors),
+            state.past >= 0,
+            state.dimension,
             priors,
             means,
             past,
@@ -91,7 +106,7 @@ class Products:
     @property
     def parent(self) -> Ints:
         """Columns of the parents; that of the root is the last."""
-        return self.state.tree.parent
+        return self.tree.parent
 
     def merges(self, sources: Ints, targets: Ints) -> Array:
         """What directions gain if sources merge into targets, by pair, about.
@@ -109,8 +124,8 @@ class Products:
         self, gains_of: Callable[[Ints, Ints, Ints], Array], a: Ints, b: Ints
     ) -> Array:
         """Gains by pair where the past of a ends, or that of b, if this is better."""
-        found, has_past = gains_of(a, b, a), self.state.past >= 0
-        both = np.flatnonzero(has_past[a] & has_past[b])
+        found = gains_of(a, b, a)
+        both = np.flatnonzero(self.has_past[a] & self.has_past[b])
         if len(both):
             other = gains_of(a[both], b[both], b[both])
             found[both] = np.maximum(found[both], other)
@@ -131,7 +146,7 @@ class Products:
         lengths = np.sqrt(np.diagonal(self.means))
         squares = self._merged_squares(sources, targets, ended)
         naturals = np.sqrt(np.maximum(squares, 0.0))
-        found, (children, limits) = np.empty(len(sources)), self.state.tree.child_lists
+        found, (children, limits) = np.empty(len(sources)), self.tree.child_lists
         kernels.merged_worths(
             sources,
             targets,
@@ -162,25 +177,20 @@ class Products:
         other = np.flatnonzero(ended != a)
         if self.past is not None and len(other):  # of the target, with another past
             a, b, w2 = a[other], b[other], self.priors.past_weight
-            w1 = self.state.parent_weights(b, self.priors)
+            w1 = self.parent_weights[b]
             rho = w1**2 + w2**2 + 2.0 * w1 * w2 * self.past[a, self.parent[b]]
-            rho = self.state.prior_concentration**2 * np.maximum(rho, 0.0)
+            rho = self.prior_concentration**2 * np.maximum(rho, 0.0)
             gain[other] += log_normaliser_gain(rho, self.dimension)
             gain[other] -= self.prior_worth[b]
         return np.asarray(gain)
 
     @property
-    def dimension(self) -> int:
-        """V."""
-        return self.state.dimension
-
-    @property
     def _pull(self) -> float:
-        return self.state.prior_concentration * self.priors.parent_weight
+        return self.prior_concentration * self.priors.parent_weight
 
     def _merged_squares(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """Squares of |n_a + n_b - p|, p the prior of a with the past of `ended`."""
-        k0 = self.state.prior_concentration
+        k0 = self.prior_concentration
         k1, k2 = k0 * self.priors.parent_weight, k0 * self.priors.past_weight
         up, E = self.parent[a], self.means
         own = np.diagonal(E)
@@ -190,7 +200,7 @@ class Products:
         square += k1**2 * own[up]
         square -= 2.0 * k1 * (n_a * E[a, up] + n_b * E[b, up])
         if self.past is not None:
-            P, there = self.past, self.state.past[ended] >= 0
+            P, there = self.past, self.has_past[ended]
             square += k2**2 * there + 2.0 * k1 * k2 * P[ended, up]
             square -= 2.0 * k2 * (n_a * P[ended, a] + n_b * P[ended, b])
         return np.asarray(square)
@@ -204,7 +214,7 @@ class Products:
         return found
 
     def _attachments(self, c: Ints, b: Ints) -> Array:
-        k0, dimension = self.state.prior_concentration, self.state.dimension
+        k0, dimension = self.prior_concentration, self.dimension
         w1, w2 = self.priors.parent_weight, self.priors.past_weight
         k1, up, E = k0 * w1, self.parent[c], self.means
         own = np.diagonal(E)
@@ -241,8 +251,8 @@ class _Known:
         if last is None:
             nodes = np.arange(len(state.tree))
             return cls(None, nodes[:0], nodes[:0], nodes)
-        is_there, was = last.state.tree.find(state.tree.ids)
-        is_there &= state.concentrations == last.state.concentrations[was]
+        is_there, was = last.tree.find(state.tree.ids)
+        is_there &= state.concentrations == last.concentrations[was]
         at, new = np.flatnonzero(is_there), np.flatnonzero(~is_there)
         return cls(last, at, was[at], new)
 

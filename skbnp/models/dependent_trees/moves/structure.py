@@ -10,6 +10,7 @@ tried, both together with attachments and priors that follow, a birth with excha
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,7 @@ from skbnp.models.dependent_trees.moves.exchanges import (
 )
 from skbnp.models.dependent_trees.moves.merges import (
     MergeProposal,
+    PairLosses,
     find_idle,
     propose_ends,
     propose_merges,
@@ -114,9 +116,9 @@ class TreeEdits(Moves):
         self.records: list[Record] = []  # all so far
         self._concentration = np.inf
         self._rejections = {kind: Rejections() for kind in KINDS}
-        self._products: Products | None = None
+        self._products: tuple[ref[EpochState], Products] | None = None
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
-        self._gains: tuple[EpochState, Array] | None = None  # by other pasts
+        self._gains: tuple[Products, Array] | None = None  # by other pasts
         # The best birth that gains too little by itself, and the state when it did.
         self._rejected: tuple[EpochState, Proposed] | None = None
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
@@ -124,9 +126,10 @@ class TreeEdits(Moves):
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
         """Try moves; whether they gain so little that the bound can settle."""
-        state = learner.posterior.state
-        last, self._concentration = self._concentration, state.concentration
-        if not abs(last - state.concentration) <= SETTLED * state.concentration:
+        concentration = learner.posterior.state.concentration
+        has_past = len(learner.posterior.state.with_past) > 0
+        last, self._concentration = self._concentration, concentration
+        if not abs(last - concentration) <= SETTLED * concentration:
             return False
         n_before, before = len(self.records), self._bound(learner)
         self._prune(learner)
@@ -134,14 +137,14 @@ class TreeEdits(Moves):
         self._in_turns(self._merge, learner)
         if self._gains_little(learner, before):
             self._in_turns(self._attach, learner)
-        if len(self.records) == n_before and len(state.with_past):
+        if len(self.records) == n_before and has_past:
             self._change_root(learner)
         n_births = self._bear(learner)
         self._n_without_birth = 0 if n_births else self._n_without_birth + 1
         is_settled = self._gains_little(learner, before)
         if is_settled and self._n_without_birth < SETTLED_BIRTHS:
             self._n_without_birth = SETTLED_BIRTHS
-            if len(state.with_past):  # whose merges had to wait until here
+            if has_past:  # merges of such nodes had to wait until here
                 self._in_turns(self._merge, learner)
         if self._gains_little(learner, before):
             self._end_idle(learner)
@@ -198,31 +201,36 @@ class TreeEdits(Moves):
 
     def _merge(self, learner: EpochLearner) -> None:
         """Merge nodes, in odd units and in even ones."""
-        test, memory = self.moves.merge, learner.memory
-        if test == "none":
+        memory = learner.memory
+        if self.moves.merge == "none":
             return
         losses = memory.losses()
         for parity in (1, 0):
-            posterior = learner.posterior
-            state, stats = posterior.state, posterior.totals
-            if len(state.tree) == 1:
+            if len(learner.posterior.state.tree) == 1:
                 return
-            priors = posterior.model.priors
-            found = propose_merges(
-                state,
-                stats,
-                priors,
-                self._products_of(learner),
-                parity,
-                test,
-                losses,
-                self._staying(state, stats),
-                memory.run,
-            )
+            found = self._merges(learner, parity, losses)
             moves, least = [one.records for one in found], [one.least for one in found]
             if self._hand_over(learner, found) or self._keep(learner, moves, least):
                 self._refresh(learner)
                 losses = memory.losses()
+
+    def _merges(
+        self, learner: EpochLearner, parity: int, losses: PairLosses
+    ) -> list[MergeProposal]:
+        """Find merges in the odd units, or in the even ones."""
+        posterior = learner.posterior
+        state, stats = posterior.state, posterior.totals
+        return propose_merges(
+            state,
+            stats,
+            posterior.model.priors,
+            self._products_of(learner),
+            parity,
+            self.moves.merge,
+            losses,
+            self._staying(state, stats),
+            learner.memory.run,
+        )
 
     def _hand_over(self, learner: EpochLearner, found: Sequence[MergeProposal]) -> bool:
         """Let a node of an epoch before merge, and its past go to others.
@@ -247,12 +255,14 @@ class TreeEdits(Moves):
 
     def _products_of(self, learner: EpochLearner) -> Products:
         """Return products of all pairs, those of the last call if it was the same."""
-        posterior, last = learner.posterior, self._products
-        if last is None or last.state is not posterior.state:
-            self._products = last = Products.of(
-                posterior.state, posterior.model.priors, last
-            )
-        return last
+        state, last = learner.posterior.state, self._products
+        if last is not None and last[0]() is state:
+            return last[1]
+        products = Products.of(
+            state, learner.posterior.model.priors, None if last is None else last[1]
+        )
+        self._products = ref(state), products
+        return products
 
     def _past_gains(self, learner: EpochLearner) -> Array:
         """Return what directions gain by other pasts, likewise.
@@ -260,9 +270,10 @@ class TreeEdits(Moves):
         Products of previous directions with each other do not change in an epoch.
         """
         products, last = self._products_of(learner), self._gains
-        if last is None or last[0] is not products.state:
-            gains = past_gains(products, self._products_of_pasts(products.state))
-            self._gains = last = products.state, gains
+        if last is None or last[0] is not products:
+            state = learner.posterior.state
+            gains = past_gains(state, products, self._products_of_pasts(state))
+            self._gains = last = products, gains
         return last[1]
 
     def _products_of_pasts(self, state: EpochState) -> Array:
@@ -398,6 +409,7 @@ class TreeEdits(Moves):
             return []
         state, _ = replay(state, stats, priors, [record])
         gains = past_gains(
+            state,
             Products.of(state, priors, self._products_of(learner)),
             self._products_of_pasts(state),
         )
@@ -442,21 +454,26 @@ class TreeEdits(Moves):
         """Put nodes below other parents, or above their own."""
         if not self.moves.reattach:
             return
+        if len(learner.posterior.state.tree) == 1:
+            return
+        for kind in ("reversal", "attachment"):
+            moves = self._new_parents(learner, kind)
+            if self._keep(learner, moves, [0.0] * len(moves)):
+                return
+
+    def _new_parents(self, learner: EpochLearner, kind: str) -> list[tuple[Record]]:
+        """Find moves of this kind, each a record."""
+        propose = propose_reversals if kind == "reversal" else propose_attachments
         posterior = learner.posterior
-        state, priors = posterior.state, posterior.model.priors
-        if len(state.tree) == 1:
-            return
-        products = self._products_of(learner)
-        given = state, posterior.totals, priors, products
-        waits, n_passes = self._rejections, learner.n_passes
-        reversals = propose_reversals(*given, waits["reversal"], n_passes)
-        if self._keep(
-            learner, [(one,) for one, _ in reversals], [0.0] * len(reversals)
-        ):
-            return
-        if len(state.tree) > 2:
-            found = propose_attachments(*given, waits["attachment"], n_passes)
-            self._keep(learner, [(one,) for one, _ in found], [0.0] * len(found))
+        found = propose(
+            posterior.state,
+            posterior.totals,
+            posterior.model.priors,
+            self._products_of(learner),
+            self._rejections[kind],
+            learner.n_passes,
+        )
+        return [(record,) for record, _ in found]
 
     def _bear(self, learner: EpochLearner) -> int:
         """Try new nodes; return how many are born."""
