@@ -36,9 +36,11 @@ __all__ = [
     "HeldOut",
     "MeanTopics",
     "Prediction",
+    "WordFold",
     "compare",
     "deal",
     "fold_in",
+    "fold_words",
     "hold_out",
     "mix",
     "n_held_out",
@@ -58,14 +60,14 @@ FOLD_IN_MEAN = 5
 SHARE = 0.2
 #: ...but no more than hold so many tokens, or than so many. Standard errors are then
 #: some thousandths of a nat.
-N_TOKENS, ENOUGH_DOCS = 40_000, 200
+N_TOKENS, ENOUGH_DOCS = 40_000, 100
 #: Documents that are held out at the least, but no more than a quarter.
 FEWEST_DOCS = 100
 #: So few judge nothing.
 FEWEST_JUDGES = 5
 #: Held-out documents that judge reductions: those that choose them would flatter them.
 OTHERS = slice(1, None, 2)
-#: Parts of a held-out document; each is predicted from all others.
+#: Parts of a held-out document, and of the vocabulary; each is predicted from others.
 N_FOLDS = 5
 #: Units that a count is split into, at the most.
 MOST_UNITS = 10**8
@@ -88,8 +90,6 @@ class MeanTopics:
     counts: WordTopics  # S, which share the table of a posterior as long as that stays
     eta: float
     norm: Array  # (K,)
-    #: What other priors multiply topics by, and then add: (K,) each.
-    changes: tuple[tuple[Array, Array], ...] = ()
 
     @classmethod
     def of(cls, topic_words: WordTopics, eta: float) -> "MeanTopics":
@@ -103,13 +103,15 @@ class MeanTopics:
         """Number of words, number of topics."""
         return self.counts.shape
 
+    def under(self, eta: float) -> "MeanTopics":
+        """Return those of the same counts under another prior."""
+        more = self.shape[0] * (eta - self.eta)
+        return replace(self, eta=eta, norm=self.norm + more)
+
     def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
         topics = self.counts.rows(words)
         topics += self.eta
         topics /= self.norm
-        for factor, summand in self.changes:
-            topics *= factor
-            topics += summand
         return topics
 
 
@@ -161,21 +163,15 @@ def _relative(
     return table, possible
 
 
-def mix(
-    theta: Array,
-    word_topic: Array | MeanTopics,
-    X: sp.csr_array,
-    factor: Array | float = 1.0,
-) -> Array:
-    """sum_k theta_jk factor_k phi_kw of each stored entry (j, w), some at a time."""
+def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
+    """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
     rows, mixed = rows_of(X.indptr), np.empty(X.nnz)
     by_word = np.argsort(X.indices, kind="stable")  # topics of a word are made once
     for part in row_parts((X.nnz, theta.shape[1]), PART_SIZE):
         some = by_word[part]
         words, at = np.unique(X.indices[some], return_inverse=True)
-        shares = theta[rows[some]]
-        shares *= factor
-        mixed[some] = np.einsum("nk,nk->n", shares, word_topic[words][at])
+        topics = word_topic[words][at]
+        mixed[some] = np.einsum("nk,nk->n", theta[rows[some]], topics)
     return mixed
 
 
@@ -253,18 +249,9 @@ class HeldOut:
 
     def log_probability(self, found: Prediction) -> Array:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
-        return self._log_probability(found.theta, found.rest, found.word_topic)
-
-    def _log_probability(
-        self,
-        theta: Array,
-        rest: Array,
-        word_topic: MeanTopics,
-        factor: Array | float = 1.0,
-    ) -> Array:
         rows, n_words = rows_of(self.held.indptr), self.held.shape[1]
-        mixed = mix(theta, word_topic, self.held, factor)
-        return self._by_document(np.log(mixed + rest[rows] / n_words))
+        mixed = mix(found.theta, found.word_topic, self.held)
+        return self._by_document(np.log(mixed + found.rest[rows] / n_words))
 
     def log_probability_of_words(self, topic_prior: float) -> Array:
         """Return the same under one topic, that of all documents to learn from."""
@@ -277,43 +264,98 @@ class HeldOut:
         return np.bincount(docs, self.held.data * logs).astype(np.float64)
 
 
+class WordFold(NamedTuple):
+    """Words of a fold of the vocabulary, and held-out documents by these and others."""
+
+    words: NDArray[np.intp]
+    observed: sp.csr_array  # (n_docs, V) counts of words that are not of the fold
+    held: sp.csr_array  # (n_docs, V) counts of words that are
+    n_tokens: Array  # (n_docs,) n, of whole documents
+
+
+def fold_words(held: HeldOut) -> list[WordFold]:
+    """Deal words out in the order of their counts, so that folds weigh alike."""
+    first = np.unique(held.docs, return_index=True)[1]
+    whole = sp.csr_array(held.observed[first] + held.held[first])
+    order = np.argsort(-np.asarray(whole.sum(axis=0)).ravel(), kind="stable")
+    n_tokens, folds = np.asarray(whole.sum(axis=1)).ravel(), list[WordFold]()
+    for fold in range(N_FOLDS):
+        words = np.sort(order[fold::N_FOLDS])
+        is_held = np.isin(whole.indices, words)
+        parts = whole.copy(), whole.copy()
+        for counts, is_there in zip(parts, (~is_held, is_held), strict=True):
+            counts.data = whole.data * is_there
+            counts.eliminate_zeros()
+        folds.append(WordFold(words, *parts, n_tokens))
+    return folds
+
+
 def suit_prior(
-    held: HeldOut, found: Prediction, posterior: Posterior, highest: float
-) -> Prediction:
-    """Move the topic prior towards the one that predicts best, and predict so.
+    folds: list[WordFold], posterior: Posterior, highest: float, executor: Executor
+) -> None:
+    """Move the topic prior towards the one that predicts words from others best.
 
     One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
-    at the most, towards the largest log probability of held-out tokens under topics
-    (eta + S_kw) / (V eta + S_k), with S and proportions as they are.
+    at the most, towards the largest log probability of counts of the words of each fold
+    given those of all others, under topics phi_kw = (eta + S_kw) / (V eta + S_k), with
+    S and proportions as they are. No word is predicted from itself: tokens of words
+    that the document has shown speak of how often it repeats words.
+
+    With proportions lambda_jk ~ Gamma(alpha beta_k, alpha) and Poisson counts of means
+    n_j lambda_jk phi_kw, counts of words in a fold and of others are independent given
+    the proportions, and with Phi_k the sum of phi_kw over the fold
+
+        E lambda_jk = (alpha beta_k + N_jk) / (alpha + n_j [1 - Phi_k]),
+
+    N_jk the expected tokens of words of other folds. Log probabilities are Poisson's
+    with mean proportions: these predict no other mean counts than the counts have,
+    however little is known of a document.
     """
-    state, topics = posterior.state, found.word_topic
-    n_words, eta = topics.shape[0], state.topic_word_prior
-    norm = posterior.totals.topic_words.total + n_words * eta
-    theta = found.theta
-
-    def log_likelihood(change: float) -> float:
-        """Of all held-out tokens, with another prior eta'.
-
-        (eta' + S_kw) / (V eta' + S_k) = ratio_k phi_kw + (eta' - eta) / (V eta' + S_k).
-        """
-        more = eta * np.expm1(change)
-        ratio = norm / (norm + n_words * more)
-        rest = found.rest + n_words * more * (theta @ (ratio / norm))
-        return float(held._log_probability(theta, rest, topics, ratio).sum())
-
-    changes = (-PRIOR_DIFFERENCE, 0.0, PRIOR_DIFFERENCE)
-    below, here, above = map(log_likelihood, changes)
+    eta = posterior.state.topic_word_prior
+    priors = eta * np.exp([-PRIOR_DIFFERENCE, 0.0, PRIOR_DIFFERENCE])
+    logs = [_log_likelihoods(fold, posterior, priors, executor) for fold in folds]
+    below, here, above = np.sum(logs, axis=0)
     slope = (above - below) / (2.0 * PRIOR_DIFFERENCE)
     bend = (above - 2.0 * here + below) / PRIOR_DIFFERENCE**2
     step = -slope / bend if bend < 0.0 else np.copysign(PRIOR_STEP, slope)
     new = float(eta * np.exp(np.clip(step, -PRIOR_STEP, PRIOR_STEP)))
     new = float(np.clip(new, SMALLEST_PRIOR, highest))
     with commit():
-        posterior.state = replace(state, topic_word_prior=new)
-    ratio = norm / (norm + n_words * (new - eta))
-    change = (ratio, (new - eta) * ratio / norm)
-    topics = replace(topics, changes=(*topics.changes, change))
-    return found._replace(word_topic=topics)
+        posterior.state = replace(posterior.state, topic_word_prior=new)
+
+
+def _log_likelihoods(
+    fold: WordFold, posterior: Posterior, priors: Array, executor: Executor
+) -> Array:
+    """Log probability of counts in a fold under some priors, but for constants."""
+    state, alpha = posterior.state, posterior.state.doc_concentration
+    n_tokens, rows = fold.n_tokens, rows_of(fold.held.indptr)
+    topics = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
+    n_words, n_topics = topics.shape
+    parts = row_parts((len(fold.words), n_topics), PART_SIZE)
+    sums = (topics.counts.rows(fold.words[some]) for some in parts)
+    counts, size = column_sums(sums, n_topics), len(fold.words) / n_words
+
+    def shares(topics: MeanTopics) -> Array:
+        """Phi_k."""
+        return (counts + len(fold.words) * topics.eta) / topics.norm
+
+    seen = 1.0 - shares(topics)
+    # `fold_in` weighs topics by alpha beta_k + N_jk. Over the denominators of E lambda,
+    # here those of a document of mean length, that is by E lambda_jk.
+    scale = seen + alpha / n_tokens.mean()
+    weighed = replace(topics, norm=topics.norm * scale)
+    theta = fold_in(weighed, state.doc_prior, fold.observed, executor)
+    theta += state.doc_prior
+    theta /= alpha + n_tokens[:, None] * seen
+    rest = alpha * state.weights[-1] / (alpha + n_tokens * (1.0 - size))
+    logs = np.empty(len(priors))
+    for at, eta in enumerate(priors.tolist()):
+        other = topics.under(eta)
+        means = mix(theta, other, fold.held) + rest[rows] / n_words
+        in_fold = theta @ shares(other) + rest * size
+        logs[at] = fold.held.data @ np.log(means) - n_tokens @ in_fold
+    return logs
 
 
 def compare(new: Array, old: Array, n_tokens: Array) -> Gain:

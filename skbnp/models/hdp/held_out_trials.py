@@ -35,6 +35,7 @@ from skbnp.models.hdp.held_out import (
     HeldOut,
     Prediction,
     compare,
+    fold_words,
     suit_prior,
 )
 from skbnp.models.hdp.moves import held_out as held_out_moves
@@ -54,7 +55,7 @@ BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 #: mean-field family many die while others still stand for two topics each.
 ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 #: They are tried as well if the topic prior fell by such a factor meanwhile.
-PRIOR_FALL = 1.5
+PRIOR_FALL = 1.25
 #: Nats per token that twice as many topics must gain, more than two alike may differ.
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
@@ -139,7 +140,8 @@ class HeldOutTrials:
         length: int | None = None,
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
-        self.prior_limit = prior_limit
+        self.folds = [] if prior_limit is None else fold_words(held)
+        self.prior_limit = HIGHEST if prior_limit is None else prior_limit
         self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
         self.n_tokens, self.n_trials, self.n_accepted = held.n_tokens, 0, 0
@@ -202,13 +204,13 @@ class HeldOutTrials:
         """Predict held-out documents, under the topic prior that suits, if learned."""
         with commit():
             run.learner.posterior.totals.topic_words.trim()
-        found = self.held.predict(run.learner.posterior, executor)
+        posterior = run.learner.posterior
         is_raw = run.kind == "start" and run.n_passes < self.length
-        if self.prior_limit is None or is_raw:  # topics of a start must form first
-            return found
-        has_grown = run.kind in ("continuation", "reduction")
-        limit = HIGHEST if has_grown else self.prior_limit
-        return suit_prior(self.held, found, run.learner.posterior, limit)
+        if self.folds and not is_raw:  # topics of a start must form first
+            has_grown = run.kind in ("continuation", "reduction")
+            limit = HIGHEST if has_grown else self.prior_limit
+            suit_prior(self.folds, posterior, limit, executor)
+        return self.held.predict(posterior, executor)
 
     def _gain(self, run: _Run, others: dict[int, Array]) -> Gain:
         """Gain over another run after as many passes, or over the one that goes on."""
@@ -285,10 +287,12 @@ class HeldOutTrials:
 
     def _free_prior(self, run: _Run) -> None:
         """Judge a state under any topic prior that suits it, as those that follow."""
-        if self.prior_limit is not None and run.found is not None:
-            posterior = run.learner.posterior
-            run.found = suit_prior(self.held, run.found, posterior, HIGHEST)
-            run.logs[run.n_passes] = self.held.log_probability(run.found)
+        if not self.folds or run.found is None:
+            return
+        posterior, executor = run.learner.posterior, run.learner.visitor.executor
+        suit_prior(self.folds, posterior, HIGHEST, executor)
+        run.found = self.held.predict(posterior, executor)
+        run.logs[run.n_passes] = self.held.log_probability(run.found)
 
     def _first_reduction(self) -> _Run | None:
         self.best = self.model.logs
@@ -342,7 +346,9 @@ class HeldOutTrials:
         limit = self.posterior.max_components - run.n_topics
         n_births = int(min(n_births, self.held.train.n_docs, limit))
         alive = ALIVE_MEAN_FIELD if self.posterior.model.has_bound else ALIVE
-        is_open = run.n_topics >= alive * run.n_started or run.prior_fell
+        is_alive = run.n_topics >= alive * run.n_started
+        is_alive &= run.n_topics + n_births > run.n_started  # as many have been tried
+        is_open = is_alive or run.prior_fell
         if not (self.moves.births and is_open and n_births >= 1):
             return None
         place = (self.posterior.n_steps, self.n_trials)

@@ -10,6 +10,7 @@ tried, both together with attachments and priors that follow, a birth with excha
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 from weakref import ref
 
 import numpy as np
@@ -201,23 +202,26 @@ class TreeEdits(Moves):
 
     def _merge(self, learner: EpochLearner) -> None:
         """Merge nodes, in odd units and in even ones."""
-        memory = learner.memory
-        if self.moves.merge == "none":
+        memory, test = learner.memory, self.moves.merge
+        if test == "none":
             return
         losses = memory.losses()
         for parity in (1, 0):
             if len(learner.posterior.state.tree) == 1:
                 return
-            found = self._merges(learner, parity, losses)
+            found = self._find_merges(learner, parity, test, losses)
             moves, least = [one.records for one in found], [one.least for one in found]
             if self._hand_over(learner, found) or self._keep(learner, moves, least):
                 self._refresh(learner)
                 losses = memory.losses()
 
-    def _merges(
-        self, learner: EpochLearner, parity: int, losses: PairLosses
+    def _find_merges(
+        self,
+        learner: EpochLearner,
+        parity: int,
+        test: Literal["safe", "lax"],
+        losses: PairLosses,
     ) -> list[MergeProposal]:
-        """Find merges in the odd units, or in the even ones."""
         posterior = learner.posterior
         state, stats = posterior.state, posterior.totals
         return propose_merges(
@@ -226,7 +230,7 @@ class TreeEdits(Moves):
             posterior.model.priors,
             self._products_of(learner),
             parity,
-            self.moves.merge,
+            test,
             losses,
             self._staying(state, stats),
             learner.memory.run,
