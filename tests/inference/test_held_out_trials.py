@@ -125,9 +125,9 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
     """So that what goes on is not ahead by its topic prior alone."""
     limits = []
 
-    def note_limit(held, found, posterior, highest):
+    def note_limit(folds, posterior, highest, executor):
         limits.append(highest)
-        return suit_prior(held, found, posterior, highest)
+        suit_prior(folds, posterior, highest, executor)
 
     monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
     judged, gain = [], HeldOutTrials._gain
@@ -146,6 +146,21 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
     assert limits[0] == 0.05  # while births may come
     assert set(limits[1:]) == {HIGHEST}
     assert judged
+
+
+def test_births_do_not_try_as_many_topics_again(bars, monkeypatch):
+    """Where `max_components` leaves room for no more than have been tried."""
+    births, tried = HeldOutTrials._births, []
+
+    def look(self, run):
+        for room in (0, 1):
+            self.posterior.max_components = run.n_started + room
+            tried.append(births(self, run) is not None)
+
+    monkeypatch.setattr(held_out_trials, "ALIVE", 0.0)
+    monkeypatch.setattr(HeldOutTrials, "_births", look)
+    HDP(30, random_state=0).fit(bars.data[:300])
+    assert tried[:2] == [False, True]
 
 
 @pytest.mark.parametrize(("batch_size", "is_smaller"), [(8, True), (128, False)])
@@ -272,12 +287,35 @@ def test_reductions_that_gain_nothing_wait(gain, bars, monkeypatch):
 
 @pytest.mark.parametrize(("start", "concentration"), [(2, 0.1), (30, 1.0), (30, 0.1)])
 def test_the_topic_prior_of_the_documents_is_found(start, concentration):
-    rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(100, concentration), size=5)
-    X = sp.csr_array(rng.multinomial(60, rng.dirichlet(np.full(5, 0.1), 400) @ topics))
-    hdp = HDP(start, random_state=0).fit(X)
-    assert abs(hdp.n_components_ - 5) <= 1
-    assert 0.4 < hdp.topic_word_prior_ / concentration < 2.5
+    """On average: five topics say little of it, about a factor of two."""
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        topics = rng.dirichlet(np.full(100, concentration), size=5)
+        theta = rng.dirichlet(np.full(5, 0.1), 400)
+        X = sp.csr_array(rng.multinomial(60, theta @ topics))
+        hdp = HDP(start, random_state=0).fit(X)
+        assert abs(hdp.n_components_ - 5) <= 1
+        found.append(hdp.topic_word_prior_)
+    assert 0.5 < np.exp(np.log(found).mean()) / concentration < 2.0
+
+
+@pytest.mark.parametrize("fall", [1.0, 1.5])
+def test_births_are_tried_if_more_would_live_under_the_topic_prior_now(
+    fall, bars, monkeypatch
+):
+    births, tried = HeldOutTrials._births, []
+
+    def look(self, run):
+        prior = run.learner.posterior.state.topic_word_prior
+        run.n_started, run.prior_started = 2 * run.n_topics, fall * prior
+        for alive in (0.5 * fall - 0.01, 0.5 * fall + 0.01):
+            monkeypatch.setattr(held_out_trials, "ALIVE", alive)
+            tried.append(births(self, run) is not None)
+
+    monkeypatch.setattr(HeldOutTrials, "_births", look)
+    HDP(30, random_state=0).fit(bars.data[:300])
+    assert tried[:2] == [True, False]
 
 
 def test_the_topic_prior_stays_on_request(bars):

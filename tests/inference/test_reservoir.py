@@ -22,7 +22,7 @@ def X():
 def few(monkeypatch):
     """Few documents at the least, and few tokens to judge by."""
     monkeypatch.setattr(module, "FEWEST_DOCS", 5)
-    monkeypatch.setattr(held_out, "ENOUGH_DOCS", 5)
+    monkeypatch.setattr(held_out, "FEWEST_DOCS", 5)
     monkeypatch.setattr(held_out, "N_TOKENS", 100)
 
 

@@ -337,7 +337,6 @@ def test_held_out_documents_are_not_learned_from(X):
 def test_held_out_documents_are_few_however_long_shards_are(monkeypatch):
     """Each shard offers no more documents than could be needed."""
     monkeypatch.setattr(held_out, "N_TOKENS", 300)
-    monkeypatch.setattr(held_out, "ENOUGH_DOCS", 20)
     monkeypatch.setattr(held_out, "FEWEST_DOCS", 20)
     X = sp.csr_array(np.tile(np.eye(4, N_WORDS), (500, 1)) * 10.0)
     corpus = corpus_of(X, limits=(0, 700, 1200, 2000))

@@ -30,6 +30,42 @@ def log_probability(theta: Array, rest: Array, phi: Array, held: Array) -> Array
     return logs
 
 
+def mean_proportions(
+    tokens: Array, prior: Array, n_tokens: Array, share: Array
+) -> Array:
+    """(a_k + N_jk) / (alpha + n_j [1 - Phi_k]), (n, K), of words outside a fold.
+
+    `prior` is a, with all other topics as its last entry, of which nothing is expected
+    but `prior`; `share` Phi has an entry for these, too.
+    """
+    found = np.zeros((len(tokens), len(prior)))
+    for doc, topic in np.ndindex(*found.shape):
+        expected = tokens[doc, topic] if topic < tokens.shape[1] else 0.0
+        exposure = prior.sum() + n_tokens[doc] * (1.0 - share[topic])
+        found[doc, topic] = (prior[topic] + expected) / exposure
+    return found
+
+
+def fold_log_likelihood(
+    proportions: Array, phi: Array, n_tokens: Array, words: Array, held: Array
+) -> float:
+    """Log probability of Poisson counts of the words of a fold, but for constants.
+
+    Means are n_j (sum_k lambda_jk phi_kw + lambda_j,rest / V).
+    """
+    total, n_words = 0.0, len(phi)
+    for doc in range(len(held)):
+        for word in words:
+            mean = sum(
+                own * weight
+                for own, weight in zip(proportions[doc, :-1], phi[word], strict=True)
+            )
+            mean = n_tokens[doc] * (mean + proportions[doc, -1] / n_words)
+            constant = held[doc, word] * np.log(n_tokens[doc])
+            total += held[doc, word] * np.log(mean) - mean - constant
+    return total
+
+
 def loss_of_end(
     topic: int,
     theta: Array,

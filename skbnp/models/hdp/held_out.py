@@ -58,9 +58,9 @@ FOLD_IN_TOL, FOLD_IN_MAX_ITER = 1e-3, 100
 FOLD_IN_MEAN = 5
 #: Share of the documents that are held out...
 SHARE = 0.2
-#: ...but no more than hold so many tokens, or than so many. Standard errors are then
-#: some thousandths of a nat.
-N_TOKENS, ENOUGH_DOCS = 40_000, 100
+#: ...but no more than hold so many tokens: standard errors are then some thousandths
+#: of a nat.
+N_TOKENS = 40_000
 #: Documents that are held out at the least, but no more than a quarter.
 FEWEST_DOCS = 100
 #: So few judge nothing.
@@ -390,7 +390,7 @@ def n_held_out(n_docs: int, lengths: Array) -> int:
 
 def n_judges(lengths: Array) -> int:
     """Documents at the head, of these lengths, that are enough to judge by."""
-    return max(int((np.cumsum(lengths) <= N_TOKENS).sum()), ENOUGH_DOCS)
+    return max(int((np.cumsum(lengths) <= N_TOKENS).sum()), FEWEST_DOCS)
 
 
 def split(

@@ -54,8 +54,6 @@ BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 #: Births are tried while so large a share of the topics that began are alive. In the
 #: mean-field family many die while others still stand for two topics each.
 ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
-#: They are tried as well if the topic prior fell by such a factor meanwhile.
-PRIOR_FALL = 1.25
 #: Nats per token that twice as many topics must gain, more than two alike may differ.
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
@@ -93,10 +91,13 @@ class _Run:
         return self.n_started + self.n_changes
 
     @property
-    def prior_fell(self) -> bool:
-        """Whether topics ended under a much larger topic prior than has been found."""
+    def alive(self) -> float:
+        """Share of topics that lived, of about how many would under the prior now.
+
+        Under a smaller topic prior than the first one more topics would have lived.
+        """
         prior = self.learner.posterior.state.topic_word_prior
-        return prior * PRIOR_FALL < self.prior_started
+        return self.n_topics / self.n_started * max(self.prior_started / prior, 1.0)
 
 
 class HeldOutTrials:
@@ -287,9 +288,11 @@ class HeldOutTrials:
 
     def _free_prior(self, run: _Run) -> None:
         """Judge a state under any topic prior that suits it, as those that follow."""
-        if not self.folds or run.found is None:
-            return
         posterior, executor = run.learner.posterior, run.learner.visitor.executor
+        is_limited = posterior.state.topic_word_prior >= self.prior_limit
+        is_free = run.kind == "continuation" or not is_limited
+        if not self.folds or run.found is None or is_free:
+            return
         suit_prior(self.folds, posterior, HIGHEST, executor)
         run.found = self.held.predict(posterior, executor)
         run.logs[run.n_passes] = self.held.log_probability(run.found)
@@ -342,13 +345,12 @@ class HeldOutTrials:
 
     def _births(self, run: _Run) -> _Run | None:
         """Begin with three times as many topics, unless many have died."""
-        n_births = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
+        wanted = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
         limit = self.posterior.max_components - run.n_topics
-        n_births = int(min(n_births, self.held.train.n_docs, limit))
+        n_births = int(min(wanted, self.held.train.n_docs, limit))
+        was_tried = n_births < wanted and run.n_topics + n_births <= run.n_started
         alive = ALIVE_MEAN_FIELD if self.posterior.model.has_bound else ALIVE
-        is_alive = run.n_topics >= alive * run.n_started
-        is_alive &= run.n_topics + n_births > run.n_started  # as many have been tried
-        is_open = is_alive or run.prior_fell
+        is_open = run.alive >= alive and not was_tried
         if not (self.moves.births and is_open and n_births >= 1):
             return None
         place = (self.posterior.n_steps, self.n_trials)
