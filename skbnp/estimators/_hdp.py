@@ -278,10 +278,10 @@ class HDP(VariationalTopicModel):
 
     **The number of topics** is judged by prediction in either family, for no bound
     ranks numbers of topics as prediction does. `fit` holds out a fifth of the documents
-    (no more than hold 40,000 tokens, or than 200; of fewer than 500 documents 100, or a
-    quarter), and predicts each fifth of their tokens from the others, as `score`
-    does. Tokens held out of documents that are learned from are no such judges: topics
-    that no two documents share predict them well.
+    (no more than hold 40,000 tokens, but at least 100 documents, or a quarter of few),
+    and predicts each fifth of their tokens from the others, as `score` does. Tokens
+    held out of documents that are learned from are no such judges: topics that no two
+    documents share predict them well.
 
     - Births: after four passes (`trial_passes`) a candidate with three times as many
       topics (at least ten more; at most one more for each document) learns beside the
@@ -290,8 +290,10 @@ class HDP(VariationalTopicModel):
       document): settled topics take the documents back from newcomers. It replaces
       the model if held-out documents gain more than a quarter of a standard error, and
       .005 nats per token for each doubling; and so on until a fifth of the topics find
-      no documents (half of them in the mean-field family). Topics that are not needed
-      may still leave; growth that ends too early ends for good.
+      no documents (half of them in the mean-field family), where more are counted the
+      more the topic prior fell meanwhile, or as many as `max_components` allows have
+      been tried. Topics that are not needed may still leave; growth that ends too early
+      ends for good.
     - Collapsed family: then a copy of the model goes on for as many passes, or half as
       many if it is behind then, with steps that decrease further, and replaces it if
       held-out documents gain more than .002 nats per token and a quarter of a standard
@@ -317,15 +319,20 @@ class HDP(VariationalTopicModel):
 
     - The topic prior (collapsed family, ``learn_priors="auto"``): after the first four
       passes, and twice in each candidate's passes, eta moves by a step of Newton's
-      method (a factor of 3 at the most) to where (eta + S_kw) / (V eta + S_k) predicts
-      the held-out tokens best, S and proportions as they are; states are compared under
-      the prior that each has then. What documents that are learned from say of eta is
-      biased: expected counts of many words in many topics are small, but hardly one is
-      zero. Until births end, eta is no larger than `topic_word_prior`: few topics ask
-      for a large one, under which many would not live. Births also go on where many
-      topics ended while eta fell by a third. Words that a document repeats count as
-      others do, so that eta is smaller, and topics are more, than unseen kinds of words
-      ask for.
+      method (a factor of 3 at the most) to where held-out documents predict words from
+      others best: the vocabulary is dealt out to five folds, and the counts of the
+      words of each are predicted from those of all others, with Poisson probabilities
+      of mean n_j sum_k E lambda_jk (eta + S_kw) / (V eta + S_k). Proportions lambda_jk
+      have expected values (alpha beta_k + N_jk) / (alpha + n_j (1 - Phi_fk)), with N_jk
+      from the words seen and Phi_fk the share of topic k that is of fold f; they and S
+      stay as they are. No word is predicted from itself: documents repeat words, and
+      tokens ask for a smaller eta (.005 in place of .011 for papers of NIPS), under
+      which topics say less of words that a document has not shown yet. States are
+      compared, by tokens, under the prior that each has then. What documents that are
+      learned from say of eta is biased: expected counts of many words in many topics
+      are small, but hardly one is zero. Until births end, eta is no larger than
+      `topic_word_prior`: few topics ask for a large one, under which many would not
+      live.
 
     Trials of all learning methods are made in minibatches, in the mean-field family
     with mean weights for `warm_up` passes, as those that follow. A warm start makes the

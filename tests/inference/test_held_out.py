@@ -225,12 +225,11 @@ def log_likelihood(folds, posterior, eta):
 
 def test_log_likelihoods_of_folds_are_those_of_the_reference(folds):
     posterior = make_posterior(folds[0].held)
+    topics = held_out.MeanTopics.of(posterior.totals.topic_words, ETA)
     priors = ETA * np.array([0.5, 1.0, 3.0])
     with Executor(None) as executor:
-        found = sum(
-            held_out._log_likelihoods(fold, posterior, priors, executor)
-            for fold in folds
-        )
+        given = topics, posterior.state, priors, executor
+        found = sum(held_out._log_likelihoods(fold, *given) for fold in folds)
     expected = [log_likelihood(folds, posterior, eta) for eta in priors]
     assert_allclose(found, expected, rtol=1e-7)  # weights are in single precision
 

@@ -85,6 +85,7 @@ __all__ = [
     "objective",
     "prior_concentrations",
     "sort_siblings",
+    "sorted_tree",
     "stick_evidence",
     "stick_gains",
     "update_means",
@@ -576,16 +577,20 @@ def _root_of(
 def sort_siblings(
     state: EpochState, stats: EpochStats
 ) -> tuple[EpochState, EpochStats]:
-    """Sort siblings by the rows from each node down; the statistics follow.
+    """Sort siblings as in `sorted_tree`; arrays by node are copies in any case."""
+    tree = sorted_tree(state, stats)
+    places = state.tree.positions(tree.ids)
+    return _reordered(state, tree, places), stats.taken(places)
 
-    Arrays by node are copies, whether the order changes or not.
+
+def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
+    """Sort siblings by the rows from each node down.
+
     In a first epoch no other order has a larger bound. Later the prior depends on the
     order: there it belongs to the beginning of the epoch (`next_epoch`).
     """
     through = state.tree.accumulate(stats.masses + state.history)
-    tree = state.tree.sort_siblings(-through)
-    places = state.tree.positions(tree.ids)
-    return _reordered(state, tree, places), stats.taken(places)
+    return state.tree.sort_siblings(-through)
 
 
 def _reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> EpochState:

@@ -26,6 +26,7 @@ from skbnp.models.hdp.local import (
     expected_counts,
     visit_blocks,
 )
+from skbnp.models.hdp.model import HDPState
 from skbnp.rows.batch import Batch
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.parts import column_sums, row_parts
@@ -311,9 +312,10 @@ def suit_prior(
     with mean proportions: these predict no other mean counts than the counts have,
     however little is known of a document.
     """
-    eta = posterior.state.topic_word_prior
+    state, eta = posterior.state, posterior.state.topic_word_prior
+    topics = MeanTopics.of(posterior.totals.topic_words, eta)
     priors = eta * np.exp([-PRIOR_DIFFERENCE, 0.0, PRIOR_DIFFERENCE])
-    logs = [_log_likelihoods(fold, posterior, priors, executor) for fold in folds]
+    logs = [_log_likelihoods(fold, topics, state, priors, executor) for fold in folds]
     below, here, above = np.sum(logs, axis=0)
     slope = (above - below) / (2.0 * PRIOR_DIFFERENCE)
     bend = (above - 2.0 * here + below) / PRIOR_DIFFERENCE**2
@@ -321,17 +323,19 @@ def suit_prior(
     new = float(eta * np.exp(np.clip(step, -PRIOR_STEP, PRIOR_STEP)))
     new = float(np.clip(new, SMALLEST_PRIOR, highest))
     with commit():
-        posterior.state = replace(posterior.state, topic_word_prior=new)
+        posterior.state = replace(state, topic_word_prior=new)
 
 
 def _log_likelihoods(
-    fold: WordFold, posterior: Posterior, priors: Array, executor: Executor
+    fold: WordFold,
+    topics: MeanTopics,
+    state: HDPState,
+    priors: Array,
+    executor: Executor,
 ) -> Array:
     """Log probability of counts in a fold under some priors, but for constants."""
-    state, alpha = posterior.state, posterior.state.doc_concentration
-    n_tokens, rows = fold.n_tokens, rows_of(fold.held.indptr)
-    topics = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
-    n_words, n_topics = topics.shape
+    alpha, n_tokens = state.doc_concentration, fold.n_tokens
+    rows, (n_words, n_topics) = rows_of(fold.held.indptr), topics.shape
     parts = row_parts((len(fold.words), n_topics), PART_SIZE)
     sums = (topics.counts.rows(fold.words[some]) for some in parts)
     counts, size = column_sums(sums, n_topics), len(fold.words) / n_words

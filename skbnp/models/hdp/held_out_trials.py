@@ -7,8 +7,8 @@ model goes on learning as long as it then predicts better: which topics are need
 when they have formed. Then those that prediction does not miss are merged or end, some
 at a time, as long as what is left predicts alike. In the end everything is learned
 from, the held-out documents, too, with steps as from a start: beside the model, until
-that is as good. The topic prior follows what predicts these documents best, if it is
-learned.
+that is as good. The topic prior, if it is learned, is the one under which words of
+these documents are predicted best from their other words.
 """
 
 import sys
@@ -92,9 +92,10 @@ class _Run:
 
     @property
     def alive(self) -> float:
-        """Share of topics that lived, of about how many would under the prior now.
+        """Share of the topics that began and live.
 
-        Under a smaller topic prior than the first one more topics would have lived.
+        Or about what it would be under the topic prior now: under a smaller one more
+        topics would have lived.
         """
         prior = self.learner.posterior.state.topic_word_prior
         return self.n_topics / self.n_started * max(self.prior_started / prior, 1.0)

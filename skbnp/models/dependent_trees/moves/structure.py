@@ -28,7 +28,7 @@ from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
     direction_bound,
-    sort_siblings,
+    sorted_tree,
     update_sticks,
 )
 from skbnp.models.dependent_trees.moves.attachments import (
@@ -153,10 +153,11 @@ class TreeEdits(Moves):
         made = self.records[n_before:]
         if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
             self._bring_back(learner, before)
+        self._products = self._gains = self._rejected = None
         if made:
             self._sort(learner)
         is_settled = self._gains_little(learner, before)
-        self._products = self._present = self._gains = self._rejected = None
+        self._present = None
         return is_settled
 
     def _gains_little(self, learner: EpochLearner, before: float) -> bool:
@@ -430,12 +431,13 @@ class TreeEdits(Moves):
             return found
         state, stats = replay(posterior.state, posterior.totals, priors, records)
         bound = _bound(posterior.model, state, stats)
-        products = self._products_of(learner)
         for _ in range(N_TURNS):
-            products = Products.of(state, priors, products)
+            products = self._products_of(learner)
+            if state is not posterior.state:
+                products = Products.of(state, priors, products)
             given = state, stats, priors, products, Rejections(), 0
-            moves = propose_attachments(*given, near)
-            more = [move for move, _ in moves]
+            more = [move for move, _ in propose_attachments(*given, near)]
+            del given, products  # they are as large as the state
             if not more:
                 break
             state, stats = replay(state, stats, priors, more)
@@ -570,10 +572,9 @@ class TreeEdits(Moves):
         posterior = learner.posterior
         if not posterior.model.is_first:
             return
-        state, _ = sort_siblings(posterior.state, posterior.totals)
-        if state.tree != posterior.state.tree:
-            records = [Sort(state.tree.ids)]
-            self._make(learner, records)
+        tree = sorted_tree(posterior.state, posterior.totals)
+        if tree != posterior.state.tree:
+            self._make(learner, [Sort(tree.ids)])
 
     # How they are made ----------------------------------------------------------------
 
