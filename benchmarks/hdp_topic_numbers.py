@@ -193,14 +193,15 @@ held-out token of unseen documents, the standard split;
 tokens dealt out at random to documents of the same lengths. Settings were chosen on
 ap, sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles and on seeds 0 and 1
 of corpora that are made; that models go on before reductions, and how much of a pass
-the last steps remember, was seen on arxiv_titles; the rest decided nothing.
+the last steps remember, was seen on arxiv_titles, and what tells the topic prior on kos
+and docstrings; the rest decided nothing.
 
-Online rows of text, and of seeds 5 to 7 of what is made, are of the present trials. The
-others are of trials before: memoized rows of kos, docstrings and arxiv_titles of seed 0
-of nearly the same, other ones of trials in which models did not go on before
-reductions; mean-field rows, and memoized ones of ap, sotu, nips_abstracts, arxiv2000,
-bbc_tech and citeulike_titles, of such in which documents that judged reductions had
-chosen them, too.
+Online rows, and memoized ones of ap, are of the present trials. The others are of trials
+before, in which held-out tokens told the topic prior, too: memoized rows of kos,
+docstrings and arxiv_titles of seed 0 of nearly the present ones else, other ones of
+trials in which models did not go on before reductions; mean-field rows, and memoized
+ones of sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles, of such in which
+documents that judged reductions had chosen them, too.
 """
 
 
