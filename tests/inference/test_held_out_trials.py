@@ -148,19 +148,63 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
     assert judged
 
 
-def test_births_do_not_try_as_many_topics_again(bars, monkeypatch):
-    """Where `max_components` leaves room for no more than have been tried."""
-    births, tried = HeldOutTrials._births, []
+@pytest.mark.parametrize("eta", [1e-3, 50.0])
+def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
+    """Once for the model that births end with, not again for one that went on."""
+    limits, freed = [], HeldOutTrials._free_prior
+
+    def note_limit(folds, posterior, highest, executor):
+        suit_prior(folds, posterior, highest, executor)
+        limits.append(highest)
+
+    found = []
 
     def look(self, run):
-        for room in (0, 1):
-            self.posterior.max_components = run.n_started + room
-            tried.append(births(self, run) is not None)
+        before = len(limits)
+        freed(self, run)
+        found.append((run.kind, limits[before:]))
 
-    monkeypatch.setattr(held_out_trials, "ALIVE", 0.0)
+    monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
+    monkeypatch.setattr(HeldOutTrials, "_free_prior", look)
+    monkeypatch.setattr(held_out_trials, "ALIKE", -1.0)  # all go on
+    monkeypatch.setattr(held_out_trials, "ALIKE_ERRORS", -1e9)
+    moves = SplitMerge(births=False)
+    HDP(30, topic_word_prior=eta, split_merge=moves, max_iter=30, random_state=0).fit(
+        bars.data[:300]
+    )
+    (kind, of_start), *others = found
+    assert kind == "start"
+    assert of_start == ([HIGHEST] if eta < 1.0 else [])
+    assert others
+    assert all(other == ("continuation", []) for other in others)
+
+
+def ask_for_births(bars, monkeypatch, ask):
+    """Call `ask` with the births of trials and the run that they begin from."""
+    births = HeldOutTrials._births
+
+    def look(self, run):
+        ask(self, run, lambda: births(self, run) is not None)
+
     monkeypatch.setattr(HeldOutTrials, "_births", look)
     HDP(30, random_state=0).fit(bars.data[:300])
-    assert tried[:2] == [False, True]
+
+
+def test_births_do_not_try_as_many_topics_again(bars, monkeypatch):
+    """Where `max_components` leaves room for no more than have been tried."""
+    tried = []
+
+    def ask(trials, run, is_tried):
+        run.n_started = run.n_topics + 3
+        for room in (0, 1):
+            trials.posterior.max_components = run.n_started + room
+            tried.append(is_tried())
+        run.n_started, trials.posterior.max_components = 4 * run.n_topics, np.inf
+        tried.append(is_tried())
+
+    monkeypatch.setattr(held_out_trials, "ALIVE", 0.0)
+    ask_for_births(bars, monkeypatch, ask)
+    assert tried[:3] == [False, True, True]
 
 
 @pytest.mark.parametrize(("batch_size", "is_smaller"), [(8, True), (128, False)])
@@ -300,21 +344,20 @@ def test_the_topic_prior_of_the_documents_is_found(start, concentration):
     assert 0.5 < np.exp(np.log(found).mean()) / concentration < 2.0
 
 
-@pytest.mark.parametrize("fall", [1.0, 1.5])
+@pytest.mark.parametrize(("fall", "share"), [(1.0, 0.5), (1.5, 0.75), (0.5, 0.5)])
 def test_births_are_tried_if_more_would_live_under_the_topic_prior_now(
-    fall, bars, monkeypatch
+    fall, share, bars, monkeypatch
 ):
-    births, tried = HeldOutTrials._births, []
+    tried = []
 
-    def look(self, run):
+    def ask(trials, run, is_tried):
         prior = run.learner.posterior.state.topic_word_prior
         run.n_started, run.prior_started = 2 * run.n_topics, fall * prior
-        for alive in (0.5 * fall - 0.01, 0.5 * fall + 0.01):
+        for alive in (share - 0.01, share + 0.01):
             monkeypatch.setattr(held_out_trials, "ALIVE", alive)
-            tried.append(births(self, run) is not None)
+            tried.append(is_tried())
 
-    monkeypatch.setattr(HeldOutTrials, "_births", look)
-    HDP(30, random_state=0).fit(bars.data[:300])
+    ask_for_births(bars, monkeypatch, ask)
     assert tried[:2] == [True, False]
 
 
