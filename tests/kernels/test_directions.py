@@ -1,5 +1,7 @@
 """Directions of nodes: natural parameters, updates and inner products."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -104,8 +106,7 @@ def test_updates_are_one_after_the_other(dimension, past, seed):
     assert_array_equal(state.means, given)
     means = given.copy()
     for node in (0, 1, 4, 2):
-        before = EpochState(*[getattr(state, name) for name in state.__slots__])
-        object.__setattr__(before, "means", means)
+        before = replace(state, means=means)
         natural = twin(before, stats, node)
         length = optimal_length(
             float(np.linalg.norm(natural)),
