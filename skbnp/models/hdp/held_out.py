@@ -77,6 +77,8 @@ SMALLEST_PRIOR = 1e-3
 #: Change of log eta by which derivatives are found; the largest step at a time: what
 #: topics hold follows.
 PRIOR_DIFFERENCE, PRIOR_STEP = float(np.log(1.5)), float(np.log(3.0))
+#: Relative differences of log probabilities that are rounding errors.
+FLAT = 1e-10
 #: Numbers, of words or stored counts by topics, that are looked at together.
 PART_SIZE = 1 << 17
 
@@ -308,15 +310,18 @@ def suit_prior(
 
         E lambda_jk = (alpha beta_k + N_jk) / (alpha + n_j [1 - Phi_k]),
 
-    N_jk the expected tokens of words of other folds. Log probabilities are Poisson's
-    with mean proportions: these predict no other mean counts than the counts have,
-    however little is known of a document.
+    N_jk the expected tokens of words of other folds, as `fold_in` finds them: by mean
+    field these are of fewer topics than they should be, and a larger prior makes up for
+    that, as it does where `score` folds documents in. Log probabilities are
+    Poisson's with mean proportions. Where they are flat, the prior stays.
     """
     state, eta = posterior.state, posterior.state.topic_word_prior
     topics = MeanTopics.of(posterior.totals.topic_words, eta)
     priors = eta * np.exp([-PRIOR_DIFFERENCE, 0.0, PRIOR_DIFFERENCE])
     logs = [_log_likelihoods(fold, topics, state, priors, executor) for fold in folds]
     below, here, above = np.sum(logs, axis=0)
+    if abs(above - below) <= FLAT * abs(here):
+        return
     slope = (above - below) / (2.0 * PRIOR_DIFFERENCE)
     bend = (above - 2.0 * here + below) / PRIOR_DIFFERENCE**2
     step = -slope / bend if bend < 0.0 else np.copysign(PRIOR_STEP, slope)
@@ -345,8 +350,9 @@ def _log_likelihoods(
         return (counts + len(fold.words) * topics.eta) / topics.norm
 
     seen = 1.0 - shares(topics)
-    # `fold_in` weighs topics by alpha beta_k + N_jk. Over the denominators of E lambda,
-    # here those of a document of mean length, that is by E lambda_jk.
+    # `fold_in` weighs topics by alpha beta_k + N_jk, or by exp(psi) of it. Over the
+    # denominators of E lambda, here those of a document of mean length, these are the
+    # weights of E lambda_jk.
     scale = seen + alpha / n_tokens.mean()
     weighed = replace(topics, norm=topics.norm * scale)
     theta = fold_in(weighed, state.doc_prior, fold.observed, executor)
@@ -357,8 +363,9 @@ def _log_likelihoods(
     for at, eta in enumerate(priors.tolist()):
         other = topics.under(eta)
         means = mix(theta, other, fold.held) + rest[rows] / n_words
-        in_fold = theta @ shares(other) + rest * size
-        logs[at] = fold.held.data @ np.log(means) - n_tokens @ in_fold
+        in_fold = np.einsum("nk,k->n", theta, shares(other)) + rest * size
+        # No BLAS, whose sums depend on its threads.
+        logs[at] = (fold.held.data * np.log(means)).sum() - (n_tokens * in_fold).sum()
     return logs
 
 
@@ -418,9 +425,10 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
     """Deal the tokens of documents out to their parts at random.
 
     None if the tokens of hardly any can be predicted. A fractional count c is split
-    into ceil(c) equal units. Words are not left out with all their tokens: they would
-    not be missing at random, and ask for larger topic priors, and of a small vocabulary
-    for many more topics, than the documents were drawn with.
+    into ceil(c) equal units. Words that a document has are not left out with all their
+    tokens: they would not be missing at random, and of a small vocabulary ask for many
+    more topics than the documents were drawn with. (The folds of `suit_prior` are of
+    the vocabulary, whatever words a document has.)
     """
     parts = np.full(N_FOLDS, 1.0 / N_FOLDS)
     units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)

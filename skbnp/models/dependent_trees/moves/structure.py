@@ -125,6 +125,10 @@ class TreeEdits(Moves):
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out products, which belong to a state of this process."""
+        return {**self.__dict__, "_products": None, "_gains": None}
+
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
         """Try moves; whether they gain so little that the bound can settle."""
         concentration = learner.posterior.state.concentration
