@@ -39,8 +39,13 @@ def make_posterior(X, *, seed=0, n_topics=N_TOPICS):
     weights = rng.dirichlet(np.ones(n_topics + 1))
     state = HDPState(weights, 1.5, 1.0, ETA)
     topics = rng.dirichlet(np.full(N_WORDS, 0.3), size=n_topics).T * X.sum() / n_topics
+    return posterior_of(state, topics)
+
+
+def posterior_of(state, topics):
+    """Posterior of expected counts of words, (n_words, n_topics)."""
     model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
-    totals, ids = model.start(state, WordTopics(topics)), np.arange(n_topics)
+    totals, ids = model.start(state, WordTopics(topics)), np.arange(topics.shape[1])
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
     return HDPPosterior(model, state, totals, ids, log)
 
@@ -295,21 +300,16 @@ def test_the_prior_that_topics_are_drawn_by_is_found(eta):
     theta = rng.dirichlet(np.full(5, 0.4), size=400)
     X = sp.csr_array(rng.multinomial(60, theta @ topics).astype(float))
     state = HDPState(np.append(np.full(5, 0.2), 1e-9), 2.0, 1.0, 0.1)
-    model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
-    totals = model.start(state, WordTopics(counts))
-    log = [Lineage(0, "init", (), tuple(range(5)))]
-    posterior = HDPPosterior(model, state, totals, np.arange(5), log)
     folds = held_out.fold_words(hold_out(X, rng))
-    assert 0.75 < suited(folds, posterior, n_steps=12) / eta < 1.33
+    found = suited(folds, posterior_of(state, counts), n_steps=12)
+    assert 0.75 < found / eta < 1.33
 
 
 # Reductions ---------------------------------------------------------------------------
 
 
 def tokens_by_document(held):
-    counts = sp.csr_array(held.observed + held.held)
-    rows = [np.flatnonzero(held.docs == n)[0] for n in range(len(held.n_tokens))]
-    return as_tuples(counts[rows])
+    return as_tuples(whole_documents(held))
 
 
 def as_tuples(counts):

@@ -179,6 +179,49 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
     assert all(other == ("continuation", []) for other in others)
 
 
+def topics_of_prior(concentration, rng):
+    """Documents of five topics that are drawn by a prior."""
+    topics = rng.dirichlet(np.full(100, concentration), size=5)
+    theta = rng.dirichlet(np.full(5, 0.1), 400)
+    return sp.csr_array(rng.multinomial(60, theta @ topics))
+
+
+def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
+    """After each step of the prior, also where its limit is taken away."""
+    X = topics_of_prior(1.0, np.random.default_rng(0))
+    judged, decide = [], HeldOutTrials._decide
+
+    def look(self, run, monitor):
+        if run.found is not None and run.n_passes == self.length:
+            posterior = run.learner.posterior
+            found = self.held.predict(posterior, run.learner.visitor.executor)
+            np.testing.assert_array_equal(
+                run.logs[self.length], self.held.log_probability(found)
+            )
+            judged.append((run.kind, posterior.state.topic_word_prior))
+        decide(self, run, monitor)
+
+    freed, free = [], HeldOutTrials._free_prior
+
+    def look_again(self, run):
+        before = run.learner.posterior.state.topic_word_prior
+        free(self, run)
+        posterior = run.learner.posterior
+        if posterior.state.topic_word_prior != before:
+            found = self.held.predict(posterior, run.learner.visitor.executor)
+            logs = self.held.log_probability(found)
+            np.testing.assert_array_equal(run.logs[run.n_passes], logs)
+            np.testing.assert_array_equal(self.held.log_probability(run.found), logs)
+            freed.append(run.kind)
+
+    monkeypatch.setattr(HeldOutTrials, "_decide", look)
+    monkeypatch.setattr(HeldOutTrials, "_free_prior", look_again)
+    HDP(30, random_state=0).fit(X)
+    assert {"start", "continuation"} <= {kind for kind, _ in judged}
+    assert len({prior for _, prior in judged}) > 1
+    assert freed
+
+
 def ask_for_births(bars, monkeypatch, ask):
     """Call `ask` with the births of trials and the run that they begin from."""
     births = HeldOutTrials._births
@@ -334,10 +377,7 @@ def test_the_topic_prior_of_the_documents_is_found(start, concentration):
     """On average: five topics say little of it, about a factor of two."""
     found = []
     for seed in range(8):
-        rng = np.random.default_rng(seed)
-        topics = rng.dirichlet(np.full(100, concentration), size=5)
-        theta = rng.dirichlet(np.full(5, 0.1), 400)
-        X = sp.csr_array(rng.multinomial(60, theta @ topics))
+        X = topics_of_prior(concentration, np.random.default_rng(seed))
         hdp = HDP(start, random_state=0).fit(X)
         assert abs(hdp.n_components_ - 5) <= 1
         found.append(hdp.topic_word_prior_)

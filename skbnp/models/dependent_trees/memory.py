@@ -85,11 +85,6 @@ class RowVisitor:
         self.shards, self.n_rounds = shards, n_rounds
         self._last: tuple[ref[EpochState] | None, World] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out which state was seen last: processes have states of their own."""
-        last = None if self._last is None else (None, self._last[1])
-        return {**self.__dict__, "_last": last}
-
     def visit(
         self,
         posterior: Posterior,

@@ -92,13 +92,13 @@ class _Run:
 
     @property
     def alive(self) -> float:
-        """Share of the topics that began and live.
+        """Share of the topics that began and live, had they begun under the prior now.
 
-        Or about what it would be under the topic prior now: under a smaller one more
-        topics would have lived.
+        A rough estimate: as many times more live as the topic prior is smaller.
         """
         prior = self.learner.posterior.state.topic_word_prior
-        return self.n_topics / self.n_started * max(self.prior_started / prior, 1.0)
+        fall = max(self.prior_started / prior, 1.0)
+        return min(fall * self.n_topics / self.n_started, 1.0)
 
 
 class HeldOutTrials:
@@ -290,9 +290,9 @@ class HeldOutTrials:
     def _free_prior(self, run: _Run) -> None:
         """Judge a state under any topic prior that suits it, as those that follow."""
         posterior, executor = run.learner.posterior, run.learner.visitor.executor
-        is_limited = posterior.state.topic_word_prior >= self.prior_limit
-        is_free = run.kind == "continuation" or not is_limited
-        if not self.folds or run.found is None or is_free:
+        was_limited = run.kind != "continuation"
+        was_limited &= posterior.state.topic_word_prior >= self.prior_limit
+        if not self.folds or run.found is None or not was_limited:
             return
         suit_prior(self.folds, posterior, HIGHEST, executor)
         run.found = self.held.predict(posterior, executor)

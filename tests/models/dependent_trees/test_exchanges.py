@@ -183,6 +183,24 @@ def test_products_of_few_means_are_made_in_double_precision(seed):
         assert (off < 1e-14) == is_exact
 
 
+def test_products_are_those_of_the_present_state():
+    """They are kept while it stays, and made anew where as many nodes have moved."""
+    state, stats, _, _ = at_optimum(np.random.default_rng(0))
+    learner, edits = learner_of(state, stats), structure.TreeEdits(EpochMoves())
+    posterior = learner.posterior
+    first, gains = edits._products_of(learner), edits._past_gains(learner)
+    assert edits._products_of(learner) is first
+    assert edits._past_gains(learner) is gains
+    posterior.state, _ = replay(state, stats, PRIORS, [CYCLE])
+    found, (_, fresh) = edits._products_of(learner), gains_of(posterior.state)
+    expected = Products.of(posterior.state, PRIORS)
+    assert_allclose(found.means, expected.means, rtol=1e-12, atol=1e-14)
+    assert_allclose(found.past, expected.past, rtol=1e-12, atol=1e-14)
+    assert not np.allclose(found.past, first.past)
+    assert_allclose(edits._past_gains(learner), fresh, rtol=1e-9, atol=1e-8)
+    assert not np.allclose(fresh, gains)
+
+
 def test_products_of_means_that_seem_alike_are_kept():
     """Were concentrations alike without means, products would be those of before."""
     state, stats, _, _ = at_optimum(np.random.default_rng(0))

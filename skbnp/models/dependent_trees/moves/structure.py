@@ -125,10 +125,6 @@ class TreeEdits(Moves):
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
 
-    def __getstate__(self) -> dict[str, object]:
-        """Leave out products, which belong to a state of this process."""
-        return {**self.__dict__, "_products": None, "_gains": None}
-
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
         """Try moves; whether they gain so little that the bound can settle."""
         concentration = learner.posterior.state.concentration
@@ -500,18 +496,22 @@ class TreeEdits(Moves):
             targets.tolist(), len(tree), posterior.n_steps, self.moves.birth_rows
         )
         units = birth_units(tree, N_UNITS)[tree.positions(targets)]
-        naturals = Naturals.of(posterior.state, posterior.model.priors)
-        naturals = naturals.by_position(tree)
+        state, stats, priors = (
+            posterior.state,
+            posterior.totals,
+            posterior.model.priors,
+        )
+        naturals = Naturals.of(state, priors).by_position(tree)
+        # What is sent to processes: neither these moves nor the posterior.
+        given, entropy, n_steps = self.moves, posterior.entropy, posterior.n_steps
 
         def bear(unit: int) -> list[Proposed]:
-            state, stats = posterior.state, posterior.totals
-            priors, found = posterior.model.priors, []
+            found = []
             for one in gathered:
                 if one.target % N_UNITS == unit:
-                    place = (posterior.n_steps, one.target)
-                    rng = stream(posterior.entropy, Purpose.MOVE, *place)
+                    rng = stream(entropy, Purpose.MOVE, n_steps, one.target)
                     proposed = propose_birth(
-                        state, stats, priors, naturals, one, self.moves, rng
+                        state, stats, priors, naturals, one, given, rng
                     )
                     if proposed is not None:
                         found.append(proposed)
