@@ -269,6 +269,7 @@ FAMILIES = {
         "n_components": 100,
         "batch_size": 256,
         "learning_decay": 0.6,
+        "split_merge": False,
         "tol": 0.0,
     },
 }
@@ -327,8 +328,8 @@ READING = """
 Held-out score (nats per token, larger is better) by document completion after some
 processor time, one thread: the same test documents (2,000 at the most, but all 6,432 of
 `arxiv_titles`, which have few tokens), the same 80/20 split of their tokens, the same
-fold-in of each model's topics under its own document prior; one state each, no
-averages. "types" splits the word types of each test document in place of its tokens, so
+collapsed fold-in of each model's topics under its own document prior; one state each,
+no averages. "types" splits the word types of each test document in place of its tokens, so
 that no word is predicted from itself. Columns tell of the latest look at that time, a
 twentieth late at the most; making documents from the counts and looks do not count.
 
@@ -336,7 +337,8 @@ twentieth late at the most; making documents from the counts and looks do not co
 after which it stays as it is ("ends", in seconds), and where the first pass takes
 longer, after a fit that was interrupted at that time. "mean field", which shall go on,
 is `variational_family="mean_field"`, from 100 topics, in minibatches of 256 documents
-and with steps that decay with 0.6: the defaults before there was another family.
+with steps that decay with 0.6 and without moves: the defaults before there was another
+family.
 `GibbsHDP` has its defaults, too, and is looked at by its latest state (its own scores
 average over samples); "later" is its score after 60 s. "fall": by how much the score
 fell below its best so far, at the most. Peers start from K topics under a topic prior

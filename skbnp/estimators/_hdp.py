@@ -16,6 +16,7 @@ from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
@@ -486,6 +487,14 @@ class HDP(VariationalTopicModel):
 
     def _learning_step(self):
         return CollapsedStep if self._is_collapsed else DocumentStep
+
+    def _infer_counts(self, posterior, counts, executor):
+        """Expected tokens as `score` infers them, or under exp E[log phi]."""
+        if not self._is_collapsed:
+            return super()._infer_counts(posterior, counts, executor)
+        state, words = posterior.state, posterior.totals.topic_words
+        topics = MeanTopics.of(words, state.topic_word_prior)
+        return fold_in(topics, state.doc_prior, counts, executor).toarray()
 
     def _start_topics(self, corpus, n_components, rng):
         """Mixtures of a document each, and of the corpus with noise, (V, K).

@@ -636,17 +636,18 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             if `X` is, otherwise float64.
         """
         counts, dtype = self._check_counts(X, "transform")
-        batch, posterior = (
-            Batch.from_counts(counts, self.n_components_),
-            self._posterior,
-        )
+        posterior = self._posterior
         with Executor(self.n_jobs) as executor:
-            stop = self._local_stop()
-            step = DocumentStep.prepare(posterior, batch, stop, executor)
-            distr = expected_counts(step, batch, executor)
+            distr = self._infer_counts(posterior, counts, executor)
         distr += posterior.state.doc_prior
         distr /= distr.sum(axis=1, keepdims=True)
         return distr[:, posterior.rows].astype(dtype, copy=False)
+
+    def _infer_counts(self, posterior, counts, executor) -> np.ndarray:
+        """Expected tokens of each topic in each document, (n_docs, K)."""
+        batch = Batch.from_counts(counts, posterior.state.n_components)
+        step = DocumentStep.prepare(posterior, batch, self._local_stop(), executor)
+        return expected_counts(step, batch, executor)
 
     def _elbo_terms(self, X) -> dict[str, float]:
         counts, _ = self._check_counts(X, "elbo")

@@ -20,6 +20,8 @@ def infer_collapsed(
     held: NDArray[float64],
     max_iter: int,
     tol: float,
+    active: float = ...,
+    is_zero_order: bool = False,
 ) -> tuple[
     NDArray[int32],
     NDArray[int32],

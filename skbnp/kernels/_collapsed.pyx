@@ -80,14 +80,15 @@ cdef extern from "src/collapsed.h" nogil:
         CHUNK
 
 #: Iterations over all topics before those in use are chosen: those with so many
-#: expected tokens, or with this share of the document's where it is short.
+#: expected tokens, unless told otherwise, or with this share of the document's where it
+#: is short.
 N_START, ACTIVE, ACTIVE_SHARE = 3, 0.5, 0.02
 #: Of these tokens, the share below which they leave again.
 IDLE = 0.1
 #: Responsibilities below are zero.
 LEAST = 1e-3
 
-cdef double ACTIVE_TOKENS = ACTIVE, SHARE_IN_USE = ACTIVE_SHARE
+cdef double SHARE_IN_USE = ACTIVE_SHARE
 cdef float SMALLEST_SHARE = LEAST, IDLE_SHARE = IDLE
 cdef Py_ssize_t START_ITER = N_START
 
@@ -109,6 +110,8 @@ cdef struct Topics "skbnp_topics":
     double heaviest             # the largest norm
     double whole                # prior of all topics together
     double tol, eta
+    double active               # tokens of a topic in use
+    bint is_zero_order          # whether rates are one
     Py_ssize_t* done            # work, for `count_work`
 
 
@@ -244,7 +247,7 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
     """Responsibilities of the topics in use, all words at once; how many stay in use.
 
     rate_k N_k + prior_k is the geometric mean of prior_k + n for a Poisson number n,
-    zero treated apart.
+    zero treated apart, or, to zero order, its mean.
     """
     cdef Py_ssize_t i, a
     for a in range(n_used):
@@ -261,8 +264,11 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
         count_work(CHUNK * n_used, m.done)
         i += CHUNK
     fold_sums(n_used, s.lanes, s.tokens)
+    for a in range(n_used):
+        s.rates[a] = 1.0
     for _ in range(m.max_iter):
-        set_rates(n_used, s.prior, s.tokens, d.scale, s.rates)
+        if not m.is_zero_order:
+            set_rates(n_used, s.prior, s.tokens, d.scale, s.rates)
         memset(s.lanes, 0, n_used * LANES * sizeof(float))
         i = 0
         while i < s.wide:
@@ -371,7 +377,7 @@ cdef void _open(
         d.counts[i] = d.own[i] = d.low[i] = 0.0
     d.scale = <float>d.seen
     d.tol = <float>(m.tol * d.n_tokens * scale)
-    d.active = <float>(fmin(ACTIVE_TOKENS, SHARE_IN_USE * d.n_tokens) * scale)
+    d.active = <float>(fmin(m.active, SHARE_IN_USE * d.n_tokens) * scale)
     d.idle = IDLE_SHARE * d.active
 
 
@@ -414,6 +420,8 @@ def infer_collapsed(
     const double[::1] held,         # IN    (n_docs,) how often totals hold a document
     Py_ssize_t max_iter,
     double tol,
+    double active=ACTIVE,           # IN    tokens of a topic in use
+    bint is_zero_order=False,       # IN    whether rates are one
 ):
     """Responsibilities of documents, each token's own counts taken out.
 
@@ -426,10 +434,11 @@ def infer_collapsed(
 
     at most `max_iter` times, until sum_k |change of N_k| < tol times the tokens of the
     document. a + rate N is the geometric mean exp(E[log(a + n)]) for a Poisson number n
-    of mean N, where n != 0 is taken for its mean, N / (1 - exp(-N)).
+    of mean N, where n != 0 is taken for its mean, N / (1 - exp(-N)); to zero order it
+    is the mean a + N.
 
-    The topics are those that have 0.5 expected tokens (a share of 0.02 in documents of
-    fewer than 25) after three iterations with r_wk ~ (a_k + N_k) phi_wk. Single
+    The topics are those that have `active` expected tokens (or a share of 0.02, if that
+    is less) after three iterations with r_wk ~ (a_k + N_k) phi_wk. Single
     precision; responsibilities below 1e-3 are set to zero, and then those of a token
     sum to one in double precision.
 
@@ -494,6 +503,7 @@ def infer_collapsed(
     )
     m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
     m.max_iter, m.tol, m.eta, m.done = max_iter, tol, eta, &done
+    m.is_zero_order, m.active = is_zero_order, active
     m.exact, m.share = &prior[0], &share[0]
     m.prior = &space[0]
     m.inverse = m.prior + stride

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.prediction import Predictor
-from skbnp.models.hdp.held_out import mix
+from skbnp.models.hdp.fold_in import mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.utils.random import Purpose, stream

@@ -127,7 +127,7 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
 
     def note_limit(folds, posterior, highest, executor):
         limits.append(highest)
-        suit_prior(folds, posterior, highest, executor)
+        return suit_prior(folds, posterior, highest, executor)
 
     monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
     judged, gain = [], HeldOutTrials._gain

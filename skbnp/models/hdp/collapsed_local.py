@@ -11,7 +11,7 @@ from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.inference.posterior import Posterior
-from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
+from skbnp.kernels._collapsed import ACTIVE, collapsed_sums, infer_collapsed
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
 
@@ -24,6 +24,9 @@ Array = NDArray[np.float64]
 MAX_ITER = 10
 #: ...or when expected counts change by less than this per token.
 TOL = 0.01
+#: Tokens of a topic in use of a document whose topics are held fixed: a few more topics
+#: than learning needs.
+ACTIVE_FIXED = 0.1
 #: Stored counts whose responsibilities are held at a time.
 PART_SIZE = 1 << 18
 
@@ -39,6 +42,11 @@ class _Found(NamedTuple):
     sums: Array
     log_predictive: float
 
+    def without_sums(self) -> "_Found":
+        """Leave out what is known of stored counts."""
+        ends, used = np.zeros(0, np.intp), np.zeros(0, np.int32)
+        return self._replace(ends=ends, used=used, sums=np.zeros(0))
+
 
 @dataclass(frozen=True, slots=True)
 class CollapsedStep:
@@ -53,6 +61,8 @@ class CollapsedStep:
     share: Array  # (K,) of the start
     held: Array  # (n_docs,) how often the totals count each document
     stop: LocalStop
+    active: float = ACTIVE  # tokens of a topic in use
+    is_zero_order: bool = False  # whether topics are weighed by mean counts
 
     @classmethod
     def prepare(
@@ -89,6 +99,37 @@ class CollapsedStep:
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
         )
 
+    @classmethod
+    def with_fixed_topics(
+        cls,
+        weights: NDArray[np.float32],
+        tops: Array,
+        prior: Array,
+        n_docs: int,
+    ) -> "CollapsedStep":
+        """Prepare the visit of documents that topics do not count, to zero order."""
+        return cls(
+            weights=weights,
+            tops=tops,
+            norm=np.ones(len(prior)),
+            topic_prior=0.0,
+            prior=prior,
+            rest=0.0,
+            share=prior / prior.sum(),
+            held=np.zeros(n_docs),
+            stop=LocalStop(MAX_ITER, TOL),
+            active=ACTIVE_FIXED,
+            is_zero_order=True,
+        )
+
+    def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
+        """Infer the expected tokens of topics in the documents of a batch, (n, K)."""
+        found = list(executor.map(self._count, batch.blocks))
+        return _matrix(found, (batch.n_docs, len(self.prior)))
+
+    def _count(self, block: Block) -> _Found:
+        return self._run(block).without_sums()
+
     def collect(
         self,
         posterior: Posterior,
@@ -103,8 +144,7 @@ class CollapsedStep:
         for part in batch.parts(PART_SIZE):
             found = list(executor.map(self._run, part.blocks))
             parts.append(_sum_words(part, found, shape, executor))
-            nothing = (np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0))
-            seen += [_Found(*block[:3], *nothing, block[-1]) for block in found]
+            seen += [block.without_sums() for block in found]
         sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
         doc_topic = _matrix(seen, (batch.n_docs, shape[1]))
         log_predictive = sum(block.log_predictive for block in seen)
@@ -133,6 +173,8 @@ class CollapsedStep:
                 np.ascontiguousarray(self.held[block.rows]),
                 self.stop.max_iter,
                 self.stop.tol,
+                self.active,
+                self.is_zero_order,
             )
         )
 

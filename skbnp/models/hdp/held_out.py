@@ -13,21 +13,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics, weight_table
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
-from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
-from skbnp.models.hdp.local import (
-    Documents,
-    DocumentStep,
-    expected_counts,
-    visit_blocks,
+from skbnp.models.hdp.fold_in import (
+    PART_SIZE,
+    MeanTopics,
+    fold_in,
+    fold_in_by_mean_field,
+    mix,
 )
 from skbnp.models.hdp.model import HDPState
-from skbnp.rows.batch import Batch
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.parts import column_sums, row_parts
 
@@ -35,15 +32,12 @@ __all__ = [
     "OTHERS",
     "Gain",
     "HeldOut",
-    "MeanTopics",
     "Prediction",
     "WordFold",
     "compare",
     "deal",
-    "fold_in",
     "fold_words",
     "hold_out",
-    "mix",
     "n_held_out",
     "n_judges",
     "split",
@@ -52,11 +46,6 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: The fold-in of a document ends at this mean change per token, or after so many steps.
-FOLD_IN_TOL, FOLD_IN_MAX_ITER = 1e-3, 100
-#: Iterations before, with mean weights of topics: exp(psi(a)) ~ exp(-1 / a) of a topic
-#: of small prior weight a is next to nothing, so that no word would ever find it.
-FOLD_IN_MEAN = 5
 #: Share of the documents that are held out...
 SHARE = 0.2
 #: ...but no more than hold so many tokens: standard errors are then some thousandths
@@ -79,103 +68,6 @@ SMALLEST_PRIOR = 1e-3
 PRIOR_DIFFERENCE, PRIOR_STEP = float(np.log(1.5)), float(np.log(3.0))
 #: Relative differences of log probabilities that are rounding errors.
 FLAT = 1e-10
-#: Numbers, of words or stored counts by topics, that are looked at together.
-PART_SIZE = 1 << 17
-
-
-@dataclass(frozen=True, slots=True)
-class MeanTopics:
-    """Mean topics (eta + S_kw) / (V eta + S_k), made for the words that are asked for.
-
-    `MeanTopics[words]` is (n, K); as an array it would take as much as the counts.
-    """
-
-    counts: WordTopics  # S, which share the table of a posterior as long as that stays
-    eta: float
-    norm: Array  # (K,)
-
-    @classmethod
-    def of(cls, topic_words: WordTopics, eta: float) -> "MeanTopics":
-        """Return those of a posterior as it is now."""
-        parts = (part + eta for part in topic_words.parts())
-        norm = column_sums(parts, topic_words.shape[1])
-        return cls(topic_words.frozen(), eta, norm)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of words, number of topics."""
-        return self.counts.shape
-
-    def under(self, eta: float) -> "MeanTopics":
-        """Return those of the same counts under another prior."""
-        more = self.shape[0] * (eta - self.eta)
-        return replace(self, eta=eta, norm=self.norm + more)
-
-    def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
-        topics = self.counts.rows(words)
-        topics += self.eta
-        topics /= self.norm
-        return topics
-
-
-def fold_in(
-    word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array, executor: Executor
-) -> Array:
-    """Expected tokens of each topic in each document, topics (V, K) held fixed."""
-    return expected_counts(*_fold_in_step(word_topic, prior, X), executor)
-
-
-def _fold_in_step(
-    word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array
-) -> tuple[DocumentStep, Batch]:
-    """Return what `fold_in` visits, and how."""
-    batch = Batch.from_counts(X, len(prior))
-    table, possible = _relative(word_topic, batch.words, len(prior))
-    if not possible.all():  # such words say nothing about the proportions
-        holds = np.zeros(X.shape[1])
-        holds[batch.words[possible]] = 1.0
-        X = X @ sp.diags_array(holds, format="csr")
-        X.eliminate_zeros()
-        X.sort_indices()
-        batch = Batch.from_counts(X, len(prior))
-        table, _ = _relative(word_topic, batch.words, len(prior))
-    step = DocumentStep(
-        weights=table,
-        prior=prior,
-        share=prior / prior.sum(),
-        remembered=None,
-        stop=LocalStop(FOLD_IN_MAX_ITER, FOLD_IN_TOL),
-        n_mean=FOLD_IN_MEAN,
-    )
-    return step, batch
-
-
-def _relative(
-    word_topic: Array | MeanTopics, words: NDArray[np.intp], n_topics: int
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Weights of topics, the largest of each word one, and words that have any."""
-    table = weight_table(len(words), n_topics)
-    table[:, n_topics:] = 0.0
-    possible = np.empty(len(words), bool)
-    for part in row_parts((len(words), n_topics), PART_SIZE):
-        weights = word_topic[words[part]]
-        tops = weights.max(axis=1, keepdims=True)
-        possible[part] = tops[:, 0] > 0.0
-        weights /= np.where(tops > 0.0, tops, 1.0)
-        table[part, :n_topics] = np.maximum(weights, SMALLEST_WORD_WEIGHT)
-    return table, possible
-
-
-def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
-    """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
-    rows, mixed = rows_of(X.indptr), np.empty(X.nnz)
-    by_word = np.argsort(X.indices, kind="stable")  # topics of a word are made once
-    for part in row_parts((X.nnz, theta.shape[1]), PART_SIZE):
-        some = by_word[part]
-        words, at = np.unique(X.indices[some], return_inverse=True)
-        topics = word_topic[words][at]
-        mixed[some] = np.einsum("nk,nk->n", theta[rows[some]], topics)
-    return mixed
 
 
 class Gain(NamedTuple):
@@ -239,9 +131,7 @@ class HeldOut:
         """Fold in the observed counts."""
         state, prior = posterior.state, posterior.state.doc_prior
         word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
-        step, batch = _fold_in_step(word_topic, prior, self.observed)
-        said = Documents.joined(list(visit_blocks(step, batch, executor)))
-        tokens = said.matrix(said.tokens, len(prior))
+        tokens = fold_in(word_topic, prior, self.observed, executor)
         rest = state.doc_concentration * state.weights[-1]
         sums = [
             (tokens[rows].toarray() + prior).sum(axis=1)
@@ -295,10 +185,10 @@ def fold_words(held: HeldOut) -> list[WordFold]:
 
 def suit_prior(
     folds: list[WordFold], posterior: Posterior, highest: float, executor: Executor
-) -> None:
+) -> bool:
     """Move the topic prior towards the one that predicts words from others best.
 
-    One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
+    Returns whether another step is worth while. This is one of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
     at the most, towards the largest log probability of counts of the words of each fold
     given those of all others, under topics phi_kw = (eta + S_kw) / (V eta + S_k), with
     S and proportions as they are. No word is predicted from itself: tokens of words
@@ -310,10 +200,9 @@ def suit_prior(
 
         E lambda_jk = (alpha beta_k + N_jk) / (alpha + n_j [1 - Phi_k]),
 
-    N_jk the expected tokens of words of other folds, as `fold_in` finds them: by mean
-    field these are of fewer topics than they should be, and a larger prior makes up for
-    that, as it does where `score` folds documents in. Log probabilities are
-    Poisson's with mean proportions. Where they are flat, the prior stays.
+    N_jk the expected tokens of words of other folds, as `fold_in` finds them. Log
+    probabilities are Poisson's with mean proportions. Where they are flat, the prior
+    stays.
     """
     state, eta = posterior.state, posterior.state.topic_word_prior
     topics = MeanTopics.of(posterior.totals.topic_words, eta)
@@ -321,7 +210,7 @@ def suit_prior(
     logs = [_log_likelihoods(fold, topics, state, priors, executor) for fold in folds]
     below, here, above = np.sum(logs, axis=0)
     if abs(above - below) <= FLAT * abs(here):
-        return
+        return False
     slope = (above - below) / (2.0 * PRIOR_DIFFERENCE)
     bend = (above - 2.0 * here + below) / PRIOR_DIFFERENCE**2
     step = -slope / bend if bend < 0.0 else np.copysign(PRIOR_STEP, slope)
@@ -329,6 +218,7 @@ def suit_prior(
     new = float(np.clip(new, SMALLEST_PRIOR, highest))
     with commit():
         posterior.state = replace(state, topic_word_prior=new)
+    return bool(abs(np.log(new / eta)) > PRIOR_DIFFERENCE)
 
 
 def _log_likelihoods(
@@ -350,12 +240,11 @@ def _log_likelihoods(
         return (counts + len(fold.words) * topics.eta) / topics.norm
 
     seen = 1.0 - shares(topics)
-    # `fold_in` weighs topics by alpha beta_k + N_jk, or by exp(psi) of it. Over the
-    # denominators of E lambda, here those of a document of mean length, these are the
-    # weights of E lambda_jk.
+    # `fold_in` weighs topics by alpha beta_k + N_jk. Over the denominators of E lambda,
+    # here those of a document of mean length, these are the weights of E lambda_jk.
     scale = seen + alpha / n_tokens.mean()
     weighed = replace(topics, norm=topics.norm * scale)
-    theta = fold_in(weighed, state.doc_prior, fold.observed, executor)
+    theta = fold_in_by_mean_field(weighed, state.doc_prior, fold.observed, executor)
     theta += state.doc_prior
     theta /= alpha + n_tokens[:, None] * seen
     rest = alpha * state.weights[-1] / (alpha + n_tokens * (1.0 - size))

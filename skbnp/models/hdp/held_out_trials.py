@@ -58,6 +58,8 @@ ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
 ALIKE, ALIKE_ERRORS = 0.002, 0.25
+#: Steps of the topic prior before the model goes on, at the most.
+MOST_STEPS = 5
 #: Nats per token that the reductions of a trial may cost, as predicted.
 BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
@@ -76,6 +78,7 @@ class _Run:
     n_started: int  # topics
     prior_started: float  # of topics
     n_changes: int  # births, or merges and ends
+    prior_moves: bool = True  # the topic prior, by more than a little at the last look
     n_passes: int = 0
     logs: dict[int, Array] = field(default_factory=dict)
     found: Prediction | None = None  # after the last pass, until it is used
@@ -211,7 +214,7 @@ class HeldOutTrials:
         if self.folds and not is_raw:  # topics of a start must form first
             has_grown = run.kind in ("continuation", "reduction")
             limit = HIGHEST if has_grown else self.prior_limit
-            suit_prior(self.folds, posterior, limit, executor)
+            run.prior_moves = suit_prior(self.folds, posterior, limit, executor)
         return self.held.predict(posterior, executor)
 
     def _gain(self, run: _Run, others: dict[int, Array]) -> Gain:
@@ -290,11 +293,13 @@ class HeldOutTrials:
     def _free_prior(self, run: _Run) -> None:
         """Judge a state under any topic prior that suits it, as those that follow."""
         posterior, executor = run.learner.posterior, run.learner.visitor.executor
-        was_limited = run.kind != "continuation"
-        was_limited &= posterior.state.topic_word_prior >= self.prior_limit
-        if not self.folds or run.found is None or not was_limited:
+        is_limited = run.kind != "continuation"
+        is_limited &= posterior.state.topic_word_prior >= self.prior_limit
+        if not self.folds or run.found is None or not (is_limited or run.prior_moves):
             return
-        suit_prior(self.folds, posterior, HIGHEST, executor)
+        for _ in range(MOST_STEPS):
+            if not suit_prior(self.folds, posterior, HIGHEST, executor):
+                break
         run.found = self.held.predict(posterior, executor)
         run.logs[run.n_passes] = self.held.log_probability(run.found)
 

@@ -1,6 +1,5 @@
 """The document step over a batch: blocks in, expected counts and statistics out."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +23,6 @@ __all__ = [
     "Documents",
     "expected_counts",
     "sum_words",
-    "visit_blocks",
 ]
 
 Array = NDArray[np.float64]
@@ -187,19 +185,11 @@ def _visit(
     return visit.documents, None if look is None else look(visit)
 
 
-def visit_blocks(
-    step: DocumentStep, batch: Batch, executor: Executor
-) -> Iterator[Documents]:
-    """Yield what each block says, in order."""
-    for found, _ in executor.map(partial(_visit, step, None), batch.blocks):
-        yield found
-
-
 def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Array:
     """Expected tokens of each topic in each document of a batch, (n_docs, K)."""
     counts = np.zeros((batch.n_docs, len(step.prior)))
-    visits = visit_blocks(step, batch, executor)
-    for block, found in zip(batch.blocks, visits, strict=True):
+    visits = executor.map(partial(_visit, step, None), batch.blocks)
+    for block, (found, _) in zip(batch.blocks, visits, strict=True):
         rows = np.repeat(np.arange(batch.n_docs)[block.rows], np.diff(found.limits))
         counts[rows, found.topics] = found.tokens
     return counts

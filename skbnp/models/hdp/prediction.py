@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.held_out import fold_in, mix
+from skbnp.models.hdp.fold_in import fold_in, mix
 from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.validation import SMALLEST_PRIOR
@@ -42,7 +42,8 @@ class MixturePredictor:
     ) -> Array:
         """Infer the Dirichlet parameters of the proportions, (n_docs, K)."""
         words, prior = np.unique(X.indices), sample.doc_prior[:-1]
-        return fold_in(sample.word_topic(words), prior, X[:, words], executor) + prior
+        topics = sample.word_topic(words)
+        return fold_in(topics, prior, X[:, words], executor).toarray() + prior
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor

@@ -1,0 +1,143 @@
+"""Documents whose topics are held fixed: expected counts, and mixed probabilities.
+
+To zero order of collapsed variational inference,
+
+    r_jwk ~ (alpha beta_k + [N_jk - n_jw r_jwk]_+) phi_kw,    N_jk = sum_w n_jw r_jwk,
+
+which is nearer to posterior means than mean field, where exp(psi(a)) ~ exp(-1 / a) of a
+topic of small prior a is next to nothing.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordTopics, weight_table
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
+from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
+from skbnp.models.hdp.collapsed_local import CollapsedStep
+from skbnp.models.hdp.local import DocumentStep, expected_counts
+from skbnp.rows.batch import Batch
+from skbnp.rows.word_sums import rows_of
+from skbnp.utils.parts import column_sums, row_parts
+
+__all__ = ["PART_SIZE", "MeanTopics", "fold_in", "fold_in_by_mean_field", "mix"]
+
+Array = NDArray[np.float64]
+
+#: A fold-in by mean field ends at this mean change per token, or after so many steps.
+MEAN_FIELD_TOL, MEAN_FIELD_MAX_ITER = 1e-3, 100
+#: Iterations before, with mean weights of topics.
+N_MEAN = 5
+#: Numbers, of words or stored counts by topics, that are looked at together.
+PART_SIZE = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTopics:
+    """Mean topics (eta + S_kw) / (V eta + S_k), made for the words that are asked for.
+
+    `MeanTopics[words]` is (n, K); as an array it would take as much as the counts.
+    """
+
+    counts: WordTopics  # S, which share the table of a posterior as long as that stays
+    eta: float
+    norm: Array  # (K,)
+
+    @classmethod
+    def of(cls, topic_words: WordTopics, eta: float) -> "MeanTopics":
+        """Return those of a posterior as it is now."""
+        parts = (part + eta for part in topic_words.parts())
+        norm = column_sums(parts, topic_words.shape[1])
+        return cls(topic_words.frozen(), eta, norm)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of words, number of topics."""
+        return self.counts.shape
+
+    def under(self, eta: float) -> "MeanTopics":
+        """Return those of the same counts under another prior."""
+        more = self.shape[0] * (eta - self.eta)
+        return replace(self, eta=eta, norm=self.norm + more)
+
+    def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
+        topics = self.counts.rows(words)
+        topics += self.eta
+        topics /= self.norm
+        return topics
+
+
+def fold_in(
+    word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array, executor: Executor
+) -> sp.csr_array:
+    """Infer the expected tokens N of each topic in each document, (n_docs, K).
+
+    Topics (V, K) are held fixed; words that have none say nothing about proportions.
+    """
+    batch, table, tops = _weighed(word_topic, len(prior), X)
+    step = CollapsedStep.with_fixed_topics(table, tops, prior, batch.n_docs)
+    return step.expected_counts(batch, executor)
+
+
+def fold_in_by_mean_field(
+    word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array, executor: Executor
+) -> Array:
+    """Infer the same by mean field."""
+    batch, table, _ = _weighed(word_topic, len(prior), X)
+    step = DocumentStep(
+        weights=table,
+        prior=prior,
+        share=prior / prior.sum(),
+        remembered=None,
+        stop=LocalStop(MEAN_FIELD_MAX_ITER, MEAN_FIELD_TOL),
+        n_mean=N_MEAN,
+    )
+    return expected_counts(step, batch, executor)
+
+
+def _weighed(
+    word_topic: Array | MeanTopics, n_topics: int, X: sp.csr_array
+) -> tuple[Batch, NDArray[np.float32], Array]:
+    """Documents of words that any topic has, the weights of topics, and their scale."""
+    batch = Batch.from_counts(X, n_topics)
+    table, tops = _relative(word_topic, batch.words, n_topics)
+    possible = tops > 0.0
+    if not possible.all():
+        holds = np.zeros(X.shape[1])
+        holds[batch.words[possible]] = 1.0
+        X = X @ sp.diags_array(holds, format="csr")
+        X.eliminate_zeros()
+        X.sort_indices()
+        batch = Batch.from_counts(X, n_topics)
+        table, tops = _relative(word_topic, batch.words, n_topics)
+    return batch, table, tops
+
+
+def _relative(
+    word_topic: Array | MeanTopics, words: NDArray[np.intp], n_topics: int
+) -> tuple[NDArray[np.float32], Array]:
+    """Weights of topics, the largest of each word one, and what that stands for."""
+    table, tops = weight_table(len(words), n_topics), np.empty(len(words))
+    table[:, n_topics:] = 0.0
+    for part in row_parts((len(words), n_topics), PART_SIZE):
+        weights = word_topic[words[part]]
+        tops[part] = weights.max(axis=1)
+        weights /= np.where(tops[part] > 0.0, tops[part], 1.0)[:, None]
+        table[part, :n_topics] = np.maximum(weights, SMALLEST_WORD_WEIGHT)
+    return table, tops
+
+
+def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
+    """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
+    rows, mixed = rows_of(X.indptr), np.empty(X.nnz)
+    by_word = np.argsort(X.indices, kind="stable")  # topics of a word are made once
+    for part in row_parts((X.nnz, theta.shape[1]), PART_SIZE):
+        some = by_word[part]
+        words, at = np.unique(X.indices[some], return_inverse=True)
+        topics = word_topic[words][at]
+        mixed[some] = np.einsum("nk,nk->n", theta[rows[some]], topics)
+    return mixed
