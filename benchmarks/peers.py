@@ -329,9 +329,9 @@ Held-out score (nats per token, larger is better) by document completion after s
 processor time, one thread: the same test documents (2,000 at the most, but all 6,432 of
 `arxiv_titles`, which have few tokens), the same 80/20 split of their tokens, the same
 collapsed fold-in of each model's topics under its own document prior; one state each,
-no averages. "types" splits the word types of each test document in place of its tokens, so
-that no word is predicted from itself. Columns tell of the latest look at that time, a
-twentieth late at the most; making documents from the counts and looks do not count.
+no averages. "types" splits the word types of each test document in place of its tokens,
+so that no word is predicted from itself. Columns tell of the latest look at that time,
+a twentieth late at the most; making documents from the counts and looks do not count.
 
 `HDP` has its defaults, but for `max_iter`. It is looked at after passes and in its end,
 after which it stays as it is ("ends", in seconds), and where the first pass takes

@@ -51,7 +51,7 @@ def top_terms(estimator, feature_names=None, n=10):
     >>> texts = ["sun sun rain", "sun rain", "oil coal coal", "coal coal oil"] * 9
     >>> hdp = HDP(n_components=2, random_state=0)
     >>> top_terms(make_pipeline(CountVectorizer(), hdp).fit(texts), n=2)
-    [['coal', 'oil'], ['sun', 'rain']]
+    [['sun', 'rain'], ['coal', 'oil']]
     """
     components = fitted(estimator, "components_")
     names = column_names(estimator, components.shape[1], feature_names)

@@ -152,7 +152,7 @@ def test_a_saved_stream_goes_on_as_if_it_had_not_been(family, bars):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("n_passes", daily(2, [1, 30, 6]))
+@pytest.mark.parametrize("n_passes", daily(2, [1, 24, 6]))
 @pytest.mark.parametrize("total_samples", [None, 100_000])
 def test_an_interrupt_during_trials_leaves_what_was_before(
     bars, n_passes, total_samples, monkeypatch

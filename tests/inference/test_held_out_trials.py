@@ -64,8 +64,8 @@ def test_births_begin_anew_where_words_alone_predict_better():
     """Of short documents: 200 topics are worse than none, and these than three."""
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(200, 0.3), size=3)
-    proportions = rng.dirichlet(np.full(3, 0.3), size=2000)
-    X = sp.csr_array(rng.multinomial(15, proportions @ topics))
+    proportions = rng.dirichlet(np.full(3, 0.3), size=3000)
+    X = sp.csr_array(rng.multinomial(8, proportions @ topics))
     assert HDP(200, random_state=0).fit(X).n_components_ == 3
     merged = HDP(200, split_merge=SplitMerge(births=False), max_iter=14, random_state=0)
     merged.fit(X)  # there is time for one trial

@@ -80,12 +80,14 @@ def document_step(
     *,
     takes_out: bool = True,
     grows: bool = True,
+    active: float | None = None,
 ) -> Document:
     """Responsibilities of one document, each token's own counts taken out, [AWST09].
 
     ``rest`` is the prior of all other topics together, ``share`` (K,) the start N /
     tokens, ``held`` how often ``topic_words`` counts the document. Without
     ``takes_out`` own counts stay where they are, and without ``grows`` the rate is one.
+    Topics in use have ``active`` tokens, or ``ACTIVE`` if that is None.
     """
     n_words, n_topics = topic_words.shape
     norm = n_words * eta + topic_words.sum(axis=0)
@@ -111,7 +113,7 @@ def document_step(
         if change < tol * n_tokens:
             break
 
-    active = min(ACTIVE, ACTIVE_SHARE * n_tokens)
+    active = min(ACTIVE if active is None else active, ACTIVE_SHARE * n_tokens)
     margin = min(margin, _distance(tokens, active))
     used = tokens >= active
     if not used.any():

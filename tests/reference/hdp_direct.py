@@ -649,46 +649,26 @@ def log_evidence(
     return float(logsumexp(log_joint))
 
 
-def held_out(
+def fold_in(
     topic_word: Array,
     doc_prior: Array,
-    leftover: float,
-    X_observed: Array,
-    X_held: Array,
+    X: Array,
     max_iter: int,
     tol: float,
     support: float,
     active: float,
     n_mean: int,
-) -> float:
-    """Mean log probability of a held token given the observed part of its document.
+) -> Array:
+    """Expected tokens (D, K) of each topic, which are held fixed.
 
-    ``topic_word`` (K, V) rows sum to one; ``doc_prior`` (K,) = alpha beta_k;
-    ``leftover`` = alpha beta_{K+1}, whose topic predicts 1 / V, or 0 for a model
-    without leftover; ``X_observed``, ``X_held`` (D, V). pi_j = theta_j / sum theta_j
-    from ``document_step`` on the observed part, started as in ``cold_start`` and by
-    ``n_mean`` of the ``mean_steps``.
+    ``topic_word`` (K, V) rows sum to one; ``doc_prior`` (K,) = alpha beta_k; by
+    ``document_step``, started as in ``cold_start`` and by ``n_mean`` of the
+    ``mean_steps``.
     """
-    n_features = topic_word.shape[1]
-    log_weights = np.log(topic_word).T
-    score = 0.0
-    for observed, held in zip(X_observed, X_held, strict=True):
-        start = observed.sum() * doc_prior / doc_prior.sum()
-        start = mean_steps(observed, topic_word, doc_prior, start, n_mean)
-        expected, _, _ = document_step(
-            observed,
-            log_weights,
-            doc_prior,
-            start,
-            max_iter,
-            tol,
-            support,
-            active,
-        )
-        theta = np.append(doc_prior + expected, leftover)
-        proportions = theta / theta.sum()
-        for word in np.flatnonzero(held):
-            probability = proportions[:-1] @ topic_word[:, word]
-            probability += proportions[-1] / n_features
-            score += held[word] * np.log(probability)
-    return float(score / X_held.sum())
+    found = []
+    for counts in X:
+        start = counts.sum() * doc_prior / doc_prior.sum()
+        start = mean_steps(counts, topic_word, doc_prior, start, n_mean)
+        settings = (start, max_iter, tol, support, active)
+        found.append(document_step(counts, np.log(topic_word).T, doc_prior, *settings))
+    return np.array([expected for expected, _, _ in found])

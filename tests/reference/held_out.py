@@ -9,7 +9,60 @@ which predict 1 / V; ``topic_words`` S (V, K) expected tokens, ``eta`` the topic
 import numpy as np
 from numpy.typing import NDArray
 
+from reference import hdp_collapsed
+
 Array = NDArray[np.float64]
+
+#: Iterations of a fold-in, mean change per token, tokens of a topic in use.
+FOLD_IN = {"max_iter": 10, "tol": 0.01, "active": 0.1}
+
+
+def fold_in(topic_word: Array, doc_prior: Array, X: Array) -> tuple[Array, Array]:
+    """Expected tokens (D, K) to zero order, and margins (D,) as of `document_step`.
+
+    ``topic_word`` (K, V) rows sum to one; ``doc_prior`` (K,) = alpha beta_k. Words that
+    no topic has are left out.
+    """
+    share, possible = doc_prior / doc_prior.sum(), topic_word.any(axis=0)
+    found = [
+        hdp_collapsed.document_step(
+            np.where(possible, counts, 0.0),
+            topic_word.T,
+            eta=0.0,
+            prior=doc_prior,
+            rest=0.0,
+            share=share,
+            held=0.0,
+            grows=False,
+            **FOLD_IN,
+        )
+        for counts in X
+    ]
+    return np.array([d.tokens for d in found]), np.array([d.margin for d in found])
+
+
+def completion_score(
+    topic_word: Array,
+    doc_prior: Array,
+    leftover: float,
+    X_observed: Array,
+    X_held: Array,
+) -> float:
+    """Mean log probability of a held token given the observed part of its document.
+
+    ``leftover`` = alpha beta_{K+1}, whose topic predicts 1 / V, or 0 for a model
+    without leftover. pi_j = theta_j / sum theta_j with theta_j = doc_prior + N_j.
+    """
+    n_words, score = topic_word.shape[1], 0.0
+    tokens, _ = fold_in(topic_word, doc_prior, X_observed)
+    for expected, held in zip(tokens, X_held, strict=True):
+        theta = np.append(doc_prior + expected, leftover)
+        proportions = theta / theta.sum()
+        for word in np.flatnonzero(held):
+            probability = proportions[:-1] @ topic_word[:, word]
+            probability += proportions[-1] / n_words
+            score += held[word] * np.log(probability)
+    return float(score / X_held.sum())
 
 
 def mean_topics(topic_words: Array, eta: float) -> Array:

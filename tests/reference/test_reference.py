@@ -13,6 +13,7 @@ from scipy.special import betaln, gammaln, psi, softmax
 
 from checks.long import daily
 from reference import hdp_direct as hdp
+from reference.held_out import completion_score
 
 SETTINGS = [(1.0, 1.0, 0.5), (0.3, 2.5, 0.05), (5.0, 0.4, 1.7)]  # alpha, gamma, eta
 
@@ -1068,8 +1069,6 @@ def test_topic_prior_check_rejects_swapped_axes():
 
 # Held-out score -----------------------------------------------------------------------
 
-FOLD_IN = (200, 1e-8, 1e-6, 0.0, 5)  # max_iter, tol, support, active, n_mean
-
 
 def held_out_problem():
     rng = np.random.default_rng(0)
@@ -1082,7 +1081,7 @@ def check_probabilities_sum_to_one(held_out, leftover):
     topic_word, doc_prior, _ = held_out_problem()
     observed = np.array([[3.0, 0, 1, 0, 0, 2]])
     scores = [
-        held_out(topic_word, doc_prior, leftover, observed, held[None], *FOLD_IN)
+        held_out(topic_word, doc_prior, leftover, observed, held[None])
         for held in np.eye(6)
     ]
     np.testing.assert_allclose(np.exp(scores).sum(), 1.0, rtol=0, atol=1e-12)
@@ -1090,13 +1089,13 @@ def check_probabilities_sum_to_one(held_out, leftover):
 
 @pytest.mark.parametrize("leftover", [0.6, 0.0])
 def test_held_out_probabilities_sum_to_one(leftover):
-    check_probabilities_sum_to_one(hdp.held_out, leftover)
+    check_probabilities_sum_to_one(completion_score, leftover)
 
 
 def test_held_out_sum_check_rejects_dropped_leftover():
     def wrong(topic_word, doc_prior, leftover, *rest):
         silent = np.vstack([topic_word, np.full(topic_word.shape[1], 1e-300)])
-        return hdp.held_out(silent, np.append(doc_prior, leftover), 0.0, *rest)
+        return completion_score(silent, np.append(doc_prior, leftover), 0.0, *rest)
 
     with pytest.raises(AssertionError):
         check_probabilities_sum_to_one(wrong, 0.6)
@@ -1109,22 +1108,22 @@ def check_score_weights_tokens(held_out):
     held = np.array([[5.0, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 2]])
     globals_ = (topic_word, doc_prior, leftover)
     alone = [
-        held_out(*globals_, observed[[doc]], np.eye(6)[[word]], *FOLD_IN)
+        held_out(*globals_, observed[[doc]], np.eye(6)[[word]])
         for doc in range(2)
         for word in np.repeat(np.arange(6), held[doc].astype(int))
     ]
-    together = held_out(*globals_, observed, held, *FOLD_IN)
+    together = held_out(*globals_, observed, held)
     np.testing.assert_allclose(together, np.mean(alone), rtol=1e-12)
 
 
 def test_held_out_score_is_mean_over_tokens():
-    check_score_weights_tokens(hdp.held_out)
+    check_score_weights_tokens(completion_score)
 
 
 def test_token_mean_check_rejects_types_for_tokens():
     def wrong(topic_word, doc_prior, leftover, observed, held, *rest):
         types = np.minimum(held, 1)
-        return hdp.held_out(topic_word, doc_prior, leftover, observed, types, *rest)
+        return completion_score(topic_word, doc_prior, leftover, observed, types, *rest)
 
     with pytest.raises(AssertionError):
         check_score_weights_tokens(wrong)
@@ -1133,7 +1132,7 @@ def test_token_mean_check_rejects_types_for_tokens():
 def test_held_out_without_observed_words_is_prior_mean():
     topic_word, doc_prior, leftover = held_out_problem()
     held = np.eye(6)[[2]]
-    score = hdp.held_out(topic_word, doc_prior, leftover, 0 * held, held, *FOLD_IN)
+    score = completion_score(topic_word, doc_prior, leftover, 0 * held, held)
     expected = (doc_prior @ topic_word[:, 2] + leftover / 6) / 1.5
     assert np.exp(score) == pytest.approx(expected, rel=1e-12)
 
@@ -1141,6 +1140,6 @@ def test_held_out_without_observed_words_is_prior_mean():
 def test_held_out_of_one_topic_mixes_it_with_uniform():
     topic_word, _, _ = held_out_problem()
     observed, held = np.array([[3.0, 0, 1, 0, 0, 2]]), np.eye(6)[[1]]
-    score = hdp.held_out(topic_word[:1], np.array([0.5]), 0.7, observed, held, *FOLD_IN)
+    score = completion_score(topic_word[:1], np.array([0.5]), 0.7, observed, held)
     expected = (6.5 * topic_word[0, 1] + 0.7 / 6) / 7.2
     assert np.exp(score) == pytest.approx(expected, rel=1e-12)

@@ -188,11 +188,13 @@ def suit_prior(
 ) -> bool:
     """Move the topic prior towards the one that predicts words from others best.
 
-    Returns whether another step is worth while. This is one of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
+    One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
     at the most, towards the largest log probability of counts of the words of each fold
     given those of all others, under topics phi_kw = (eta + S_kw) / (V eta + S_k), with
     S and proportions as they are. No word is predicted from itself: tokens of words
-    that the document has shown speak of how often it repeats words.
+    that the document has shown speak of how often it repeats words. Returns whether the
+    step is longer than the differences that derivatives are found by; then another may
+    lead on.
 
     With proportions lambda_jk ~ Gamma(alpha beta_k, alpha) and Poisson counts of means
     n_j lambda_jk phi_kw, counts of words in a fold and of others are independent given
@@ -200,7 +202,9 @@ def suit_prior(
 
         E lambda_jk = (alpha beta_k + N_jk) / (alpha + n_j [1 - Phi_k]),
 
-    N_jk the expected tokens of words of other folds, as `fold_in` finds them. Log
+    N_jk the expected tokens of words of other folds, by mean field: these are of fewer
+    topics than they should be, and a larger prior makes up for that. (To zero order
+    they are of more, so that flat topics would have a prior next to nothing.) Log
     probabilities are Poisson's with mean proportions. Where they are flat, the prior
     stays.
     """
@@ -240,8 +244,9 @@ def _log_likelihoods(
         return (counts + len(fold.words) * topics.eta) / topics.norm
 
     seen = 1.0 - shares(topics)
-    # `fold_in` weighs topics by alpha beta_k + N_jk. Over the denominators of E lambda,
-    # here those of a document of mean length, these are the weights of E lambda_jk.
+    # Mean field weighs topics by alpha beta_k + N_jk, or by exp(psi) of it. Over the
+    # denominators of E lambda, here those of a document of mean length, these are the
+    # weights of E lambda_jk.
     scale = seen + alpha / n_tokens.mean()
     weighed = replace(topics, norm=topics.norm * scale)
     theta = fold_in_by_mean_field(weighed, state.doc_prior, fold.observed, executor)

@@ -228,11 +228,15 @@ class HeldOutTrials:
         gain = self._gain(run, self.model.logs)
         return gain.mean < -gain.error
 
-    def _is_behind_words(self, run: _Run) -> bool:
-        """Whether the frequencies of words predict better than all topics."""
+    def _is_no_better_than_words(self, run: _Run) -> bool:
+        """Whether the frequencies of words predict as well as all topics.
+
+        But for half of what the merge of all may lose: it should be accepted.
+        """
         prior = run.learner.posterior.state.topic_word_prior
         words = self.held.log_probability_of_words(prior)
-        return compare(words, run.logs[run.n_passes], self.n_tokens).mean > 0.0
+        gain = compare(words, run.logs[run.n_passes], self.n_tokens)
+        return gain.mean > -ALIKE / 2.0
 
     # -- decisions --------------------------------------------------------------------
 
@@ -258,7 +262,7 @@ class HeldOutTrials:
             if accepted:
                 self._adopted(run, monitor)
             more = self._after_births() if accepted else self._first_reduction()
-        else:  # one topic is as a start with one: all of them were worse than none
+        else:  # one topic is as a start with one: all of them were no better than none
             more = self._births(self._adopted(run, monitor)) if accepted else None
             if run.kind == "births":
                 more = more or self._after_births()
@@ -284,7 +288,7 @@ class HeldOutTrials:
         self._free_prior(self.model)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
         is_early = self.passes_left < n_both or self.posterior.model.has_bound
-        if is_early or self._is_behind_words(self.model):
+        if is_early or self._is_no_better_than_words(self.model):
             return self._first_reduction()
         learner = self.model.learner
         learner = learner.fork(learner.posterior.copy(), learner.memory.copy())
@@ -370,13 +374,13 @@ class HeldOutTrials:
     def _reduction(self, run: _Run) -> _Run | None:
         """Begin without topics that prediction does not miss, if there are any.
 
-        With one topic, if the frequencies of words predict better than all topics.
+        With one topic, if the frequencies of words predict as well as all topics.
         """
         found, run.found = run.found, None
         if found is None or run.n_topics < 2:
             return None
         kind: Kind = "reduction"
-        if self._is_behind_words(run):
+        if self._is_no_better_than_words(run):
             kind, posterior = "merge of all", run.learner.posterior.copy()
             n_changes = held_out_moves.merge_all(posterior)
         else:

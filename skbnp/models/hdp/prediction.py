@@ -61,8 +61,10 @@ class MixturePredictor:
             theta, rest = self.infer(sample, X_observed, executor), sample.doc_prior[-1]
             mixed = mix(theta, sample.word_topic(words), held) + rest / n_words
             probability += mixed / (theta.sum(axis=1) + rest)[rows]
+        # Rounding must not make a certain word more than certain.
+        probability = np.minimum(probability / len(self.samples), 1.0)
         with np.errstate(divide="ignore"):
-            return (held.data * np.log(probability / len(self.samples))).sum()
+            return (held.data * np.log(probability)).sum()
 
 
 def doc_prior_of(concentration: float, weights: Array) -> Array:

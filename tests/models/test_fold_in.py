@@ -1,0 +1,153 @@
+"""Documents whose topics are held fixed."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from reference import hdp_collapsed, hdp_direct
+from reference import held_out as reference
+from skbnp.components.statistics import WordTopics
+from skbnp.inference.executor import Executor
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in, fold_in_by_mean_field
+
+#: Single precision, 6e-8, passed on by ten iterations that take counts out of others;
+#: of the tokens of a document.
+SINGLE = 1e-4
+#: Decisions closer than this may fall otherwise in single precision.
+CLEAR = 2e-4
+#: Iterations, mean change per token, support, tokens of topics left out of iterations,
+#: and iterations with mean weights before.
+MEAN_FIELD = (100, 1e-3, 1e-9, 0.1, 5)
+
+
+def problem(seed, n_topics=7, n_words=25, n_docs=12):
+    """Topics (K, V), a prior, and documents of a few of them."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.2), size=n_topics) + 1e-6
+    topics /= topics.sum(axis=1, keepdims=True)
+    prior = 1.5 * rng.dirichlet(np.full(n_topics, 2.0)) + 0.01
+    shares = rng.dirichlet(prior, size=n_docs)
+    return topics, prior, rng.poisson(30.0 * shares @ topics).astype(float)
+
+
+def infer(by, topics, prior, X):
+    with Executor(None) as executor:
+        found = by(np.ascontiguousarray(topics.T), prior, sp.csr_array(X), executor)
+    return found.toarray() if sp.issparse(found) else found
+
+
+def check_equals_twin(topics, prior, X, twin=reference.fold_in):
+    tokens, margin = twin(topics, prior, X)
+    clear = margin >= CLEAR
+    assert clear.mean() > 0.5
+    found = infer(fold_in, topics, prior, X)
+    error = np.abs(found - tokens)[clear] / np.maximum(X.sum(axis=1), 1.0)[clear, None]
+    assert error.max() < SINGLE
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 8, 40])
+def test_expected_tokens_are_those_of_the_reference(n_topics, seed):
+    topics, prior, X = problem([seed, n_topics], n_topics)
+    X[3] = 0.0
+    check_equals_twin(topics, prior, X)
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_iter": 3}, {"active": 1.5}, {"tol": 0.3}], ids=str
+)
+def test_the_reference_tells_other_settings(change, monkeypatch):
+    topics, prior, X = problem(0, 40, n_docs=30)
+    check_equals_twin(topics, prior, X)
+    monkeypatch.setattr(reference, "FOLD_IN", reference.FOLD_IN | change)
+    with pytest.raises(AssertionError):
+        check_equals_twin(topics, prior, X)
+
+
+def test_the_reference_tells_geometric_means_from_means(monkeypatch):
+    topics, prior, X = problem(0)
+    step = hdp_collapsed.document_step
+    monkeypatch.setattr(
+        hdp_collapsed,
+        "document_step",
+        lambda *given, **options: step(*given, **options | {"grows": True}),
+    )
+    with pytest.raises(AssertionError):
+        check_equals_twin(topics, prior, X)
+
+
+def test_words_that_no_topic_has_are_left_out(seed):
+    topics, prior, X = problem(seed)
+    topics[:, [2, 9]] = 0.0
+    topics /= topics.sum(axis=1, keepdims=True)
+    X[:, [2, 9]] = 5.0
+    X[0] = 7.0 * (np.arange(X.shape[1]) == 2)
+    check_equals_twin(topics, prior, X)
+    tokens = infer(fold_in, topics, prior, X)
+    left = X.sum(axis=1) - X[:, [2, 9]].sum(axis=1)
+    assert_allclose(tokens.sum(axis=1), left, rtol=1e-12)
+
+
+def test_expected_tokens_by_mean_field_are_those_of_their_reference(seed):
+    topics, prior, X = problem(seed)
+    expected = hdp_direct.fold_in(topics, prior, X, *MEAN_FIELD)
+    found = infer(fold_in_by_mean_field, topics, prior, X)
+    # Without counts of others taken out, rounding errors do not grow.
+    assert_allclose(found, expected, rtol=0, atol=1e-5 * X.sum())
+    others = hdp_direct.fold_in(topics, prior, X, *MEAN_FIELD[:4], 0)
+    assert np.abs(found - others).max() > 1e-3
+
+
+@pytest.mark.parametrize("by", [fold_in, fold_in_by_mean_field])
+def test_mean_topics_need_not_be_an_array(by, seed):
+    _, prior, X = problem(seed)
+    counts = np.random.default_rng(seed).gamma(0.5, 20.0, (X.shape[1], len(prior)))
+    phi = reference.mean_topics(counts, 0.05)
+    with Executor(None) as executor:
+        lazy = MeanTopics.of(WordTopics(counts), 0.05)
+        found = by(lazy, prior, sp.csr_array(X), executor)
+    found = found.toarray() if sp.issparse(found) else found
+    assert_allclose(found, infer(by, phi.T, prior, X), rtol=0, atol=SINGLE * X.sum())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_documents_do_not_depend_on_their_neighbours(n_jobs, seed):
+    topics, prior, X = problem(seed, n_docs=40)
+    with Executor(n_jobs) as executor:
+        together = fold_in(topics.T.copy(), prior, sp.csr_array(X), executor)
+    alone = [infer(fold_in, topics, prior, row[None]) for row in X]
+    assert_array_equal(together.toarray(), np.vstack(alone))
+
+
+# Against the posterior ----------------------------------------------------------------
+
+
+def posterior_mean(topics, prior, counts):
+    """E[N | w] by the sum over all topics of all tokens; 1e9 tokens hold topics."""
+    words, held = np.repeat(np.arange(len(counts)), counts.astype(int)), 1e9 * topics.T
+    given = [words.tolist()], prior, 1e-9, len(counts), held
+    return hdp_collapsed.exact_responsibilities(*given)[0].sum(axis=0)
+
+
+def errors_of(by, seed, prior, eta):
+    """Distance of the mean proportions of small documents from exact ones."""
+    rng = np.random.default_rng(seed)
+    total = 0.0
+    for _ in range(20):
+        topics = rng.dirichlet(np.full(8, eta), size=3) + 1e-9
+        topics /= topics.sum(axis=1, keepdims=True)
+        counts = rng.multinomial(7, rng.dirichlet(prior) @ topics).astype(float)
+        exact = posterior_mean(topics, prior, counts)
+        found = infer(by, topics, prior, counts[None])[0]
+        total += np.abs(found - exact).sum() / (7.0 + prior.sum()) / 20
+    return total
+
+
+@pytest.mark.parametrize("eta", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("concentration", [0.1, 0.5, 2.0])
+def test_proportions_are_nearer_to_posterior_means_than_mean_field(
+    concentration, eta, seed
+):
+    prior = concentration * np.array([0.2, 0.3, 0.5])
+    error = errors_of(fold_in, seed, prior, eta)
+    assert error < errors_of(fold_in_by_mean_field, seed, prior, eta)
