@@ -177,9 +177,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     Notes
     -----
     Prediction (`score`) averages probabilities over `samples_`; a document is folded in
-    by the variational document step, deterministic, under the Dirichlet prior with
-    parameters alpha_0 m_k / (m + gamma). `transform` uses the sample with the highest
-    log joint.
+    as :func:`skbnp.metrics.held_out_log_likelihood` does it, deterministic, under the
+    Dirichlet prior with parameters alpha_0 m_k / (m + gamma). `transform` uses the
+    sample with the highest log joint.
 
     A sweep takes time in proportion to the tokens times the topics that their words
     have, some 0.1 to 0.2 microseconds per token in a settled chain. Memory is about 40
