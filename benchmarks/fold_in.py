@@ -17,22 +17,27 @@ from skbnp.inference.executor import Executor
 from skbnp.metrics import split_tokens
 from skbnp.models.hdp.fold_in import fold_in, fold_in_by_mean_field, mix
 
-#: Drawn documents: topics, prior of all of them, topic prior, words, mean length.
+#: Drawn documents: topics, prior of all of them, topic prior, words, mean length, and
+#: the share of tokens that are of the same distribution in all topics.
 DRAWN = {
-    "20 topics, titles": (20, 0.5, 0.1, 500, 20),
-    "5 flat topics": (5, 0.5, 1.0, 100, 60),
-    "60 topics, few in a document": (60, 1.0, 0.05, 1000, 100),
-    "60 topics, many in a document": (60, 6.0, 0.05, 1000, 100),
-    "200 topics": (200, 3.0, 0.02, 2000, 50),
-    "200 topics, long documents": (200, 3.0, 0.02, 2000, 300),
+    "20 topics, titles": (20, 0.5, 0.1, 500, 20, 0.0),
+    "5 flat topics": (5, 0.5, 1.0, 100, 60, 0.0),
+    "60 topics, few in a document": (60, 1.0, 0.05, 1000, 100, 0.0),
+    "60 topics, many in a document": (60, 6.0, 0.05, 1000, 100, 0.0),
+    "200 topics": (200, 3.0, 0.02, 2000, 50, 0.0),
+    "200 topics, long documents": (200, 3.0, 0.02, 2000, 300, 0.0),
+    "30 topics that share words": (30, 1.0, 0.05, 2000, 50, 0.5),
+    "30 topics that share words, long documents": (30, 1.0, 0.05, 2000, 600, 0.5),
 }
 TEXT = ("ap", "kos", "docstrings")
 N_DOCS, N_SWEEPS, N_BURN_IN = 100, 250, 50
 
 
-def draw(n_topics, concentration, eta, n_words, length, rng):
+def draw(n_topics, concentration, eta, n_words, length, shared, rng):
     """Topics (K, V), the prior (K,), and documents of them."""
-    topics = np.maximum(rng.dirichlet(np.full(n_words, eta), n_topics), 1e-12)
+    topics = rng.dirichlet(np.full(n_words, eta), n_topics)
+    same = rng.dirichlet(np.full(n_words, eta))
+    topics = np.maximum((1.0 - shared) * topics + shared * same, 1e-12)
     topics /= topics.sum(axis=1, keepdims=True)
     weights = 0.9 * rng.dirichlet(np.ones(n_topics)) + 0.1 / n_topics
     prior = concentration * weights

@@ -246,11 +246,12 @@ class HDP(VariationalTopicModel):
     counts, and concentrations follow from these [4]_. Topics start as mixtures of a
     document (20 %) and the corpus.
 
-    **Prediction.** `score` folds documents in by the same step with topics held fixed
-    and c_jk = 1, which is nearer to posterior means than mean field and predicts text
-    better than exact ones, see :func:`skbnp.metrics.held_out_log_likelihood`; so does
-    `transform`, but in the mean-field family it is the document step of [1]_. `elbo` is
-    of that step in both families.
+    **Prediction.** `score` folds documents in by the step of [2]_ as it is, with topics
+    held fixed: c_jk = 1, and one token is taken out, not all of its word. That is
+    mostly nearer to posterior means than mean field, and predicts text better than
+    exact ones, see :func:`skbnp.metrics.held_out_log_likelihood`. So does `transform`,
+    but in the mean-field family it is the document step of [1]_. `elbo` is of that step
+    in both families.
 
     **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
     full, all constants included.
@@ -498,15 +499,13 @@ class HDP(VariationalTopicModel):
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
         state, batch = posterior.state, Batch.from_counts(counts, self.n_components_)
-        table, tops, _, _ = posterior.model.mean_weights(
+        table, _, _, _ = posterior.model.mean_weights(
             state,
             posterior.totals.topic_words,
             batch.words,
             run=executor.map if executor.shares_memory else map,
         )
-        step = CollapsedStep.with_fixed_topics(
-            table, tops, state.doc_prior, batch.n_docs
-        )
+        step = CollapsedStep.with_fixed_topics(table, state.doc_prior, batch.n_docs)
         return step.expected_counts(batch, executor).toarray()
 
     def _start_topics(self, corpus, n_components, rng):

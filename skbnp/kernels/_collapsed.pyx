@@ -64,8 +64,8 @@ cdef extern from "src/collapsed.h" nogil:
         const float* tokens, const float* tile, float* shares, float* lanes,
     )
     void update_chunk(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
-        const float* low, const float* prior, const float* inverse,
+        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* taken,
+        const float* own, const float* low, const float* prior, const float* inverse,
         const float* tokens, const float* rates, const float* tile, float* shares,
         float* lanes,
     )
@@ -111,7 +111,7 @@ cdef struct Topics "skbnp_topics":
     double whole                # prior of all topics together
     double tol, eta
     double active               # tokens of a topic in use
-    bint is_zero_order          # whether rates are one
+    bint is_zero_order          # CVB0: rates are one, single tokens are taken out
     Py_ssize_t* done            # work, for `count_work`
 
 
@@ -121,6 +121,7 @@ cdef struct Document "skbnp_document":
     const int32_t* words        # (n,) rows of the table
     const double* exact         # (n,) counts
     float* counts               # (n,) n_w, scaled
+    float* taken                # (n,) tokens that are taken out of those of topics
     float* own                  # (n,) n_w / unit_w times what the totals hold of it
     float* low                  # (n,) eta / unit_w: no weight is less, times inverse
     double n_tokens
@@ -273,8 +274,9 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
         i = 0
         while i < s.wide:
             update_chunk(
-                n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.prior, s.inverse,
-                s.tokens, s.rates, s.tile + i, s.shares + i, s.lanes,
+                n_used, s.wide, d.counts + i, d.taken + i, d.own + i, d.low + i,
+                s.prior, s.inverse, s.tokens, s.rates, s.tile + i, s.shares + i,
+                s.lanes,
             )
             count_work(CHUNK * n_used, m.done)
             i += CHUNK
@@ -372,9 +374,12 @@ cdef void _open(
     for i in range(n):
         unit = tops[words[i]]
         d.counts[i], d.low[i] = <float>(counts[i] * scale), _lane(m.eta / unit)
+        d.taken[i] = d.counts[i]
+        if m.is_zero_order and counts[i] > 1.0:
+            d.taken[i] = <float>scale
         d.own[i] = _lane(held * counts[i] / unit) if held > 0.0 else <float>0.0
     for i in range(n, n + CHUNK):
-        d.counts[i] = d.own[i] = d.low[i] = 0.0
+        d.counts[i] = d.taken[i] = d.own[i] = d.low[i] = 0.0
     d.scale = <float>d.seen
     d.tol = <float>(m.tol * d.n_tokens * scale)
     d.active = <float>(fmin(m.active, SHARE_IN_USE * d.n_tokens) * scale)
@@ -421,7 +426,7 @@ def infer_collapsed(
     Py_ssize_t max_iter,
     double tol,
     double active=ACTIVE,           # IN    tokens of a topic in use
-    bint is_zero_order=False,       # IN    whether rates are one
+    bint is_zero_order=False,       # IN    whether the step is that of [1]
 ):
     """Responsibilities of documents, each token's own counts taken out.
 
@@ -434,8 +439,9 @@ def infer_collapsed(
 
     at most `max_iter` times, until sum_k |change of N_k| < tol times the tokens of the
     document. a + rate N is the geometric mean exp(E[log(a + n)]) for a Poisson number n
-    of mean N, where n != 0 is taken for its mean, N / (1 - exp(-N)); to zero order it
-    is the mean a + N.
+    of mean N, where n != 0 is taken for its mean, N / (1 - exp(-N)). The zero-order
+    step (CVB0) of [1] has rates of one, and one token, not all n_w of its word, is
+    taken out: [N_k - min(n_w, 1) r_wk]_+.
 
     The topics are those that have `active` expected tokens (or a share of 0.02, if that
     is less) after three iterations with r_wk ~ (a_k + N_k) phi_wk. Single
@@ -465,6 +471,11 @@ def infer_collapsed(
 
         over sum_k a_k + rest + tokens - n_w: each token predicted from all others, by
         the topics in use.
+
+    References
+    ----------
+    .. [1] Asuncion, Welling, Smyth and Teh, "On Smoothing and Inference for Topic
+       Models", UAI 2009.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
@@ -499,7 +510,7 @@ def infer_collapsed(
     # Priors and inverse norms by lane, the counts of topics, and what a start needs;
     # counts of words, and what to take out of their weights.
     cdef float[::1] space = np.empty(
-        5 * stride + 3 * (longest + CHUNK), dtype=np.float32
+        5 * stride + 4 * (longest + CHUNK), dtype=np.float32
     )
     m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
     m.max_iter, m.tol, m.eta, m.done = max_iter, tol, eta, &done
@@ -510,7 +521,8 @@ def infer_collapsed(
     cdef float* doc_topic = m.inverse + stride
     cdef float* work = doc_topic + stride
     d.counts = work + 2 * stride
-    d.own = d.counts + longest + CHUNK
+    d.taken = d.counts + longest + CHUNK
+    d.own = d.taken + longest + CHUNK
     d.low = d.own + longest + CHUNK
     s.tile, s.room = NULL, 0
     m.heaviest, m.whole = 0.0, rest

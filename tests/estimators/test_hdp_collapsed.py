@@ -11,7 +11,9 @@ from checks.corpora import topic_counts
 from checks.states import assert_same, differences, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
+from skbnp.inference.executor import Executor
 from skbnp.metrics import document_completion_score
+from skbnp.models.hdp.fold_in import fold_in
 from skbnp.models.hdp.reservoir import Reservoir
 
 METHODS = ["online", "memoized", "batch"]
@@ -195,6 +197,23 @@ def test_evaluation_changes_nothing(evaluate, X):
 
 
 @pytest.mark.long
+def proportions(hdp, X):
+    """As `score` has them."""
+    words = hdp.topic_word_distr_
+    prior = hdp.doc_concentration_ * hdp.topic_weights_
+    with Executor(None) as executor:
+        theta = fold_in(words.T.copy(), prior, sp.csr_array(X), executor).toarray()
+    theta += prior
+    return theta / theta.sum(axis=1, keepdims=True)
+
+
+def test_documents_are_transformed_as_score_folds_them_in(fitted, X):
+    """Word weights are in single precision, of which iterations make 1e-4."""
+    assert_allclose(fitted.transform(X), proportions(fitted, X), rtol=0, atol=1e-4)
+    other = collapsed(variational_family="mean_field").fit(X)
+    assert np.abs(other.transform(X) - proportions(other, X)).max() > 0.01
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_collapsed_predicts_better_than_mean_field(number):
     """Tokens of documents that neither has seen, where topics are many.

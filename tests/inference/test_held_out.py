@@ -251,6 +251,20 @@ def test_a_step_is_one_of_newtons_method(X, folds):
     assert_allclose(suited(folds, posterior), at * np.exp(step), rtol=1e-4)
 
 
+def test_a_step_says_whether_another_may_lead_on(X, folds):
+    """Where it was longer than the differences of its derivatives."""
+    best, said = suited(folds, make_posterior(X), n_steps=12), set()
+    for at in best * np.exp([-3.0, -0.7, -0.2, 0.0, 0.2, 0.7, 3.0]):
+        posterior = make_posterior(X)
+        posterior.state = replace(posterior.state, topic_word_prior=at)
+        with Executor(None) as executor:
+            leads = held_out.suit_prior(folds, posterior, 1e4, executor)
+        moved = abs(np.log(posterior.state.topic_word_prior / at))
+        assert leads == (moved > held_out.PRIOR_DIFFERENCE)
+        said.add((leads, bool(moved > 1e-3)))
+    assert {(True, True), (False, True)} <= said
+
+
 @pytest.mark.parametrize("start", [1e-3, 0.05, 5.0])
 def test_steps_lead_to_the_prior_that_predicts_best(start, X, folds):
     posterior = make_posterior(X)

@@ -1,6 +1,7 @@
 """Trials of other numbers of topics, judged by held-out documents."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.inference.edits import Merge, apply
 from skbnp.models.hdp import held_out_trials
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, suit_prior
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare, suit_prior
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.moves import held_out as held_out_moves
 
@@ -177,6 +178,59 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
     assert of_start == ([HIGHEST] if eta < 1.0 else [])
     assert others
     assert all(other == ("continuation", []) for other in others)
+
+
+@pytest.mark.parametrize(
+    ("prior", "moved", "n_leading", "expected"),
+    [
+        (0.05, False, 0, 1),  # the limit held it
+        (0.05, False, 2, 3),
+        (0.05, False, 99, held_out_trials.MOST_STEPS),
+        (0.01, False, 99, 0),
+        (0.01, True, 0, 1),  # one step had not been enough
+        (0.01, True, 2, 3),
+    ],
+)
+def test_the_prior_steps_on_while_that_leads_on(
+    prior, moved, n_leading, expected, bars, monkeypatch
+):
+    freed, steps = [], []
+
+    def step(folds, posterior, highest, executor):
+        steps.append(highest)
+        return len(steps) <= n_leading
+
+    def look(self, run):
+        if run.kind == "start" and not freed:
+            posterior = run.learner.posterior
+            posterior.state = replace(posterior.state, topic_word_prior=prior)
+            run.prior_moves = moved
+            steps.clear()
+            free(self, run)
+            freed.append(list(steps))
+
+    free = HeldOutTrials._free_prior
+    monkeypatch.setattr(held_out_trials, "suit_prior", step)
+    monkeypatch.setattr(HeldOutTrials, "_free_prior", look)
+    HDP(30, split_merge=SplitMerge(births=False), random_state=0).fit(bars.data[:300])
+    assert freed == [[HIGHEST] * expected]
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(-0.0011, False), (-0.0009, True)])
+def test_words_are_as_good_within_half_of_what_may_be_lost(
+    gain, expected, bars, monkeypatch
+):
+    said, ask = set(), HeldOutTrials._is_no_better_than_words
+
+    def look(self, run):
+        monkeypatch.setattr(held_out_trials, "compare", lambda *_: Gain(gain, 0.1))
+        said.add(ask(self, run))
+        monkeypatch.setattr(held_out_trials, "compare", compare)
+        return False
+
+    monkeypatch.setattr(HeldOutTrials, "_is_no_better_than_words", look)
+    HDP(30, random_state=0).fit(bars.data[:300])
+    assert said == {expected}
 
 
 def topics_of_prior(concentration, rng):

@@ -46,14 +46,24 @@ def inputs(counts, topic_words, eta, prior, held):
 
 
 def run(
-    counts, topic_words, eta, prior, *, rest=0.2, share=None, held=1.0, max_iter=10, tol
+    counts,
+    topic_words,
+    eta,
+    prior,
+    *,
+    rest=0.2,
+    share=None,
+    held=1.0,
+    max_iter=10,
+    tol,
+    **more,
 ):
     """Call the kernel on a dense corpus: N (D, K), n r (nnz, K), log predictive."""
     counts = np.atleast_2d(np.asarray(counts, dtype=float))
     given = inputs(counts, topic_words, eta, prior, held)
     share = prior / prior.sum() if share is None else share
     limits, topics, tokens, ends, used, sums, logs = infer_collapsed(
-        **given, rest=rest, share=share, max_iter=max_iter, tol=tol
+        **given, rest=rest, share=share, max_iter=max_iter, tol=tol, **more
     )
     doc = np.repeat(np.arange(len(counts)), np.diff(limits))
     stored = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
@@ -75,12 +85,21 @@ def corpus(seed, n_docs, n_words, n_topics, eta, *, length=40.0):
 
 
 def check_equals_twin(
-    counts, topic_words, eta, prior, *, near=SINGLE, tol=1e-3, mixed=None, **options
+    counts,
+    topic_words,
+    eta,
+    prior,
+    *,
+    near=SINGLE,
+    tol=1e-3,
+    mixed=None,
+    kernel=None,
+    **options,
 ):
     """N, sums and log predictive are those of the transcription.
 
     Documents whose topics hang on a rounding error have no part; most do not.
-    `mixed` are changes of the twin.
+    `mixed` are changes of the twin, and `kernel` of the kernel.
     """
     counts = np.atleast_2d(np.asarray(counts, dtype=float))
     given = {"rest": 0.2, "share": prior / prior.sum(), "held": 1.0, "max_iter": 10}
@@ -93,7 +112,9 @@ def check_equals_twin(
         if want.margin < CLEAR:
             continue
         n_clear += 1
-        doc_topic, sums, logs = run(row, topic_words, eta, prior, **given)
+        doc_topic, sums, logs = run(
+            row, topic_words, eta, prior, **given, **(kernel or {})
+        )
         assert_allclose(doc_topic[0], want.tokens, rtol=0, atol=near * row.sum())
         words = np.flatnonzero(row)
         each = row[words, None]
@@ -200,6 +221,33 @@ def test_the_twin_tells_another_choice_of_topics(other, seed, monkeypatch):
         monkeypatch.setattr(reference, name, value)
     with pytest.raises(AssertionError, match="Not equal"):
         check_equals_twin(counts, topic_words, 0.05, prior)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-3, 0.3, 1.0, 7.0, 1e12])
+@pytest.mark.parametrize("held", [0.0, 1.0])
+def test_kernel_equals_its_twin_to_zero_order(held, size, seed):
+    counts, topic_words, prior = corpus([seed, 17], 8, 30, 9, 0.05)
+    args = size * counts, max(size, 1.0) * topic_words, 0.05, prior
+    one = {"held": held, "max_iter": 10}
+    tokens, _, _ = run(*args, **one, tol=1e-3, is_zero_order=True)
+    other, _, _ = run(*args, **one, tol=1e-3)
+    # Documents that weigh next to nothing are of the prior alone.
+    assert size < 0.3 or np.abs(tokens - other).max() > 1e-2
+    for row, found in zip(args[0], tokens, strict=True):
+        share = prior / prior.sum()
+        given = {"rest": 0.2, "share": share, **one, "tol": 1e-3, "grows": False}
+        want = reference.document_step(row, *args[1:], **given)
+        if want.margin >= CLEAR:
+            assert_allclose(found, want.tokens, rtol=0, atol=SINGLE * row.sum())
+
+
+@pytest.mark.parametrize("active", [0.01, 0.1, 3.0])
+def test_topics_in_use_have_as_many_tokens_as_asked(active, seed):
+    counts, topic_words, prior = corpus([seed, 18], 12, 60, 40, 0.05, length=200.0)
+    changes = {"kernel": {"active": active}, "mixed": {"active": active}}
+    check_equals_twin(counts, topic_words, 0.05, prior, **changes)
+    with pytest.raises(AssertionError):
+        check_equals_twin(counts, topic_words, 0.05, prior, mixed={"active": active})
 
 
 # Growth -------------------------------------------------------------------------------

@@ -129,6 +129,18 @@ def posterior_mean(topics, prior, counts):
     return hdp_collapsed.exact_responsibilities(*given)[0].sum(axis=0)
 
 
+@pytest.mark.parametrize("number", [1, 2, 5, 9])
+def test_a_word_that_is_repeated_tells_more(number):
+    """However often, if all of its tokens were taken out it would tell as much."""
+    topics = np.array([[0.3, 0.7], [0.1, 0.9]])
+    prior, counts = np.array([0.25, 0.25]), np.array([float(number), 0.0])
+    exact = posterior_mean(topics, prior, counts)[0] / number
+    (found, _), *_ = infer(fold_in, topics, prior, counts[None]) / number
+    # The posterior of two tokens is the widest.
+    assert found == pytest.approx(exact, abs=0.06)
+    assert number == 1 or found > 0.9
+
+
 def errors_of(by, seed, prior, eta):
     """Distance of the mean proportions of small documents from exact ones."""
     rng = np.random.default_rng(seed)

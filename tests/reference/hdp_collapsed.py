@@ -86,7 +86,8 @@ def document_step(
 
     ``rest`` is the prior of all other topics together, ``share`` (K,) the start N /
     tokens, ``held`` how often ``topic_words`` counts the document. Without
-    ``takes_out`` own counts stay where they are, and without ``grows`` the rate is one.
+    ``takes_out`` own counts stay where they are. Without ``grows`` the rate is one, and
+    one token is taken out, not all of its word: the step of [AWST09] as it is.
     Topics in use have ``active`` tokens, or ``ACTIVE`` if that is None.
     """
     n_words, n_topics = topic_words.shape
@@ -134,7 +135,8 @@ def document_step(
 
     def others(w: int, r: Array) -> Array:
         """Tokens of the document but for those of the word."""
-        own = counts[w] * r[w] if takes_out else 0.0
+        taken = counts[w] if grows else min(counts[w], 1.0)
+        own = taken * r[w] if takes_out else 0.0
         return np.maximum(tokens - own, 0.0)
 
     for _ in range(max_iter):

@@ -101,9 +101,11 @@ SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *cou
     normalise(n_used, wide, counts, norms, shares, lanes);
 }
 
-/* r_wk ~ (prior_k + rate_k [N_k - n_w r_wk]_+) max(b_wk - own_w inverse_k r_wk, ..). */
+/* r_wk ~ (prior_k + rate_k [N_k - taken_w r_wk]_+) max(b_wk - own_w inverse_k r_wk, ..).
+ */
 SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
-                               const float *own, const float *low, const float *prior,
+                               const float *taken, const float *own, const float *low,
+                               const float *prior,
                                const float *inverse, const float *all_tokens,
                                const float *rates, const float *tile, float *shares,
                                float *lanes)
@@ -111,7 +113,7 @@ SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *co
     Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
     Lanes count[4], mine[4], least[4];
     for (int j = 0; j < 4; j++) {
-        count[j] = lanes_load(counts + j * LANES);
+        count[j] = lanes_load(taken + j * LANES);
         mine[j] = lanes_load(own + j * LANES);
         least[j] = lanes_load(low + j * LANES);
     }

@@ -62,7 +62,7 @@ class CollapsedStep:
     held: Array  # (n_docs,) how often the totals count each document
     stop: LocalStop
     active: float = ACTIVE  # tokens of a topic in use
-    is_zero_order: bool = False  # whether topics are weighed by mean counts
+    is_zero_order: bool = False  # whether the step is CVB0, see `infer_collapsed`
 
     @classmethod
     def prepare(
@@ -103,14 +103,16 @@ class CollapsedStep:
     def with_fixed_topics(
         cls,
         weights: NDArray[np.float32],
-        tops: Array,
         prior: Array,
         n_docs: int,
     ) -> "CollapsedStep":
-        """Prepare the visit of documents that topics do not count, to zero order."""
+        """Prepare the visit of documents that topics do not count, to zero order.
+
+        `weights` are relative to those of any topic, word by word.
+        """
         return cls(
             weights=weights,
-            tops=tops,
+            tops=np.ones(len(weights)),
             norm=np.ones(len(prior)),
             topic_prior=0.0,
             prior=prior,

@@ -1,11 +1,14 @@
 """Documents whose topics are held fixed: expected counts, and mixed probabilities.
 
-To zero order of collapsed variational inference,
+By the zero-order collapsed step (CVB0) of Asuncion et al. (2009),
 
-    r_jwk ~ (alpha beta_k + [N_jk - n_jw r_jwk]_+) phi_kw,    N_jk = sum_w n_jw r_jwk,
+    r_jwk ~ (alpha beta_k + [N_jk - min(n_jw, 1) r_jwk]_+) phi_kw,
+    N_jk = sum_w n_jw r_jwk,
 
-which is nearer to posterior means than mean field, where exp(psi(a)) ~ exp(-1 / a) of a
-topic of small prior a is next to nothing.
+over the topics that a document uses, and for a few iterations, as in learning. It is
+mostly nearer to posterior means than mean field, where exp(psi(a)) ~ exp(-1 / a) of a
+topic of small prior a is next to nothing; not for long documents of topics that share
+many words, where more iterations would be needed.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +33,8 @@ Array = NDArray[np.float64]
 
 #: A fold-in by mean field ends at this mean change per token, or after so many steps.
 MEAN_FIELD_TOL, MEAN_FIELD_MAX_ITER = 1e-3, 100
-#: Iterations before, with mean weights of topics.
+#: Iterations before, with mean weights of topics: no word would ever find those of
+#: small priors otherwise.
 N_MEAN = 5
 #: Numbers, of words or stored counts by topics, that are looked at together.
 PART_SIZE = 1 << 17
@@ -78,16 +82,16 @@ def fold_in(
 
     Topics (V, K) are held fixed; words that have none say nothing about proportions.
     """
-    batch, table, tops = _weighed(word_topic, len(prior), X)
-    step = CollapsedStep.with_fixed_topics(table, tops, prior, batch.n_docs)
+    batch, table = _weighed(word_topic, len(prior), X)
+    step = CollapsedStep.with_fixed_topics(table, prior, batch.n_docs)
     return step.expected_counts(batch, executor)
 
 
 def fold_in_by_mean_field(
     word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array, executor: Executor
 ) -> Array:
-    """Infer the same by mean field."""
-    batch, table, _ = _weighed(word_topic, len(prior), X)
+    """Infer the same by mean field, as what is learned of the topic prior needs it."""
+    batch, table = _weighed(word_topic, len(prior), X)
     step = DocumentStep(
         weights=table,
         prior=prior,
@@ -101,11 +105,10 @@ def fold_in_by_mean_field(
 
 def _weighed(
     word_topic: Array | MeanTopics, n_topics: int, X: sp.csr_array
-) -> tuple[Batch, NDArray[np.float32], Array]:
-    """Documents of words that any topic has, the weights of topics, and their scale."""
+) -> tuple[Batch, NDArray[np.float32]]:
+    """Documents of words that any topic has, and the weights of topics."""
     batch = Batch.from_counts(X, n_topics)
-    table, tops = _relative(word_topic, batch.words, n_topics)
-    possible = tops > 0.0
+    table, possible = _relative(word_topic, batch.words, n_topics)
     if not possible.all():
         holds = np.zeros(X.shape[1])
         holds[batch.words[possible]] = 1.0
@@ -113,22 +116,24 @@ def _weighed(
         X.eliminate_zeros()
         X.sort_indices()
         batch = Batch.from_counts(X, n_topics)
-        table, tops = _relative(word_topic, batch.words, n_topics)
-    return batch, table, tops
+        table, _ = _relative(word_topic, batch.words, n_topics)
+    return batch, table
 
 
 def _relative(
     word_topic: Array | MeanTopics, words: NDArray[np.intp], n_topics: int
-) -> tuple[NDArray[np.float32], Array]:
-    """Weights of topics, the largest of each word one, and what that stands for."""
-    table, tops = weight_table(len(words), n_topics), np.empty(len(words))
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Weights of topics, the largest of each word one, and words that have any."""
+    table = weight_table(len(words), n_topics)
     table[:, n_topics:] = 0.0
+    possible = np.empty(len(words), bool)
     for part in row_parts((len(words), n_topics), PART_SIZE):
         weights = word_topic[words[part]]
-        tops[part] = weights.max(axis=1)
-        weights /= np.where(tops[part] > 0.0, tops[part], 1.0)[:, None]
+        tops = weights.max(axis=1, keepdims=True)
+        possible[part] = tops[:, 0] > 0.0
+        weights /= np.where(tops > 0.0, tops, 1.0)
         table[part, :n_topics] = np.maximum(weights, SMALLEST_WORD_WEIGHT)
-    return table, tops
+    return table, possible
 
 
 def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
