@@ -179,7 +179,7 @@ class LineageDisplay:
     >>> from skbnp.callbacks import TopicTermsMonitor
     >>> from skbnp.datasets import make_bars
     >>> from skbnp.inspection import LineageDisplay
-    >>> X = make_bars(300, side=3, random_state=0).data
+    >>> X = make_bars(600, side=4, random_state=0).data
     >>> monitor = TopicTermsMonitor()
     >>> hdp = HDP(2, split_merge=True, batch_size=100, warm_up=0, random_state=0)
     >>> hdp = hdp.set_callbacks(monitor).fit(X)
