@@ -277,7 +277,7 @@ def test_grid_search_over_raw_text_selects_by_held_out_score(estimator, text):
 
 @each
 def test_grid_search_predicts_with_the_best_pipeline(estimator, text):
-    search = grid_search(still(estimator), 2).fit(text)
+    search = grid_search(still(clone(estimator)), 2).fit(text)
     assert search.score(text) == search.best_estimator_.score(text)
     size = search.best_params_[f"topics__{size_name(estimator)}"]
     if is_tree(estimator):

@@ -7,8 +7,8 @@ By the zero-order collapsed step (CVB0) of Asuncion et al. (2009),
 
 over the topics that a document uses, and for a few iterations, as in learning. It is
 mostly nearer to posterior means than mean field, where exp(psi(a)) ~ exp(-1 / a) of a
-topic of small prior a is next to nothing; not for long documents of topics that share
-many words, where more iterations would be needed.
+topic of small prior a is next to nothing; not where topics share most words, or
+documents repeat few words, where more iterations would be needed.
 """
 
 from dataclasses import dataclass, replace
