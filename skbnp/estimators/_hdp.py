@@ -325,16 +325,17 @@ class HDP(VariationalTopicModel):
       minibatches begin so much smaller that the last third of a pass counts then.
 
     - The topic prior (collapsed family, ``learn_priors="auto"``): after the first four
-      passes, and twice in each candidate's passes, eta moves by a step of Newton's
-      method (a factor of 3 at the most) to where held-out documents predict words from
-      others best: the vocabulary is dealt out to five folds, and the counts of the
-      words of each are predicted from those of all others, with Poisson probabilities
-      of mean n_j sum_k E lambda_jk (eta + S_kw) / (V eta + S_k). Proportions lambda_jk
-      have expected values (alpha beta_k + N_jk) / (alpha + n_j (1 - Phi_fk)), with N_jk
-      from the words seen, by mean field, and Phi_fk the share of topic k that is of
-      fold f; they and S stay as they are. No word is predicted from itself: documents
-      repeat words, and tokens ask for a smaller eta (.005 in place of .011 for papers
-      of NIPS), under which topics say less of words that a document has not shown yet.
+      passes, twice in each candidate's passes, and once more, or up to five times where
+      that leads on, before the model goes on, eta moves by a step of Newton's method (a
+      factor of 3 at the most) to where held-out documents predict words from others
+      best: the vocabulary is dealt out to five folds, and the counts of the words of
+      each are predicted from those of all others, with Poisson probabilities of mean
+      n_j sum_k E lambda_jk (eta + S_kw) / (V eta + S_k). Proportions lambda_jk have
+      expected values (alpha beta_k + N_jk) / (alpha + n_j (1 - Phi_fk)), with N_jk from
+      the words seen, by mean field, and Phi_fk the share of topic k that is of fold f;
+      they and S stay as they are. No word is predicted from itself: documents repeat
+      words, and tokens ask for a smaller eta (.005 in place of .011 for papers of
+      NIPS), under which topics say less of words that a document has not shown yet.
       States are compared, by tokens, under the prior that each has then. What documents
       that are learned from say of eta is biased: expected counts of many words in many
       topics are small, but hardly one is zero. Until births end, eta is no larger than
