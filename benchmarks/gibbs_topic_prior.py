@@ -13,7 +13,8 @@ from skbnp.rows.tokens import Tokens
 
 READING = """
 `ap`, standard split, one chain of {sweeps} sweeps (`GibbsHDP` with its defaults but for
-`topic_word_prior` and `max_iter`), and `HDP` with its defaults but for the prior.
+`topic_word_prior` and `max_iter`), and `HDP` with its defaults but for the prior, which
+it does not learn here.
 "learned" draws the topic prior in every sweep; "prior" is its value in the end.
 
 "topics" are those of the last state; "median" is that of the posterior, over the second
@@ -68,7 +69,8 @@ def sample(train, test, prior, sweeps):
 
 
 def fit(train, test, prior):
-    hdp = HDP(topic_word_prior=prior, random_state=SEED)
+    given = {"topic_word_prior": prior, "learn_priors": "concentrations"}
+    hdp = HDP(**given, random_state=SEED)
     _, seconds = common.cpu_seconds(lambda: hdp.fit(train))
     size = hdp.components_.sum(axis=1) - prior * train.shape[1]
     return {

@@ -325,8 +325,8 @@ class HDP(VariationalTopicModel):
       minibatches begin so much smaller that the last third of a pass counts then.
 
     - The topic prior (collapsed family, ``learn_priors="auto"``): after the first four
-      passes, twice in each candidate's passes, and once more, or up to five times where
-      that leads on, before the model goes on, eta moves by a step of Newton's method (a
+      passes, twice in each candidate's passes, and once more, or up to five times while
+      it falls, before the model goes on, eta moves by a step of Newton's method (a
       factor of 3 at the most) to where held-out documents predict words from others
       best: the vocabulary is dealt out to five folds, and the counts of the words of
       each are predicted from those of all others, with Poisson probabilities of mean

@@ -251,18 +251,19 @@ def test_a_step_is_one_of_newtons_method(X, folds):
     assert_allclose(suited(folds, posterior), at * np.exp(step), rtol=1e-4)
 
 
-def test_a_step_says_whether_another_may_lead_on(X, folds):
-    """Where it was longer than the differences of its derivatives."""
+def test_a_step_says_whether_the_prior_may_fall_further(X, folds):
+    """Where it fell by more than the differences of its derivatives."""
     best, said = suited(folds, make_posterior(X), n_steps=12), set()
     for at in best * np.exp([-3.0, -0.7, -0.2, 0.0, 0.2, 0.7, 3.0]):
         posterior = make_posterior(X)
         posterior.state = replace(posterior.state, topic_word_prior=at)
         with Executor(None) as executor:
             leads = held_out.suit_prior(folds, posterior, 1e4, executor)
-        moved = abs(np.log(posterior.state.topic_word_prior / at))
-        assert leads == (moved > held_out.PRIOR_DIFFERENCE)
-        said.add((leads, bool(moved > 1e-3)))
-    assert {(True, True), (False, True)} <= said
+        fall = np.log(at / posterior.state.topic_word_prior)
+        assert leads == (fall > held_out.PRIOR_DIFFERENCE)
+        said.add((leads, bool(fall > 1e-3), bool(fall < -1.0)))
+    cases = {(True, True, False), (False, True, False), (False, False, True)}
+    assert cases <= said
 
 
 @pytest.mark.parametrize("start", [1e-3, 0.05, 5.0])

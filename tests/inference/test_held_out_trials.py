@@ -191,7 +191,7 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
         (0.01, True, 2, 3),
     ],
 )
-def test_the_prior_steps_on_while_that_leads_on(
+def test_the_prior_steps_on_while_it_falls(
     prior, moved, n_leading, expected, bars, monkeypatch
 ):
     freed, steps = [], []
@@ -204,7 +204,7 @@ def test_the_prior_steps_on_while_that_leads_on(
         if run.kind == "start" and not freed:
             posterior = run.learner.posterior
             posterior.state = replace(posterior.state, topic_word_prior=prior)
-            run.prior_moves = moved
+            run.prior_falls = moved
             steps.clear()
             free(self, run)
             freed.append(list(steps))

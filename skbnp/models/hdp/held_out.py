@@ -193,8 +193,8 @@ def suit_prior(
     given those of all others, under topics phi_kw = (eta + S_kw) / (V eta + S_k), with
     S and proportions as they are. No word is predicted from itself: tokens of words
     that the document has shown speak of how often it repeats words. Returns whether the
-    step is longer than the differences that derivatives are found by; then another may
-    lead on.
+    prior fell by more than the differences that derivatives are found by; then it may
+    fall further. (It may rise without end where words are alike, and is left behind.)
 
     With proportions lambda_jk ~ Gamma(alpha beta_k, alpha) and Poisson counts of means
     n_j lambda_jk phi_kw, counts of words in a fold and of others are independent given
@@ -222,7 +222,7 @@ def suit_prior(
     new = float(np.clip(new, SMALLEST_PRIOR, highest))
     with commit():
         posterior.state = replace(state, topic_word_prior=new)
-    return bool(abs(np.log(new / eta)) > PRIOR_DIFFERENCE)
+    return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
 
 
 def _log_likelihoods(

@@ -78,7 +78,7 @@ class _Run:
     n_started: int  # topics
     prior_started: float  # of topics
     n_changes: int  # births, or merges and ends
-    prior_moves: bool = True  # the topic prior, by more than a little at the last look
+    prior_falls: bool = True  # the topic prior, by more than a little at the last look
     n_passes: int = 0
     logs: dict[int, Array] = field(default_factory=dict)
     found: Prediction | None = None  # after the last pass, until it is used
@@ -214,7 +214,7 @@ class HeldOutTrials:
         if self.folds and not is_raw:  # topics of a start must form first
             has_grown = run.kind in ("continuation", "reduction")
             limit = HIGHEST if has_grown else self.prior_limit
-            run.prior_moves = suit_prior(self.folds, posterior, limit, executor)
+            run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
         return self.held.predict(posterior, executor)
 
     def _gain(self, run: _Run, others: dict[int, Array]) -> Gain:
@@ -299,7 +299,7 @@ class HeldOutTrials:
         posterior, executor = run.learner.posterior, run.learner.visitor.executor
         is_limited = run.kind != "continuation"
         is_limited &= posterior.state.topic_word_prior >= self.prior_limit
-        if not self.folds or run.found is None or not (is_limited or run.prior_moves):
+        if not self.folds or run.found is None or not (is_limited or run.prior_falls):
             return
         for _ in range(MOST_STEPS):
             if not suit_prior(self.folds, posterior, HIGHEST, executor):
