@@ -196,12 +196,14 @@ of corpora that are made; that models go on before reductions, and how much of a
 the last steps remember, was seen on arxiv_titles, and what tells the topic prior on kos
 and docstrings; the rest decided nothing.
 
-Online rows, and memoized ones of ap, are of the present trials. The others are of
-trials before, in which held-out tokens told the topic prior, too: memoized rows of kos,
-docstrings and arxiv_titles of seed 0 of nearly the present ones else, other ones of
-trials in which models did not go on before reductions; mean-field rows, and memoized
-ones of sotu, nips_abstracts, arxiv2000, bbc_tech and citeulike_titles, of such in which
-documents that judged reductions had chosen them, too.
+Online rows are of the present trials. The others are of trials before, in which
+documents were folded in by mean field, as for their scores: memoized ones of ap of
+nearly the present ones else; all others of trials in which held-out tokens told the
+topic prior, too: memoized rows of kos, docstrings and arxiv_titles of seed 0 of nearly
+the present ones else, other ones of trials in which models did not go on before
+reductions; mean-field rows, and memoized ones of sotu, nips_abstracts, arxiv2000,
+bbc_tech and citeulike_titles, of such in which documents that judged reductions had
+chosen them, too.
 """
 
 
