@@ -496,17 +496,11 @@ class HDP(VariationalTopicModel):
         return CollapsedStep if self._is_collapsed else DocumentStep
 
     def _infer_counts(self, posterior, counts, executor):
-        """Expected tokens as `score` infers them, or under exp E[log phi]."""
+        """Infer them as `score` does, or in the mean-field family by its own step."""
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
-        state, batch = posterior.state, Batch.from_counts(counts, self.n_components_)
-        table, _, _, _ = posterior.model.mean_weights(
-            state,
-            posterior.totals.topic_words,
-            batch.words,
-            run=executor.map if executor.shares_memory else map,
-        )
-        step = CollapsedStep.with_fixed_topics(table, state.doc_prior, batch.n_docs)
+        batch = Batch.from_counts(counts, posterior.state.n_components)
+        step = CollapsedStep.with_topics_of(posterior, batch, executor)
         return step.expected_counts(batch, executor).toarray()
 
     def _start_topics(self, corpus, n_components, rng):

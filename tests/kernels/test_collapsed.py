@@ -93,13 +93,12 @@ def check_equals_twin(
     near=SINGLE,
     tol=1e-3,
     mixed=None,
-    kernel=None,
     **options,
 ):
     """N, sums and log predictive are those of the transcription.
 
     Documents whose topics hang on a rounding error have no part; most do not.
-    `mixed` are changes of the twin, and `kernel` of the kernel.
+    `mixed` are changes of the twin.
     """
     counts = np.atleast_2d(np.asarray(counts, dtype=float))
     given = {"rest": 0.2, "share": prior / prior.sum(), "held": 1.0, "max_iter": 10}
@@ -107,14 +106,12 @@ def check_equals_twin(
     n_clear = 0
     for row in counts:
         want = reference.document_step(
-            row, topic_words, eta, prior, **given, **(mixed or {})
+            row, topic_words, eta, prior, **given | (mixed or {})
         )
         if want.margin < CLEAR:
             continue
         n_clear += 1
-        doc_topic, sums, logs = run(
-            row, topic_words, eta, prior, **given, **(kernel or {})
-        )
+        doc_topic, sums, logs = run(row, topic_words, eta, prior, **given)
         assert_allclose(doc_topic[0], want.tokens, rtol=0, atol=near * row.sum())
         words = np.flatnonzero(row)
         each = row[words, None]
@@ -244,10 +241,10 @@ def test_kernel_equals_its_twin_to_zero_order(held, size, seed):
 @pytest.mark.parametrize("active", [0.01, 0.1, 3.0])
 def test_topics_in_use_have_as_many_tokens_as_asked(active, seed):
     counts, topic_words, prior = corpus([seed, 18], 12, 60, 40, 0.05, length=200.0)
-    changes = {"kernel": {"active": active}, "mixed": {"active": active}}
-    check_equals_twin(counts, topic_words, 0.05, prior, **changes)
+    args = counts, topic_words, 0.05, prior
+    check_equals_twin(*args, active=active)
     with pytest.raises(AssertionError):
-        check_equals_twin(counts, topic_words, 0.05, prior, mixed={"active": active})
+        check_equals_twin(*args, active=active, mixed={"active": None})
 
 
 # Growth -------------------------------------------------------------------------------

@@ -81,12 +81,7 @@ class CollapsedStep:
         """
         del weighting  # there is no other way
         model, state = posterior.model, posterior.state
-        weights, tops, norm, eta = model.mean_weights(
-            state,
-            posterior.totals.topic_words,
-            batch.words,
-            run=executor.map if executor.shares_memory else map,
-        )
+        weights, tops, norm, eta = _mean_weights(posterior, batch, executor)
         return cls(
             weights=weights,
             tops=tops,
@@ -98,6 +93,14 @@ class CollapsedStep:
             held=np.zeros(batch.n_docs) if remembered is None else remembered,
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
         )
+
+    @classmethod
+    def with_topics_of(
+        cls, posterior: Posterior, batch: Batch, executor: Executor
+    ) -> "CollapsedStep":
+        """Prepare the visit of documents that a posterior has not learned from."""
+        weights, _, _, _ = _mean_weights(posterior, batch, executor)
+        return cls.with_fixed_topics(weights, posterior.state.doc_prior, batch.n_docs)
 
     @classmethod
     def with_fixed_topics(
@@ -179,6 +182,18 @@ class CollapsedStep:
                 self.is_zero_order,
             )
         )
+
+
+def _mean_weights(
+    posterior: Posterior, batch: Batch, executor: Executor
+) -> tuple[NDArray[np.float32], Array, Array, float]:
+    """Mean topics for the words of a batch, see `CollapsedHDP.mean_weights`."""
+    return posterior.model.mean_weights(
+        posterior.state,
+        posterior.totals.topic_words,
+        batch.words,
+        run=executor.map if executor.shares_memory else map,
+    )
 
 
 def _matrix(found: list[_Found], shape: tuple[int, int]) -> sp.csr_array:

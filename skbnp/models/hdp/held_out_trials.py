@@ -78,7 +78,7 @@ class _Run:
     n_started: int  # topics
     prior_started: float  # of topics
     n_changes: int  # births, or merges and ends
-    prior_falls: bool = True  # the topic prior, by more than a little at the last look
+    prior_falls: bool = True  # whether the last step of the topic prior was far down
     n_passes: int = 0
     logs: dict[int, Array] = field(default_factory=dict)
     found: Prediction | None = None  # after the last pass, until it is used
@@ -231,7 +231,8 @@ class HeldOutTrials:
     def _is_no_better_than_words(self, run: _Run) -> bool:
         """Whether the frequencies of words predict as well as all topics.
 
-        But for half of what the merge of all may lose: it should be accepted.
+        They may be worse by half of what the merge of all topics is allowed to lose, so
+        that it is then accepted.
         """
         prior = run.learner.posterior.state.topic_word_prior
         words = self.held.log_probability_of_words(prior)
@@ -262,7 +263,7 @@ class HeldOutTrials:
             if accepted:
                 self._adopted(run, monitor)
             more = self._after_births() if accepted else self._first_reduction()
-        else:  # one topic is as a start with one: all of them were no better than none
+        else:  # one topic is as a start with one: the others predicted nothing more
             more = self._births(self._adopted(run, monitor)) if accepted else None
             if run.kind == "births":
                 more = more or self._after_births()
