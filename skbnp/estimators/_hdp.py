@@ -16,6 +16,7 @@ from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.fold_in import fold_in_batch
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
@@ -500,8 +501,7 @@ class HDP(VariationalTopicModel):
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
         batch = Batch.from_counts(counts, posterior.state.n_components)
-        step = CollapsedStep.with_topics_of(posterior, batch, executor)
-        return step.expected_counts(batch, executor).toarray()
+        return fold_in_batch(posterior, batch, executor).toarray()
 
     def _start_topics(self, corpus, n_components, rng):
         """Mixtures of a document each, and of the corpus with noise, (V, K).

@@ -20,8 +20,6 @@ def infer_collapsed(
     held: NDArray[float64],
     max_iter: int,
     tol: float,
-    active: float = ...,
-    is_zero_order: bool = False,
 ) -> tuple[
     NDArray[int32],
     NDArray[int32],
@@ -31,6 +29,16 @@ def infer_collapsed(
     NDArray[float64],
     float,
 ]: ...
+def infer_zero_order(
+    indptr: NDArray[int32],
+    words: NDArray[int32],
+    counts: NDArray[float64],
+    weights: NDArray[float32],
+    prior: NDArray[float64],
+    active: float,
+    max_iter: int,
+    tol: float,
+) -> tuple[NDArray[int32], NDArray[int32], NDArray[float64]]: ...
 def collapsed_sums(
     begin: int,
     end: int,

@@ -35,6 +35,9 @@ cdef extern from "src/collapsed.h" nogil:
     SKBNP_CLONES static Py_ssize_t skbnp_iterate(
         const struct skbnp_topics *, const struct skbnp_document *,
         struct skbnp_space *, const float *, int32_t *, Py_ssize_t);
+    SKBNP_CLONES static Py_ssize_t skbnp_iterate_fixed(
+        const struct skbnp_topics *, const struct skbnp_document *,
+        struct skbnp_space *, const float *, int32_t *, Py_ssize_t);
     SKBNP_CLONES static Py_ssize_t skbnp_finish(
         const struct skbnp_topics *, const struct skbnp_document *,
         const struct skbnp_space *, const int32_t *, Py_ssize_t, int32_t *, int32_t *,
@@ -64,10 +67,15 @@ cdef extern from "src/collapsed.h" nogil:
         const float* tokens, const float* tile, float* shares, float* lanes,
     )
     void update_chunk(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* taken,
-        const float* own, const float* low, const float* prior, const float* inverse,
+        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
+        const float* low, const float* prior, const float* inverse,
         const float* tokens, const float* rates, const float* tile, float* shares,
         float* lanes,
+    )
+    void update_fixed_chunk(
+        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* taken,
+        const float* prior, const float* tokens, const float* tile, float* shares,
+        float* scales, float* lanes,
     )
     void predict_words(
         Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
@@ -80,10 +88,11 @@ cdef extern from "src/collapsed.h" nogil:
         CHUNK
 
 #: Iterations over all topics before those in use are chosen: those with so many
-#: expected tokens, unless told otherwise, or with this share of the document's where it
-#: is short.
+#: expected tokens, unless topics are held fixed, or with this share of the document's
+#: where it is short.
 N_START, ACTIVE, ACTIVE_SHARE = 3, 0.5, 0.02
-#: Of these tokens, the share below which they leave again.
+#: Of these tokens, the share below which they leave again; all of them, if topics are
+#: held fixed.
 IDLE = 0.1
 #: Responsibilities below are zero.
 LEAST = 1e-3
@@ -99,7 +108,7 @@ cdef enum:
     AHEAD = 8
 
 
-# Topics, which are held fixed, and when to stop.
+# Topics during a visit, and when to stop.
 cdef struct Topics "skbnp_topics":
     Py_ssize_t n_topics, stride, max_iter
     const float* weights        # (n_words, stride) b
@@ -111,7 +120,6 @@ cdef struct Topics "skbnp_topics":
     double whole                # prior of all topics together
     double tol, eta
     double active               # tokens of a topic in use
-    bint is_zero_order          # CVB0: rates are one, single tokens are taken out
     Py_ssize_t* done            # work, for `count_work`
 
 
@@ -121,9 +129,10 @@ cdef struct Document "skbnp_document":
     const int32_t* words        # (n,) rows of the table
     const double* exact         # (n,) counts
     float* counts               # (n,) n_w, scaled
-    float* taken                # (n,) tokens that are taken out of those of topics
     float* own                  # (n,) n_w / unit_w times what the totals hold of it
     float* low                  # (n,) eta / unit_w: no weight is less, times inverse
+    float* taken                # (n,) tokens taken out of those of fixed topics
+    float* scales               # (n,) of responsibilities
     double n_tokens
     double seen                 # scale of the prior
     float scale                 # the same
@@ -241,22 +250,17 @@ cdef inline Py_ssize_t drop_idle(
     return put
 
 
-cdef Py_ssize_t _iterate "skbnp_iterate"(
+cdef inline int start(
     const Topics* m, const Document* d, Space* s, const float* doc_topic,
-    int32_t* topics, Py_ssize_t n_used,
+    const int32_t* topics, Py_ssize_t n_used,
 ) except -1 nogil:
-    """Responsibilities of the topics in use, all words at once; how many stay in use.
-
-    rate_k N_k + prior_k is the geometric mean of prior_k + n for a Poisson number n,
-    zero treated apart, or, to zero order, its mean.
-    """
-    cdef Py_ssize_t i, a
+    """First responsibilities of the topics in use, nothing taken out."""
+    cdef Py_ssize_t i = 0, a
     for a in range(n_used):
         s.tokens[a] = doc_topic[topics[a]]
         s.prior[a], s.inverse[a] = m.prior[topics[a]], m.inverse[topics[a]]
     fill_tile(m, d, s, topics, n_used)
     memset(s.lanes, 0, n_used * LANES * sizeof(float))
-    i = 0
     while i < s.wide:
         start_chunk(
             n_used, s.wide, d.counts + i, s.prior, s.tokens, s.tile + i, s.shares + i,
@@ -265,24 +269,59 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
         count_work(CHUNK * n_used, m.done)
         i += CHUNK
     fold_sums(n_used, s.lanes, s.tokens)
-    for a in range(n_used):
-        s.rates[a] = 1.0
+    return 0
+
+
+cdef Py_ssize_t _iterate "skbnp_iterate"(
+    const Topics* m, const Document* d, Space* s, const float* doc_topic,
+    int32_t* topics, Py_ssize_t n_used,
+) except -1 nogil:
+    """Responsibilities of the topics in use, all words at once; how many stay in use.
+
+    rate_k N_k + prior_k is the geometric mean of prior_k + n for a Poisson number n,
+    zero treated apart.
+    """
+    cdef Py_ssize_t i
+    start(m, d, s, doc_topic, topics, n_used)
     for _ in range(m.max_iter):
-        if not m.is_zero_order:
-            set_rates(n_used, s.prior, s.tokens, d.scale, s.rates)
+        set_rates(n_used, s.prior, s.tokens, d.scale, s.rates)
         memset(s.lanes, 0, n_used * LANES * sizeof(float))
         i = 0
         while i < s.wide:
             update_chunk(
-                n_used, s.wide, d.counts + i, d.taken + i, d.own + i, d.low + i,
-                s.prior, s.inverse, s.tokens, s.rates, s.tile + i, s.shares + i,
-                s.lanes,
+                n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.prior, s.inverse,
+                s.tokens, s.rates, s.tile + i, s.shares + i, s.lanes,
             )
             count_work(CHUNK * n_used, m.done)
             i += CHUNK
         if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
             break
         n_used = drop_idle(s, d.idle, topics, n_used)
+    return n_used
+
+
+cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
+    const Topics* m, const Document* d, Space* s, const float* doc_topic,
+    int32_t* topics, Py_ssize_t n_used,
+) except -1 nogil:
+    """Tokens of topics that are held fixed, to zero order; how many stay in use."""
+    cdef Py_ssize_t i
+    start(m, d, s, doc_topic, topics, n_used)
+    for i in range(s.wide):
+        d.scales[i] = 1.0
+    for _ in range(m.max_iter):
+        memset(s.lanes, 0, n_used * LANES * sizeof(float))
+        i = 0
+        while i < s.wide:
+            update_fixed_chunk(
+                n_used, s.wide, d.counts + i, d.taken + i, s.prior, s.tokens,
+                s.tile + i, s.shares + i, d.scales + i, s.lanes,
+            )
+            count_work(CHUNK * n_used, m.done)
+            i += CHUNK
+        if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
+            break
+        n_used = drop_idle(s, d.active, topics, n_used)
     return n_used
 
 
@@ -353,11 +392,11 @@ cdef Py_ssize_t _finish "skbnp_finish"(
 
 
 cdef void _open(
-    const Topics* m, Document* d, const double* tops, const int32_t* words,
-    const double* counts, Py_ssize_t n, double held, float* doc_topic,
+    const Topics* m, Document* d, const int32_t* words, const double* counts,
+    Py_ssize_t n, float* doc_topic,
 ) noexcept nogil:
     """The next document, and where it starts."""
-    cdef double scale = 1.0, unit
+    cdef double scale = 1.0
     cdef Py_ssize_t i, k
     d.n, d.words, d.exact, d.n_tokens = n, words, counts, 0.0
     for i in range(n):
@@ -372,18 +411,38 @@ cdef void _open(
     for k in range(m.n_topics, m.stride):
         doc_topic[k] = 0.0
     for i in range(n):
-        unit = tops[words[i]]
-        d.counts[i], d.low[i] = <float>(counts[i] * scale), _lane(m.eta / unit)
-        d.taken[i] = d.counts[i]
-        if m.is_zero_order and counts[i] > 1.0:
-            d.taken[i] = <float>scale
-        d.own[i] = _lane(held * counts[i] / unit) if held > 0.0 else <float>0.0
+        d.counts[i] = <float>(counts[i] * scale)
     for i in range(n, n + CHUNK):
-        d.counts[i] = d.taken[i] = d.own[i] = d.low[i] = 0.0
+        d.counts[i] = 0.0
     d.scale = <float>d.seen
     d.tol = <float>(m.tol * d.n_tokens * scale)
     d.active = <float>(fmin(m.active, SHARE_IN_USE * d.n_tokens) * scale)
     d.idle = IDLE_SHARE * d.active
+
+
+cdef void _set_own(
+    const Topics* m, Document* d, const double* tops, double held
+) noexcept nogil:
+    """What totals hold of a document, and what is left at the least."""
+    cdef double unit
+    cdef Py_ssize_t i
+    for i in range(d.n):
+        unit = tops[d.words[i]]
+        d.low[i] = _lane(m.eta / unit)
+        d.own[i] = _lane(held * d.exact[i] / unit) if held > 0.0 else <float>0.0
+    for i in range(d.n, d.n + CHUNK):
+        d.own[i] = d.low[i] = 0.0
+
+
+cdef void _set_taken(Document* d) noexcept nogil:
+    """One token of each word, or all of it if these are fewer."""
+    cdef Py_ssize_t i
+    for i in range(d.n):
+        d.taken[i] = d.counts[i]
+        if d.exact[i] > 1.0:
+            d.taken[i] = <float>(<double>d.counts[i] / d.exact[i])
+    for i in range(d.n, d.n + CHUNK):
+        d.taken[i] = 0.0
 
 
 cdef int _infer(
@@ -425,8 +484,6 @@ def infer_collapsed(
     const double[::1] held,         # IN    (n_docs,) how often totals hold a document
     Py_ssize_t max_iter,
     double tol,
-    double active=ACTIVE,           # IN    tokens of a topic in use
-    bint is_zero_order=False,       # IN    whether the step is that of [1]
 ):
     """Responsibilities of documents, each token's own counts taken out.
 
@@ -439,12 +496,10 @@ def infer_collapsed(
 
     at most `max_iter` times, until sum_k |change of N_k| < tol times the tokens of the
     document. a + rate N is the geometric mean exp(E[log(a + n)]) for a Poisson number n
-    of mean N, where n != 0 is taken for its mean, N / (1 - exp(-N)). The zero-order
-    step (CVB0) of [1] has rates of one, and one token, not all n_w of its word, is
-    taken out: [N_k - min(n_w, 1) r_wk]_+.
+    of mean N, where n != 0 is taken for its mean, N / (1 - exp(-N)).
 
-    The topics are those that have `active` expected tokens (or a share of 0.02, if that
-    is less) after three iterations with r_wk ~ (a_k + N_k) phi_wk. Single
+    The topics are those that have 0.5 expected tokens (a share of 0.02 in documents of
+    fewer than 25) after three iterations with r_wk ~ (a_k + N_k) phi_wk. Single
     precision; responsibilities below 1e-3 are set to zero, and then those of a token
     sum to one in double precision.
 
@@ -471,11 +526,6 @@ def infer_collapsed(
 
         over sum_k a_k + rest + tokens - n_w: each token predicted from all others, by
         the topics in use.
-
-    References
-    ----------
-    .. [1] Asuncion, Welling, Smyth and Teh, "On Smoothing and Inference for Topic
-       Models", UAI 2009.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
@@ -510,19 +560,17 @@ def infer_collapsed(
     # Priors and inverse norms by lane, the counts of topics, and what a start needs;
     # counts of words, and what to take out of their weights.
     cdef float[::1] space = np.empty(
-        5 * stride + 4 * (longest + CHUNK), dtype=np.float32
+        5 * stride + 3 * (longest + CHUNK), dtype=np.float32
     )
     m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
-    m.max_iter, m.tol, m.eta, m.done = max_iter, tol, eta, &done
-    m.is_zero_order, m.active = is_zero_order, active
+    m.max_iter, m.tol, m.eta, m.active, m.done = max_iter, tol, eta, ACTIVE, &done
     m.exact, m.share = &prior[0], &share[0]
     m.prior = &space[0]
     m.inverse = m.prior + stride
     cdef float* doc_topic = m.inverse + stride
     cdef float* work = doc_topic + stride
     d.counts = work + 2 * stride
-    d.taken = d.counts + longest + CHUNK
-    d.own = d.taken + longest + CHUNK
+    d.own = d.counts + longest + CHUNK
     d.low = d.own + longest + CHUNK
     s.tile, s.room = NULL, 0
     m.heaviest, m.whole = 0.0, rest
@@ -539,10 +587,8 @@ def infer_collapsed(
                 doc_limits[doc + 1] = doc_limits[doc]
                 if n == 0:
                     continue
-                _open(
-                    &m, &d, &tops[0], &words[begin], &counts[begin], n, held[doc],
-                    doc_topic,
-                )
+                _open(&m, &d, &words[begin], &counts[begin], n, doc_topic)
+                _set_own(&m, &d, &tops[0], held[doc])
                 failed = not _infer(
                     &m, &d, &s, &put, &kept, doc_topic, work, &chosen[0], &lengths[0],
                     &tokens[0], &word_ends[begin], &n_used, &found,
@@ -567,6 +613,114 @@ def infer_collapsed(
         release(&kept)
         release(&put)
     return limits, topics, doc_tokens, ends, used, sums, logs
+
+
+def infer_zero_order(
+    const int32_t[::1] indptr,      # IN    (n_docs + 1,)
+    const int32_t[::1] words,       # IN    (nnz,) rows of `weights`
+    const double[::1] counts,       # IN    (nnz,) > 0
+    const float[:, ::1] weights,    # IN    (n_words, stride), a multiple of LANES; b
+    const double[::1] prior,        # IN    (n_topics,) > 0; a
+    double active,                  # IN    tokens of a topic in use
+    Py_ssize_t max_iter,
+    double tol,
+):
+    """Expected tokens of documents whose topics are held fixed: CVB0 of [1].
+
+    With weights b_wk = phi_wk / max_l phi_wl, iterate for all words of a document at
+    once
+
+        r_wk ~ (a_k + [N_k - min(n_w, 1) r_wk]_+) b_wk,    N_k = sum_w n_w r_wk,
+
+    which takes one token of a word out of the others. When this ends, and which topics
+    are in use, is as for `infer_collapsed`. Single precision; tokens of a document sum
+    to those that it has in double precision.
+
+    Time O(iterations * nnz * topics in use + nnz * n_topics).
+
+    Returns
+    -------
+    limits : (n_docs + 1,)
+        Of the topics of documents in the next two.
+    topics : int32
+        In increasing order.
+    doc_topic : float64
+        N there.
+
+    References
+    ----------
+    .. [1] Asuncion, Welling, Smyth and Teh, "On Smoothing and Inference for Topic
+       Models", UAI 2009.
+    """
+    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
+    cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
+    cdef Py_ssize_t doc, k, begin, n, n_used, longest = 0, done = 0
+    cdef double total
+    cdef bint failed = False
+    cdef Topics m
+    cdef Document d
+    cdef Entries kept = Entries(NULL, NULL, 0, 0)
+    cdef Space s
+    if stride % 8 or not n_topics <= stride < n_topics + 8:
+        raise ValueError("weights must have a column per topic, and lanes filled")
+    if words.shape[0] != nnz or indptr[n_docs] != nnz:
+        raise ValueError("indptr, words and counts disagree on documents")
+    limits = np.zeros(n_docs + 1, dtype=np.int32)
+    for doc in range(n_docs):
+        longest = max(longest, indptr[doc + 1] - indptr[doc])
+    if longest == 0:
+        return limits, np.zeros(0, dtype=np.int32), np.zeros(0)
+    cdef int32_t[::1] doc_limits = limits
+    cdef int32_t[::1] chosen = np.empty(n_topics, dtype=np.int32)
+    cdef double[::1] share = np.asarray(prior) / np.sum(prior)
+    # Priors by lane (inverse norms are one), the counts of topics, and what a start
+    # needs; counts of words, what to take out, scales.
+    cdef float[::1] space = np.ones(
+        5 * stride + 3 * (longest + CHUNK), dtype=np.float32
+    )
+    m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
+    m.max_iter, m.tol, m.active, m.done = max_iter, tol, active, &done
+    m.exact, m.share = &prior[0], &share[0]
+    m.prior = &space[0]
+    m.inverse = m.prior + stride
+    cdef float* doc_topic = m.inverse + stride
+    cdef float* work = doc_topic + stride
+    d.counts = work + 2 * stride
+    d.taken = d.counts + longest + CHUNK
+    d.scales = d.taken + longest + CHUNK
+    s.tile, s.room = NULL, 0
+    try:
+        with nogil:
+            for k in range(n_topics, stride):
+                m.prior[k] = 1e-18
+            for doc in range(n_docs):
+                begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
+                doc_limits[doc + 1] = doc_limits[doc]
+                if n == 0:
+                    continue
+                _open(&m, &d, &words[begin], &counts[begin], n, doc_topic)
+                _set_taken(&d)
+                n_used = _choose_topics(&m, &d, doc_topic, work, &chosen[0])
+                failed = not (_divide(&s, n, n_used) and reserve(&kept, n_used))
+                if failed:
+                    break
+                n_used = _iterate_fixed(&m, &d, &s, doc_topic, &chosen[0], n_used)
+                total = 0.0
+                for k in range(n_used):
+                    total += <double>s.tokens[k]
+                for k in range(n_used):
+                    kept.indices[kept.n] = chosen[k]
+                    kept.values[kept.n] = <double>s.tokens[k] / total * d.n_tokens
+                    kept.n += 1
+                doc_limits[doc + 1] = doc_limits[doc] + <int32_t>n_used
+        if failed:
+            raise MemoryError("no memory for the responsibilities of a document")
+        topics, doc_tokens = np.empty(kept.n, dtype=np.int32), np.empty(kept.n)
+        copy_entries(&kept, topics, doc_tokens)
+    finally:
+        free(s.tile)
+        release(&kept)
+    return limits, topics, doc_tokens
 
 
 # The stored counts of words, see `collapsed_sums`.

@@ -9,7 +9,11 @@ from scipy import stats
 
 from reference import hdp_collapsed as reference
 from skbnp.components.statistics import Weighting, WordTopics
-from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
+from skbnp.kernels._collapsed import (
+    collapsed_sums,
+    infer_collapsed,
+    infer_zero_order,
+)
 
 #: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the
 #: logarithm and exponential of a rate make that 1e-6; ten iterations pass it on, and
@@ -46,24 +50,14 @@ def inputs(counts, topic_words, eta, prior, held):
 
 
 def run(
-    counts,
-    topic_words,
-    eta,
-    prior,
-    *,
-    rest=0.2,
-    share=None,
-    held=1.0,
-    max_iter=10,
-    tol,
-    **more,
+    counts, topic_words, eta, prior, *, rest=0.2, share=None, held=1.0, max_iter=10, tol
 ):
     """Call the kernel on a dense corpus: N (D, K), n r (nnz, K), log predictive."""
     counts = np.atleast_2d(np.asarray(counts, dtype=float))
     given = inputs(counts, topic_words, eta, prior, held)
     share = prior / prior.sum() if share is None else share
     limits, topics, tokens, ends, used, sums, logs = infer_collapsed(
-        **given, rest=rest, share=share, max_iter=max_iter, tol=tol, **more
+        **given, rest=rest, share=share, max_iter=max_iter, tol=tol
     )
     doc = np.repeat(np.arange(len(counts)), np.diff(limits))
     stored = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
@@ -85,15 +79,7 @@ def corpus(seed, n_docs, n_words, n_topics, eta, *, length=40.0):
 
 
 def check_equals_twin(
-    counts,
-    topic_words,
-    eta,
-    prior,
-    *,
-    near=SINGLE,
-    tol=1e-3,
-    mixed=None,
-    **options,
+    counts, topic_words, eta, prior, *, near=SINGLE, tol=1e-3, mixed=None, **options
 ):
     """N, sums and log predictive are those of the transcription.
 
@@ -106,7 +92,7 @@ def check_equals_twin(
     n_clear = 0
     for row in counts:
         want = reference.document_step(
-            row, topic_words, eta, prior, **given | (mixed or {})
+            row, topic_words, eta, prior, **given, **(mixed or {})
         )
         if want.margin < CLEAR:
             continue
@@ -218,33 +204,6 @@ def test_the_twin_tells_another_choice_of_topics(other, seed, monkeypatch):
         monkeypatch.setattr(reference, name, value)
     with pytest.raises(AssertionError, match="Not equal"):
         check_equals_twin(counts, topic_words, 0.05, prior)
-
-
-@pytest.mark.parametrize("size", [1e-25, 1e-3, 0.3, 1.0, 7.0, 1e12])
-@pytest.mark.parametrize("held", [0.0, 1.0])
-def test_kernel_equals_its_twin_to_zero_order(held, size, seed):
-    counts, topic_words, prior = corpus([seed, 17], 8, 30, 9, 0.05)
-    args = size * counts, max(size, 1.0) * topic_words, 0.05, prior
-    one = {"held": held, "max_iter": 10}
-    tokens, _, _ = run(*args, **one, tol=1e-3, is_zero_order=True)
-    other, _, _ = run(*args, **one, tol=1e-3)
-    # Documents that weigh next to nothing are of the prior alone.
-    assert size < 0.3 or np.abs(tokens - other).max() > 1e-2
-    for row, found in zip(args[0], tokens, strict=True):
-        share = prior / prior.sum()
-        given = {"rest": 0.2, "share": share, **one, "tol": 1e-3, "grows": False}
-        want = reference.document_step(row, *args[1:], **given)
-        if want.margin >= CLEAR:
-            assert_allclose(found, want.tokens, rtol=0, atol=SINGLE * row.sum())
-
-
-@pytest.mark.parametrize("active", [0.01, 0.1, 3.0])
-def test_topics_in_use_have_as_many_tokens_as_asked(active, seed):
-    counts, topic_words, prior = corpus([seed, 18], 12, 60, 40, 0.05, length=200.0)
-    args = counts, topic_words, 0.05, prior
-    check_equals_twin(*args, active=active)
-    with pytest.raises(AssertionError):
-        check_equals_twin(*args, active=active, mixed={"active": None})
 
 
 # Growth -------------------------------------------------------------------------------
@@ -395,6 +354,130 @@ def test_a_token_of_a_tiny_document_is_predicted_by_the_prior(size, seed):
     used = want.topics
     chance = phi[:, used] @ prior[used] / (prior.sum() + 0.2)
     assert_allclose(logs / size, np.log(chance[[2, 7, 8]]).sum(), rtol=SINGLE)
+
+
+# Fixed topics -------------------------------------------------------------------------
+
+
+def fixed(seed, n_docs, n_words, n_topics, *, length=40.0):
+    """Documents of a few topics, these topics (V, K), and a prior."""
+    counts, topic_words, prior = corpus(seed, n_docs, n_words, n_topics, 0.05)
+    phi = topic_words / topic_words.sum(axis=0)
+    shares = np.random.default_rng(seed).dirichlet(prior, size=n_docs)
+    return np.random.default_rng(seed).poisson(length * shares @ phi.T), phi, prior
+
+
+def fixed_inputs(counts, phi, prior):
+    given = inputs(counts, phi, 0.0, prior, 0.0)
+    weights = np.zeros_like(given["weights"])
+    weights[:, : len(prior)] = phi / phi.max(axis=1, keepdims=True)
+    names = ("indptr", "words", "counts")
+    return {name: given[name] for name in names} | {"weights": weights, "prior": prior}
+
+
+def count_fixed(counts, phi, prior, **options):
+    """N (D, K)."""
+    limits, topics, tokens = infer_zero_order(
+        **fixed_inputs(counts, phi, prior), **options
+    )
+    doc_topic = np.zeros((len(counts), len(prior)))
+    doc_topic[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
+    return doc_topic
+
+
+def check_zero_order(counts, phi, prior, *, mixed=None, **options):
+    """N are those of the transcription where they do not hang on a rounding error."""
+    options = {"active": 0.1, "max_iter": 10, "tol": 1e-3} | options
+    found, n_clear = count_fixed(counts, phi, prior, **options), 0
+    for row, tokens in zip(counts, found, strict=True):
+        want, margin = reference.zero_order_step(
+            row, phi, prior, **options | (mixed or {})
+        )
+        if margin >= CLEAR:
+            n_clear += 1
+            assert_allclose(tokens, want, rtol=0, atol=SINGLE * row.sum())
+    assert 2 * n_clear > len(counts), "most documents should be clear"
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 7, 8, 9, 70])
+@pytest.mark.parametrize("max_iter", [0, 1, 10, 100])
+def test_zero_order_equals_its_twin(max_iter, n_topics, seed):
+    counts, phi, prior = fixed([seed, 17, n_topics], 12, 60, n_topics)
+    counts[2] = 0
+    check_zero_order(counts, phi, prior, max_iter=max_iter)
+
+
+@pytest.mark.parametrize("n_words", [1, 8, 31, 32, 33, 96, 150])
+def test_zero_order_equals_its_twin_on_documents_of_any_length(n_words, seed):
+    counts, phi, prior = fixed([seed, 18], 6, n_words, 5, length=90.0)
+    check_zero_order(counts + 1, phi, prior)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-3, 0.3, 7.0, 1e12])
+@pytest.mark.parametrize("concentration", [1e-8, 1e-3, 1e3, 1e8])
+def test_zero_order_equals_its_twin_on_any_counts_and_prior(concentration, size, seed):
+    counts, phi, prior = fixed([seed, 19], 8, 30, 9)
+    check_zero_order(size * counts, phi, concentration * prior)
+
+
+@pytest.mark.parametrize("active", [0.01, 0.1, 3.0])
+def test_zero_order_keeps_topics_of_as_many_tokens_as_asked(active, seed):
+    given = fixed([seed, 20], 16, 60, 40, length=200.0)
+    check_zero_order(*given, active=active)
+    with pytest.raises(AssertionError, match="Not equal"):
+        check_zero_order(*given, active=active, mixed={"active": 0.3})
+
+
+@pytest.mark.parametrize("wrong", [{"takes_out": False}, {"takes_out_all": True}])
+def test_the_twin_to_zero_order_tells_what_is_taken_out(wrong, seed):
+    given = fixed([seed, 21], 12, 30, 9)
+    check_zero_order(*given)
+    with pytest.raises(AssertionError, match="Not equal"):
+        check_zero_order(*given, mixed=wrong)
+
+
+def test_the_twin_to_zero_order_tells_when_topics_leave(seed, monkeypatch):
+    given = fixed([seed, 22], 16, 60, 40, length=200.0)
+    check_zero_order(*given)
+    drop = reference.drop_idle
+    monkeypatch.setattr(
+        reference, "drop_idle", lambda used, tokens, idle: drop(used, tokens, idle / 10)
+    )
+    with pytest.raises(AssertionError, match="Not equal"):
+        check_zero_order(*given)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-30, 1.0, 1e12, 1e200])
+@pytest.mark.parametrize("concentration", [1e-100, 1e-8, 1e4, 1e20])
+@pytest.mark.parametrize("best", [1.0, 1e-300])
+def test_zero_order_is_finite_whatever_is_given(best, concentration, size):
+    """The best weight of a word may be of a topic that the document does not use."""
+    counts, phi, prior = fixed(0, 9, 40, 12)
+    phi[3], phi[3, -1] = best * phi[3], 1.0
+    found = count_fixed(
+        size * counts, phi, concentration * prior, active=0.1, max_iter=10, tol=1e-2
+    )
+    assert (found >= 0.0).all()
+    assert_allclose(found.sum(axis=1), size * counts.sum(axis=1), rtol=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("words", lambda a: a[:-1]),
+        ("counts", lambda a: np.append(a, 1.0)),
+        ("indptr", lambda a: a[:-1]),
+        ("prior", lambda a: a[:-8]),
+        ("weights", lambda a: np.hstack([a, a])),
+    ],
+)
+def test_zero_order_refuses_shapes_that_disagree(name, spoil):
+    given = fixed_inputs(*fixed(0, 9, 40, 12))
+    options = {"active": 0.1, "max_iter": 3, "tol": 1e-2}
+    infer_zero_order(**given, **options)
+    given[name] = spoil(given[name])
+    with pytest.raises(ValueError, match=r"disagree|must have"):
+        infer_zero_order(**given, **options)
 
 
 # Sums by word -------------------------------------------------------------------------

@@ -67,6 +67,91 @@ def _distance(values: Array | float, threshold: float) -> float:
     return float(np.min(np.abs(np.ravel(values) / threshold - 1.0), initial=np.inf))
 
 
+def start(
+    counts: Array, phi: Array, prior: Array, share: Array, active: float, tol: float
+) -> tuple[NDArray[np.bool_], Array, float]:
+    """Topics in use, those of ``active`` tokens, first responsibilities and margin.
+
+    Of all topics, own counts included.
+    """
+    n_tokens, words, margin = counts.sum(), np.flatnonzero(counts), np.inf
+    tokens = n_tokens * share
+    for _ in range(N_START):
+        before, tokens = tokens, np.zeros(len(prior))
+        for w in words:
+            resp = (prior + before) * phi[w]
+            tokens += counts[w] * resp / resp.sum()
+        change = np.abs(tokens - before).sum()
+        if tol > 0.0:
+            margin = min(margin, _distance(change, tol * n_tokens))
+        if change < tol * n_tokens:
+            break
+    margin = min(margin, _distance(tokens, active))
+    used = tokens >= active
+    if not used.any():
+        used[np.argmax(tokens)] = True
+        first, *others = np.sort(tokens)[::-1]
+        margin = min(margin, _distance(others, first))
+    r = np.zeros(phi.shape)
+    for w in words:
+        r[w, used] = ((prior + tokens) * phi[w])[used]
+        r[w] /= r[w].sum()
+    return used, r, margin
+
+
+def drop_idle(
+    used: NDArray[np.bool_], tokens: Array, idle: float
+) -> tuple[NDArray[np.bool_], float]:
+    """Topics that stay in use, if more than a fifth have fewer tokens; and margin."""
+    busy = used & (tokens >= idle)
+    n_idle = used.sum() - busy.sum()
+    leave = busy.any() and n_idle > used.sum() // 5
+    return (busy if leave else used), _distance(tokens[used], idle)
+
+
+def zero_order_step(
+    counts: Array,
+    phi: Array,
+    prior: Array,
+    active: float,
+    max_iter: int,
+    tol: float,
+    *,
+    takes_out: bool = True,
+    takes_out_all: bool = False,
+) -> tuple[Array, float]:
+    """N (K,) of a document whose topics ``phi`` (V, K) are held fixed, and margin.
+
+    CVB0 of [AWST09]: one token of a word is taken out (or all of them, with
+    ``takes_out_all``; none without ``takes_out``).
+    """
+    n_tokens, words = counts.sum(), np.flatnonzero(counts)
+    if n_tokens == 0.0:
+        return np.zeros(len(prior)), np.inf
+    phi = np.maximum(phi, WORD_FLOOR * phi.max(axis=1, keepdims=True))
+    active = min(active, ACTIVE_SHARE * n_tokens)
+    used, r, margin = start(counts, phi, prior, prior / prior.sum(), active, tol)
+    tokens = counts @ r
+    for _ in range(max_iter):
+        new = np.zeros_like(r)
+        for w in words:
+            taken = counts[w] if takes_out_all else min(counts[w], 1.0)
+            others = np.maximum(tokens - takes_out * taken * r[w], 0.0)
+            new[w, used] = (np.maximum(prior + others, TOPIC_FLOOR) * phi[w])[used]
+            new[w] /= new[w].sum()
+        r = new
+        before, tokens = tokens, counts @ r
+        change = np.abs(tokens - before).sum()
+        if tol > 0.0:
+            margin = min(margin, _distance(change, tol * n_tokens))
+        if change < tol * n_tokens:
+            break
+        used, near = drop_idle(used, tokens, active)
+        margin, r, tokens = min(margin, near), r * used, tokens * used
+    total = tokens[used].sum()
+    return np.where(used, tokens, 0.0) * n_tokens / total, margin
+
+
 def document_step(
     counts: Array,
     topic_words: Array,
@@ -80,15 +165,12 @@ def document_step(
     *,
     takes_out: bool = True,
     grows: bool = True,
-    active: float | None = None,
 ) -> Document:
     """Responsibilities of one document, each token's own counts taken out, [AWST09].
 
     ``rest`` is the prior of all other topics together, ``share`` (K,) the start N /
     tokens, ``held`` how often ``topic_words`` counts the document. Without
-    ``takes_out`` own counts stay where they are. Without ``grows`` the rate is one, and
-    one token is taken out, not all of its word: the step of [AWST09] as it is.
-    Topics in use have ``active`` tokens, or ``ACTIVE`` if that is None.
+    ``takes_out`` own counts stay where they are, and without ``grows`` the rate is one.
     """
     n_words, n_topics = topic_words.shape
     norm = n_words * eta + topic_words.sum(axis=0)
@@ -99,33 +181,8 @@ def document_step(
     if n_tokens == 0.0:
         nothing = np.zeros((n_words, n_topics))
         return Document(np.arange(0), np.zeros(n_topics), nothing, 0.0, np.inf)
-    margin = np.inf
-
-    # All topics, own counts included.
-    tokens = n_tokens * share
-    for _ in range(N_START):
-        before, tokens = tokens, np.zeros(n_topics)
-        for w in words:
-            resp = (prior + before) * phi[w]
-            tokens += counts[w] * resp / resp.sum()
-        change = np.abs(tokens - before).sum()
-        if tol > 0.0:
-            margin = min(margin, _distance(change, tol * n_tokens))
-        if change < tol * n_tokens:
-            break
-
-    active = min(ACTIVE if active is None else active, ACTIVE_SHARE * n_tokens)
-    margin = min(margin, _distance(tokens, active))
-    used = tokens >= active
-    if not used.any():
-        used[np.argmax(tokens)] = True
-        first, *others = np.sort(tokens)[::-1]
-        margin = min(margin, _distance(others, first))
-
-    r = np.zeros((n_words, n_topics))
-    for w in words:
-        r[w, used] = ((prior + tokens) * phi[w])[used]
-        r[w] /= r[w].sum()
+    active = min(ACTIVE, ACTIVE_SHARE * n_tokens)
+    used, r, margin = start(counts, phi, prior, share, active, tol)
     tokens = counts @ r
 
     def weight(w: int, r: Array) -> Array:
@@ -135,8 +192,7 @@ def document_step(
 
     def others(w: int, r: Array) -> Array:
         """Tokens of the document but for those of the word."""
-        taken = counts[w] if grows else min(counts[w], 1.0)
-        own = taken * r[w] if takes_out else 0.0
+        own = counts[w] * r[w] if takes_out else 0.0
         return np.maximum(tokens - own, 0.0)
 
     for _ in range(max_iter):
@@ -153,12 +209,8 @@ def document_step(
             margin = min(margin, _distance(change, tol * n_tokens))
         if change < tol * n_tokens:
             break
-        margin = min(margin, _distance(tokens[used], IDLE * active))
-        busy = used & (tokens >= IDLE * active)
-        n_idle = used.sum() - busy.sum()
-        if busy.any() and n_idle > used.sum() // 5:
-            used = busy
-            r, tokens = r * used, tokens * used
+        used, near = drop_idle(used, tokens, IDLE * active)
+        margin, r, tokens = min(margin, near), r * used, tokens * used
 
     # Small ones to zero, then sums of one; prediction from the others.
     least = min(LEAST, 0.5 / used.sum())

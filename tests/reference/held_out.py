@@ -6,6 +6,8 @@ which predict 1 / V; ``topic_words`` S (V, K) expected tokens, ``eta`` the topic
 ``held`` (n, V) the held-out counts. All values are in nats.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,32 +15,32 @@ from reference import hdp_collapsed
 
 Array = NDArray[np.float64]
 
-#: Iterations of a fold-in, mean change per token, tokens of a topic in use.
-FOLD_IN = {"max_iter": 10, "tol": 0.01, "active": 0.1}
+#: Tokens of a topic in use; iterations of a fold-in and mean change per token, of scores
+#: and of documents that judge.
+ACTIVE = 0.1
+SCORE, JUDGE = {"max_iter": 10, "tol": 0.01}, {"max_iter": 100, "tol": 0.001}
 
 
-def fold_in(topic_word: Array, doc_prior: Array, X: Array) -> tuple[Array, Array]:
+def fold_in(
+    topic_word: Array,
+    doc_prior: Array,
+    X: Array,
+    stop: dict[str, Any] = SCORE,
+    active: float = ACTIVE,
+) -> tuple[Array, Array]:
     """Expected tokens (D, K) to zero order, and margins (D,) as of `document_step`.
 
     ``topic_word`` (K, V) rows sum to one; ``doc_prior`` (K,) = alpha beta_k. Words that
     no topic has are left out.
     """
-    share, possible = doc_prior / doc_prior.sum(), topic_word.any(axis=0)
+    possible = topic_word.any(axis=0)
     found = [
-        hdp_collapsed.document_step(
-            np.where(possible, counts, 0.0),
-            topic_word.T,
-            eta=0.0,
-            prior=doc_prior,
-            rest=0.0,
-            share=share,
-            held=0.0,
-            grows=False,
-            **FOLD_IN,
+        hdp_collapsed.zero_order_step(
+            np.where(possible, counts, 0.0), topic_word.T, doc_prior, active, **stop
         )
         for counts in X
     ]
-    return np.array([d.tokens for d in found]), np.array([d.margin for d in found])
+    return np.array([tokens for tokens, _ in found]), np.array([m for _, m in found])
 
 
 def completion_score(

@@ -101,11 +101,9 @@ SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *cou
     normalise(n_used, wide, counts, norms, shares, lanes);
 }
 
-/* r_wk ~ (prior_k + rate_k [N_k - taken_w r_wk]_+) max(b_wk - own_w inverse_k r_wk, ..).
- */
+/* r_wk ~ (prior_k + rate_k [N_k - n_w r_wk]_+) max(b_wk - own_w inverse_k r_wk, ..). */
 SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
-                               const float *taken, const float *own, const float *low,
-                               const float *prior,
+                               const float *own, const float *low, const float *prior,
                                const float *inverse, const float *all_tokens,
                                const float *rates, const float *tile, float *shares,
                                float *lanes)
@@ -113,7 +111,7 @@ SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *co
     Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
     Lanes count[4], mine[4], least[4];
     for (int j = 0; j < 4; j++) {
-        count[j] = lanes_load(taken + j * LANES);
+        count[j] = lanes_load(counts + j * LANES);
         mine[j] = lanes_load(own + j * LANES);
         least[j] = lanes_load(low + j * LANES);
     }
@@ -134,6 +132,49 @@ SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *co
         }
     }
     normalise(n_used, wide, counts, norms, shares, lanes);
+}
+
+/* r_wk ~ (prior_k + [N_k - taken_w r_wk]_+) b_wk for fixed topics, where r_wk is
+   scale_w shares_wk. */
+SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide,
+                                     const float *counts, const float *taken,
+                                     const float *prior, const float *all_tokens,
+                                     const float *tile, float *shares, float *scales,
+                                     float *lanes)
+{
+    Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
+    Lanes scale[4], n[4];
+    for (int j = 0; j < 4; j++) {
+        scale[j] = lanes_load(scales + j * LANES);
+        n[j] = lanes_load(taken + j * LANES);
+    }
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        Lanes tokens = lanes_of(CERTAIN * all_tokens[a]), start = lanes_of(prior[a]);
+        for (int j = 0; j < 4; j++) {
+            ptrdiff_t at = a * wide + j * LANES;
+            Lanes share = lanes_load(shares + at), weight = lanes_load(tile + at);
+            share = lanes_mul(n[j], lanes_mul(scale[j], share));
+            share = lanes_sub(tokens, share);
+            share = lanes_add(lanes_max(share, lanes_of(0.0f)), start);
+            share = lanes_max(share, lanes_of(SMALLEST_FLOAT_WEIGHT));
+            share = lanes_mul(share, lanes_max(weight, lanes_of(SMALLEST_WORD_WEIGHT)));
+            lanes_store(shares + at, share);
+            norms[j] = lanes_add(norms[j], share);
+        }
+    }
+    for (int j = 0; j < 4; j++) {
+        scale[j] = lanes_div(lanes_of(1.0f), norms[j]);
+        lanes_store(scales + j * LANES, scale[j]);
+        n[j] = lanes_load(counts + j * LANES);
+    }
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        Lanes sum = lanes_load(lanes + a * LANES);
+        for (int j = 0; j < 4; j++) {
+            Lanes share = lanes_load(shares + a * wide + j * LANES);
+            sum = lanes_add(sum, lanes_mul(n[j], lanes_mul(scale[j], share)));
+        }
+        lanes_store(lanes + a * LANES, sum);
+    }
 }
 
 /* sum_k (prior_k + N_k - n_w r_wk) max(b_wk - .., ..) for eight words. */

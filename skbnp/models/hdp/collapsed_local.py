@@ -11,11 +11,11 @@ from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.inference.posterior import Posterior
-from skbnp.kernels._collapsed import ACTIVE, collapsed_sums, infer_collapsed
+from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
 
-__all__ = ["CollapsedStep"]
+__all__ = ["CollapsedStep", "DocumentTopics", "doc_topic_matrix", "mean_weights"]
 
 Array = NDArray[np.float64]
 
@@ -24,11 +24,16 @@ Array = NDArray[np.float64]
 MAX_ITER = 10
 #: ...or when expected counts change by less than this per token.
 TOL = 0.01
-#: Tokens of a topic in use of a document whose topics are held fixed: a few more topics
-#: than learning needs.
-ACTIVE_FIXED = 0.1
 #: Stored counts whose responsibilities are held at a time.
 PART_SIZE = 1 << 18
+
+
+class DocumentTopics(NamedTuple):
+    """Topics of the documents of a block, and their expected tokens."""
+
+    limits: NDArray[np.int32]
+    topics: NDArray[np.int32]
+    tokens: Array
 
 
 class _Found(NamedTuple):
@@ -42,10 +47,10 @@ class _Found(NamedTuple):
     sums: Array
     log_predictive: float
 
-    def without_sums(self) -> "_Found":
-        """Leave out what is known of stored counts."""
-        ends, used = np.zeros(0, np.intp), np.zeros(0, np.int32)
-        return self._replace(ends=ends, used=used, sums=np.zeros(0))
+    @property
+    def doc_topics(self) -> DocumentTopics:
+        """What is known of whole documents."""
+        return DocumentTopics(self.limits, self.topics, self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,6 @@ class CollapsedStep:
     share: Array  # (K,) of the start
     held: Array  # (n_docs,) how often the totals count each document
     stop: LocalStop
-    active: float = ACTIVE  # tokens of a topic in use
-    is_zero_order: bool = False  # whether the step is CVB0, see `infer_collapsed`
 
     @classmethod
     def prepare(
@@ -81,7 +84,7 @@ class CollapsedStep:
         """
         del weighting  # there is no other way
         model, state = posterior.model, posterior.state
-        weights, tops, norm, eta = _mean_weights(posterior, batch, executor)
+        weights, tops, norm, eta = mean_weights(posterior, batch, executor)
         return cls(
             weights=weights,
             tops=tops,
@@ -94,47 +97,6 @@ class CollapsedStep:
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
         )
 
-    @classmethod
-    def with_topics_of(
-        cls, posterior: Posterior, batch: Batch, executor: Executor
-    ) -> "CollapsedStep":
-        """Prepare the visit of documents that a posterior has not learned from."""
-        weights, _, _, _ = _mean_weights(posterior, batch, executor)
-        return cls.with_fixed_topics(weights, posterior.state.doc_prior, batch.n_docs)
-
-    @classmethod
-    def with_fixed_topics(
-        cls,
-        weights: NDArray[np.float32],
-        prior: Array,
-        n_docs: int,
-    ) -> "CollapsedStep":
-        """Prepare the visit of documents that topics do not count, to zero order.
-
-        `weights` are relative to those of any topic, word by word.
-        """
-        return cls(
-            weights=weights,
-            tops=np.ones(len(weights)),
-            norm=np.ones(len(prior)),
-            topic_prior=0.0,
-            prior=prior,
-            rest=0.0,
-            share=prior / prior.sum(),
-            held=np.zeros(n_docs),
-            stop=LocalStop(MAX_ITER, TOL),
-            active=ACTIVE_FIXED,
-            is_zero_order=True,
-        )
-
-    def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
-        """Infer the expected tokens of topics in the documents of a batch, (n, K)."""
-        found = list(executor.map(self._count, batch.blocks))
-        return _matrix(found, (batch.n_docs, len(self.prior)))
-
-    def _count(self, block: Block) -> _Found:
-        return self._run(block).without_sums()
-
     def collect(
         self,
         posterior: Posterior,
@@ -145,20 +107,20 @@ class CollapsedStep:
         """Visit a batch: its statistics, expected counts and document lengths."""
         del look  # moves that look at responsibilities are judged by a bound
         shape = (len(batch.words), len(self.prior))
-        parts, seen = list[sp.csr_array](), list[_Found]()
+        parts, seen, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
         for part in batch.parts(PART_SIZE):
             found = list(executor.map(self._run, part.blocks))
             parts.append(_sum_words(part, found, shape, executor))
-            seen += [block.without_sums() for block in found]
+            seen += [block.doc_topics for block in found]
+            logs += sum(block.log_predictive for block in found)
         sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
-        doc_topic = _matrix(seen, (batch.n_docs, shape[1]))
-        log_predictive = sum(block.log_predictive for block in seen)
+        doc_topic = doc_topic_matrix(seen, (batch.n_docs, shape[1]))
         stats = posterior.model.collapsed_statistics(
             posterior.state,
             WordRows(batch.words, sums),
             doc_topic,
             batch.n_tokens,
-            log_predictive,
+            logs,
         )
         return Collected(stats, batch.n_tokens, [], doc_topic)
 
@@ -178,13 +140,11 @@ class CollapsedStep:
                 np.ascontiguousarray(self.held[block.rows]),
                 self.stop.max_iter,
                 self.stop.tol,
-                self.active,
-                self.is_zero_order,
             )
         )
 
 
-def _mean_weights(
+def mean_weights(
     posterior: Posterior, batch: Batch, executor: Executor
 ) -> tuple[NDArray[np.float32], Array, Array, float]:
     """Mean topics for the words of a batch, see `CollapsedHDP.mean_weights`."""
@@ -196,7 +156,9 @@ def _mean_weights(
     )
 
 
-def _matrix(found: list[_Found], shape: tuple[int, int]) -> sp.csr_array:
+def doc_topic_matrix(
+    found: list[DocumentTopics], shape: tuple[int, int]
+) -> sp.csr_array:
     """Expected counts N of the documents of some blocks, (n_docs, K)."""
     limits = joined_limits([block.limits for block in found])
     tokens, topics = joined(found, "tokens"), joined(found, "topics", np.int32)

@@ -8,7 +8,7 @@ By the zero-order collapsed step (CVB0) of Asuncion et al. (2009),
 over the topics that a document uses, and for a few iterations, as in learning. It is
 mostly nearer to posterior means than mean field, where exp(psi(a)) ~ exp(-1 / a) of a
 topic of small prior a is next to nothing; not where topics share most words, or
-documents repeat few words, where more iterations would be needed.
+documents repeat few words, where more iterations are needed.
 """
 
 from dataclasses import dataclass, replace
@@ -20,17 +20,36 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import WordTopics, weight_table
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
+from skbnp.inference.posterior import Posterior
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
-from skbnp.models.hdp.collapsed_local import CollapsedStep
+from skbnp.kernels._collapsed import infer_zero_order
+from skbnp.models.hdp.collapsed_local import (
+    MAX_ITER,
+    TOL,
+    DocumentTopics,
+    doc_topic_matrix,
+    mean_weights,
+)
 from skbnp.models.hdp.local import DocumentStep, expected_counts
-from skbnp.rows.batch import Batch
+from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.parts import column_sums, row_parts
 
-__all__ = ["PART_SIZE", "MeanTopics", "fold_in", "fold_in_by_mean_field", "mix"]
+__all__ = [
+    "PART_SIZE",
+    "MeanTopics",
+    "fold_in",
+    "fold_in_batch",
+    "fold_in_by_mean_field",
+    "mix",
+]
 
 Array = NDArray[np.float64]
 
+#: Tokens of a topic in use: a few more topics than learning needs.
+ACTIVE = 0.1
+#: When the iteration of a document ends: as in learning.
+SHORT_STOP = LocalStop(MAX_ITER, TOL)
 #: A fold-in by mean field ends at this mean change per token, or after so many steps.
 MEAN_FIELD_TOL, MEAN_FIELD_MAX_ITER = 1e-3, 100
 #: Iterations before, with mean weights of topics: no word would ever find those of
@@ -75,15 +94,55 @@ class MeanTopics:
         return topics
 
 
+@dataclass(frozen=True, slots=True)
+class _ZeroOrderStep:
+    """What every document sees, and when its iteration stops."""
+
+    weights: NDArray[np.float32]  # (n_words, stride) of the batch, relative
+    prior: Array  # (K,)
+    stop: LocalStop
+
+    def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
+        """Infer the expected tokens of topics in the documents of a batch, (n, K)."""
+        found = list(executor.map(self._run, batch.blocks))
+        return doc_topic_matrix(found, (batch.n_docs, len(self.prior)))
+
+    def _run(self, block: Block) -> DocumentTopics:
+        return DocumentTopics(
+            *infer_zero_order(
+                block.indptr,
+                block.indices,
+                block.counts,
+                self.weights,
+                self.prior,
+                ACTIVE,
+                self.stop.max_iter,
+                self.stop.tol,
+            )
+        )
+
+
 def fold_in(
-    word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array, executor: Executor
+    word_topic: Array | MeanTopics,
+    prior: Array,
+    X: sp.csr_array,
+    executor: Executor,
+    stop: LocalStop = SHORT_STOP,
 ) -> sp.csr_array:
     """Infer the expected tokens N of each topic in each document, (n_docs, K).
 
     Topics (V, K) are held fixed; words that have none say nothing about proportions.
     """
     batch, table = _weighed(word_topic, len(prior), X)
-    step = CollapsedStep.with_fixed_topics(table, prior, batch.n_docs)
+    return _ZeroOrderStep(table, prior, stop).expected_counts(batch, executor)
+
+
+def fold_in_batch(
+    posterior: Posterior, batch: Batch, executor: Executor
+) -> sp.csr_array:
+    """Infer the same under the mean topics of a posterior."""
+    weights, *_ = mean_weights(posterior, batch, executor)
+    step = _ZeroOrderStep(weights, posterior.state.doc_prior, SHORT_STOP)
     return step.expected_counts(batch, executor)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.fold_in import (
@@ -59,6 +60,10 @@ FEWEST_JUDGES = 5
 OTHERS = slice(1, None, 2)
 #: Parts of a held-out document, and of the vocabulary; each is predicted from others.
 N_FOLDS = 5
+#: When the iteration of a document that judges ends. After a few iterations more topics
+#: would have its tokens, so that states with more topics than needed would predict
+#: better than they do in the end.
+STOP = LocalStop(max_iter=100, tol=1e-3)
 #: Units that a count is split into, at the most.
 MOST_UNITS = 10**8
 #: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
@@ -131,7 +136,7 @@ class HeldOut:
         """Fold in the observed counts."""
         state, prior = posterior.state, posterior.state.doc_prior
         word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
-        tokens = fold_in(word_topic, prior, self.observed, executor)
+        tokens = fold_in(word_topic, prior, self.observed, executor, STOP)
         rest = state.doc_concentration * state.weights[-1]
         sums = [
             (tokens[rows].toarray() + prior).sum(axis=1)
