@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from checks.long import daily
 from reference import dependent_trees as reference
+from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import learn
@@ -638,6 +639,71 @@ def test_moves_near_some_nodes_are_all_others_left_out(seed):
     for node in ids:
         for record, _ in propose_attachments(*given, Rejections(), 0, {node}):
             assert node in (record.node, record.old, record.parent)
+
+
+def learner_at_the_end(seed, monkeypatch):
+    """What has learned a planted tree of close nodes, when moves end."""
+    corpus = make_dependent_trees(
+        400,
+        n_features=40,
+        concentration=120.0,
+        prior_concentration=100.0,
+        random_state=seed,
+    )
+    end_pass, learners = TreeEdits.end_pass, []
+
+    def end(edits, learner, monitor):
+        learners.append(learner)
+        return end_pass(edits, learner, monitor)
+
+    monkeypatch.setattr(TreeEdits, "end_pass", end)
+    DependentTrees(random_state=seed).fit(corpus.data)
+    return learners[-1]
+
+
+@pytest.mark.parametrize(("seed", "kind"), [(40, "attachment"), (305, "reversal")])
+def test_no_parent_is_better_at_the_end(seed, kind, monkeypatch):
+    """Where some would be if those that wait were not judged again."""
+
+    def find_better():
+        posterior = learner_at_the_end(seed, monkeypatch).posterior
+        state, stats, priors = posterior.state, posterior.totals, posterior.model.priors
+        given = state, stats, priors, Products.of(state, priors), Rejections(), 0
+        return {
+            "attachment": propose_attachments(*given),
+            "reversal": propose_reversals(*given),
+        }
+
+    assert find_better() == {"attachment": [], "reversal": []}
+    monkeypatch.setattr(TreeEdits, "_review_parents", lambda *given: None)
+    assert find_better()[kind]
+
+
+def test_parents_are_reviewed_once_after_the_tree_has_changed(monkeypatch):
+    edits, looks, records = TreeEdits(EpochMoves()), [], [["attach"], [], [], []]
+
+    def attach(edits, learner):
+        looks.append([waits.account() for waits in edits._rejections.values()])
+        edits.records += records.pop(0)
+
+    monkeypatch.setattr(TreeEdits, "_attach", attach)
+    waits = edits._rejections
+    waits["attachment"].add((2, 3), 0)
+    edits._review_parents(None, 0)  # all parents twice, as one has changed
+    assert looks == 2 * [6 * [[]]]
+    assert edits._rejections is waits
+    for n_looks in (3, 3):  # once more, and then no more
+        edits._review_parents(None, 1)
+        assert len(looks) == n_looks
+    edits._review_parents(None, 0)  # something changed in this pass
+    assert len(looks) == 3
+    other = TreeEdits(EpochMoves())
+    other.resume(edits.account())
+    assert not other._is_reviewed
+    edits._review_parents(None, 1)
+    assert len(looks) == 4
+    other.resume(edits.account())
+    assert other._is_reviewed
 
 
 def test_rejections_of_each_kind_are_resumed():

@@ -7,6 +7,8 @@ the same state, made together, and kept if the bound of all rows has risen; if n
 halves. So many moves cost one copy of the state. Where all of them gain little, nodes
 that have less than a row end, and the best birth that gained too little by itself is
 tried, both together with attachments and priors that follow, a birth with exchanges.
+Proposals that gain nothing wait for some passes; before a fit ends, all other parents
+are judged once more.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -124,6 +126,8 @@ class TreeEdits(Moves):
         self._rejected: tuple[EpochState, Proposed] | None = None
         self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
+        # Whether all parents have been judged since the tree changed last.
+        self._is_reviewed = False
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
         """Try moves; whether they gain so little that the bound can settle."""
@@ -150,6 +154,7 @@ class TreeEdits(Moves):
         if self._gains_little(learner, before):
             self._end_idle(learner)
             self._bear_rejected(learner)
+        self._review_parents(learner, n_before)
         made = self.records[n_before:]
         if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
             self._bring_back(learner, before)
@@ -169,6 +174,7 @@ class TreeEdits(Moves):
         return {
             "n_without_birth": self._n_without_birth,
             "concentration": self._concentration,
+            "is_reviewed": self._is_reviewed,
             "rejections": {
                 kind: waits.account() for kind, waits in self._rejections.items()
             },
@@ -178,6 +184,7 @@ class TreeEdits(Moves):
         """Go on where other moves were."""
         self._n_without_birth = account["n_without_birth"]
         self._concentration = account["concentration"]
+        self._is_reviewed = account["is_reviewed"]
         self._rejections = {
             kind: Rejections.resumed(account["rejections"][kind]) for kind in KINDS
         }
@@ -466,6 +473,15 @@ class TreeEdits(Moves):
             moves = self._new_parents(learner, kind)
             if self._keep(learner, moves, [0.0] * len(moves)):
                 return
+
+    def _review_parents(self, learner: EpochLearner, n_before: int) -> None:
+        """Judge other parents that wait, too, once after a pass that changed nothing."""
+        if len(self.records) == n_before and not self._is_reviewed:
+            waiting = self._rejections
+            self._rejections = {kind: Rejections() for kind in KINDS}
+            self._in_turns(self._attach, learner)
+            self._rejections, self._is_reviewed = waiting, True
+        self._is_reviewed &= len(self.records) == n_before
 
     def _new_parents(self, learner: EpochLearner, kind: str) -> list[tuple[Record]]:
         """Find moves of this kind, each a record."""
