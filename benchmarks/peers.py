@@ -339,8 +339,6 @@ longer, after a fit that was interrupted at that time. "mean field", which shall
 is `variational_family="mean_field"`, from 100 topics, in minibatches of 256 documents
 with steps that decay with 0.6 and without moves: the defaults before there was another
 family.
-Measured with a fold-in that took all tokens of a word out, where it takes one since:
-scores of these models under the two are within .003, by types within .01.
 `GibbsHDP` has its defaults, too, and is looked at by its latest state (its own scores
 average over samples); "later" is its score after 60 s. "fall": by how much the score
 fell below its best so far, at the most. Peers start from K topics under a topic prior

@@ -3,7 +3,9 @@
 No bound ranks numbers of topics as prediction does, and what documents that were
 learned from say is optimistic, even of tokens held out of them: topics that no document
 shares predict these well. So trials are judged by documents that nobody learns from
-until the trials have ended. They are folded in as `score` does it.
+until the trials have ended. They are folded in as `score` does it, but until expected
+counts settle: by a few iterations alone, trials kept up to 26 topics for 20 planted
+ones.
 """
 
 from dataclasses import dataclass, replace
@@ -60,9 +62,7 @@ FEWEST_JUDGES = 5
 OTHERS = slice(1, None, 2)
 #: Parts of a held-out document, and of the vocabulary; each is predicted from others.
 N_FOLDS = 5
-#: When the iteration of a document that judges ends. After a few iterations more topics
-#: would have its tokens, so that states with more topics than needed would predict
-#: better than they do in the end.
+#: When the iteration of a document that judges ends.
 STOP = LocalStop(max_iter=100, tol=1e-3)
 #: Units that a count is split into, at the most.
 MOST_UNITS = 10**8
