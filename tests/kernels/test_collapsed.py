@@ -361,10 +361,10 @@ def test_a_token_of_a_tiny_document_is_predicted_by_the_prior(size, seed):
 
 def fixed(seed, n_docs, n_words, n_topics, *, length=40.0):
     """Documents of a few topics, these topics (V, K), and a prior."""
-    counts, topic_words, prior = corpus(seed, n_docs, n_words, n_topics, 0.05)
-    phi = topic_words / topic_words.sum(axis=0)
-    shares = np.random.default_rng(seed).dirichlet(prior, size=n_docs)
-    return np.random.default_rng(seed).poisson(length * shares @ phi.T), phi, prior
+    _, topic_words, prior = corpus(seed, n_docs, n_words, n_topics, 0.05)
+    phi, rng = topic_words / topic_words.sum(axis=0), np.random.default_rng(seed)
+    shares = rng.dirichlet(prior, size=n_docs)
+    return rng.poisson(length * shares @ phi.T), phi, prior
 
 
 def fixed_inputs(counts, phi, prior):

@@ -15,8 +15,8 @@ from reference import hdp_collapsed
 
 Array = NDArray[np.float64]
 
-#: Tokens of a topic in use; iterations of a fold-in and mean change per token, of scores
-#: and of documents that judge.
+#: Tokens of a topic in use; iterations of a fold-in and mean change per token, for
+#: scores and of documents that judge.
 ACTIVE = 0.1
 SCORE, JUDGE = {"max_iter": 10, "tol": 0.01}, {"max_iter": 100, "tol": 0.001}
 

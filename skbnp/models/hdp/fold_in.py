@@ -21,8 +21,8 @@ from skbnp.components.statistics import WordTopics, weight_table
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
-from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.kernels._collapsed import infer_zero_order
+from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
     TOL,

@@ -475,7 +475,7 @@ class TreeEdits(Moves):
                 return
 
     def _review_parents(self, learner: EpochLearner, n_before: int) -> None:
-        """Judge other parents that wait, too, once after a pass that changed nothing."""
+        """Judge all other parents once after a pass that changed nothing."""
         if len(self.records) == n_before and not self._is_reviewed:
             waiting = self._rejections
             self._rejections = {kind: Rejections() for kind in KINDS}
