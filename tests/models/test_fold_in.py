@@ -138,15 +138,15 @@ def test_a_word_that_is_repeated_tells_more(number):
 
 def errors_of(by, seed, prior, eta):
     """Distance of the mean proportions of small documents from exact ones."""
-    rng = np.random.default_rng(seed)
+    rng, n_docs = np.random.default_rng(seed), 80
     total = 0.0
-    for _ in range(20):
+    for _ in range(n_docs):
         topics = rng.dirichlet(np.full(8, eta), size=3) + 1e-9
         topics /= topics.sum(axis=1, keepdims=True)
         counts = rng.multinomial(7, rng.dirichlet(prior) @ topics).astype(float)
         exact = posterior_mean(topics, prior, counts)
         found = infer(by, topics, prior, counts[None])[0]
-        total += np.abs(found - exact).sum() / (7.0 + prior.sum()) / 20
+        total += np.abs(found - exact).sum() / (7.0 + prior.sum()) / n_docs
     return total
 
 
