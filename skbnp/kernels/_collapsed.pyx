@@ -88,11 +88,9 @@ cdef extern from "src/collapsed.h" nogil:
         CHUNK
 
 #: Iterations over all topics before those in use are chosen: those with so many
-#: expected tokens, unless topics are held fixed, or with this share of the document's
-#: where it is short.
+#: expected tokens, or with this share of the document's where it is short.
 N_START, ACTIVE, ACTIVE_SHARE = 3, 0.5, 0.02
-#: Of these tokens, the share below which they leave again; all of them, if topics are
-#: held fixed.
+#: Of these tokens, the share below which they leave again.
 IDLE = 0.1
 #: Responsibilities below are zero.
 LEAST = 1e-3
@@ -321,7 +319,7 @@ cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
             i += CHUNK
         if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
             break
-        n_used = drop_idle(s, d.active, topics, n_used)
+        n_used = drop_idle(s, d.idle, topics, n_used)
     return n_used
 
 
@@ -619,7 +617,7 @@ def infer_zero_order(
     const int32_t[::1] indptr,      # IN    (n_docs + 1,)
     const int32_t[::1] words,       # IN    (nnz,) rows of `weights`
     const double[::1] counts,       # IN    (nnz,) > 0
-    const float[:, ::1] weights,    # IN    (n_words, stride), a multiple of LANES; b
+    const float[:, ::1] weights,    # IN    (n_words, stride), lanes filled; b >= 1e-20
     const double[::1] prior,        # IN    (n_topics,) > 0; a
     double active,                  # IN    tokens of a topic in use
     Py_ssize_t max_iter,
@@ -632,8 +630,10 @@ def infer_zero_order(
 
         r_wk ~ (a_k + [N_k - min(n_w, 1) r_wk]_+) b_wk,    N_k = sum_w n_w r_wk,
 
-    which takes one token of a word out of the others. When this ends, and which topics
-    are in use, is as for `infer_collapsed`. Single precision; tokens of a document sum
+    which takes one token of a word out of the others; at most `max_iter` times, until
+    sum_k |change of N_k| < tol times the tokens of the document. The topics are those
+    that have `active` expected tokens (or a share of 0.02, if that is less) after three
+    iterations with r_wk ~ (a_k + N_k) b_wk. Single precision; tokens of a document sum
     to those that it has in double precision.
 
     Time O(iterations * nnz * topics in use + nnz * n_topics).

@@ -131,8 +131,7 @@ def held_out_log_likelihood(
 
     over the topics that have a tenth of a token (or 2 % of the tokens, if that is less)
     after three steps over all with r_jwk ~ (prior_k + N_jk) phi_kw from the prior
-    proportions, as long as they do; until counts change by less than 0.01 per token, at
-    most ten times.
+    proportions; until counts change by less than 0.01 per token, at most ten times.
     With pibar_jk ~ prior_k + N_jk it is then
 
         sum_jw held_jw log( sum_k pibar_jk phi_kw ) / sum_jw held_jw,

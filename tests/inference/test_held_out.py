@@ -147,7 +147,7 @@ def test_documents_that_judge_are_iterated_until_they_settle(X, held):
 
 def test_prediction_is_that_of_the_metric(X, held, monkeypatch):
     """But for when the iteration of a document ends."""
-    monkeypatch.setattr(held_out, "STOP", SHORT_STOP)
+    monkeypatch.setattr(held_out, "JUDGE_STOP", SHORT_STOP)
     posterior = make_posterior(X)
     state, words = posterior.state, posterior.totals.topic_words.dense()
     prior = state.doc_concentration * state.weights

@@ -146,7 +146,7 @@ def zero_order_step(
             margin = min(margin, _distance(change, tol * n_tokens))
         if change < tol * n_tokens:
             break
-        used, near = drop_idle(used, tokens, active)
+        used, near = drop_idle(used, tokens, IDLE * active)
         margin, r, tokens = min(margin, near), r * used, tokens * used
     total = tokens[used].sum()
     return np.where(used, tokens, 0.0) * n_tokens / total, margin

@@ -157,7 +157,7 @@ SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide,
             share = lanes_sub(tokens, share);
             share = lanes_add(lanes_max(share, lanes_of(0.0f)), start);
             share = lanes_max(share, lanes_of(SMALLEST_FLOAT_WEIGHT));
-            share = lanes_mul(share, lanes_max(weight, lanes_of(SMALLEST_WORD_WEIGHT)));
+            share = lanes_mul(share, weight);
             lanes_store(shares + at, share);
             norms[j] = lanes_add(norms[j], share);
         }

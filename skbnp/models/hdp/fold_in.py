@@ -5,10 +5,11 @@ By the zero-order collapsed step (CVB0) of Asuncion et al. (2009),
     r_jwk ~ (alpha beta_k + [N_jk - min(n_jw, 1) r_jwk]_+) phi_kw,
     N_jk = sum_w n_jw r_jwk,
 
-over the topics that a document uses, and for a few iterations, as in learning. It is
-mostly nearer to posterior means than mean field, where exp(psi(a)) ~ exp(-1 / a) of a
-topic of small prior a is next to nothing; not where topics share most words, or
-documents repeat few words, where more iterations are needed.
+over the topics that a document uses, and for a few iterations, as in learning, or as
+long as is asked for. It is mostly nearer to posterior means than mean field, where
+exp(psi(a)) ~ exp(-1 / a) of a topic of small prior a is next to nothing; not where
+topics share most words, or documents repeat few words, where more iterations are
+needed.
 """
 
 from dataclasses import dataclass, replace

@@ -63,7 +63,7 @@ OTHERS = slice(1, None, 2)
 #: Parts of a held-out document, and of the vocabulary; each is predicted from others.
 N_FOLDS = 5
 #: When the iteration of a document that judges ends.
-STOP = LocalStop(max_iter=100, tol=1e-3)
+JUDGE_STOP = LocalStop(max_iter=100, tol=1e-3)
 #: Units that a count is split into, at the most.
 MOST_UNITS = 10**8
 #: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
@@ -136,7 +136,7 @@ class HeldOut:
         """Fold in the observed counts."""
         state, prior = posterior.state, posterior.state.doc_prior
         word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
-        tokens = fold_in(word_topic, prior, self.observed, executor, STOP)
+        tokens = fold_in(word_topic, prior, self.observed, executor, JUDGE_STOP)
         rest = state.doc_concentration * state.weights[-1]
         sums = [
             (tokens[rows].toarray() + prior).sum(axis=1)

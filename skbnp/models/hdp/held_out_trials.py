@@ -58,6 +58,8 @@ ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
 ALIKE, ALIKE_ERRORS = 0.002, 0.25
+#: Standard errors by which a reduction must gain to be the posterior before the end.
+SURE_ERRORS = 2.0
 #: Steps of the topic prior before the model goes on, at the most.
 MOST_STEPS = 5
 #: Nats per token that the reductions of a trial may cost, as predicted.
@@ -251,7 +253,8 @@ class HeldOutTrials:
         accepted = self._is_accepted(run, gain)
         self._report(run, gain, accepted, monitor)
         if run.kind == "reduction":
-            if accepted and (gain.mean > gain.error or self.is_unseen):
+            is_sure = gain.mean > SURE_ERRORS * gain.error
+            if accepted and (is_sure or self.is_unseen):
                 self._adopted(run, monitor)
             elif accepted:  # the posterior, which is as good, stays until the end
                 self.model, self.n_accepted = run, self.n_accepted + 1

@@ -679,31 +679,42 @@ def test_no_parent_is_better_at_the_end(seed, kind, monkeypatch):
     assert find_better()[kind]
 
 
-def test_parents_are_reviewed_once_after_the_tree_has_changed(monkeypatch):
-    edits, looks, records = TreeEdits(EpochMoves()), [], [["attach"], [], [], []]
+@pytest.mark.parametrize("gain", [0.0, 1e3])
+def test_parents_are_reviewed_after_the_tree_has_changed(gain, seed, monkeypatch):
+    """Once, and not while moves gain much."""
+    learner = settled(seed)
+    edits, looks = TreeEdits(EpochMoves(birth=False)), []
+    edits._concentration = learner.posterior.state.concentration
+    monkeypatch.setattr(TreeEdits, "_review_parents", lambda *given: looks.append(1))
+    monkeypatch.setattr(TreeEdits, "_in_turns", lambda *given: None)
+    rise = iter(range(100))
+    monkeypatch.setattr(TreeEdits, "_bound", lambda *given: 1e3 + gain * next(rise))
+    record = Sort(learner.posterior.state.tree.ids)
+    for n_looks, made in ((1, []), (1, []), (1, [record]), (2, []), (2, [])):
+        monkeypatch.setattr(
+            TreeEdits,
+            "_prune",
+            lambda edits, learner, made=made: edits.records.extend(made),
+        )
+        edits.end_pass(learner, discarding("elbo"))
+        assert len(looks) == (n_looks if gain == 0.0 else 0)
+        other = TreeEdits(EpochMoves())
+        other.resume(edits.account())
+        assert other._is_reviewed == (gain == 0.0 and not made)
 
-    def attach(edits, learner):
-        looks.append([waits.account() for waits in edits._rejections.values()])
+
+def test_a_review_asks_nobody_to_wait(monkeypatch):
+    edits, looks, records = TreeEdits(EpochMoves()), [], [["attach"], []]
+
+    def attach(edits, learner, waits):
+        looks.append([waits[kind].account() for kind in ("attachment", "reversal")])
         edits.records += records.pop(0)
 
     monkeypatch.setattr(TreeEdits, "_attach", attach)
-    waits = edits._rejections
-    waits["attachment"].add((2, 3), 0)
-    edits._review_parents(None, 0)  # all parents twice, as one has changed
-    assert looks == 2 * [6 * [[]]]
-    assert edits._rejections is waits
-    for n_looks in (3, 3):  # once more, and then no more
-        edits._review_parents(None, 1)
-        assert len(looks) == n_looks
-    edits._review_parents(None, 0)  # something changed in this pass
-    assert len(looks) == 3
-    other = TreeEdits(EpochMoves())
-    other.resume(edits.account())
-    assert not other._is_reviewed
-    edits._review_parents(None, 1)
-    assert len(looks) == 4
-    other.resume(edits.account())
-    assert other._is_reviewed
+    edits._rejections["attachment"].add((2, 3), 0)
+    edits._review_parents(None)  # twice, as a node has another parent
+    assert looks == 2 * [[[], []]]
+    assert edits._rejections["attachment"].account() != []
 
 
 def test_rejections_of_each_kind_are_resumed():

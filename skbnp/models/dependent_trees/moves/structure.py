@@ -7,11 +7,12 @@ the same state, made together, and kept if the bound of all rows has risen; if n
 halves. So many moves cost one copy of the state. Where all of them gain little, nodes
 that have less than a row end, and the best birth that gained too little by itself is
 tried, both together with attachments and priors that follow, a birth with exchanges.
-Proposals that gain nothing wait for some passes; before a fit ends, all other parents
-are judged once more.
+Proposals that gain nothing wait for some passes; once moves gain little, all other
+parents are judged again, if the tree has changed since.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 from weakref import ref
 
@@ -154,8 +155,11 @@ class TreeEdits(Moves):
         if self._gains_little(learner, before):
             self._end_idle(learner)
             self._bear_rejected(learner)
-        self._review_parents(learner, n_before)
+        if self._gains_little(learner, before) and not self._is_reviewed:
+            self._review_parents(learner)
+            self._is_reviewed = True
         made = self.records[n_before:]
+        self._is_reviewed &= not made
         if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
             self._bring_back(learner, before)
         self._products = self._gains = self._rejected = None
@@ -463,27 +467,30 @@ class TreeEdits(Moves):
         pauses &= state.history[places] >= PAUSE_ROWS
         return places[pauses]
 
-    def _attach(self, learner: EpochLearner) -> None:
-        """Put nodes below other parents, or above their own."""
+    def _attach(
+        self, learner: EpochLearner, waits: Mapping[str, Rejections] | None = None
+    ) -> None:
+        """Put nodes below other parents, or above their own.
+
+        `waits` are those of its own if none are given.
+        """
         if not self.moves.reattach:
             return
         if len(learner.posterior.state.tree) == 1:
             return
         for kind in ("reversal", "attachment"):
-            moves = self._new_parents(learner, kind)
+            moves = self._new_parents(learner, kind, (waits or self._rejections)[kind])
             if self._keep(learner, moves, [0.0] * len(moves)):
                 return
 
-    def _review_parents(self, learner: EpochLearner, n_before: int) -> None:
-        """Judge all other parents once after a pass that changed nothing."""
-        if len(self.records) == n_before and not self._is_reviewed:
-            waiting = self._rejections
-            self._rejections = {kind: Rejections() for kind in KINDS}
-            self._in_turns(self._attach, learner)
-            self._rejections, self._is_reviewed = waiting, True
-        self._is_reviewed &= len(self.records) == n_before
+    def _review_parents(self, learner: EpochLearner) -> None:
+        """Judge all nodes below other parents, also those that wait."""
+        waits = {kind: Rejections() for kind in KINDS}
+        self._in_turns(partial(self._attach, waits=waits), learner)
 
-    def _new_parents(self, learner: EpochLearner, kind: str) -> list[tuple[Record]]:
+    def _new_parents(
+        self, learner: EpochLearner, kind: str, rejections: Rejections
+    ) -> list[tuple[Record]]:
         """Find moves of this kind, each a record."""
         propose = propose_reversals if kind == "reversal" else propose_attachments
         posterior = learner.posterior
@@ -492,7 +499,7 @@ class TreeEdits(Moves):
             posterior.totals,
             posterior.model.priors,
             self._products_of(learner),
-            self._rejections[kind],
+            rejections,
             learner.n_passes,
         )
         return [(record,) for record, _ in found]
