@@ -316,7 +316,7 @@ class HDP(VariationalTopicModel):
       steps as from a start, or with those of a model that has gone on. It is kept if it
       predicts the other held-out documents alike, within .002 nats or a quarter of a
       standard error of the best; and so on until hardly any are left; those that do not
-      gain a standard error wait beside the model for the end. Documents that choose
+      gain two standard errors wait beside the model for the end. Documents that choose
       what ends must not judge it: of many topics some are cheap because these documents
       happen to have none of them.
     - In the end everything is learned from, in six passes with steps as from a start
