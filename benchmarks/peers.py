@@ -71,7 +71,7 @@ def fit_ours(train, look, seconds, seed, changes):
     A fit that ends by itself stays as it is.
     """
     hdp = HDP(max_iter=10**6, random_state=seed, **changes)
-    curve = common.Curve(look, seconds, spacing=1.1)
+    curve = common.Curve(look, seconds, spacing=1.1, gap=0.2)
     hdp.set_callbacks(curve).fit(train)
     points = curve.points
     if hdp.converged_:
