@@ -111,7 +111,7 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     <BLANKLINE>
     topic   weight  terms
         9   56.5 %  rain, snow, sun
-       11   43.0 %  sun, rain, snow
+        3   43.0 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)
