@@ -366,8 +366,8 @@ class HDP(ShardedMixin, LocalHDP):
             return rows.account["posterior"]
         return super()._start(model, rows, entropy, n_rows)
 
-    def _hold_out(self, posterior, corpus):
-        return corpus.hold_out(posterior.n_steps)
+    def _hold_out(self, corpus, entropy):
+        return corpus.hold_out(0)
 
     def _documents(self, corpus, goes_on):
         if self._is_collapsed:

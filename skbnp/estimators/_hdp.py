@@ -503,6 +503,19 @@ class HDP(VariationalTopicModel):
         batch = Batch.from_counts(counts, posterior.state.n_components)
         return fold_in_batch(posterior, batch, executor).toarray()
 
+    def _start(self, model, counts, entropy, n_docs):
+        """Start from documents that do not judge trials: none of these is a topic."""
+        corpus = self._corpus(counts, entropy)
+        held = self._hold_out(corpus, entropy) if self._has_time_for_trials else None
+        teaching = corpus if held is None else held.train
+        return self._start_from(teaching, model, entropy, n_docs)
+
+    def _start_stream(self, model, counts, entropy, n_docs):
+        if self._reservoir_moves() is not None:
+            reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
+            counts = reservoir.not_held_out(counts, entropy)
+        return self._start_from(self._corpus(counts, entropy), model, entropy, n_docs)
+
     def _start_topics(self, corpus, n_components, rng):
         """Mixtures of a document each, and of the corpus with noise, (V, K).
 
@@ -635,10 +648,10 @@ class HDP(VariationalTopicModel):
         """Trials of other numbers of topics where they are due, and what follows."""
         moves = self._held_out_moves()
         if moves is not None and not posterior.trials_ended:
-            held = self._hold_out(posterior, corpus)
+            held = self._hold_out(corpus, posterior.entropy)
             if held is None:
                 posterior.trials_ended = True  # there is nothing to judge by
-            elif self.max_iter >= self._fewest_passes(moves):
+            elif self._has_time_for_trials:
                 return HeldOutTrials(
                     self._trial_learner(posterior, held, visitor, goes_on),
                     held,
@@ -652,10 +665,13 @@ class HDP(VariationalTopicModel):
         documents = self._documents(corpus, goes_on)
         return self._learner(posterior, corpus, visitor, warm_up, documents)
 
-    def _hold_out(self, posterior, corpus):
-        """Hold documents out that judge trials; None if there are too few."""
-        rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
-        return hold_out(corpus.X, rng)
+    def _hold_out(self, corpus, entropy):
+        """Hold documents out that judge trials; None if there are too few.
+
+        The same ones whenever a fit begins or goes on: what has learned from documents
+        is not judged by them.
+        """
+        return hold_out(corpus.X, stream(entropy, Purpose.SPLIT_TOKENS, 0))
 
     def _final_learner(self, corpus, visitor, held, posterior, last):
         """Return what learns from everything after trials; `last` learned before."""
@@ -750,10 +766,21 @@ class HDP(VariationalTopicModel):
         """Passes of a fit with one trial."""
         return 2 * moves.trial_passes + self._final_passes
 
+    @property
+    def _has_time_for_trials(self) -> bool:
+        """Whether a fit has trials that held-out documents judge."""
+        moves = self._held_out_moves()
+        return moves is not None and self.max_iter >= self._fewest_passes(moves)
+
+    def _reservoir_moves(self) -> SplitMerge | None:
+        """Return the moves of a stream if documents that are kept judge them."""
+        moves = self._held_out_moves()
+        return None if moves is None or moves.reservoir_tokens == 0 else moves
+
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         posterior.trials_ended = True  # a stream keeps its topics in later fits
-        moves = self._held_out_moves()
-        if moves is None or moves.reservoir_tokens == 0:
+        moves = self._reservoir_moves()
+        if moves is None:
             super()._learn_chunk(posterior, counts, executor, monitor)
             return
         if posterior.reservoir is None:

@@ -106,6 +106,10 @@ class VariationalEstimator(
     def _start(self, model, rows, entropy, n_rows) -> Posterior:
         """Return the posterior before the first update, for `n_rows` rows in all."""
 
+    def _start_stream(self, model, rows, entropy, n_rows) -> Posterior:
+        """Return that of a stream, of which `rows` are the first."""
+        return self._start(model, rows, entropy, n_rows)
+
     @abstractmethod
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         """Return the posterior to go on from."""
@@ -200,7 +204,7 @@ class VariationalEstimator(
         else:
             total = self.total_samples or rows.shape[0]
             entropy = draw_entropy(self.random_state)
-            posterior = self._start(model, rows, entropy, total)
+            posterior = self._start_stream(model, rows, entropy, total)
             history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
         monitor = self._monitor(model, history)
@@ -456,10 +460,12 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         }
 
     def _start(self, model, counts, entropy, n_docs) -> Posterior:
+        return self._start_from(self._corpus(counts, entropy), model, entropy, n_docs)
+
+    def _start_from(self, corpus, model, entropy, n_docs) -> Posterior:
         """Globals before the first update: topics of equal size, for `n_docs`."""
         n_components = getattr(self, self._size_name)
         rng = stream(entropy, Purpose.START)
-        corpus = self._corpus(counts, entropy)
         topics = self._start_topics(corpus, n_components, rng)
         # Without a token the topics keep the noise that tells them apart.
         n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs

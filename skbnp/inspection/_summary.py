@@ -102,16 +102,16 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     <BLANKLINE>
     vocabulary            3 terms
     topics                2
-    fit                   42 passes, converged, ... seconds
-    moves                 10 births, 0 splits, 5 merges accepted
-    log probability       -0.93... nats per training token, each given all others
-    corpus_concentration  0.37...
-    doc_concentration     0.59...
+    fit                   30 passes, converged, ... seconds
+    moves                 10 births, 0 splits, 4 merges accepted
+    log probability       -0.85... nats per training token, each given all others
+    corpus_concentration  0.38...
+    doc_concentration     0.36...
     topic_word_prior      0.001
     <BLANKLINE>
     topic   weight  terms
-        9   56.5 %  rain, snow, sun
-        3   43.0 %  sun, rain, snow
+        9   55.1 %  rain, snow, sun
+        2   44.2 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)

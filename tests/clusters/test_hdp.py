@@ -13,6 +13,7 @@ from dask.delayed import Delayed
 from numpy.testing import assert_allclose, assert_array_equal
 
 import skbnp
+from checks.judges import note_trials, with_own_words
 from checks.worker_pools import (
     FAULTS,
     ScriptedPool,
@@ -151,6 +152,17 @@ def test_a_batch_of_one_pass_is_that_of_the_local_estimator(counts, family):
     assert_allclose(ours.components_, local.components_, rtol=1e-6)
     # Those of the local estimator follow its sums once more.
     assert_allclose(ours.topic_weights_, local.topic_weights_, rtol=1e-4)
+
+
+def test_no_topic_starts_from_a_document_that_judges(counts, fit, monkeypatch):
+    begun, own = note_trials(monkeypatch), with_own_words(counts)
+    HDP(**SETTINGS | {"n_components": 100}).fit(blocks_of(own))
+    ((topics, held),) = begun
+    judges = np.unique((held.observed + held.held).indices)
+    judges = judges[judges >= counts.shape[1]]
+    assert len(judges) == 30
+    assert (topics[judges] == 0.0).all()
+    assert (topics[counts.shape[1] :].sum(axis=1) > 0.0).sum() == 90
 
 
 @pytest.mark.long

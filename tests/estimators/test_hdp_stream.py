@@ -9,11 +9,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from checks.estimators import each_family
+from checks.judges import with_own_words
 from checks.long import daily
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
+from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.models.hdp import held_out_trials, reservoir
 from skbnp.models.hdp.held_out import HeldOut
 
@@ -186,6 +188,28 @@ def test_documents_are_learned_from_where_all_would_be_held_out():
     hdp = learn(HDP(3, random_state=0), sp.csr_array(words), 100)
     held = hdp.components_.sum(axis=0) - hdp.n_components_ * hdp.topic_word_prior_
     assert (held > 1.0).all()
+
+
+@pytest.mark.parametrize("size", [100, 500])
+def test_no_topic_knows_a_document_that_judges(size, bars):
+    """It is not learned from, and no topic starts from it."""
+    X = with_own_words(bars.data[:500])
+    hdp = learn(HDP(40, random_state=0), X, size)
+    kept, totals = hdp._posterior.reservoir, hdp._posterior.totals.topic_words
+    held = kept.keys <= np.uint64(kept.last_held_key)
+    words = kept.counts[held].indices
+    own = words[words >= bars.data.shape[1]]
+    assert len(own) == held.sum() > 30
+    assert (totals.dense()[own] == 0.0).all()
+    others = kept.counts[~held].indices
+    others = others[others >= bars.data.shape[1]]
+    assert (totals.dense()[others].sum(axis=1) > 0.0).all()
+
+
+def test_the_check_of_starts_tells_topics_of_judges(bars, monkeypatch):
+    monkeypatch.setattr(HDP, "_start_stream", VariationalTopicModel._start)
+    with pytest.raises(AssertionError):
+        test_no_topic_knows_a_document_that_judges(500, bars)
 
 
 def test_nothing_is_kept_if_nothing_is_asked_for(bars):

@@ -91,8 +91,15 @@ class Reservoir:
                 keys=np.concatenate([self.keys, keys[new]]),
                 counts=sp.vstack([self.counts, fresh], format="csr"),
             )._limited(n_tokens)
+        return grown, self._not_held_out(X, keys)
+
+    def not_held_out(self, X: sp.csr_array, entropy: int) -> sp.csr_array:
+        """Return the documents of `X` to learn from; all if all would be held out."""
+        return self._not_held_out(X, document_keys(X, entropy))
+
+    def _not_held_out(self, X: sp.csr_array, keys: NDArray[np.uint64]) -> sp.csr_array:
         learned = ~_are_held_out(keys, X, self.last_held_key)
-        return grown, X[learned] if learned.any() else X
+        return X[learned] if learned.any() else X
 
     def _limited(self, n_tokens: float) -> "Reservoir":
         """Return one of fewer documents if there are too many."""
