@@ -287,9 +287,9 @@ class HDP(VariationalTopicModel):
     **The number of topics** is judged by prediction in either family, for no bound
     ranks numbers of topics as prediction does. `fit` holds out a fifth of the documents
     (no more than hold 40,000 tokens, but at least 100 documents, or a quarter of few),
-    and predicts each fifth of their tokens from the others, as `score` does. Tokens
-    held out of documents that are learned from are no such judges: topics that no two
-    documents share predict them well.
+    from which no topic starts, and predicts each fifth of their tokens from the others,
+    as `score` does. Tokens held out of documents that are learned from are no such
+    judges: topics that no two documents share predict them well.
 
     - Births: after four passes (`trial_passes`) a candidate with three times as many
       topics (at least ten more; at most one more for each document) learns beside the
@@ -346,20 +346,21 @@ class HDP(VariationalTopicModel):
     Trials of all learning methods are made in minibatches, in the mean-field family
     with mean weights for `warm_up` passes, as those that follow. A warm start makes the
     trials that no fit has completed, with steps as from a start; otherwise, and after
-    `partial_fit`, it keeps the topics.
+    `partial_fit`, it keeps the topics. Topics that have learned from the documents that
+    judge are harder to replace than those of a fresh fit.
 
     A stream has such trials after 250 documents and whenever it has twice as many as at
     the last ones, or four times as many where none was accepted: over a random sample
     of its different documents, of about 1.5 million tokens
     (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a document),
     part of the model wherever it is saved. A tenth of the first documents, and fewer
-    later, are held out: they are not learned from while they judge. Candidates learn
-    twice as long, for the model knows more documents; after a trial that was accepted,
-    four passes over the sample follow, and step sizes go on from there. A call of
-    `partial_fit` may so take many times as long as others. The more documents a stream
-    has beyond its sample, the less a candidate that knows the sample alone can gain: in
-    the end the number of topics stays. Trials may undo what `merge_components` and
-    `drop_components` have done.
+    later, are held out: they are not learned from while they judge, and no topic starts
+    from one. Candidates learn twice as long, for the model knows more documents; after
+    a trial that was accepted, four passes over the sample follow, and step sizes go on
+    from there. A call of `partial_fit` may so take many times as long as others. The
+    more documents a stream has beyond its sample, the less a candidate that knows the
+    sample alone can gain: in the end the number of topics stays. Trials may undo what
+    `merge_components` and `drop_components` have done.
 
     **Moves judged by the bound** (``SplitMerge(criterion="bound")``), mean-field, after
     the warm-up:
@@ -504,16 +505,18 @@ class HDP(VariationalTopicModel):
         return fold_in_batch(posterior, batch, executor).toarray()
 
     def _start(self, model, counts, entropy, n_docs):
-        """Start from documents that do not judge trials: none of these is a topic."""
+        """Start from documents that do not judge trials: no topic starts from one."""
         corpus = self._corpus(counts, entropy)
         held = self._hold_out(corpus, entropy) if self._has_time_for_trials else None
-        teaching = corpus if held is None else held.train
-        return self._start_from(teaching, model, entropy, n_docs)
+        train = corpus if held is None else held.train
+        return self._start_from(train, model, entropy, n_docs)
 
     def _start_stream(self, model, counts, entropy, n_docs):
+        """Start from documents that will not be held out."""
         if self._reservoir_moves() is not None:
             reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
-            counts = reservoir.not_held_out(counts, entropy)
+            learned = reservoir.select_learned(counts, entropy)
+            counts = learned if learned.shape[0] > 0 else counts
         return self._start_from(self._corpus(counts, entropy), model, entropy, n_docs)
 
     def _start_topics(self, corpus, n_components, rng):
@@ -586,8 +589,8 @@ class HDP(VariationalTopicModel):
     def _warn_if_not_converged(self, monitor) -> None:
         moves, n_left = self._held_out_moves(), self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
-            too_few = self.max_iter < self._fewest_passes(moves)
-            if too_few or n_left < moves.trial_passes + self._final_passes:
+            is_short = n_left < moves.trial_passes + self._final_passes
+            if is_short or not self._has_time_for_trials:
                 warn_caller(
                     f"max_iter={self.max_iter} leaves no time for further trials: the "
                     "number of topics may not be final. Increase max_iter.",
@@ -668,8 +671,8 @@ class HDP(VariationalTopicModel):
     def _hold_out(self, corpus, entropy):
         """Hold documents out that judge trials; None if there are too few.
 
-        The same ones whenever a fit begins or goes on: what has learned from documents
-        is not judged by them.
+        The same ones in a fit that goes on: after an interrupt during trials nothing
+        has learned from them.
         """
         return hold_out(corpus.X, stream(entropy, Purpose.SPLIT_TOKENS, 0))
 
@@ -793,7 +796,10 @@ class HDP(VariationalTopicModel):
             posterior.reservoir, learned = posterior.reservoir.add(
                 counts[begin:end], moves.reservoir_tokens, posterior.entropy
             )
-            super()._learn_chunk(posterior, learned, executor, monitor)
+            if learned.shape[0] == 0 and posterior.n_steps == 0:
+                learned = counts[begin:end]  # there is nothing else yet
+            if learned.shape[0] > 0:
+                super()._learn_chunk(posterior, learned, executor, monitor)
             self._try_numbers(posterior, executor, monitor, moves)
             begin = end
 

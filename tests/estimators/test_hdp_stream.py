@@ -190,16 +190,16 @@ def test_documents_are_learned_from_where_all_would_be_held_out():
     assert (held > 1.0).all()
 
 
-@pytest.mark.parametrize("size", [100, 500])
-def test_no_topic_knows_a_document_that_judges(size, bars):
+@pytest.mark.parametrize(("size", "n_docs"), [(1, 200), (100, 500), (500, 500)])
+def test_no_topic_knows_a_document_that_judges(size, n_docs, bars):
     """It is not learned from, and no topic starts from it."""
-    X = with_own_words(bars.data[:500])
+    X = with_own_words(bars.data[:n_docs])
     hdp = learn(HDP(40, random_state=0), X, size)
     kept, totals = hdp._posterior.reservoir, hdp._posterior.totals.topic_words
     held = kept.keys <= np.uint64(kept.last_held_key)
     words = kept.counts[held].indices
     own = words[words >= bars.data.shape[1]]
-    assert len(own) == held.sum() > 30
+    assert len(own) == held.sum() > n_docs / 20
     assert (totals.dense()[own] == 0.0).all()
     others = kept.counts[~held].indices
     others = others[others >= bars.data.shape[1]]
@@ -209,7 +209,15 @@ def test_no_topic_knows_a_document_that_judges(size, bars):
 def test_the_check_of_starts_tells_topics_of_judges(bars, monkeypatch):
     monkeypatch.setattr(HDP, "_start_stream", VariationalTopicModel._start)
     with pytest.raises(AssertionError):
-        test_no_topic_knows_a_document_that_judges(500, bars)
+        test_no_topic_knows_a_document_that_judges(500, 500, bars)
+
+
+@pytest.mark.parametrize("moves", [False, SplitMerge(reservoir_tokens=0)])
+def test_a_stream_without_trials_starts_from_all_documents(moves, bars):
+    X = with_own_words(bars.data[:100])
+    hdp = HDP(100, split_merge=moves, random_state=0)
+    posterior = hdp._start_stream(hdp._make_model(), X, 0, X.shape[0])
+    assert (posterior.totals.topic_words.dense().sum(axis=1) > 0.0).all()
 
 
 def test_nothing_is_kept_if_nothing_is_asked_for(bars):

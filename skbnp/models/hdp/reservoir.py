@@ -74,8 +74,7 @@ class Reservoir:
     ) -> tuple["Reservoir", sp.csr_array]:
         """Return one with new documents in it, and those of `X` to learn from.
 
-        About `n_tokens` are kept, but `FEWEST_DOCS` documents at the least. Where all
-        of `X` would be held out, it is learned from.
+        About `n_tokens` are kept, but `FEWEST_DOCS` documents at the least.
         """
         keys = document_keys(X, entropy)
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
@@ -91,15 +90,12 @@ class Reservoir:
                 keys=np.concatenate([self.keys, keys[new]]),
                 counts=sp.vstack([self.counts, fresh], format="csr"),
             )._limited(n_tokens)
-        return grown, self._not_held_out(X, keys)
+        return grown, X[~_are_held_out(keys, X, self.last_held_key)]
 
-    def not_held_out(self, X: sp.csr_array, entropy: int) -> sp.csr_array:
-        """Return the documents of `X` to learn from; all if all would be held out."""
-        return self._not_held_out(X, document_keys(X, entropy))
-
-    def _not_held_out(self, X: sp.csr_array, keys: NDArray[np.uint64]) -> sp.csr_array:
-        learned = ~_are_held_out(keys, X, self.last_held_key)
-        return X[learned] if learned.any() else X
+    def select_learned(self, X: sp.csr_array, entropy: int) -> sp.csr_array:
+        """Return the documents of `X` to learn from."""
+        keys = document_keys(X, entropy)
+        return X[~_are_held_out(keys, X, self.last_held_key)]
 
     def _limited(self, n_tokens: float) -> "Reservoir":
         """Return one of fewer documents if there are too many."""
