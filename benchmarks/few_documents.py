@@ -1,7 +1,7 @@
 """`HDP` where documents are few, beside tomotopy's models: five splits of each corpus.
 
 SKBNP_DATA=... python benchmarks/few_documents.py [CORPUS ...] [--splits SPLIT ...]
-    [--models MODEL ...]
+    [--models MODEL ...] [--seconds SECONDS]
 
 "kos:400" are 400 documents of `kos`. Rows of other corpora, splits and models are kept
 in results/few_documents.json. tomotopy must be installed.
@@ -58,8 +58,8 @@ def load(name, split):
     return train[:, used], test[:, used]
 
 
-def run(corpus, split, models):
-    """Rows of some models on one split."""
+def run(corpus, split, models, limit):
+    """Rows of some models on one split; peers learn up to a limit of seconds."""
     train, test = load(corpus, split)
     parts = split_tokens(test, random_state=0), common.split_types(test)
 
@@ -79,7 +79,7 @@ def run(corpus, split, models):
         for size in SIZES:
             for prior in PRIORS:
                 peer, seconds = PEERS[name](train, split, size, prior), 0.0
-                while seconds < SECONDS:
+                while seconds < limit:
                     seconds += common.cpu_seconds(peer.step)[1]
                 yield row(f"{name}, K={size}, eta={prior}", *peer.topics(), seconds)
 
@@ -136,6 +136,7 @@ def main():
     parser.add_argument("corpora", nargs="*", default=CORPORA)
     parser.add_argument("--splits", nargs="*", type=int, default=range(5))
     parser.add_argument("--models", nargs="*", default=[*OURS, *PEERS])
+    parser.add_argument("--seconds", type=float, default=SECONDS)
     arguments = parser.parse_args()
     rows = {
         (row["corpus"], row["split"], row["model"]): row
@@ -144,7 +145,7 @@ def main():
     }
     for corpus in arguments.corpora:
         for split in arguments.splits:
-            for row in run(corpus, split, arguments.models):
+            for row in run(corpus, split, arguments.models, arguments.seconds):
                 print(row, flush=True)
                 rows[corpus, split, row["model"]] = row
     order = {name: place for place, name in enumerate([*CORPORA, *OURS])}

@@ -77,6 +77,10 @@ PEERS = {
     "benchmarks/gibbs.py": [
         *("speed", "quality", "scaling", "--seconds", "0.5", "--runs", "1"),
     ],
+    "benchmarks/few_documents.py": [
+        *("jacm", "--splits", "0", "1", "--seconds", "0.2"),
+        *("--models", "HDP", "tomotopy LDA"),
+    ],
     "benchmarks/peers.py": ["ap", "--seeds", "0", "--seconds", "0.2"],
     "benchmarks/sticks.py": ["loop", "--runs", "1"],
 }
