@@ -26,4 +26,4 @@ for panel, title in zip(panels, titles, strict=True):
     panel.set(xscale="log", xlabel="thousand documents", title=title)
     panel.title.set_size(10)
 panels[0].legend(fontsize=8, loc="upper left")
-panels[0].set_ylim(0, 420)
+panels[0].set_ylim(0, 1.4 * max(row["topics"] for row in rows))  # for the legend
