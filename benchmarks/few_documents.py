@@ -71,11 +71,11 @@ def run(corpus, split, models, limit):
         where = {"corpus": corpus, "split": split, "documents": train.shape[0]}
         return where | {"model": model} | found | {"CPU s": seconds}
 
-    for name in OURS.keys() & set(models):
+    for name in filter(models.__contains__, OURS):
         hdp = HDP(random_state=split, **OURS[name])
         seconds = common.cpu_seconds(lambda hdp=hdp: hdp.fit(train))[1]
         yield row(name, *topics_of(hdp), seconds)
-    for name in PEERS.keys() & set(models):
+    for name in filter(models.__contains__, PEERS):
         for size in SIZES:
             for prior in PRIORS:
                 peer, seconds = PEERS[name](train, split, size, prior), 0.0
@@ -95,24 +95,25 @@ def summarise(rows):
             some = [row for row in here if row["model"] == model]
             line = {"corpus": corpus, "documents": some[0]["documents"], "model": model}
             line |= {key: float(np.mean([row[key] for row in some])) for key in MEANS}
-            for key in ("tokens", "types") if model != "HDP" else ():
+            for key in SCORES if model != "HDP" else ():
                 ahead = [ours[row["split"]][key] - row[key] for row in some]
                 error = np.std(ahead, ddof=1) / np.sqrt(len(ahead))
                 line[f"HDP ahead, {key}"] = f"{np.mean(ahead):+.3f} ± {error:.3f}"
             line["topics"] = round(line["topics"])
             of_corpus.append(line)
         peers = [line for line in of_corpus if "tomotopy" in line["model"]]
-        best = {max(line[key] for line in peers) for key in ("tokens", "types")}
+        best = {max(line[key] for line in peers) for key in SCORES if peers}
         table += [
             line
             for line in of_corpus
-            if line not in peers or not best.isdisjoint((line["tokens"], line["types"]))
+            if line not in peers or not best.isdisjoint(line[key] for key in SCORES)
         ]
     return table
 
 
-MEANS = ("tokens", "types", "topics", "CPU s")
-COLUMNS = ["corpus", "documents", "model", *MEANS[:3]]
+SCORES = ("tokens", "types")
+MEANS = (*SCORES, "topics", "CPU s")
+COLUMNS = ["corpus", "documents", "model", *SCORES, "topics"]
 COLUMNS += ["HDP ahead, tokens", "HDP ahead, types", "CPU s"]
 READING = """
 Held-out scores (nats per token, larger is better) by document completion as in
