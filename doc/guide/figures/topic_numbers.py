@@ -54,5 +54,5 @@ for y, (_, least, most, shared) in enumerate(ranges):
     ax.text(most + 25, y, text, va="center", fontsize=8.5)
 ax.set_yticks(range(len(ranges)), [label for label, *_ in ranges], fontsize=9)
 ax.invert_yaxis()
-ax.set(xlim=(0, 1.95 * max(most for _, _, most, _ in ranges)), xlabel="topics")
+ax.set(xlim=(0, 2.1 * max(most for _, _, most, _ in ranges)), xlabel="topics")
 ax.spines[["top", "right"]].set_visible(False)
