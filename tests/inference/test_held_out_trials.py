@@ -80,7 +80,7 @@ def own_words(bars):
     return with_own_words(bars.data[:100])
 
 
-def seeds_of_judges(topics, held):
+def find_starts_from_judges(topics, held):
     """Words that judges alone have, and whether any topic starts from a judge."""
     judges = words_of_none(held.train.X)
     counts = topics[judges]
@@ -97,9 +97,9 @@ def test_no_topic_starts_from_a_document_that_judges(
     settings = {"variational_family": family, "learning_method": method}
     HDP(40, max_iter=20, random_state=0, **settings).fit(own_words)
     ((topics, held),) = begun
-    judges, is_seed = seeds_of_judges(topics, held)
+    judges, is_any = find_starts_from_judges(topics, held)
     assert judges.sum() == 25
-    assert not is_seed
+    assert not is_any
     others = topics[~judges]
     assert (others.sum(axis=1) > 0.0).all()
     assert (others.max(axis=1) > 15.0 * np.median(others, axis=1)).any()
@@ -111,7 +111,7 @@ def test_the_check_of_starts_tells_topics_of_judges(own_words, monkeypatch):
     begun = note_trials(monkeypatch)
     HDP(40, max_iter=20, random_state=0).fit(own_words)
     ((topics, held),) = begun
-    assert seeds_of_judges(topics, held)[1]
+    assert find_starts_from_judges(topics, held)[1]
 
 
 def test_a_fit_without_trials_starts_from_all_documents(own_words):
