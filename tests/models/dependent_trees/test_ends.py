@@ -1,4 +1,4 @@
-"""Nodes that have less than a row end, together with new parents of those near them."""
+"""Nodes with less than two rows end, together with new parents of those near them."""
 
 from types import SimpleNamespace
 
@@ -66,14 +66,15 @@ def pairs(found):
     return [(one.merge.source, one.merge.target) for one in found]
 
 
-def test_nodes_with_less_than_a_row_merge_with_their_neighbours():
-    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
+@pytest.mark.parametrize("mass", [0.0, 1.9])
+def test_nodes_with_less_than_two_rows_merge_with_their_neighbours(mass):
+    state, stats = state_of([9, mass, 9, 9, 9, 9, 9])
     found = pairs(propose(state, stats))
     assert len(found) == merges.N_TARGETS
     assert set(found) < {(1, 0), (2, 1), (3, 1)}
     gains = [merge_gain(state, stats, PRIORS, *pair).gain for pair in found]
     assert gains == sorted(gains, reverse=True)
-    assert pairs(propose(*state_of([9, 1, 9, 9, 9, 9, 9]))) == []
+    assert pairs(propose(*state_of([9, 2, 9, 9, 9, 9, 9]))) == []
 
 
 def test_the_root_takes_the_rows_of_a_child_and_a_chain_is_cut():
@@ -106,9 +107,14 @@ def learner_of(state, stats, n_passes=0):
     return SimpleNamespace(posterior=posterior, n_passes=n_passes, memory=memory)
 
 
-def test_an_end_by_which_the_bound_does_not_rise_waits(monkeypatch):
-    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    monkeypatch.setattr(structure, "LEAST_GAIN", np.inf)
+@pytest.mark.parametrize(
+    "masses", [[9, 0, 9, 9, 9, 9, 9], [0, 9, 9, 9, 9, 9, 9]], ids=["inner", "root"]
+)
+def test_an_end_by_which_the_bound_does_not_rise_waits(masses, monkeypatch):
+    """All pairs are tried, also two with one target."""
+    state, stats = state_of(masses)
+    monkeypatch.setattr(structure, "_replayed_with_priors", lambda *given: given)
+    monkeypatch.setattr(structure, "_bound", lambda *given: 0.0)
     tried = []
 
     def attach(edits, learner, near, records):
@@ -132,8 +138,13 @@ def test_an_end_by_which_the_bound_does_not_rise_waits(monkeypatch):
 
 def test_an_end_is_made_with_the_priors_that_follow(monkeypatch):
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    monkeypatch.setattr(structure, "LEAST_GAIN", -np.inf)
     monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
+    make = structure.TreeEdits._make_compound
+    monkeypatch.setattr(
+        structure.TreeEdits,
+        "_make_compound",
+        lambda edits, learner, records, least: make(edits, learner, records, -np.inf),
+    )
     edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
     edits._end_idle(learner)
     new = learner.posterior.state
@@ -213,9 +224,9 @@ def test_the_root_of_planted_trees_has_rows(monkeypatch):
         )
         trees = DependentTrees(random_state=seed).fit(corpus.data)
         (record,) = trees.epochs_.values()
-        return int((record.masses < 1.0).sum())
+        return int((record.masses < 2.0).sum())
 
-    seeds = 177, 181, 206, 287
+    seeds = 177, 181, 206, 224, 231, 287, 434, 464
     assert sum(map(n_without_rows, seeds)) == 0
     monkeypatch.setattr(structure.TreeEdits, "_end_idle", lambda *given: None)
     assert sum(map(n_without_rows, seeds)) == len(seeds)

@@ -22,7 +22,11 @@ from skbnp.models.dependent_trees.model import (
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge
-from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
+from skbnp.models.dependent_trees.moves.settings import (
+    LEAST_EVIDENCE,
+    LEAST_ROWS,
+    PAUSE_ROWS,
+)
 from skbnp.trees import Tree
 
 __all__ = [
@@ -42,7 +46,7 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Merges of nodes with less than a row that are judged after a pass, the best of all.
+#: Merges of nodes with so few rows that are judged after a pass, the best of all.
 N_ENDS = 6
 #: Pairs that are ranked at a time, and at the least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
@@ -132,8 +136,8 @@ def propose_merges(
 
 
 def find_idle(state: EpochState, stats: EpochStats) -> NDArray[np.bool_]:
-    """Nodes without a past that have less than a row."""
-    return (stats.masses < PAUSE_ROWS) & (state.history <= 0.0) & (state.past < 0)
+    """Nodes without a past that have fewer rows than one begins from."""
+    return (stats.masses < LEAST_ROWS) & (state.history <= 0.0) & (state.past < 0)
 
 
 def propose_ends(

@@ -7,7 +7,7 @@ import numpy as np
 
 from skbnp.utils.validation import check_settings
 
-__all__ = ["LEAST_EVIDENCE", "NO_ROWS", "PAUSE_ROWS", "EpochMoves"]
+__all__ = ["LEAST_EVIDENCE", "LEAST_ROWS", "NO_ROWS", "PAUSE_ROWS", "EpochMoves"]
 
 CHOICES = {"merge": ("safe", "lax", "none")}
 LEAST = {"max_births": 1, "birth_rows": 2, "birth_rounds": 1}
@@ -17,6 +17,8 @@ LEAST = {"max_births": 1, "birth_rows": 2, "birth_rounds": 1}
 LEAST_EVIDENCE = float(np.log(1000.0))
 #: Rows that are none: a leaf with fewer ends, if it has none in the window.
 NO_ROWS = 1e-3
+#: Rows that a new node begins from at the least: one that has fewer later may end.
+LEAST_ROWS = 2
 #: Rows below which a topic that was there before pauses in an epoch.
 PAUSE_ROWS = 1.0
 

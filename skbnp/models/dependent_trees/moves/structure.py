@@ -5,7 +5,7 @@ this gains little edges are reversed, or else nodes go below other parents, for 
 merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
 the same state, made together, and kept if the bound of all rows has risen; if not, in
 halves. So many moves cost one copy of the state. Where all of them gain little, nodes
-that have less than a row end, and the best birth that gained too little by itself is
+that have less than two rows end, and the best birth that gained too little by itself is
 tried, both together with attachments and priors that follow, a birth with exchanges.
 Proposals that gain nothing wait for some passes; once moves gain little, all other
 parents are judged again, if the tree has changed since.
@@ -39,7 +39,6 @@ from skbnp.models.dependent_trees.moves.attachments import (
     propose_reversals,
 )
 from skbnp.models.dependent_trees.moves.births import (
-    LEAST_ROWS,
     Proposed,
     join_rows,
     propose_birth,
@@ -75,6 +74,7 @@ from skbnp.models.dependent_trees.moves.records import (
 )
 from skbnp.models.dependent_trees.moves.settings import (
     LEAST_EVIDENCE,
+    LEAST_ROWS,
     NO_ROWS,
     PAUSE_ROWS,
     EpochMoves,
@@ -352,7 +352,7 @@ class TreeEdits(Moves):
                 waits.add((), learner.n_passes)
 
     def _end_idle(self, learner: EpochLearner) -> None:
-        """Let a node without a past and less than a row end, where the bound rises.
+        """Let a node with less than two rows and no past end, where the bound rises.
 
         Nodes next to it go below other parents, and what draws directions together
         follows: by the end alone the bound may fall.
@@ -364,11 +364,12 @@ class TreeEdits(Moves):
         priors, products = posterior.model.priors, self._products_of(learner)
         losses = learner.memory.losses()
         for one in propose_ends(state, stats, priors, products, losses):
-            if not waits.is_over(one.merge.touched, learner.n_passes):
+            pair = one.merge.source, one.merge.target
+            if not waits.is_over(pair, learner.n_passes):
                 continue
-            if self._make_compound(learner, [one.merge], LEAST_GAIN + one.lost):
+            if self._make_compound(learner, [one.merge], one.lost):
                 return
-            waits.add(one.merge.touched, learner.n_passes)
+            waits.add(pair, learner.n_passes)
 
     def _bear_rejected(self, learner: EpochLearner) -> None:
         """Judge the best birth that gains too little by itself with what follows.
