@@ -10,8 +10,8 @@ Peers on text, both at mean directions and maximum likelihood: one von Mises-Fis
 distribution for each epoch, and for each epoch spherical k-means with as many clusters
 as the tree has nodes, as a mixture. Constants were chosen by `nips` and `sotu` (seeds 0
 to 2 and 20 to 23), titles of 400 rows an epoch (seeds 0 to 3) and planted trees of
-seeds 0 to 12, 22, 30 to 300 and 305, moves of names by drift of seeds 0 to 39; all else
-was run once, as it is found here.
+seeds 0 to 12, 22, 30 to 300, 305 and 400 to 519, moves of names by drift of seeds 0 to
+39; all else was run once, as it is found here.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from common import cpu_seconds
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
@@ -70,28 +71,85 @@ def planted(seeds):
             )
             found, parent = trees.apply(corpus.data), corpus.tree.parent
             match, directions = matched(corpus.target, found), corpus.directions[0]
+            cosines = directions @ directions.T
             close = [
                 node
                 for node in range(1, len(parent))
-                if directions[node] @ directions[parent[node]] >= 0.7
+                if cosines[node, parent[node]] >= 0.7
             ]
             right = sum(
                 trees.tree_.parent[match[node]] == match[parent[node]]
                 and match[node] != match[parent[node]]
                 for node in close
             )
+            known = largest_tree(
+                cosines, np.argmax(directions @ corpus.data.sum(axis=0))
+            )
+            nearest = np.argmax(corpus.data @ directions.T, axis=1)
             rows.append(
                 {
                     "features": n_features,
                     "seed": seed,
                     "ARI": round(adjusted_rand_score(corpus.target, found), 3),
                     "nodes": trees.n_components_,
-                    "edges right": f"{right} of {len(close)}",
-                    "seconds": round(seconds, 1),
+                    "edges": len(close),
+                    "edges right": right,
+                    "ARI, directions known": round(
+                        adjusted_rand_score(corpus.target, nearest), 3
+                    ),
+                    "edges right, directions known": sum(
+                        known[node] == parent[node] for node in close
+                    ),
+                    "seconds": round(seconds, 2),
                 }
             )
             print(rows[-1], flush=True)
     return rows
+
+
+def largest_tree(cosines, root):
+    """Parents in the tree whose edges have the largest sum of cosines.
+
+    Of all trees it has the highest density for who knows the directions, as all edges
+    have one concentration; how it hangs does not matter to that.
+    """
+    tree = minimum_spanning_tree(2.0 - cosines)
+    _, parents = breadth_first_order(tree, root, directed=False)
+    return parents
+
+
+def planted_counts(rows):
+    """Count draws by number of features."""
+    counts = []
+    for n_features in dict.fromkeys(row["features"] for row in rows):
+        some = [row for row in rows if row["features"] == n_features]
+
+        def share(kind, some=some):
+            aris = np.array([row[f"ARI{kind}"] >= 0.95 for row in some])
+            # Of nine edges eight; of fewer that are that close, all but one.
+            edges = np.array(
+                [row[f"edges right{kind}"] >= row["edges"] - 1 for row in some]
+            )
+            return int(aris.sum()), int(edges.sum()), int((aris & edges).sum())
+
+        ari, edges, both = share("")
+        known_ari, known_edges, _ = share(", directions known")
+        counts.append(
+            {
+                "features": n_features,
+                "seeds": f"{some[0]['seed']} to {some[-1]['seed']}",
+                "draws": len(some),
+                "ARI 0.95": ari,
+                "8 edges": edges,
+                "both": both,
+                "ARI, directions known": known_ari,
+                "8 edges, directions known": known_edges,
+                "ARI, median": float(np.median([row["ARI"] for row in some])),
+                "edges, mean": float(np.mean([row["edges right"] for row in some])),
+                "seconds, median": float(np.median([row["seconds"] for row in some])),
+            }
+        )
+    return counts
 
 
 def can_be_told(corpus, lifetimes, past_weight):
@@ -478,8 +536,11 @@ def main():
     given = parser.parse_args()
     tables = {
         "planted": (
-            "Planted trees: root + 3 + 6 nodes, 400 rows. Wanted: ARI 0.95, and 8 of 9 "
-            "edges where the planted cosine is 0.7 or more.",
+            "Planted trees: root + 3 + 6 nodes, 400 rows. Draws in which the adjusted "
+            "Rand index is 0.95 or more, and 8 of 9 edges are right, or all but one of "
+            "those whose planted cosine is 0.7 or more. Who knows all directions puts "
+            "rows at the nearest, and edges where the sum of their cosines is largest; "
+            "the root is then nearest to the mean of the rows.",
             lambda: planted(given.seeds or range(10)),
         ),
         "drift": (
@@ -513,7 +574,8 @@ def main():
         reading, run = tables[part]
         results = run()
         name = f"dependent_trees_{part}"
-        counts = drift_counts(results) if part == "drift" else []
+        count = {"planted": planted_counts, "drift": drift_counts}.get(part)
+        counts = [] if count is None else count(results)
         rows = [*counts, *results]
         common.save(name, rows, list(rows[0]), reading, n_shown=len(counts) or None)
 

@@ -91,6 +91,20 @@ def test_as_many_as_are_judged_are_proposed():
     assert len(found) == merges.N_ENDS
 
 
+def test_fewer_are_judged_in_trees_of_many_nodes(monkeypatch):
+    assert merges.n_ends(800) == merges.N_ENDS
+    assert merges.n_ends(2000) == 1
+    assert merges.n_ends(3000) == 0
+    state, stats = state_of([0, 0, 9, 9, 0, 0, 0])
+    monkeypatch.setattr(merges, "END_PAIRS", 3 * len(TREE) ** 2)
+    assert len(propose(state, stats)) == 3
+    monkeypatch.setattr(merges, "END_PAIRS", len(TREE) ** 2 - 1)
+    edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
+    edits._end_idle(learner)
+    assert edits._products is None
+    assert edits.records == []
+
+
 @pytest.mark.parametrize("kind", ["past", "history"])
 def test_nodes_of_before_stay(kind):
     is_old = np.arange(7) == 1

@@ -33,6 +33,7 @@ __all__ = [
     "MergeProposal",
     "PairLosses",
     "find_idle",
+    "n_ends",
     "propose_ends",
     "propose_merges",
 ]
@@ -46,8 +47,9 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Merges of nodes with so few rows that are judged after a pass, the best of all.
-N_ENDS = 6
+#: Merges of nodes with so few rows that are judged after a pass, the best of all, and
+#: pairs of nodes among which new parents are looked for by that, at the most.
+N_ENDS, END_PAIRS = 6, 1 << 22
 #: Pairs that are ranked at a time, and at the least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
 
@@ -140,6 +142,11 @@ def find_idle(state: EpochState, stats: EpochStats) -> NDArray[np.bool_]:
     return (stats.masses < LEAST_ROWS) & (state.history <= 0.0) & (state.past < 0)
 
 
+def n_ends(n_nodes: int) -> int:
+    """Merges of idle nodes that are judged after a pass, at the most."""
+    return min(N_ENDS, END_PAIRS // n_nodes**2)
+
+
 def propose_ends(
     state: EpochState,
     stats: EpochStats,
@@ -150,7 +157,8 @@ def propose_ends(
     """Find merges of idle nodes with those near them.
 
     With the parent, or a child into the node, which so takes its place: of each node
-    those that are best alone, of all the best first.
+    those that are best alone, of all the best first. There are fewer in trees of many
+    nodes: an end is worth as little there, and takes the time of all pairs of nodes.
     """
     tree, idle = state.tree, find_idle(state, stats)
     above = np.flatnonzero(idle[1:]) + 1
@@ -164,7 +172,7 @@ def propose_ends(
     firsts = np.flatnonzero(np.diff(nodes[order], prepend=-1))
     rank = np.arange(len(order)) - np.repeat(firsts, np.diff(firsts, append=len(order)))
     some = order[rank < N_TARGETS]
-    some = some[np.argsort(-gains[some], kind="stable")[:N_ENDS]]
+    some = some[np.argsort(-gains[some], kind="stable")[: n_ends(len(tree))]]
     found = []
     for at in some.tolist():
         merge = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))

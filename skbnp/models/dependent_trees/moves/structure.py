@@ -55,6 +55,7 @@ from skbnp.models.dependent_trees.moves.merges import (
     MergeProposal,
     PairLosses,
     find_idle,
+    n_ends,
     propose_ends,
     propose_merges,
 )
@@ -359,7 +360,9 @@ class TreeEdits(Moves):
         """
         posterior, waits = learner.posterior, self._rejections["end"]
         state, stats = posterior.state, posterior.totals
-        if self.moves.merge == "none" or not find_idle(state, stats).any():
+        if self.moves.merge == "none" or n_ends(len(state.tree)) == 0:
+            return
+        if not find_idle(state, stats).any():
             return
         priors, products = posterior.model.priors, self._products_of(learner)
         losses = learner.memory.losses()
