@@ -93,12 +93,12 @@ def planted(seeds):
                     "ARI": round(adjusted_rand_score(corpus.target, found), 3),
                     "nodes": trees.n_components_,
                     "edges": len(close),
-                    "edges right": right,
+                    "edges right": int(right),
                     "ARI, directions known": round(
                         adjusted_rand_score(corpus.target, nearest), 3
                     ),
-                    "edges right, directions known": sum(
-                        known[node] == parent[node] for node in close
+                    "edges right, directions known": int(
+                        np.sum(known[close] == parent[close])
                     ),
                     "seconds": round(seconds, 2),
                 }
