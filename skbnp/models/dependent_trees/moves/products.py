@@ -263,7 +263,9 @@ def _products_of_means(state: EpochState, known: _Known) -> Array:
     found = np.empty((n_nodes, n_nodes + 1))
     found[:, -1] = state.means @ state.above
     if known.last is not None:
-        found[np.ix_(at, at)] = known.last.means[np.ix_(known.places, known.places)]
+        last = known.last.means
+        for now, was in zip(at.tolist(), known.places.tolist(), strict=True):
+            found[now, at] = last[was, known.places]  # no copy of all of them
     of_new = _products(state.means, state.means, new)
     found[:, new], found[new, :-1] = of_new, of_new.T
     return found
