@@ -1,5 +1,6 @@
 """Nodes with less than two rows end, together with new parents of those near them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
+from skbnp.inference.trials import WAIT, Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -57,13 +59,22 @@ def state_of(masses, past=None, history=None, dimension=20):
     return state, stats
 
 
-def propose(state, stats):
+def propose(state, stats, losses=NO_LOSSES, rejections=None, n_passes=0):
+    waits = Rejections() if rejections is None else rejections
     products = Products.of(state, PRIORS)
-    return merges.propose_ends(state, stats, PRIORS, products, NO_LOSSES)
+    given = state, stats, PRIORS, products, losses, waits, n_passes
+    return merges.propose_ends(*given)
 
 
 def pairs(found):
     return [(one.merge.source, one.merge.target) for one in found]
+
+
+@pytest.fixture(autouse=True)
+def _no_slack(request, monkeypatch):
+    """Let all ends be judged: these trees are small, and lose much."""
+    if "slack" not in request.node.name:
+        monkeypatch.setattr(merges, "END_SLACK", np.inf)
 
 
 @pytest.mark.parametrize("mass", [0.0, 1.9])
@@ -86,18 +97,80 @@ def test_the_root_takes_the_rows_of_a_child_and_a_chain_is_cut():
     assert set(pairs(propose(*state_of([9, 9, 9, 9, 0, 9, 9])))) == {(4, 0), (5, 4)}
 
 
-def test_as_many_as_are_judged_are_proposed():
-    found = propose(*state_of([0, 0, 9, 9, 0, 0, 0]))
-    assert len(found) == merges.N_ENDS
+def test_as_many_as_are_judged_are_proposed_none_twice(monkeypatch):
+    """Nodes 0 and 1, and 4 and 5, are idle, one below the other."""
+    state, stats = state_of([0, 0, 9, 9, 0, 0, 0])
+    for n_ends in (2, 4):
+        monkeypatch.setattr(merges, "N_ENDS", n_ends)
+        found = pairs(propose(state, stats))
+        assert len(set(found)) == len(found) == n_ends
+    monkeypatch.setattr(merges, "N_ENDS", 100)
+    monkeypatch.setattr(merges, "N_TARGETS", 100)
+    every = {(1, 0), (2, 1), (3, 1), (4, 0), (5, 4), (6, 0)}
+    found = pairs(propose(state, stats))
+    assert len(found) == len(every)
+    assert set(found) == every
+
+
+def test_what_waits_leaves_its_place_to_others():
+    state, stats = state_of([0, 0, 9, 9, 0, 0, 0])
+    first = pairs(propose(state, stats))
+    waits = Rejections()
+    for pair in first:
+        waits.add(pair, 0)
+    second = pairs(propose(state, stats, rejections=waits, n_passes=1))
+    assert second
+    assert set(second).isdisjoint(first)
+    assert pairs(propose(state, stats, rejections=waits, n_passes=WAIT)) == first
+
+
+def test_an_end_that_loses_more_than_the_slack_is_not_judged(monkeypatch):
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
+    monkeypatch.setattr(merges, "END_SLACK", np.inf)
+    everything = pairs(propose(state, stats))
+    gains = [merge_gain(state, stats, PRIORS, *pair).gain for pair in everything]
+    monkeypatch.setattr(merges, "END_SLACK", -0.5 * sum(gains))
+    assert gains[0] > 0.5 * sum(gains) > gains[1]
+    assert pairs(propose(state, stats)) == everything[:1]
+
+
+def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
+    state, stats = state_of([9, 1.5, 9, 9, 9, 9, 9])
+    (one, *_) = propose(state, stats)
+    pair = sorted((one.merge.source, one.merge.target))
+    found = merge_gain(state, stats, PRIORS, one.merge.source, one.merge.target)
+    stats = replace(stats, entropies=np.full(7, 100.0))
+    asked = []
+
+    def make(edits, learner, records, least):
+        asked.append(least)
+        return True
+
+    monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
+    for value in (0.25, 1e6):
+        losses = merges.PairLosses(np.array([pair]), np.array([value]))
+        learner = learner_of(state, stats)
+        learner.memory.losses = lambda losses=losses: losses
+        structure.TreeEdits(EpochMoves())._end_idle(learner)
+    most = merge_gain(state, stats, PRIORS, *(one.merge.source, one.merge.target))
+    assert found.most_lost == 0.0
+    assert 0.25 < most.most_lost < 1e6
+    assert asked == [0.25, most.most_lost]
+
+
+def test_a_child_with_a_past_stays_below_a_node_that_has_none():
+    is_old = np.arange(7) == 5
+    state, stats = state_of([9, 9, 9, 9, 0, 9, 9], past=np.where(is_old, 5, -1))
+    assert pairs(propose(state, stats)) == [(4, 0)]
 
 
 def test_fewer_are_judged_in_trees_of_many_nodes(monkeypatch):
     assert merges.n_ends(800) == merges.N_ENDS
-    assert merges.n_ends(2000) == 1
-    assert merges.n_ends(3000) == 0
+    assert merges.n_ends(2048) == 1
+    assert merges.n_ends(2049) == 0
     state, stats = state_of([0, 0, 9, 9, 0, 0, 0])
     monkeypatch.setattr(merges, "END_PAIRS", 3 * len(TREE) ** 2)
-    assert len(propose(state, stats)) == 3
+    assert len(set(pairs(propose(state, stats)))) == 3
     monkeypatch.setattr(merges, "END_PAIRS", len(TREE) ** 2 - 1)
     edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
     edits._end_idle(learner)
@@ -138,16 +211,20 @@ def test_an_end_by_which_the_bound_does_not_rise_waits(masses, monkeypatch):
     monkeypatch.setattr(structure.TreeEdits, "_attachments_near", attach)
     edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
     edits._end_idle(learner)
-    edits._end_idle(learner)
     assert len(tried) == merges.N_TARGETS
+    edits._end_idle(learner)  # the third one
+    n_pairs = merges.N_TARGETS + 1
+    assert len(tried) == n_pairs
+    edits._end_idle(learner)
+    assert len(tried) == n_pairs
     assert edits.records == []
     assert learner.posterior.state is state
     again = structure.TreeEdits(EpochMoves())
     again.resume(edits.account())
     again._end_idle(learner_of(state, stats))
-    assert len(tried) == merges.N_TARGETS
+    assert len(tried) == n_pairs
     structure.TreeEdits(EpochMoves(merge="none"))._end_idle(learner)
-    assert len(tried) == merges.N_TARGETS
+    assert len(tried) == n_pairs
 
 
 def test_an_end_is_made_with_the_priors_that_follow(monkeypatch):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from skbnp.inference.executor import Run
+from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -47,9 +48,11 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Merges of nodes with so few rows that are judged after a pass, the best of all, and
-#: pairs of nodes among which new parents are looked for by that, at the most.
+#: Ends that are judged after a pass, at the most, and pairs of nodes for all of them:
+#: each takes time in proportion to the square of the number of nodes.
 N_ENDS, END_PAIRS = 6, 1 << 22
+#: Nats that an end may lose by itself, if new parents and priors make up for them.
+END_SLACK = 30.0
 #: Pairs that are ranked at a time, and at the least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
 
@@ -138,12 +141,15 @@ def propose_merges(
 
 
 def find_idle(state: EpochState, stats: EpochStats) -> NDArray[np.bool_]:
-    """Nodes without a past that have fewer rows than one begins from."""
+    """Nodes without a past that have fewer rows than a birth starts from."""
     return (stats.masses < LEAST_ROWS) & (state.history <= 0.0) & (state.past < 0)
 
 
 def n_ends(n_nodes: int) -> int:
-    """Merges of idle nodes that are judged after a pass, at the most."""
+    """Ends that are judged after a pass, at the most; none with 2,049 nodes or more.
+
+    An end gains no more in a tree of many nodes than in one of few.
+    """
     return min(N_ENDS, END_PAIRS // n_nodes**2)
 
 
@@ -153,28 +159,35 @@ def propose_ends(
     priors: TreePriors,
     products: Products,
     losses: "PairLosses",
+    rejections: Rejections,
+    n_passes: int,
 ) -> list[MergeProposal]:
-    """Find merges of idle nodes with those near them.
+    """Find merges of idle nodes with those near them that do not wait.
 
     With the parent, or a child into the node, which so takes its place: of each node
-    those that are best alone, of all the best first. There are fewer in trees of many
-    nodes: an end is worth as little there, and takes the time of all pairs of nodes.
+    those that are best alone, of all the best first. By itself none loses more than
+    `END_SLACK` nats.
     """
     tree, idle = state.tree, find_idle(state, stats)
-    above = np.flatnonzero(idle[1:]) + 1
-    below = np.flatnonzero(idle[tree.parent[1:]] & (state.past[1:] < 0)) + 1
-    sources = np.concatenate([above, below])
+    is_new = state.past[1:] < 0
+    sources = 1 + np.flatnonzero(idle[1:] | (idle[tree.parent[1:]] & is_new))
     targets = tree.parent[sources]
-    nodes = np.concatenate([above, targets[len(above) :]])
+    pairs = np.column_stack([tree.ids[sources], tree.ids[targets]]).tolist()
+    is_over = [rejections.is_over(tuple(pair), n_passes) for pair in pairs]
+    sources, targets = sources[is_over], targets[is_over]
     gains = products.exact_merges(sources, targets)
     gains += stick_gains(state, priors, sources, targets)
-    order = np.lexsort((-gains, nodes))
-    firsts = np.flatnonzero(np.diff(nodes[order], prepend=-1))
-    rank = np.arange(len(order)) - np.repeat(firsts, np.diff(firsts, append=len(order)))
-    some = order[rank < N_TARGETS]
-    some = some[np.argsort(-gains[some], kind="stable")[: n_ends(len(tree))]]
-    found = []
-    for at in some.tolist():
+    order = np.argsort(-gains, kind="stable")
+    found: list[MergeProposal] = []
+    n_of = dict.fromkeys(np.flatnonzero(idle).tolist(), 0)
+    for at in order[gains[order] > -END_SLACK].tolist():
+        if len(found) == n_ends(len(tree)):
+            break
+        ends = [node for node in (sources[at], targets[at]) if idle[node]]
+        if all(n_of[node] == N_TARGETS for node in ends):
+            continue
+        for node in ends:
+            n_of[node] += 1
         merge = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
         gain = merge_gain(state, stats, priors, merge.source, merge.target)
         found.append(MergeProposal(merge, "target", losses.of(merge, gain)))

@@ -364,15 +364,12 @@ class TreeEdits(Moves):
             return
         if not find_idle(state, stats).any():
             return
-        priors, products = posterior.model.priors, self._products_of(learner)
-        losses = learner.memory.losses()
-        for one in propose_ends(state, stats, priors, products, losses):
-            pair = one.merge.source, one.merge.target
-            if not waits.is_over(pair, learner.n_passes):
-                continue
+        given = state, stats, posterior.model.priors, self._products_of(learner)
+        losses, n_passes = learner.memory.losses(), learner.n_passes
+        for one in propose_ends(*given, losses, waits, n_passes):
             if self._make_compound(learner, [one.merge], one.lost):
                 return
-            waits.add(pair, learner.n_passes)
+            waits.add((one.merge.source, one.merge.target), n_passes)
 
     def _bear_rejected(self, learner: EpochLearner) -> None:
         """Judge the best birth that gains too little by itself with what follows.
