@@ -10,8 +10,8 @@ Peers on text, both at mean directions and maximum likelihood: one von Mises-Fis
 distribution for each epoch, and for each epoch spherical k-means with as many clusters
 as the tree has nodes, as a mixture. Constants were chosen by `nips` and `sotu` (seeds 0
 to 2, 5 to 11 and 20 to 23), titles of 400 rows an epoch (seeds 0 to 3) and planted
-trees of seeds 0 to 12, 22, 30 to 300, 305 and 400 to 519, moves of names by drift of
-seeds 0 to 39; all else was run once, as it is found here.
+trees of seeds 0 to 12, 22, 30 to 519, moves of names by drift of seeds
+0 to 39; all else was run once, as it is found here.
 """
 
 import argparse

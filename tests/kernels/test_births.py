@@ -22,13 +22,14 @@ from skbnp.models.dependent_trees.model import (
 )
 from skbnp.models.dependent_trees.moves import births
 from skbnp.models.dependent_trees.moves.births import (
+    LEAST_ROWS,
     N_SEEDS,
     SHARE,
     SLACK,
     Collected,
     propose_birth,
 )
-from skbnp.models.dependent_trees.moves.settings import LEAST_ROWS, EpochMoves
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
 
 
 def epoch_with_rows(seed, dimension, target, n_rows=24, n_best=3):

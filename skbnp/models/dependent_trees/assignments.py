@@ -40,6 +40,7 @@ from skbnp.models.dependent_trees.epoch import EpochModel, settle
 from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, visit
 from skbnp.models.dependent_trees.model import EpochState, EpochStats, natural_of
 from skbnp.models.dependent_trees.moves.births import (
+    LEAST_ROWS,
     Collected,
     Proposed,
     collect_at_hand,
@@ -54,11 +55,7 @@ from skbnp.models.dependent_trees.moves.records import (
     replay_memo,
     resized,
 )
-from skbnp.models.dependent_trees.moves.settings import (
-    LEAST_ROWS,
-    NO_ROWS,
-    EpochMoves,
-)
+from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
 from skbnp.models.dependent_trees.start import node_sums
 from skbnp.trees import Tree
 

@@ -28,7 +28,7 @@ from skbnp.models.dependent_trees.model import (
     natural_of,
 )
 from skbnp.models.dependent_trees.moves.records import Birth
-from skbnp.models.dependent_trees.moves.settings import LEAST_ROWS, EpochMoves
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.trees import Tree
 
 __all__ = [
@@ -48,8 +48,8 @@ Ints = NDArray[np.intp]
 #: Seeds: rows that a new node is tried near, one by one. More of them in an epoch
 #: without a past: a topic that is missed there would emerge in a later one.
 N_SEEDS, FIRST_SEEDS = 2, 4
-#: Share of the collected rows that it begins from, the nearest.
-SHARE = 0.3
+#: Share of the collected rows that it begins from, the nearest, and the least of them.
+SHARE, LEAST_ROWS = 0.3, 2
 #: Nats that a birth may lose, if exchanges, new parents and priors make up for them.
 SLACK = 10.0
 

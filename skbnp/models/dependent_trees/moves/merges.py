@@ -23,19 +23,14 @@ from skbnp.models.dependent_trees.model import (
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge
-from skbnp.models.dependent_trees.moves.settings import (
-    LEAST_EVIDENCE,
-    LEAST_ROWS,
-    PAUSE_ROWS,
-)
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
 from skbnp.trees import Tree
 
 __all__ = [
     "MergeProposal",
     "PairLosses",
-    "find_idle",
-    "n_ends",
-    "propose_ends",
+    "n_compound",
+    "propose_compound_merges",
     "propose_merges",
 ]
 
@@ -48,11 +43,11 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Ends that are judged after a pass, at the most, and pairs of nodes for all of them:
-#: each takes time in proportion to the square of the number of nodes.
-N_ENDS, END_PAIRS = 6, 1 << 22
-#: Nats that an end may lose by itself, if new parents and priors make up for them.
-END_SLACK = 30.0
+#: Merges that are judged with what follows after a pass, at the most, and pairs of
+#: nodes for all of them: each takes time as the square of the number of nodes.
+N_COMPOUND, COMPOUND_PAIRS = 6, 1 << 22
+#: Nats that such a merge may lose by itself: new parents and priors may gain more.
+COMPOUND_SLACK = 30.0
 #: Pairs that are ranked at a time, and at the least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
 
@@ -140,20 +135,15 @@ def propose_merges(
     return [one for found in run(judge, some) for one in found]
 
 
-def find_idle(state: EpochState, stats: EpochStats) -> NDArray[np.bool_]:
-    """Nodes without a past that have fewer rows than a birth starts from."""
-    return (stats.masses < LEAST_ROWS) & (state.history <= 0.0) & (state.past < 0)
+def n_compound(n_nodes: int) -> int:
+    """Compound merges that are judged after a pass, at the most.
 
-
-def n_ends(n_nodes: int) -> int:
-    """Ends that are judged after a pass, at the most; none with 2,049 nodes or more.
-
-    An end gains no more in a tree of many nodes than in one of few.
+    None with 2,049 nodes or more: a merge gains no more there than in a small tree.
     """
-    return min(N_ENDS, END_PAIRS // n_nodes**2)
+    return min(N_COMPOUND, COMPOUND_PAIRS // n_nodes**2)
 
 
-def propose_ends(
+def propose_compound_merges(
     state: EpochState,
     stats: EpochStats,
     priors: TreePriors,
@@ -162,36 +152,31 @@ def propose_ends(
     rejections: Rejections,
     n_passes: int,
 ) -> list[MergeProposal]:
-    """Find merges of idle nodes with those near them that do not wait.
+    """Find merges into parents to be judged with what follows, the best first.
 
-    With the parent, or a child into the node, which so takes its place: of each node
-    those that are best alone, of all the best first. By itself none loses more than
-    `END_SLACK` nats.
+    By itself none loses more than `COMPOUND_SLACK` nats. Nodes that had rows in an
+    epoch before do not merge so; nodes and parents that gained nothing wait in
+    `rejections` for some passes.
     """
-    tree, idle = state.tree, find_idle(state, stats)
-    is_new = state.past[1:] < 0
-    sources = 1 + np.flatnonzero(idle[1:] | (idle[tree.parent[1:]] & is_new))
+    tree, sources = state.tree, 1 + np.flatnonzero(_is_new(state)[1:])
     targets = tree.parent[sources]
     pairs = np.column_stack([tree.ids[sources], tree.ids[targets]]).tolist()
     is_over = [rejections.is_over(tuple(pair), n_passes) for pair in pairs]
     sources, targets = sources[is_over], targets[is_over]
     gains = products.exact_merges(sources, targets)
     gains += stick_gains(state, priors, sources, targets)
-    order = np.argsort(-gains, kind="stable")
-    found: list[MergeProposal] = []
-    n_of = dict.fromkeys(np.flatnonzero(idle).tolist(), 0)
-    for at in order[gains[order] > -END_SLACK].tolist():
-        if len(found) == n_ends(len(tree)):
-            break
-        ends = [node for node in (sources[at], targets[at]) if idle[node]]
-        if all(n_of[node] == N_TARGETS for node in ends):
-            continue
-        for node in ends:
-            n_of[node] += 1
+    best = np.argsort(-gains, kind="stable")[: n_compound(len(tree))]
+    found = []
+    for at in best[gains[best] > -COMPOUND_SLACK].tolist():
         merge = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
         gain = merge_gain(state, stats, priors, merge.source, merge.target)
         found.append(MergeProposal(merge, "target", losses.of(merge, gain)))
     return found
+
+
+def _is_new(state: EpochState) -> NDArray[np.bool_]:
+    """Nodes that were not there before."""
+    return (state.past < 0) & (state.history <= 0.0)
 
 
 def _best_merge(

@@ -7,7 +7,7 @@ import numpy as np
 
 from skbnp.utils.validation import check_settings
 
-__all__ = ["LEAST_EVIDENCE", "LEAST_ROWS", "NO_ROWS", "PAUSE_ROWS", "EpochMoves"]
+__all__ = ["LEAST_EVIDENCE", "NO_ROWS", "PAUSE_ROWS", "EpochMoves"]
 
 CHOICES = {"merge": ("safe", "lax", "none")}
 LEAST = {"max_births": 1, "birth_rows": 2, "birth_rounds": 1}
@@ -17,9 +17,6 @@ LEAST = {"max_births": 1, "birth_rows": 2, "birth_rounds": 1}
 LEAST_EVIDENCE = float(np.log(1000.0))
 #: Rows that are none: a leaf with fewer ends, if it has none in the window.
 NO_ROWS = 1e-3
-#: Rows from which a birth starts, at the least; a node without a past that has fewer
-#: may end.
-LEAST_ROWS = 2
 #: Rows below which a topic that was there before pauses in an epoch.
 PAUSE_ROWS = 1.0
 
@@ -33,7 +30,7 @@ class EpochMoves:
     merge : {"safe", "lax", "none"}
         Nodes merge with siblings or parents if the bound rises for certain; or, as in
         the paper, if it rises but for the entropy that rows lose, which may lower it;
-        or never. By ends of nodes with less than two rows the bound always rises.
+        or never. Merges that are judged with new parents and learned priors raise it.
     reattach, birth : bool
         Whether nodes are tried below other parents, and new nodes for some of the rows
         of another.

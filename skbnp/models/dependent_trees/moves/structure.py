@@ -4,9 +4,9 @@ Leaves without rows end; nodes merge, those of odd units before those of even on
 this gains little edges are reversed, or else nodes go below other parents, for they can
 merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
 the same state, made together, and kept if the bound of all rows has risen; if not, in
-halves. So many moves cost one copy of the state. Where all of them gain little, nodes
-that have less than two rows end, and the best birth that gained too little by itself is
-tried, both together with attachments and priors that follow, a birth with exchanges.
+halves. So many moves cost one copy of the state. Where all of them gain little, merges
+into parents and the best birth that gained too little by themselves are tried, together
+with attachments and priors that follow, a birth with exchanges.
 Proposals that gain nothing wait for some passes; once moves gain little, all other
 parents are judged again, if the tree has changed since.
 """
@@ -39,6 +39,7 @@ from skbnp.models.dependent_trees.moves.attachments import (
     propose_reversals,
 )
 from skbnp.models.dependent_trees.moves.births import (
+    LEAST_ROWS,
     Proposed,
     join_rows,
     propose_birth,
@@ -54,9 +55,8 @@ from skbnp.models.dependent_trees.moves.exchanges import (
 from skbnp.models.dependent_trees.moves.merges import (
     MergeProposal,
     PairLosses,
-    find_idle,
-    n_ends,
-    propose_ends,
+    n_compound,
+    propose_compound_merges,
     propose_merges,
 )
 from skbnp.models.dependent_trees.moves.partition import birth_units
@@ -75,7 +75,6 @@ from skbnp.models.dependent_trees.moves.records import (
 )
 from skbnp.models.dependent_trees.moves.settings import (
     LEAST_EVIDENCE,
-    LEAST_ROWS,
     NO_ROWS,
     PAUSE_ROWS,
     EpochMoves,
@@ -100,7 +99,7 @@ BIRTH_SHARE, LEAST_BIRTHS = 0.1, 20
 N_UNITS = 64
 #: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
 #: that would merge or exchange names, or all new roots. A fit may end while some wait.
-KINDS = ("attachment", "birth", "end", "exchange", "reversal", "root")
+KINDS = ("attachment", "birth", "exchange", "merge", "reversal", "root")
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row says something else.
@@ -154,7 +153,7 @@ class TreeEdits(Moves):
             if has_past:  # merges of such nodes had to wait until here
                 self._in_turns(self._merge, learner)
         if self._gains_little(learner, before):
-            self._end_idle(learner)
+            self._merge_rejected(learner)
             self._bear_rejected(learner)
         if self._gains_little(learner, before) and not self._is_reviewed:
             self._review_parents(learner)
@@ -352,21 +351,21 @@ class TreeEdits(Moves):
             if not self._make_if_better(learner, moves, LEAST_GAIN):
                 waits.add((), learner.n_passes)
 
-    def _end_idle(self, learner: EpochLearner) -> None:
-        """Let a node with less than two rows and no past end, where the bound rises.
+    def _merge_rejected(self, learner: EpochLearner) -> None:
+        """Judge merges that lose little by themselves with what follows.
 
-        Nodes next to it go below other parents, and what draws directions together
-        follows: by the end alone the bound may fall.
+        Nodes next to them go below other parents, and what draws directions together
+        follows.
         """
-        posterior, waits = learner.posterior, self._rejections["end"]
+        posterior, waits = learner.posterior, self._rejections["merge"]
         state, stats = posterior.state, posterior.totals
-        if self.moves.merge == "none" or n_ends(len(state.tree)) == 0:
+        if self.moves.merge == "none" or n_compound(len(state.tree)) == 0:
             return
-        if not find_idle(state, stats).any():
+        if (state.past[1:] >= 0).all():
             return
         given = state, stats, posterior.model.priors, self._products_of(learner)
         losses, n_passes = learner.memory.losses(), learner.n_passes
-        for one in propose_ends(*given, losses, waits, n_passes):
+        for one in propose_compound_merges(*given, losses, waits, n_passes):
             if self._make_compound(learner, [one.merge], one.lost):
                 return
             waits.add((one.merge.source, one.merge.target), n_passes)

@@ -1,4 +1,4 @@
-"""Nodes with less than two rows end, together with new parents of those near them."""
+"""Merges that lose by themselves, judged with new parents and priors that follow."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -63,7 +63,7 @@ def propose(state, stats, losses=NO_LOSSES, rejections=None, n_passes=0):
     waits = Rejections() if rejections is None else rejections
     products = Products.of(state, PRIORS)
     given = state, stats, PRIORS, products, losses, waits, n_passes
-    return merges.propose_ends(*given)
+    return merges.propose_compound_merges(*given)
 
 
 def pairs(found):
@@ -72,66 +72,45 @@ def pairs(found):
 
 @pytest.fixture(autouse=True)
 def _no_slack(request, monkeypatch):
-    """Let all ends be judged: these trees are small, and lose much."""
+    """Let all merges be judged: these trees are small, and lose much."""
     if "slack" not in request.node.name:
-        monkeypatch.setattr(merges, "END_SLACK", np.inf)
+        monkeypatch.setattr(merges, "COMPOUND_SLACK", np.inf)
 
 
-@pytest.mark.parametrize("mass", [0.0, 1.9])
-def test_nodes_with_less_than_two_rows_merge_with_their_neighbours(mass):
-    state, stats = state_of([9, mass, 9, 9, 9, 9, 9])
+def test_merges_into_parents_are_proposed_the_best_first(monkeypatch):
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     found = pairs(propose(state, stats))
-    assert len(found) == merges.N_TARGETS
-    assert set(found) < {(1, 0), (2, 1), (3, 1)}
+    assert len(found) == merges.N_COMPOUND
+    assert set(found) == {(n, int(TREE.parent[n])) for n in range(1, 7)}
     gains = [merge_gain(state, stats, PRIORS, *pair).gain for pair in found]
     assert gains == sorted(gains, reverse=True)
-    assert pairs(propose(*state_of([9, 2, 9, 9, 9, 9, 9]))) == []
+    assert 1 in found[0]
+    monkeypatch.setattr(merges, "N_COMPOUND", 2)
+    assert pairs(propose(state, stats)) == found[:2]
 
 
-def test_the_root_takes_the_rows_of_a_child_and_a_chain_is_cut():
-    assert set(pairs(propose(*state_of([0, 9, 9, 9, 9, 9, 9])))) < {
-        (1, 0),
-        (4, 0),
-        (6, 0),
-    }
-    assert set(pairs(propose(*state_of([9, 9, 9, 9, 0, 9, 9])))) == {(4, 0), (5, 4)}
-
-
-def test_as_many_as_are_judged_are_proposed_none_twice(monkeypatch):
-    """Nodes 0 and 1, and 4 and 5, are idle, one below the other."""
-    state, stats = state_of([0, 0, 9, 9, 0, 0, 0])
-    for n_ends in (2, 4):
-        monkeypatch.setattr(merges, "N_ENDS", n_ends)
-        found = pairs(propose(state, stats))
-        assert len(set(found)) == len(found) == n_ends
-    monkeypatch.setattr(merges, "N_ENDS", 100)
-    monkeypatch.setattr(merges, "N_TARGETS", 100)
-    every = {(1, 0), (2, 1), (3, 1), (4, 0), (5, 4), (6, 0)}
-    found = pairs(propose(state, stats))
-    assert len(found) == len(every)
-    assert set(found) == every
-
-
-def test_what_waits_leaves_its_place_to_others():
-    state, stats = state_of([0, 0, 9, 9, 0, 0, 0])
+def test_what_waits_leaves_its_place_to_others(monkeypatch):
+    monkeypatch.setattr(merges, "N_COMPOUND", 2)
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     first = pairs(propose(state, stats))
     waits = Rejections()
     for pair in first:
         waits.add(pair, 0)
     second = pairs(propose(state, stats, rejections=waits, n_passes=1))
-    assert second
+    assert len(second) == 2
     assert set(second).isdisjoint(first)
     assert pairs(propose(state, stats, rejections=waits, n_passes=WAIT)) == first
 
 
-def test_an_end_that_loses_more_than_the_slack_is_not_judged(monkeypatch):
+def test_a_merge_that_loses_more_than_the_slack_is_not_judged(monkeypatch):
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    monkeypatch.setattr(merges, "END_SLACK", np.inf)
+    monkeypatch.setattr(merges, "COMPOUND_SLACK", np.inf)
     everything = pairs(propose(state, stats))
     gains = [merge_gain(state, stats, PRIORS, *pair).gain for pair in everything]
-    monkeypatch.setattr(merges, "END_SLACK", -0.5 * sum(gains))
-    assert gains[0] > 0.5 * sum(gains) > gains[1]
-    assert pairs(propose(state, stats)) == everything[:1]
+    middle = 0.5 * (gains[1] + gains[2])
+    monkeypatch.setattr(merges, "COMPOUND_SLACK", -middle)
+    assert gains[1] > middle > gains[2]
+    assert pairs(propose(state, stats)) == everything[:2]
 
 
 def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
@@ -151,39 +130,41 @@ def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
         losses = merges.PairLosses(np.array([pair]), np.array([value]))
         learner = learner_of(state, stats)
         learner.memory.losses = lambda losses=losses: losses
-        structure.TreeEdits(EpochMoves())._end_idle(learner)
+        structure.TreeEdits(EpochMoves())._merge_rejected(learner)
     most = merge_gain(state, stats, PRIORS, *(one.merge.source, one.merge.target))
     assert found.most_lost == 0.0
     assert 0.25 < most.most_lost < 1e6
     assert asked == [0.25, most.most_lost]
 
 
-def test_a_child_with_a_past_stays_below_a_node_that_has_none():
+@pytest.mark.parametrize("kind", ["past", "history"])
+def test_nodes_of_before_stay(kind):
     is_old = np.arange(7) == 5
-    state, stats = state_of([9, 9, 9, 9, 0, 9, 9], past=np.where(is_old, 5, -1))
-    assert pairs(propose(state, stats)) == [(4, 0)]
+    past, history = np.where(is_old, 5, -1), np.where(is_old, 3.0, 0.0)
+    given = {"past": past} if kind == "past" else {"history": history}
+    found = pairs(propose(*state_of([9, 9, 9, 9, 0, 9, 9], **given)))
+    assert set(found) == {(1, 0), (2, 1), (3, 1), (4, 0), (6, 0)}
 
 
 def test_fewer_are_judged_in_trees_of_many_nodes(monkeypatch):
-    assert merges.n_ends(800) == merges.N_ENDS
-    assert merges.n_ends(2048) == 1
-    assert merges.n_ends(2049) == 0
+    assert merges.n_compound(800) == merges.N_COMPOUND
+    assert merges.n_compound(2048) == 1
+    assert merges.n_compound(2049) == 0
     state, stats = state_of([0, 0, 9, 9, 0, 0, 0])
-    monkeypatch.setattr(merges, "END_PAIRS", 3 * len(TREE) ** 2)
-    assert len(set(pairs(propose(state, stats)))) == 3
-    monkeypatch.setattr(merges, "END_PAIRS", len(TREE) ** 2 - 1)
+    monkeypatch.setattr(merges, "COMPOUND_PAIRS", 3 * len(TREE) ** 2)
+    assert len(propose(state, stats)) == 3
+    monkeypatch.setattr(merges, "COMPOUND_PAIRS", len(TREE) ** 2 - 1)
     edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
-    edits._end_idle(learner)
+    edits._merge_rejected(learner)
     assert edits._products is None
     assert edits.records == []
 
 
-@pytest.mark.parametrize("kind", ["past", "history"])
-def test_nodes_of_before_stay(kind):
-    is_old = np.arange(7) == 1
-    past, history = np.where(is_old, 1, -1), np.where(is_old, 3.0, 0.0)
-    given = {"past": past} if kind == "past" else {"history": history}
-    assert pairs(propose(*state_of([9, 0, 9, 9, 9, 9, 9], **given))) == []
+def test_nothing_is_multiplied_where_all_nodes_were_there_before():
+    given = state_of([9, 9, 9, 9, 0, 9, 9], past=np.arange(7))
+    edits = structure.TreeEdits(EpochMoves())
+    edits._merge_rejected(learner_of(*given))
+    assert edits._products is None
 
 
 def learner_of(state, stats, n_passes=0):
@@ -194,12 +175,10 @@ def learner_of(state, stats, n_passes=0):
     return SimpleNamespace(posterior=posterior, n_passes=n_passes, memory=memory)
 
 
-@pytest.mark.parametrize(
-    "masses", [[9, 0, 9, 9, 9, 9, 9], [0, 9, 9, 9, 9, 9, 9]], ids=["inner", "root"]
-)
-def test_an_end_by_which_the_bound_does_not_rise_waits(masses, monkeypatch):
+def test_a_merge_by_which_the_bound_does_not_rise_waits(monkeypatch):
     """All pairs are tried, also two with one target."""
-    state, stats = state_of(masses)
+    monkeypatch.setattr(merges, "N_COMPOUND", 4)
+    state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     monkeypatch.setattr(structure, "_replayed_with_priors", lambda *given: given)
     monkeypatch.setattr(structure, "_bound", lambda *given: 0.0)
     tried = []
@@ -210,24 +189,24 @@ def test_an_end_by_which_the_bound_does_not_rise_waits(masses, monkeypatch):
 
     monkeypatch.setattr(structure.TreeEdits, "_attachments_near", attach)
     edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
-    edits._end_idle(learner)
-    assert len(tried) == merges.N_TARGETS
-    edits._end_idle(learner)  # the third one
-    n_pairs = merges.N_TARGETS + 1
+    edits._merge_rejected(learner)
+    assert len(tried) == 4
+    edits._merge_rejected(learner)  # the other two
+    n_pairs = len(TREE) - 1
     assert len(tried) == n_pairs
-    edits._end_idle(learner)
+    edits._merge_rejected(learner)
     assert len(tried) == n_pairs
     assert edits.records == []
     assert learner.posterior.state is state
     again = structure.TreeEdits(EpochMoves())
     again.resume(edits.account())
-    again._end_idle(learner_of(state, stats))
+    again._merge_rejected(learner_of(state, stats))
     assert len(tried) == n_pairs
-    structure.TreeEdits(EpochMoves(merge="none"))._end_idle(learner)
+    structure.TreeEdits(EpochMoves(merge="none"))._merge_rejected(learner)
     assert len(tried) == n_pairs
 
 
-def test_an_end_is_made_with_the_priors_that_follow(monkeypatch):
+def test_a_merge_is_made_with_the_priors_that_follow(monkeypatch):
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
     make = structure.TreeEdits._make_compound
@@ -237,7 +216,7 @@ def test_an_end_is_made_with_the_priors_that_follow(monkeypatch):
         lambda edits, learner, records, least: make(edits, learner, records, -np.inf),
     )
     edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
-    edits._end_idle(learner)
+    edits._merge_rejected(learner)
     new = learner.posterior.state
     assert len(new.tree) == len(TREE) - 1
     assert new.prior_concentration != state.prior_concentration
@@ -264,7 +243,7 @@ def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
 
 
 def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
-    """A child of the node that ends is below the wrong parent: that pays for no end."""
+    """A child of the source is below the wrong parent: that pays for no merge."""
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     edits, worth, bound = structure.TreeEdits(EpochMoves()), 50.0, structure._bound
     learner = learner_of(state, stats)
@@ -319,5 +298,5 @@ def test_the_root_of_planted_trees_has_rows(monkeypatch):
 
     seeds = 177, 181, 206, 224, 231, 287, 434, 464
     assert sum(map(n_without_rows, seeds)) == 0
-    monkeypatch.setattr(structure.TreeEdits, "_end_idle", lambda *given: None)
+    monkeypatch.setattr(structure.TreeEdits, "_merge_rejected", lambda *given: None)
     assert sum(map(n_without_rows, seeds)) == len(seeds)
