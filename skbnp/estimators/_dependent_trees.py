@@ -68,6 +68,9 @@ from skbnp.utils.warnings import warn_caller
 
 __all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]
 
+#: Updates in a pass, at the most, where `batch_size` is None: each takes a fixed time.
+MOST_PARTS = 32
+
 
 @dataclass(frozen=True)
 class _Rows:
@@ -132,8 +135,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         Whether `transform` returns a sparse array: a row has at most eight entries.
     batch_size : int or None, default=None
         Rows after which all directions are updated, in passes but the first of an
-        epoch. None is one update for as many rows as there are features: so an update
-        takes no longer than the visits of these rows.
+        epoch. None is one update for as many rows as there are features, by which an
+        update takes no longer than the visits of these rows, but no more than 32 in a
+        pass.
     max_iter : int, default=100
         Passes over the rows of an epoch.
     tol : float, default=4e-3
@@ -238,7 +242,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
       names and learned priors, where no other move has changed the tree since.
     - Nodes go to other parents, or take their place, if the bound rises, without which
       they stay where they were born; nodes with a past if it rises by log 1000, as for
-      births in later epochs: edges would change by chance in each. By as much it must
+      births in later epochs, and they do not go deeper: edges would change by chance in
+      each, and be chains in the end. By as much it must
       rise where two nodes merge that were there before and have rows, for topics that
       come near each other for an epoch would end in it and begin anew. There nodes
       exchange their names and pasts if it rises: rows of a topic that has drifted may
@@ -540,8 +545,10 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     def _shards(self, X, executor) -> Shards:
         """Cut the rows of an epoch into parts, each followed by an update."""
         n_rows, n_features = X.shape
-        size = n_features if self.batch_size is None else self.batch_size
-        n_parts = max(-(-n_rows // size) if self.batch_size else n_rows // size, 1)
+        if self.batch_size is None:
+            n_parts = min(max(n_rows // n_features, 1), MOST_PARTS)
+        else:
+            n_parts = max(-(-n_rows // self.batch_size), 1)
         limits = even_limits(n_rows, n_parts)
         blocks = [X[begin:end] for begin, end in pairwise(limits)]
         return LocalShards(blocks, n_features, executor.map)

@@ -21,6 +21,7 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
 from skbnp.inference.engine import Learner
+from skbnp.inference.executor import Executor
 from skbnp.metrics import plug_in_gain
 from skbnp.models.dependent_trees.moves import structure
 
@@ -576,3 +577,21 @@ def test_an_epoch_ends_when_moves_gain_little(drawn, monkeypatch):
     assert trees.fit(X).n_iter_ < 15
     monkeypatch.setattr(structure, "SETTLED_GAIN", -1.0)  # as if they gained much
     assert trees.fit(X).n_iter_ == 15
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch_size", "n_parts"),
+    [
+        ((400, 40), None, 10),
+        ((2000, 2), None, 32),
+        ((3, 40), None, 1),
+        ((2000, 2), 500, 4),
+        ((2000, 2), 20, 100),
+    ],
+)
+def test_a_pass_has_32_updates_at_the_most_by_default(shape, batch_size, n_parts):
+    X = sp.csr_array(np.ones(shape, dtype=np.float32))
+    with Executor(1) as executor:
+        shards = DependentTrees(batch_size=batch_size)._shards(X, executor)
+    assert len(shards.n_rows) == n_parts
+    assert shards.n_rows.sum() == shape[0]

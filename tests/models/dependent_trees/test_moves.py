@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import adjusted_rand_score
 
 from checks.long import daily
 from reference import dependent_trees as reference
 from skbnp import DependentTrees
-from skbnp.datasets import make_dependent_trees
+from skbnp.datasets import load_docstrings, make_dependent_trees
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
@@ -639,6 +640,53 @@ def test_moves_near_some_nodes_are_all_others_left_out(seed):
     for node in ids:
         for record, _ in propose_attachments(*given, Rejections(), 0, {node}):
             assert node in (record.node, record.old, record.parent)
+
+
+def test_nodes_with_a_past_do_not_go_deeper(seed, monkeypatch):
+    """They may where they have none: the best parents are deeper for some."""
+    learner = settled(seed)
+    state = learner.posterior.state
+    tree, n_nodes = state.tree, len(state.tree)
+    monkeypatch.setattr(attachments, "N_PARENTS", n_nodes)
+    monkeypatch.setattr(attachments, "SLACK", 1e300)
+
+    def pairs(has_past):
+        products = replace(Products.of(state, PRIORS), has_past=has_past)
+        nodes, parents = attachments._best_parents(tree, products)
+        deeper = tree.depth[parents] > tree.depth[tree.parent[nodes]]
+        found = zip(nodes.tolist(), parents.tolist(), deeper.tolist(), strict=True)
+        return set(found)
+
+    free = pairs(np.zeros(n_nodes, dtype=bool))
+    assert any(deeper for *_, deeper in free)
+    has_past = np.arange(n_nodes) % 2 == 0
+    kept = {one for one in free if not (has_past[one[0]] and one[2])}
+    assert kept < free
+    assert pairs(has_past) == kept
+
+
+@pytest.mark.long
+def test_trees_of_text_do_not_become_chains(monkeypatch):
+    """Rows of three epochs are drawn alike: nothing drifts."""
+    texts = load_docstrings(remove=("code", "references")).data
+    X = TfidfVectorizer(sublinear_tf=True, min_df=5).fit_transform(texts)
+    X = X[np.random.default_rng(0).permutation(X.shape[0])[:900]]
+
+    def depths():
+        trees = DependentTrees(random_state=0).fit(X, epochs=np.repeat([0, 1, 2], 300))
+        return [
+            (record.masses @ record.tree.depth) / record.masses.sum()
+            for record in trees.epochs_.values()
+        ]
+
+    first, _, last = depths()
+    assert last < 3.0 * first
+    monkeypatch.setattr(
+        attachments,
+        "_goes_deeper",
+        lambda tree, products, nodes: np.zeros((len(nodes), len(tree)), dtype=bool),
+    )
+    assert depths()[-1] > 3.0 * first
 
 
 def learner_at_the_end(seed, monkeypatch):

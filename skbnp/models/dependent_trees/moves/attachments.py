@@ -119,6 +119,7 @@ def propose_attachments(
     """Find moves of nodes that raise the bound by themselves, of most gain first.
 
     No node moves twice, and none goes below one that moves: together they leave a tree.
+    Those with a past do not go deeper.
     Nodes and parents that gain nothing wait in `rejections` for some passes. If `near`
     is given, these are only moves whose node, old or new parent is in it.
     """
@@ -157,6 +158,7 @@ def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
         gains = products.attachments(nodes[some], everywhere)
         rows = np.arange(len(gains))
         gains[rows, tree.parent[nodes[some]]] = -np.inf
+        gains[_goes_deeper(tree, products, nodes[some])] = -np.inf
         for row, node in enumerate(nodes[some].tolist()):
             gains[row, node : node + tree.size[node]] = -np.inf
         for rank in range(N_PARENTS):
@@ -165,6 +167,16 @@ def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
             gains[rows, found] = -np.inf
     is_near = worth > -SLACK
     return nodes[np.nonzero(is_near)[0]], best[is_near]
+
+
+def _goes_deeper(tree: Tree, products: Products, nodes: Ints) -> NDArray[np.bool_]:
+    """Whether nodes with a past would be deeper below each node than they are.
+
+    Where a direction is given its past, its parent is told by what has changed since
+    alone, and that is most alike in the nearest node: trees would become chains.
+    """
+    deeper = tree.depth[None] > tree.depth[tree.parent[nodes]][:, None]
+    return np.asarray(products.has_past[nodes][:, None] & deeper)
 
 
 def _least_gains(state: EpochState, least: float) -> np.ndarray:
