@@ -356,7 +356,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that are put on the unit sphere, such as counts; signs are legal.
         y : None
-            Ignored, but handed on to callbacks.
+            Ignored, but handed on to callbacks; labels of epochs are no `y`.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, in any order of rows, or of all: numbers,
             texts or dates, which are sorted. None is one epoch, 0.
