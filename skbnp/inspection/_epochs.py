@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, _pyplot
-from skbnp.inspection._terms import POSITIVE, column_names, fitted
+from skbnp.inspection._terms import POSITIVE, column_names, fitted, model_rows
 from skbnp.trees import Tree
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, check_labels, validate_params
@@ -147,8 +147,8 @@ def emerging_topics(
     estimator : fitted DependentTrees or Pipeline that ends in one
         Anything with `epochs_`.
     X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-        Rows as the model itself takes them, to choose documents from. None lists no
-        documents.
+        What `estimator` takes, raw documents for a text Pipeline, to choose documents
+        from. None lists no documents.
     epochs : array-like of shape (n_samples,), default=None
         Label of the epoch of each row of `X`.
     feature_names : array-like of str of shape (n_features,), default=None
@@ -190,7 +190,7 @@ def emerging_topics(
     if X is not None:
         if epochs is None:
             raise ValueError("epochs must tell the epoch of each row of X, got None.")
-        rows = sp.csr_array(X)
+        rows = sp.csr_array(model_rows(estimator, X))
         labels = check_labels("epochs", epochs, rows.shape[0])
         for label in found["epoch"].unique():
             of = np.flatnonzero(labels == label)

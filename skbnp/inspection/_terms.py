@@ -117,6 +117,13 @@ def unwrap(estimator):
     return getattr(estimator, "best_estimator_", estimator)
 
 
+def model_rows(estimator, X):
+    """Give rows as the model itself takes them: as earlier steps of a Pipeline do."""
+    pipeline = unwrap(estimator)
+    is_pipeline = hasattr(pipeline, "steps") and len(pipeline.steps) > 1
+    return pipeline[:-1].transform(X) if is_pipeline else X
+
+
 def fitted_model(estimator):
     """Find the model itself, fitted."""
     model = unwrap(estimator)

@@ -6,6 +6,7 @@ but may move; they are imported here and nowhere else.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from datetime import date
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -274,10 +275,13 @@ def check_labels(name: str, value: ArrayLike, n_rows: int) -> NDArray:
             labels = labels.astype(str)
         elif kinds and all(issubclass(kind, Real) for kind in kinds):
             labels = labels.astype(np.float64)
+        elif kinds and all(issubclass(kind, date) for kind in kinds):
+            labels = labels.astype("datetime64[us]")
     if labels.dtype.kind not in "biufUM":
+        kinds = {type(label).__name__ for label in labels.tolist()}
         raise ValueError(
             f"{name} must be numbers, texts or dates, all of one kind, got "
-            f"{labels.dtype}."
+            f"{', '.join(sorted(kinds))}."
         )
     if labels.dtype.kind in "fM" and (labels != labels).any():
         raise ValueError(f"{name} must not be missing in any row.")

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+from datetime import date
 
 import numpy as np
 import pytest
@@ -396,9 +397,12 @@ def test_labels_of_any_kind(drawn):
     dates = clone(numbers).fit(
         X, epochs=np.datetime64("1990", "Y") + epochs.astype("m8[Y]")
     )
+    days = [date(1990 + int(t), 1, 1) for t in epochs]
+    objects = clone(numbers).fit(X, epochs=days)
     assert list(texts.epochs_) == [f"in {1990 + t}" for t in range(4)]
     assert next(iter(dates.epochs_)) == np.datetime64("1990")
-    for other in (texts, dates):
+    assert list(objects.epochs_) == [np.datetime64(f"{1990 + t}") for t in range(4)]
+    for other in (texts, dates, objects):
         assert_array_equal(other.components_, numbers.components_)
     assert_array_equal(
         dates.score_samples(X[:3], epochs=np.datetime64("1990", "Y")),
@@ -412,7 +416,8 @@ def test_labels_of_any_kind(drawn):
         ([0, 1], "one label, or have one for each of 240 rows"),
         (np.full(240, np.nan), "missing"),
         ([None] * 240, "numbers, texts or dates"),
-        ([0, "a"] * 120, "numbers, texts or dates"),
+        ([0, "a"] * 120, "all of one kind, got int, str"),
+        ([date(1990, 1, 1), "a"] * 120, "all of one kind, got date, str"),
         (np.zeros((240, 2)), "one label"),
     ],
 )

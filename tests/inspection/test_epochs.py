@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skbnp import HDP, DependentTrees
 from skbnp.datasets import make_dependent_trees
@@ -14,6 +16,11 @@ from skbnp.inspection import EpochTreeDisplay, emerging_topics, topics_over_time
 
 LIFETIMES = np.tile([0, 2], (10, 1))
 LIFETIMES[9, 0], LIFETIMES[6, 1] = 1, 1
+
+
+def halved(given):
+    """Make rows of what only a Pipeline can read."""
+    return 0.5 * given["rows"]
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +74,10 @@ def test_report_finds_the_topic_that_was_born(trees, drawn):
         trees, sp.csr_array(2 * drawn.data), drawn.epochs + 1990, min_samples=5
     )
     assert sparse.equals(report)
+    twice = Pipeline([("half", FunctionTransformer(halved)), ("trees", trees)])
+    assert emerging_topics(
+        twice, {"rows": 2 * drawn.data}, drawn.epochs + 1990, min_samples=5
+    ).equals(report)
     alone = emerging_topics(trees, min_samples=5)
     assert alone["documents"].tolist() == [[]]
     with pytest.raises(ValueError, match="epochs must"):

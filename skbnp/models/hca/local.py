@@ -246,10 +246,15 @@ def log_density(paths: Paths, X: NDArray, shift: Array, executor: Executor) -> A
 def coordinates(
     paths: Paths, memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor
 ) -> tuple[Ints, Array]:
-    """Best stubs of rows, and least-squares coordinates on them (n_rows, n_levels)."""
+    """Best stubs of rows, and least-squares coordinates on them (n_rows, n_levels).
+
+    Zero on directions whose length is nothing beside the noise: they explain nothing.
+    """
     nodes = paths.stub_nodes
     gram = np.zeros((len(tree) + 1, len(tree) + 1))
     gram[:-1, :-1] = paths.loadings @ paths.loadings.T
+    is_null = np.diagonal(gram) * paths.precision < np.finfo(np.float64).eps
+    gram[is_null], gram[:, is_null] = 0.0, 0.0
     inverses = np.linalg.pinv(gram[nodes[:, :, None], nodes[:, None]], hermitian=True)
     best = tree.positions(memo.stubs[memo.best])
 

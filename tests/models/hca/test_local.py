@@ -165,6 +165,21 @@ def test_coordinates_are_least_squares_on_the_best_path(state, rows):
         assert_array_equal(own[len(path) :], 0.0)
 
 
+def test_coordinates_on_directions_of_no_length_are_zero(state, rows):
+    """Those on the others are as if these were not there."""
+    state.loadings[TREE.depth == 1] *= 1e-12
+    given = paths(MODEL, state)
+    memo, _ = say(state, rows)
+    best, found = coordinates(given, memo, rows, TREE, MODEL.shift, SERIAL)
+    for row, stub, own in zip(rows, best, found, strict=True):
+        path = TREE.positions(TREE.path_to(int(TREE.ids[stub])))
+        has_length = TREE.depth[path] != 1
+        rest = row - MODEL.shift - state.mean
+        fit = np.linalg.lstsq(state.loadings[path[has_length]].T, rest, rcond=None)[0]
+        assert_allclose(own[: len(path)][has_length], fit, rtol=1e-7)
+        assert_array_equal(own[: len(path)][~has_length], 0.0)
+
+
 # Awkward data -------------------------------------------------------------------------
 
 
