@@ -618,7 +618,7 @@ class HDP(VariationalTopicModel):
         if self.max_components < self.n_components:
             raise ValueError(
                 f"max_components={self.max_components} must be at least "
-                f"n_components={self.n_components}."
+                f"n_components={self.n_components}, where fits start: set that, too."
             )
         return self.max_components
 
