@@ -278,10 +278,10 @@ def check_labels(name: str, value: ArrayLike, n_rows: int) -> NDArray:
         elif kinds and all(issubclass(kind, date) for kind in kinds):
             labels = labels.astype("datetime64[us]")
     if labels.dtype.kind not in "biufUM":
-        kinds = {type(label).__name__ for label in labels.tolist()}
+        names = {type(label).__name__ for label in labels.tolist()}
         raise ValueError(
             f"{name} must be numbers, texts or dates, all of one kind, got "
-            f"{', '.join(sorted(kinds))}."
+            f"{', '.join(sorted(names))}."
         )
     if labels.dtype.kind in "fM" and (labels != labels).any():
         raise ValueError(f"{name} must not be missing in any row.")
