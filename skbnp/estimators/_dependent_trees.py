@@ -243,12 +243,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     - Nodes go to other parents, or take their place, if the bound rises, without which
       they stay where they were born; nodes with a past if it rises by log 1000, as for
       births in later epochs, and they do not go deeper: edges would change by chance in
-      each, and be chains in the end. By as much it must
-      rise where two nodes merge that were there before and have rows, for topics that
-      come near each other for an epoch would end in it and begin anew. There nodes
-      exchange their names and pasts if it rises: rows of a topic that has drifted may
-      be nearer to the past of another one. Merged nodes keep the past that explains
-      them better.
+      each, and trees would become chains. By as much it must rise where two nodes merge
+      that were there before and have rows, for topics that come near each other for an
+      epoch would end in it and begin anew. There nodes exchange their names and pasts
+      if it rises: rows of a topic that has drifted may be nearer to the past of another
+      one. Merged nodes keep the past that explains them better.
     - The start is a flat tree of spherical k-means clusters, n / 3 of n rows, but
       2 sqrt(n) at the least and 12 sqrt(n) at the most, from which rows go on.
 
@@ -356,7 +355,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that are put on the unit sphere, such as counts; signs are legal.
         y : None
-            Ignored, but handed on to callbacks; labels of epochs are no `y`.
+            Ignored, but handed on to callbacks; labels of epochs go to `epochs`.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, in any order of rows, or of all: numbers,
             texts or dates, which are sorted. None is one epoch, 0.

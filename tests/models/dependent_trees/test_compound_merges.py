@@ -285,13 +285,7 @@ def test_the_root_of_planted_trees_has_rows(monkeypatch):
     """Without, it stays a node without rows, and the planted root is below it."""
 
     def n_without_rows(seed):
-        corpus = make_dependent_trees(
-            400,
-            n_features=40,
-            concentration=120.0,
-            prior_concentration=100.0,
-            random_state=seed,
-        )
+        corpus = make_dependent_trees(random_state=seed)
         trees = DependentTrees(random_state=seed).fit(corpus.data)
         (record,) = trees.epochs_.values()
         return int((record.masses < 2.0).sum())

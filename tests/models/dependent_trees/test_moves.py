@@ -691,13 +691,7 @@ def test_trees_of_text_do_not_become_chains(monkeypatch):
 
 def learner_at_the_end(seed, monkeypatch):
     """What has learned a planted tree of close nodes, when moves end."""
-    corpus = make_dependent_trees(
-        400,
-        n_features=40,
-        concentration=120.0,
-        prior_concentration=100.0,
-        random_state=seed,
-    )
+    corpus = make_dependent_trees(random_state=seed)
     end_pass, learners = TreeEdits.end_pass, []
 
     def end(edits, learner, monitor):

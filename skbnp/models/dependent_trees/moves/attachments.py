@@ -119,9 +119,9 @@ def propose_attachments(
     """Find moves of nodes that raise the bound by themselves, of most gain first.
 
     No node moves twice, and none goes below one that moves: together they leave a tree.
-    Those with a past do not go deeper.
-    Nodes and parents that gain nothing wait in `rejections` for some passes. If `near`
-    is given, these are only moves whose node, old or new parent is in it.
+    Nodes with a past do not go deeper. Nodes and parents that gain nothing wait in
+    `rejections` for some passes. If `near` is given, these are only moves whose node,
+    old or new parent is in it.
     """
     tree, least = state.tree, _least_gains(state, LEAST_GAIN)
     if len(tree) < 3:

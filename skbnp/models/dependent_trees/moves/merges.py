@@ -29,6 +29,7 @@ from skbnp.trees import Tree
 __all__ = [
     "MergeProposal",
     "PairLosses",
+    "find_new",
     "n_compound",
     "propose_compound_merges",
     "propose_merges",
@@ -154,11 +155,11 @@ def propose_compound_merges(
 ) -> list[MergeProposal]:
     """Find merges into parents to be judged with what follows, the best first.
 
-    By itself none loses more than `COMPOUND_SLACK` nats. Nodes that had rows in an
-    epoch before do not merge so; nodes and parents that gained nothing wait in
-    `rejections` for some passes.
+    By itself none loses more than `COMPOUND_SLACK` nats. Nodes that were there before
+    do not merge so; nodes and parents that gained nothing wait in `rejections` for some
+    passes.
     """
-    tree, sources = state.tree, 1 + np.flatnonzero(_is_new(state)[1:])
+    tree, sources = state.tree, 1 + np.flatnonzero(find_new(state)[1:])
     targets = tree.parent[sources]
     pairs = np.column_stack([tree.ids[sources], tree.ids[targets]]).tolist()
     is_over = [rejections.is_over(tuple(pair), n_passes) for pair in pairs]
@@ -174,8 +175,8 @@ def propose_compound_merges(
     return found
 
 
-def _is_new(state: EpochState) -> NDArray[np.bool_]:
-    """Nodes that were not there before."""
+def find_new(state: EpochState) -> NDArray[np.bool_]:
+    """Whether nodes were not there before, by position."""
     return (state.past < 0) & (state.history <= 0.0)
 
 

@@ -55,6 +55,7 @@ from skbnp.models.dependent_trees.moves.exchanges import (
 from skbnp.models.dependent_trees.moves.merges import (
     MergeProposal,
     PairLosses,
+    find_new,
     n_compound,
     propose_compound_merges,
     propose_merges,
@@ -359,9 +360,8 @@ class TreeEdits(Moves):
         """
         posterior, waits = learner.posterior, self._rejections["merge"]
         state, stats = posterior.state, posterior.totals
-        if self.moves.merge == "none" or n_compound(len(state.tree)) == 0:
-            return
-        if (state.past[1:] >= 0).all():
+        n_at_most = n_compound(len(state.tree))
+        if self.moves.merge == "none" or not n_at_most or not find_new(state)[1:].any():
             return
         given = state, stats, posterior.model.priors, self._products_of(learner)
         losses, n_passes = learner.memory.losses(), learner.n_passes
