@@ -115,8 +115,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
     """Dependent nonparametric trees of rows that stay where they are.
 
     What `skbnp.DependentTrees` is, for blocks of rows on the workers of a Dask cluster:
-    the same model, parameters and fitted attributes. Shards are visited on workers;
-    the tree, its directions and its moves are this process's.
+    the same model [2]_, parameters and fitted attributes [1]_. Shards are visited on
+    workers; the tree, its directions and its moves are this process's.
 
     Parameters
     ----------
@@ -227,6 +227,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
     .. [1] Zhiting Hu, Qirong Ho, Avinava Dubey and Eric P. Xing, "Large-scale
        Distributed Dependent Nonparametric Trees", International Conference on Machine
        Learning, 2015.
+    .. [2] Avinava Dubey, Qirong Ho, Sinead Williamson and Eric P. Xing, "Dependent
+       nonparametric trees for dynamic hierarchical clustering", NIPS 2014.
 
     Examples
     --------

@@ -98,10 +98,10 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     - a row stays at node e with probability nu_e, else goes to one of its children by
       their sticks psi; masses of the last `window` epochs are part of the priors of
-      both, Eqs. (1) and (2);
+      both (section 2 of [1]_; the model is that of [2]_);
     - directions theta_e ~ vMF of natural parameter
-      kappa_0 (kappa_1 theta_parent + kappa_2 theta_e^(t-1)), the root without a
-      parent;
+      kappa_0 (kappa_1 theta_parent + kappa_2 theta_e^(t-1)), Eq. (1), the root
+      without a parent;
     - rows x ~ vMF(theta_z, beta), z the node of the row.
 
     Parameters
@@ -256,6 +256,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     .. [1] Zhiting Hu, Qirong Ho, Avinava Dubey and Eric P. Xing, "Large-scale
        Distributed Dependent Nonparametric Trees", International Conference on Machine
        Learning, 2015.
+    .. [2] Avinava Dubey, Qirong Ho, Sinead Williamson and Eric P. Xing, "Dependent
+       nonparametric trees for dynamic hierarchical clustering", NIPS 2014.
 
     Examples
     --------

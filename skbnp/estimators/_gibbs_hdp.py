@@ -63,9 +63,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     - the dish is a topic phi_k ~ Dirichlet(eta); its tokens' words are drawn from it.
 
     Topics and weights are integrated out. A sweep draws the table of every token and
-    the dish of every table given all others, Eqs. (5) to (9) of [1]_ and its appendix;
-    split-merge Metropolis-Hastings proposals on tables (Algorithm 1 of [1]_) and draws
-    of the hyperparameters follow.
+    the dish of every table given all others (section 3.1 of [1]_ and its appendix; the
+    priors are its Eqs. (5) and (10)); split-merge Metropolis-Hastings proposals on
+    tables (Figure 2 of [1]_) and draws of the hyperparameters follow.
 
     Parameters
     ----------

@@ -662,7 +662,7 @@ def sweep(
 ):
     """Resample tables, and dishes of tables, of the documents from `doc` to `stop`.
 
-    Eqs. (5) to (9) of [1] and its appendix. A token that is not seated yet is seated
+    Section 3.1 of [1] and its appendix. A token that is not seated yet is seated
     by the tokens so far. The dish of a table of more than `meal_part` tokens is drawn
     by a Metropolis-Hastings step: some of its tokens propose.
 

@@ -305,7 +305,7 @@ def propose(
 ):
     """Propose to split the dish of two random tables, or to merge their dishes.
 
-    By sequential allocation, Algorithm 1 of [1]_; there must be a free place.
+    By sequential allocation, Figure 2 of [1]_; there must be a free place.
 
     Returns
     -------

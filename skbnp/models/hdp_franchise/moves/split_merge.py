@@ -1,4 +1,4 @@
-"""Split-merge Metropolis-Hastings on tables, Algorithm 1 of Wang and Blei (2012).
+"""Split-merge Metropolis-Hastings on tables, Figure 2 of Wang and Blei (2012).
 
 Two random tables are drawn. If they serve the same dish, a split of it is proposed, if
 not, a merge of their dishes; the other tables of the dish are allocated one by one, by

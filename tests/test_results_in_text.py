@@ -1,0 +1,74 @@
+"""Numbers that stand beside a page of results are on that page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+TEXTS = [ROOT / "README.md", *sorted((ROOT / "doc" / "guide").glob("*.rst"))]
+NUMBER = re.compile(r"(?<![\w.])(?:\d[\d,]*)?\.?\d+(?![\w])")
+#: Differences of two numbers of the page, by text and number.
+DIFFERENCES = {
+    ("README.md", "0.13"): (6.027, 5.893),
+    ("nested_crp.rst", "0.006"): (5.748, 5.742),
+    ("nested_crp.rst", "0.13"): (5.763, 5.632),
+    ("nested_crp.rst", "0.17"): (6.456, 6.291),
+    ("speed.rst", "0.8"): (8.029, 7.204),
+    ("streams.rst", "0.05"): (7.066, 7.019),
+    ("streams.rst", "0.3"): (7.339, 7.019),
+}
+
+
+def paragraphs(text):
+    """Yield pages that a paragraph cites, and its decimal numbers."""
+    for paragraph in re.split(r"\n\s*\n|\n *(?:\* )?- ", text):
+        pages = [
+            RESULTS / f"{name}.md"
+            for name in re.findall(r"(\w+)\.md", paragraph)
+            if (RESULTS / f"{name}.md").exists()
+        ]
+        if pages:
+            yield pages, [n for n in NUMBER.findall(paragraph) if "." in n]
+
+
+def numbers_of(pages):
+    text = " ".join(page.read_text(encoding="utf-8") for page in pages)
+    return [float(number.replace(",", "")) for number in NUMBER.findall(text)]
+
+
+def rounds_to(value, number):
+    """Whether a value, itself rounded to three decimals, rounds to a printed number."""
+    decimals = len(number.partition(".")[2])
+    return abs(value - float(number.replace(",", ""))) <= 0.5 * 10**-decimals + 5.1e-4
+
+
+def not_on_pages(name, text):
+    """Numbers of a text that the cited pages neither have nor differ by."""
+    lost = []
+    for pages, printed in paragraphs(text):
+        known = numbers_of(pages)
+        for number in printed:
+            one, other = DIFFERENCES.get((name, number), (0.0, 0.0))
+            differ = {one, other} <= set(known) and rounds_to(one - other, number)
+            if not (differ or any(rounds_to(value, number) for value in known)):
+                lost.append(number)
+    return lost
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_numbers_beside_a_page_of_results_are_on_it(path):
+    assert not not_on_pages(path.name, path.read_text(encoding="utf-8"))
+
+
+def test_some_numbers_are_compared():
+    texts = [path.read_text(encoding="utf-8") for path in TEXTS]
+    printed = [numbers for text in texts for _, numbers in paragraphs(text)]
+    assert sum(map(len, printed)) > 60
+
+
+@pytest.mark.parametrize("number", ["0.123", "-7.777"])
+def test_a_number_of_an_older_page_is_reported(number):
+    text = f"Scores end {number} apart (``benchmarks/results/hdp_stream.md``)."
+    assert not_on_pages("streams.rst", text) == [number.lstrip("-")]
