@@ -15,7 +15,8 @@ from distributed import Client
 from sklearn.base import BaseEstimator, clone
 
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import Labels, Reader, blocks_of, read_block
+from skbnp.dask._inputs import Block, Reader, blocks_of, read_block
+from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval
@@ -121,8 +122,12 @@ class ShardedMixin(BaseEstimator):
         """Yield `function` of the local estimator, the rows of a block and labels."""
         local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
         evaluate = delayed(_evaluated, pure=False)
-        for block in blocks_of(X, labels):
+        for block in self._resolved(blocks_of(X, labels)):
             yield evaluate(function, local, block.rows, block.labels)
+
+    def _resolved(self, blocks: list[Block]) -> list[Block]:
+        """Return blocks as they are to be evaluated."""
+        return blocks
 
     def _lazy_rows(
         self,

@@ -1,30 +1,37 @@
 """Trees of topics that grow and drift over epochs, for rows on a cluster."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
 from sklearn.base import BaseEstimator
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import Labels, is_lazy
+from skbnp.dask._inputs import Block, NpzFile, is_lazy
+from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, sizes_by_label
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
-from skbnp.estimators._epoch_trees import check_order
 from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.schedules import ShardSchedule
-from skbnp.models.dependent_trees.epoch import Label, plain_label
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
 from skbnp.models.dependent_trees.row_samples import ROWS_PER_CLUSTER, draw_rows
+from skbnp.utils.epochs import (
+    Label,
+    check_after,
+    check_epochs,
+    fitted_places,
+    warn_if_few_rows,
+    warn_of_newest,
+)
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_directions, check_is_fitted, check_labels
+from skbnp.utils.validation import check_directions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["DependentTrees"]
@@ -45,9 +52,14 @@ def read_directions(
     used = np.diff(rows.indptr) > 0
     if labels is None:
         return {default: rows[used]}
-    labels = check_labels("epochs", labels, rows.shape[0])
-    kinds = np.unique(labels)
-    return {plain_label(kind): rows[used & (labels == kind)] for kind in kinds}
+    found = check_epochs(labels, rows.shape[0])
+    if found.order is not None:
+        raise ValueError(
+            "epochs in lazy blocks must not be an ordered Categorical: blocks do not "
+            "know each other's order. Pass its codes, or labels that are at hand."
+        )
+    numbers = [of[used[of]] for of in found.rows()]
+    return {kind: rows[of] for kind, of in zip(found.kinds, numbers, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -312,10 +324,11 @@ class DependentTrees(ShardedMixin, LocalTrees):
             workers read. An array or a sparse matrix is one block.
         y : None
             Ignored, but handed on to callbacks.
-        epochs : dask.array.Array, dask.bag.Bag, list or scalar, default=None
-            Labels of the epochs of rows: in blocks like those of `X`; or one for each
-            block, or for all; numbers, texts or dates, which are sorted. Files may have
-            them, as an array `epochs`. None is one epoch, 0.
+        epochs : array-like, dask.array.Array, dask.bag.Bag or scalar, default=None
+            Labels of the epochs of rows, as of `skbnp.DependentTrees`: one for each
+            row, lazy or at hand, where sizes of blocks are known; in blocks like those
+            of `X`; or one for each block, or for all. Files may have them, as an array
+            `epochs`. None is one epoch, 0.
 
         Returns
         -------
@@ -346,7 +359,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
             Rows in blocks, as in `fit`.
         y : None
             Ignored.
-        epochs : dask.array.Array, dask.bag.Bag, list or scalar, default=None
+        epochs : array-like, dask.array.Array, dask.bag.Bag or scalar, default=None
             Labels of the epochs of rows, as in `fit`. None is the open epoch.
 
         Returns
@@ -373,8 +386,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         read = partial(read_directions, default=default, n_features=n_features)
         session = self._open(X, epochs, read)
         sizes = sizes_by_label(session)
-        if not reset:
-            check_order(next(iter(sizes)), self._posterior.label)
+        check_after(list(sizes), session.order, [] if reset else self._labels)
+        warn_if_few_rows(list(sizes.values()), list(sizes))
         self._check_features(session, reset=reset)
         n_used = sum(sizes.values())
         if method == "fit" and n_used < 2:
@@ -457,6 +470,27 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 
+    def _resolved(self, blocks: list[Block]) -> list[Block]:
+        """Put fitted labels in the place of labels that are at hand."""
+        if any(isinstance(block.rows, NpzFile) for block in blocks):
+            if any(block.labels is None for block in blocks):
+                return blocks  # files may have labels
+        known, given = self._labels, [block.labels for block in blocks]
+        if all(labels is None for labels in given):
+            warn_of_newest(known)
+            return [replace(block, labels=known[-1]) for block in blocks]
+        if any(labels is None or isinstance(labels, Delayed) for labels in given):
+            return blocks
+        sizes = [np.size(labels) for labels in given]
+        values = np.concatenate([np.atleast_1d(labels) for labels in given])
+        found = replace(check_epochs(values, None), order=blocks[0].order)
+        names = np.asarray(known)[fitted_places(found, known)][found.codes]
+        parts = np.split(names, np.cumsum(sizes)[:-1])
+        return [
+            replace(block, labels=part if np.ndim(block.labels) else part[0])
+            for block, part in zip(blocks, parts, strict=True)
+        ]
+
     def transform(self, X, epochs=None):
         """Infer the proportions of nodes in rows.
 
@@ -466,7 +500,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
             Rows that are put on the unit sphere.
         epochs : array-like, labels in blocks as in `fit`, or scalar, default=None
             Labels of the epochs of rows: a row is explained by the tree of its epoch,
-            one of a later epoch by the newest, as is None.
+            or of the latest fitted before it, with a warning. None is the newest.
 
         Returns
         -------

@@ -12,7 +12,8 @@ from dask.delayed import delayed
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import Labels, is_lazy
+from skbnp.dask._inputs import is_lazy
+from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session
 from skbnp.estimators import HDP as LocalHDP
 from skbnp.estimators._base import (

@@ -13,14 +13,11 @@ from dask.array import Array as DaskArray
 from dask.bag import Bag
 from dask.delayed import Delayed, delayed
 
-from skbnp.models.dependent_trees.epoch import Label
+from skbnp.dask._labels import Labels, labels_by_block
+from skbnp.utils.epochs import Label, Order
 from skbnp.utils.typing import MatrixLike
 
 __all__ = ["Block", "NpzFile", "blocks_of", "is_lazy", "read_block"]
-
-
-#: Labels of epochs, one for all rows or for each, as they are given, or None.
-Labels = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +43,13 @@ class NpzFile:
 class Block:
     """Rows of one shard, and the labels of their epochs, if any, one for all or each.
 
-    Either may be `Delayed`; rows may be an `NpzFile`.
+    Either may be `Delayed`; rows may be an `NpzFile`. Labels of an ordered Categorical
+    have the order of its categories, in all blocks.
     """
 
     rows: MatrixLike
     labels: Labels = None
+    order: Order = None
 
 
 def is_lazy(X: MatrixLike) -> bool:
@@ -70,13 +69,20 @@ def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
     ValueError
         If there is no block, or labels are not given as the rows are.
     """
-    if not is_lazy(X):
-        return [Block(X, epochs)]
-    rows = list(_row_blocks(X))
+    rows = list(_row_blocks(X)) if is_lazy(X) else [X]
     if not rows:
         raise ValueError("X has no blocks: no file, no chunk, no partition.")
-    labels = list(_label_blocks(epochs, len(rows)))
-    return [Block(*both) for both in zip(rows, labels, strict=True)]
+    labels, order = labels_by_block(epochs, _sizes(X, rows))
+    return [Block(*both, order) for both in zip(rows, labels, strict=True)]
+
+
+def _sizes(X: MatrixLike, rows: Sequence[MatrixLike]) -> list[int | None]:
+    """Rows of each block, None where they are not known."""
+    if isinstance(X, DaskArray):
+        return [None if np.isnan(size) else int(size) for size in X.chunks[0]]
+    if not is_lazy(X):
+        return [X.shape[0] if hasattr(X, "shape") else len(X)]
+    return [one.shape[0] if sp.issparse(one) else None for one in rows]
 
 
 def _row_blocks(X: MatrixLike) -> Iterator[object]:
@@ -99,32 +105,6 @@ def _row_blocks(X: MatrixLike) -> Iterator[object]:
         for one in X:
             is_path = isinstance(one, (str, PathLike))
             yield NpzFile(fspath(one)) if is_path else one
-
-
-def _label_blocks(epochs: Labels, n_blocks: int) -> Iterator[object]:
-    if isinstance(epochs, DaskArray):
-        if epochs.ndim != 1 or epochs.numblocks[0] != n_blocks:
-            raise ValueError(
-                f"epochs must be chunked as the rows of X are, in {n_blocks} blocks, "
-                f"got {epochs.numblocks}."
-            )
-        yield from epochs.to_delayed()
-    elif isinstance(epochs, Bag):
-        if epochs.npartitions != n_blocks:
-            raise ValueError(
-                f"epochs must have a partition for each of {n_blocks} blocks of X, got "
-                f"{epochs.npartitions}."
-            )
-        yield from epochs.to_delayed()
-    elif isinstance(epochs, (Sequence, np.ndarray)) and not isinstance(epochs, str):
-        if len(epochs) != n_blocks:
-            raise ValueError(
-                f"epochs must have one label, or labels, for each of {n_blocks} blocks "
-                f"of X, got {len(epochs)}."
-            )
-        yield from epochs
-    else:
-        yield from [epochs] * n_blocks
 
 
 def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:

@@ -14,7 +14,7 @@ from skbnp.dask._shards import DaskShards, Roster, WorkerShards
 from skbnp.dask._sites import Held
 from skbnp.inference.executor import Run
 from skbnp.inference.shards import LocalShards, Shards
-from skbnp.models.dependent_trees.epoch import Label
+from skbnp.utils.epochs import Label, Order, sort_labels
 
 __all__ = ["LocalSession", "Session", "WorkerSession", "open_session"]
 
@@ -29,6 +29,10 @@ class Session(Protocol):
     @property
     def n_features(self) -> int:
         """Columns of all blocks."""
+
+    @property
+    def order(self) -> Order:
+        """Order of labels, that of an ordered Categorical."""
 
     def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label; `run` maps over rows in this process."""
@@ -55,7 +59,7 @@ class LocalSession:
             found = {} if X is None else read(X, labels)
             self.held.append(Held.of(number, X, found))
             self._rows.append(found)
-        self.n_features = _n_features(self.held)
+        self.n_features, self.order = _n_features(self.held), blocks[0].order
 
     def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label; `run` maps over rows in this process."""
@@ -91,7 +95,7 @@ class WorkerSession:
             self.workers.close()
             raise
         self.held = [self.workers.held[number] for number in range(len(blocks))]
-        self.n_features = _n_features(self.held)
+        self.n_features, self.order = _n_features(self.held), blocks[0].order
 
     def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label."""
@@ -121,13 +125,7 @@ def sizes_by_label(session: Session) -> dict[Label, int]:
     for held in session.held:
         for label, size in held.sizes.items():
             sizes[label] = sizes.get(label, 0) + size
-    try:
-        return {label: sizes[label] for label in sorted(sizes)}
-    except TypeError:
-        kinds = sorted({type(label).__name__ for label in sizes})
-        raise ValueError(
-            f"epochs must be of one kind in all blocks, got {', '.join(kinds)}."
-        ) from None
+    return {label: sizes[label] for label in sort_labels(sizes, session.order)}
 
 
 def data_digest(session: Session) -> str:

@@ -22,7 +22,7 @@ from skbnp.dask._pool import Pool, Presence
 from skbnp.dask._sites import Held, Missing, Order, Raised
 from skbnp.inference.executor import T
 from skbnp.inference.shards import Task, World, add_up, first_rows, whole_sum
-from skbnp.models.dependent_trees.epoch import Label
+from skbnp.utils.epochs import Label
 
 __all__ = ["DaskShards", "WorkerShards", "WorkersLostError", "adopt", "rebalance"]
 

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.dask._inputs import Labels, Reader, read_block
+from skbnp.dask._inputs import Reader, read_block
+from skbnp.dask._labels import Labels
 from skbnp.inference.executor import T
 from skbnp.inference.shards import Node, ProcessCache, Shard, Task, World, add_up
-from skbnp.models.dependent_trees.epoch import Label
 from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.epochs import Label
 from skbnp.utils.typing import MatrixLike
 
 __all__ = ["Held", "Missing", "Order", "Raised", "Site", "answer", "digest_of"]

@@ -13,9 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.estimators._epoch_trees import (
     EpochRecord,
     EpochTreeMixin,
-    check_order,
     check_state,
-    rows_of_epochs,
     view_of,
 )
 from skbnp.estimators._saved import HUGE, check_array, check_sparse
@@ -57,6 +55,7 @@ from skbnp.models.dependent_trees.start import (
     start_tree,
 )
 from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     Interval,
@@ -357,10 +356,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that are put on the unit sphere, such as counts; signs are legal.
         y : None
-            Ignored, but handed on to callbacks; labels of epochs go to `epochs`.
+            Ignored, but handed on to callbacks; labels of time go to `epochs`.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, in any order of rows, or of all: numbers,
-            texts or dates, which are sorted. None is one epoch, 0.
+            texts, dates or periods, which are sorted, numbers in texts as numbers, an
+            ordered Categorical by its categories. None is one epoch, 0. Periods are
+            known by their texts.
 
         Returns
         -------
@@ -375,6 +376,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             `epochs` has not one label for each row, or a parameter is outside its
             range.
         """
+        warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
             return self._fit(X, y, epochs=epochs)
 
@@ -407,6 +409,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             If `X` has infinite or missing values, no rows or another number of columns
             than before, or a label is older than the open epoch.
         """
+        warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
             return self._partial_fit(X, y, epochs=epochs)
 
@@ -433,7 +436,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         forget = reset and not hasattr(self, "n_features_in_")
         rows, _ = check_directions(self, X, reset=reset, method=method)
         try:
-            groups = self._grouped(rows, epochs, reset)
+            groups = self._rows_of_epochs(rows, epochs, is_first=reset)
         except ValueError:
             if forget:
                 self._forget_features()
@@ -443,15 +446,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             what = "no row" if n_used == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
         return _Rows(rows, groups)
-
-    def _grouped(
-        self, rows: sp.csr_array, epochs: Any, reset: bool
-    ) -> list[tuple[Any, np.ndarray]]:
-        """Rows that have a direction by epoch; refuses epochs that lie behind."""
-        groups = rows_of_epochs(rows, epochs, 0 if reset else self._posterior.label)
-        if not reset and epochs is not None:
-            check_order(groups[0][0], self._posterior.label)
-        return groups
 
     def _describe(self, rows) -> str:
         n_epochs = len(rows.epochs)

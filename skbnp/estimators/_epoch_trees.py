@@ -11,28 +11,22 @@ from sklearn.base import TransformerMixin
 
 from skbnp.estimators._saved import HUGE, check_array, check_number
 from skbnp.inference.executor import Executor
-from skbnp.models.dependent_trees.epoch import (
-    ClosedEpoch,
-    plain_label,
-    rows_by_epoch,
-)
+from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
 from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, visit
 from skbnp.models.dependent_trees.model import EpochState, TreePriors
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.epochs import Label, check_after, check_epochs, warn_if_few_rows
 from skbnp.utils.validation import (
     check_directions,
     check_is_fitted,
-    check_labels,
     check_sample_weight,
 )
 
 __all__ = [
     "EpochRecord",
     "EpochTreeMixin",
-    "check_order",
     "check_state",
-    "rows_of_epochs",
     "view_of",
 ]
 
@@ -121,6 +115,29 @@ class EpochTreeMixin(TransformerMixin, ABC):
         return log_gain(epoch.state, self._tree_priors(), rows, run=run)
 
     @property
+    def _labels(self) -> list[Label]:
+        """Labels of all epochs, in order."""
+        return [epoch.label for epoch in self._known_epochs()]
+
+    def _rows_of_epochs(
+        self, rows: sp.csr_array, epochs: Any, *, is_first: bool
+    ) -> list[tuple[Label, np.ndarray]]:
+        """Numbers of the rows that have a direction by epoch, in order.
+
+        Unless these are the first, none may be older than the open epoch, which is that
+        of all rows where `epochs` is None.
+        """
+        known = [] if is_first else self._labels
+        used = np.diff(rows.indptr) > 0
+        if epochs is None:
+            return [(known[-1] if known else 0, np.flatnonzero(used))]
+        labels = check_epochs(epochs, rows.shape[0])
+        check_after(labels.kinds, labels.order, known)
+        numbers = [of[used[of]] for of in labels.rows()]
+        warn_if_few_rows(list(map(len, numbers)), labels.kinds)
+        return list(zip(labels.kinds, numbers, strict=True))
+
+    @property
     def _topic_numbers(self) -> np.ndarray:
         return np.arange(self.n_components_)
 
@@ -158,7 +175,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
             Rows that are put on the unit sphere.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, or of all: a row is explained by the tree of
-            its epoch, one of a later epoch by the newest, as is None.
+            its epoch; if that was not fitted, by the latest fitted before it, with a
+            warning. None is the newest, with a warning where there are several.
 
         Returns
         -------
@@ -171,7 +189,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         Raises
         ------
         ValueError
-            If a label is neither that of an epoch nor later.
+            If a label is earlier than all epochs.
         """
         rows, dtype = self._rows(X, "transform")
         n, k = rows.shape[0], self.n_components_
@@ -328,36 +346,6 @@ class EpochTreeMixin(TransformerMixin, ABC):
 def _directions(state: EpochState) -> np.ndarray:
     lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
     return state.means / np.maximum(lengths, 1e-300)
-
-
-def rows_of_epochs(
-    rows: sp.csr_array, epochs: Any, label: Any
-) -> list[tuple[Any, np.ndarray]]:
-    """Numbers of the rows that have a direction by epoch, in order.
-
-    `label` is that of all rows where `epochs` is None.
-    """
-    used = np.diff(rows.indptr) > 0
-    if epochs is None:
-        return [(label, np.flatnonzero(used))]
-    labels = check_labels("epochs", epochs, rows.shape[0])
-    kinds = [plain_label(kind) for kind in np.unique(labels)]
-    return [(kind, np.flatnonzero((labels == kind) & used)) for kind in kinds]
-
-
-def check_order(label: Any, newest: Any) -> None:
-    """Raise unless rows of a label may come, the open epoch being that of another."""
-    try:
-        is_older = label < newest
-    except TypeError:
-        raise ValueError(
-            f"epochs must be labels like {newest!r}, got {label!r}."
-        ) from None
-    if is_older:
-        raise ValueError(
-            f"epochs must not be older than the open epoch, {newest!r}, got "
-            f"{label!r}: epochs that are closed learn nothing more."
-        )
 
 
 def view_of(state: EpochState) -> TreeView:

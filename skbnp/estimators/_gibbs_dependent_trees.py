@@ -13,9 +13,7 @@ from scipy.special import logsumexp
 
 from skbnp.estimators._epoch_trees import (
     EpochTreeMixin,
-    check_order,
     check_state,
-    rows_of_epochs,
     view_of,
 )
 from skbnp.estimators._samplers import Sampler
@@ -45,6 +43,7 @@ from skbnp.models.dependent_trees.start import (
     start_tree,
 )
 from skbnp.utils.blas import one_blas_thread
+from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import (
     Interval,
@@ -356,7 +355,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             Ignored, but handed on to callbacks.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, in any order of rows, or of all: numbers,
-            texts or dates, which are sorted. None is one epoch, 0.
+            texts, dates or periods, which are sorted, numbers in texts as numbers, an
+            ordered Categorical by its categories. None is one epoch, 0. Periods are
+            known by their texts.
 
         Returns
         -------
@@ -378,6 +379,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             sweeps of the newest epoch after burn-in (at least eight of them): the
             chains, or the halves of one, have not come to the same posterior.
         """
+        warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
             return self._fit(X, y, epochs=epochs)
 
@@ -411,6 +413,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             If `X` has infinite or missing values, no rows or another number of columns
             than before, or a label is older than the open epoch.
         """
+        warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
             return self._partial_fit(X, epochs=epochs)
 
@@ -437,11 +440,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         forget = reset and not hasattr(self, "n_features_in_")
         rows, _ = check_directions(self, X, reset=reset, method=method)
         is_first = reset or method == "fit"
-        newest = 0 if is_first else self._best().label
         try:
-            groups = rows_of_epochs(rows, epochs, newest)
-            if not is_first and epochs is not None:
-                check_order(groups[0][0], newest)
+            groups = self._rows_of_epochs(rows, epochs, is_first=is_first)
         except ValueError:
             if forget:
                 self._forget_features()

@@ -9,7 +9,8 @@ from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, _pyp
 from skbnp.inspection._terms import POSITIVE, column_names, fitted, model_rows
 from skbnp.trees import Tree
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import Interval, check_labels, validate_params
+from skbnp.utils.epochs import check_epochs
+from skbnp.utils.validation import Interval, validate_params
 
 __all__ = ["EpochTreeDisplay", "emerging_topics", "topics_over_time"]
 
@@ -191,7 +192,7 @@ def emerging_topics(
         if epochs is None:
             raise ValueError("epochs must tell the epoch of each row of X, got None.")
         rows = sp.csr_array(model_rows(estimator, X))
-        labels = check_labels("epochs", epochs, rows.shape[0])
+        labels = check_epochs(epochs, rows.shape[0]).values()
         for label in found["epoch"].unique():
             of = np.flatnonzero(labels == label)
             near = _nearest(rows[of], records[label])

@@ -6,13 +6,12 @@ but may move; they are imported here and nowhere else.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from datetime import date
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.exceptions import DataConversionWarning
@@ -50,7 +49,6 @@ __all__ = [
     "check_documents",
     "check_gamma_prior",
     "check_is_fitted",
-    "check_labels",
     "check_per_level",
     "check_rows",
     "check_sample_weight",
@@ -249,43 +247,6 @@ def check_directions(
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
     return rows, checked.dtype
-
-
-def check_labels(name: str, value: ArrayLike, n_rows: int) -> NDArray:
-    """Check labels that can be sorted, one for each row or one for all.
-
-    Returns one for each row: numbers, texts or dates.
-    """
-    if hasattr(value, "to_numpy"):
-        value = value.to_numpy()
-    if isinstance(value, (list, tuple)):  # NumPy would make texts of numbers
-        are_texts = {isinstance(label, str) for label in value}
-        value = np.asarray(value, dtype=object if len(are_texts) > 1 else None)
-    labels = np.asarray(value)
-    if labels.ndim == 0:
-        labels = np.full(n_rows, labels)
-    if labels.shape != (n_rows,):
-        raise ValueError(
-            f"{name} must be one label, or have one for each of {n_rows} rows, got "
-            f"shape {labels.shape}."
-        )
-    if labels.dtype == object:
-        kinds = {type(label) for label in labels.tolist()}
-        if kinds == {str}:
-            labels = labels.astype(str)
-        elif kinds and all(issubclass(kind, Real) for kind in kinds):
-            labels = labels.astype(np.float64)
-        elif kinds and all(issubclass(kind, date) for kind in kinds):
-            labels = labels.astype("datetime64[us]")
-    if labels.dtype.kind not in "biufUM":
-        names = {type(label).__name__ for label in labels.tolist()}
-        raise ValueError(
-            f"{name} must be numbers, texts or dates, all of one kind, got "
-            f"{', '.join(sorted(names))}."
-        )
-    if labels.dtype.kind in "fM" and (labels != labels).any():
-        raise ValueError(f"{name} must not be missing in any row.")
-    return labels
 
 
 def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_array:

@@ -415,7 +415,8 @@ def test_labels_of_any_kind(drawn):
     [
         ([0, 1], "one label, or have one for each of 240 rows"),
         (np.full(240, np.nan), "missing"),
-        ([None] * 240, "numbers, texts or dates"),
+        ([None] * 240, "missing"),
+        (np.zeros(240, "m8[D]"), "numbers, texts, dates or periods"),
         ([0, "a"] * 120, "all of one kind, got int, str"),
         ([date(1990, 1, 1), "a"] * 120, "all of one kind, got date, str"),
         (np.zeros((240, 2)), "one label"),
@@ -435,8 +436,8 @@ def test_epochs_that_lie_behind_are_refused(fitted, drawn):
     for labels in (2, np.repeat([4, 1], 10), "new"):
         with pytest.raises(ValueError, match="epochs must"):
             fitted.partial_fit(X, epochs=labels)
-    for labels in (-1, 1.5, "new"):
-        with pytest.raises(ValueError, match="epochs must be labels"):
+    for labels, message in ((-1, "first fitted epoch, 0"), ("new", "be labels like")):
+        with pytest.raises(ValueError, match=message):
             fitted.transform(X, epochs=labels)
     with pytest.raises(ValueError, match="features"):
         fitted.partial_fit(X[:, :5], epochs=4)

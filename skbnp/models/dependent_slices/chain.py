@@ -31,7 +31,7 @@ from skbnp.models.dependent_slices.sample import (
     reading_of,
     with_sorted_siblings,
 )
-from skbnp.models.dependent_trees.epoch import ClosedEpoch, Label
+from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, visit
 from skbnp.models.dependent_trees.model import (
     HIGHEST,
@@ -44,6 +44,7 @@ from skbnp.models.dependent_trees.model import (
     windowed,
 )
 from skbnp.trees import Tree
+from skbnp.utils.epochs import Label
 from skbnp.utils.random import Purpose, stream
 
 __all__ = [

@@ -7,7 +7,7 @@ is gained over knowing nothing, and does not depend on how the sphere is measure
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,23 +33,18 @@ from skbnp.models.dependent_trees.model import (
     with_own_means,
 )
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
-from skbnp.utils.validation import check_labels
+from skbnp.utils.epochs import Label, check_epochs, fitted_places, warn_of_newest
 
 __all__ = [
     "ClosedEpoch",
     "EpochModel",
     "EpochPosterior",
-    "Label",
     "close_epoch",
-    "plain_label",
     "rows_by_epoch",
     "settle",
 ]
 
 Array = NDArray[np.float64]
-#: Of an epoch: a number, a text or a date of NumPy; those of a fit have an order.
-Label = Any
-
 #: Order in which levels are updated in each turn of `EpochModel.learn_priors`, of which
 #: there are as many at the most.
 TURNS: tuple[Literal["down", "up"], ...] = ("down", "up", "down", "up", "down")
@@ -205,38 +200,24 @@ def rows_by_epoch(
 ) -> Iterator[tuple[ClosedEpoch, NDArray[np.intp]]]:
     """Yield epochs whose trees explain rows of some labels, and which rows.
 
-    Those of a label, of one for all, or of none, are explained by the tree of their
-    epoch, and those of later epochs by the newest.
+    Those of a label, or of one for all, are explained by the tree of their epoch, or
+    of the latest before it, and those of none by the newest; with a warning where that
+    is not the only one, or not their own.
 
     Raises
     ------
     ValueError
-        If a label is neither that of an epoch nor later.
+        If a label is earlier than all epochs.
     """
+    names = [epoch.label for epoch in known]
     if labels is None:
+        warn_of_newest(names)
         yield known[-1], np.arange(n_rows)
         return
-    place = {epoch.label: number for number, epoch in enumerate(known)}
-    kinds, at = np.unique(check_labels("epochs", labels, n_rows), return_inverse=True)
-    of = np.empty(len(kinds), dtype=np.intp)
-    for number, kind in enumerate(map(plain_label, kinds)):
-        try:
-            is_known = kind in place or kind > known[-1].label
-        except TypeError:
-            is_known = False
-        if not is_known:
-            raise ValueError(
-                f"epochs must be labels of fitted epochs or later ones, got {kind!r}; "
-                f"fitted: {list(place)}."
-            )
-        of[number] = place.get(kind, len(known) - 1)
+    found = check_epochs(labels, n_rows)
+    of = np.asarray(fitted_places(found, names), dtype=np.intp)
     for number in np.unique(of).tolist():
-        yield known[number], np.flatnonzero(of[at] == number)
-
-
-def plain_label(label: np.generic) -> Label:
-    """Return a label as a number, a text or a date of NumPy."""
-    return label if isinstance(label, np.datetime64) else label.item()
+        yield known[number], np.flatnonzero(of[found.codes] == number)
 
 
 def close_epoch(posterior: EpochPosterior, label: Label) -> None:

@@ -1,0 +1,478 @@
+"""Labels of time: their types, their order, and how many rows they have.
+
+Whatever form labels have, learning knows them as numbers, texts or dates of NumPy,
+which outlast saving. Periods and intervals become their texts.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skbnp.utils.warnings import warn_caller
+
+__all__ = [
+    "EpochLabels",
+    "Label",
+    "Order",
+    "check_after",
+    "check_epochs",
+    "fitted_places",
+    "sort_labels",
+    "warn_if_few_rows",
+    "warn_if_y_is_labels",
+    "warn_of_newest",
+]
+
+#: Of an epoch: a number, a text or a date of NumPy; those of a fit are of one kind.
+Label = Any
+#: All labels in the order that an ordered Categorical has, or None for that of values.
+Order = tuple[Label, ...] | None
+
+#: Rows below which epochs are too small: with three in each of 12 epochs two topics
+#: without a common word, four, and ten planted ones were taken for fewer in some draw;
+#: with four, two topics were told apart in all.
+LEAST_ROWS = 4
+#: Labels that a message lists at most.
+N_SHOWN = 5
+
+_DIGITS = re.compile(r"(\d{1,300})")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?")
+_VERSION = re.compile(r"\d+\.\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLabels:
+    """Labels of rows as learning reads them.
+
+    Attributes
+    ----------
+    kinds : list of labels
+        Distinct ones, in order.
+    codes : ndarray of int of shape (n_rows,)
+        Place in `kinds` of the label of each row.
+    order : tuple of labels or None
+        Order of more labels, those of an ordered Categorical; None where the values
+        of labels order them.
+    """
+
+    kinds: list[Label]
+    codes: NDArray[np.intp]
+    order: Order = None
+
+    def values(self) -> NDArray:
+        """Return the label of each row."""
+        return np.asarray(self.kinds)[self.codes]
+
+    def rows(self) -> list[NDArray[np.intp]]:
+        """Return the numbers of the rows of each label."""
+        turns = np.argsort(self.codes, kind="stable")
+        ends = np.cumsum(np.bincount(self.codes, minlength=len(self.kinds)))
+        return np.split(turns, ends[:-1])
+
+
+def check_epochs(value: ArrayLike, n_rows: int | None) -> EpochLabels:
+    """Check labels of time, one for each row or one for all.
+
+    Parameters
+    ----------
+    value : array-like of shape (n_rows,) or (n_rows, 1), or scalar
+        Numbers, texts, dates, periods or intervals, all of one kind, of Python, NumPy,
+        pandas, polars or Dask. An ordered Categorical has the order of its categories.
+    n_rows : int or None
+        Rows that must have a label; None takes any number.
+
+    Returns
+    -------
+    labels : EpochLabels
+        Numbers are in their order, texts in that of the numbers in them.
+
+    Raises
+    ------
+    ValueError
+        If labels are missing, of several kinds, or not one for each row.
+    """
+    values, categories = _values_of(value)
+    if values.ndim == 0 and n_rows is not None:
+        values = np.full(n_rows, values)
+    if values.ndim != 1 or (n_rows is not None and len(values) != n_rows):
+        rows = "row" if n_rows is None else f"of {n_rows} rows"
+        raise ValueError(
+            f"epochs must be one label, or have one for each {rows}, got shape "
+            f"{values.shape}."
+        )
+    plain, order = _plain(values)
+    if categories is not None:
+        order = tuple(label_of(one) for one in _plain(categories)[0])
+    kinds, codes = np.unique(plain, return_inverse=True)
+    labels = [label_of(kind) for kind in kinds]
+    turns = _turns(labels, order)
+    places = np.empty(len(turns), dtype=np.intp)
+    places[turns] = np.arange(len(turns))
+    return EpochLabels([labels[turn] for turn in turns], places[codes], order)
+
+
+def label_of(value: Any) -> Label:
+    """Return a label as a number, a text or a date of NumPy."""
+    return value if isinstance(value, np.datetime64) else value.item()
+
+
+# -- types -----------------------------------------------------------------------------
+
+
+def _values_of(value: Any) -> tuple[NDArray, NDArray | None]:
+    """Return labels as an array, and all categories in order if they have one."""
+    if hasattr(value, "__dask_graph__"):
+        value = value.compute()
+    if len(getattr(value, "shape", ())) == 2 and value.shape[1] == 1:
+        value = value.iloc[:, 0] if hasattr(value, "iloc") else value[:, 0]
+    if np.ma.is_masked(value):
+        raise ValueError("epochs must not be missing in any row.")
+    dtype, categories = getattr(value, "dtype", None), None
+    if getattr(dtype, "ordered", type(dtype).__name__ == "Enum"):
+        categories = _objects(getattr(dtype, "categories"))  # noqa: B009
+    if isinstance(value, (list, tuple)) or hasattr(value, "to_numpy"):
+        return _objects(value), categories
+    return np.asarray(value), categories
+
+
+def _objects(values: Any) -> NDArray:
+    """Return an array; of objects where NumPy would make texts of numbers."""
+    if hasattr(values, "to_numpy"):
+        return np.asarray(values.to_numpy())
+    kinds = {isinstance(label, str) for label in values}
+    return np.asarray(values, dtype=object if len(kinds) > 1 else None)
+
+
+def _plain(values: NDArray) -> tuple[NDArray, Order]:
+    """Return numbers, texts or dates, and the order of those that were intervals."""
+    order: Order = None
+    if values.dtype.kind in "OT":  # objects, and texts of any length
+        values, order = _plain_objects(values)
+    if values.dtype.kind not in "biufUM":
+        names = {type(label).__name__ for label in values.tolist()}
+        raise ValueError(
+            "epochs must be numbers, texts, dates or periods, all of one kind, got "
+            f"{', '.join(sorted(names))}."
+        )
+    if values.dtype.kind in "fM" and (values != values).any():
+        raise ValueError("epochs must not be missing in any row.")
+    if values.dtype.kind == "M":
+        values = _whole_days(values)
+    return values, order
+
+
+def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
+    found = values.tolist()
+    kinds = {type(label) for label in found}
+    if any(kind.__name__ in ("NAType", "NaTType", "NoneType") for kind in kinds) or any(
+        isinstance(label, float) and label != label for label in found
+    ):
+        raise ValueError("epochs must not be missing in any row.")
+    if not kinds:
+        return values, None
+    if all(issubclass(kind, str) for kind in kinds):
+        return values.astype(str), None
+    if all(issubclass(kind, Real) for kind in kinds):
+        whole = all(issubclass(kind, (int, np.integer)) for kind in kinds)
+        return values.astype(np.int64 if whole else np.float64), None
+    if all(issubclass(kind, (date, np.datetime64)) for kind in kinds):
+        return _dates(found), None
+    names = {kind.__name__ for kind in kinds}
+    if names == {"Period"}:
+        if len({label.freqstr for label in found}) > 1:
+            raise ValueError("epochs must be periods of one frequency.")
+        return np.array([str(label) for label in found]), None
+    if names == {"Interval"}:
+        order = tuple(str(label) for label in sorted(set(found)))
+        return np.array([str(label) for label in found]), order
+    return values, None
+
+
+def _dates(found: Sequence[Any]) -> NDArray:
+    """Return dates of Python; those of one time zone as clocks show them there."""
+    zones = {label.tzinfo for label in found if isinstance(label, datetime)}
+    if len(zones) > 1:
+        raise ValueError("epochs must be dates of one time zone.")
+    if zones - {None}:
+        found = [label.replace(tzinfo=None) for label in found]
+    return np.array(found, dtype="datetime64[us]")
+
+
+def _whole_days(values: NDArray) -> NDArray:
+    """Return dates in days if they are, else not finer than microseconds."""
+    days = values.astype("datetime64[D]")
+    if np.datetime_data(values.dtype)[0] in "YMWD":
+        return values
+    is_whole = (days == values).all()
+    return days if is_whole else values.astype("datetime64[us]")
+
+
+# -- order -----------------------------------------------------------------------------
+
+
+def sort_labels(labels: Iterable[Label], order: Order = None) -> list[Label]:
+    """Sort labels; those of an order must all be in it.
+
+    Raises
+    ------
+    ValueError
+        If labels are of several kinds, or the order lacks one.
+    """
+    given = list(labels)
+    return [given[turn] for turn in _turns(given, order)]
+
+
+def _turns(labels: Sequence[Label], order: Order) -> list[int]:
+    key = _key_of(order)
+    kinds = {_kind(label) for label in labels}
+    if len(kinds) > 1:
+        names = ", ".join(sorted({type(label).__name__ for label in labels}))
+        raise ValueError(f"epochs must be of one kind in all blocks, got {names}.")
+    return sorted(range(len(labels)), key=lambda place: key(labels[place]))
+
+
+def _key_of(order: Order) -> Callable[[Label], Any]:
+    """Return the key by which labels are sorted."""
+    if order is None:
+        return _key
+    ranks = {label: rank for rank, label in enumerate(order)}
+
+    def rank_of(label: Label) -> int:
+        if label not in ranks:
+            raise ValueError(
+                f"epochs are an ordered Categorical, whose categories lack {label!r}."
+            )
+        return ranks[label]
+
+    return rank_of
+
+
+def _kind(label: Label) -> str:
+    if isinstance(label, str):
+        return "text"
+    return "date" if isinstance(label, np.datetime64) else "number"
+
+
+def _key(label: Label) -> Any:
+    if isinstance(label, str):
+        return _text_key(label), label
+    if isinstance(label, np.datetime64):
+        return int(label.astype("datetime64[us]").astype(np.int64))
+    return label
+
+
+def _text_key(text: str) -> tuple[tuple[str, float], ...]:
+    """Compare numbers in a text as numbers: pairs of a number and what precedes it."""
+    text = text.strip().casefold()
+    if _NUMBER.fullmatch(text):
+        return (("", float(text)),)
+    words, numbers = _split(text)
+    pairs: list[tuple[str, float]] = [
+        (word, int(number)) for word, number in zip(words, numbers, strict=False)
+    ]
+    return (*pairs, (words[-1], -1)) if words[-1] else tuple(pairs)
+
+
+def _split(text: str) -> tuple[list[str], list[str]]:
+    parts = _DIGITS.split(text.strip().casefold())
+    return parts[::2], parts[1::2]
+
+
+def _is_evident(texts: Sequence[str]) -> bool:
+    """Whether the numbers in texts leave no doubt about their order."""
+    if len(texts) < 2:
+        return True
+    split = [_split(text) for text in texts]
+    if all(_VERSION.fullmatch(text.strip()) for text in texts):
+        by_parts = [tuple(map(int, numbers)) for _, numbers in split]
+        return all(one <= other for one, other in pairwise(by_parts))
+    if all(_NUMBER.fullmatch(text.strip().casefold()) for text in texts):
+        return True
+    if not all(numbers for _, numbers in split):
+        return False
+    frames = [tuple(words[:-1] if not words[-1] else words) for words, _ in split]
+    longest = max(frames, key=len)
+    if any(frame != longest[: len(frame)] for frame in frames):
+        return False
+    return not _have_late_years([numbers for _, numbers in split])
+
+
+def _have_late_years(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether years stand behind something else that differs, as in "Q1 2001"."""
+    differs = False
+    for place in range(min(map(len, rows))):
+        column = {row[place] for row in rows}
+        are_years = all(len(one) == 4 and one[0] in "12" for one in column)
+        if are_years:
+            return differs and len(column) > 1
+        differs = differs or len(column) > 1
+    return False
+
+
+def _warn_if_unclear(labels: Sequence[Label]) -> None:
+    """Warn where texts are sorted, and their order does not show."""
+    texts = [label for label in labels if isinstance(label, str)]
+    if not _is_evident(texts):
+        warn_caller(
+            f"epochs are texts whose order does not show; the order taken is "
+            f"{_listed(texts)}. Pass an ordered pandas Categorical, numbers, dates or "
+            "texts such as '2001-03' to have another."
+        )
+
+
+# -- labels beside those that are known ------------------------------------------------
+
+
+def check_after(
+    kinds: Sequence[Label], order: Order, known: Sequence[Label] = ()
+) -> None:
+    """Raise unless labels in order may follow those that are known, the last one open.
+
+    Warns where the order of texts does not show.
+    """
+    if not known:
+        if order is None:
+            _warn_if_unclear(kinds)
+        return
+    first, newest = kinds[0], known[-1]
+    if _kind(first) != _kind(newest):
+        raise ValueError(f"epochs must be labels like {newest!r}, got {first!r}.")
+    others = [kind for kind in kinds if kind != newest]
+    if not others:
+        return
+    if order is None and not _are_sorted(known) and first not in known:
+        raise _without_order(first, known)
+    key = _key_of(order)
+    if key(first) < key(newest) or first in known[:-1]:
+        cure = "epochs that are closed learn nothing more."
+        if isinstance(newest, str):
+            cure += " An ordered pandas Categorical gives texts another order."
+        raise ValueError(
+            f"epochs must not be older than the open epoch, {newest!r}, got {first!r}: "
+            f"{cure}"
+        )
+    if order is None:
+        _warn_if_unclear([newest, *others])
+
+
+def fitted_places(labels: EpochLabels, known: Sequence[Label]) -> list[int]:
+    """Find for each label the fitted epoch that explains its rows.
+
+    That is its own, or the latest before it, with one warning for all labels.
+
+    Raises
+    ------
+    ValueError
+        If a label comes before all fitted epochs, or cannot be compared with them.
+    """
+    own = {label: place for place, label in enumerate(known)}
+    places: list[int] = []
+    borrowed = []
+    for kind in labels.kinds:
+        place = own.get(kind)
+        if place is None:
+            place = _latest_before(kind, labels.order, known)
+            borrowed.append(f"{kind!s} by {known[place]!s}")
+        places.append(place)
+    if borrowed:
+        warn_caller(
+            "epochs has labels that were not fitted; rows of each are explained by the "
+            f"latest fitted epoch before it: {_listed(borrowed, str)}."
+        )
+    return places
+
+
+def _latest_before(kind: Label, order: Order, known: Sequence[Label]) -> int:
+    fitted = _listed(known)
+    if _kind(kind) != _kind(known[0]):
+        raise ValueError(
+            f"epochs must be labels like those of fitted epochs, {fitted}, got "
+            f"{kind!r}."
+        )
+    places = range(len(known))
+    if order is not None:
+        places = [place for place in places if known[place] in order]
+    elif not _are_sorted(known):
+        raise _without_order(kind, known)
+    key = _key_of(order)
+    before = bisect_right([key(known[place]) for place in places], key(kind))
+    if before == 0:
+        raise ValueError(
+            f"epochs must not be earlier than the first fitted epoch, {known[0]!r}, "
+            f"got {kind!r}: no tree explains its rows. Fitted: {fitted}."
+        )
+    return places[before - 1]
+
+
+def _are_sorted(known: Sequence[Label]) -> bool:
+    keys = [_key(label) for label in known]
+    return all(one < other for one, other in pairwise(keys))
+
+
+def _without_order(label: Label, known: Sequence[Label]) -> ValueError:
+    return ValueError(
+        f"epochs must be labels of fitted epochs, {_listed(known)}, whose order is not "
+        f"that of their values, got {label!r}. Pass an ordered pandas Categorical with "
+        "all of them as categories."
+    )
+
+
+def warn_of_newest(known: Sequence[Label]) -> None:
+    """Warn where no label says which of several trees explains rows."""
+    if len(known) > 1:
+        warn_caller(
+            f"epochs is None: all rows are explained by the newest of {len(known)} "
+            f"fitted epochs, {known[-1]!s}. Pass one label for each row, or one for "
+            "all, as epochs=."
+        )
+
+
+# -- numbers of rows, and labels in another place --------------------------------------
+
+
+def warn_if_few_rows(sizes: Sequence[int], labels: Sequence[Label]) -> None:
+    """Warn where most epochs have rows so few that nothing is learned of them."""
+    n_small = sum(size < LEAST_ROWS for size in sizes)
+    if len(sizes) < 3 or n_small <= len(sizes) / 2:
+        return
+    cure = "Group labels to wider epochs"
+    if isinstance(labels[0], (np.datetime64, str)):
+        cure += ', such as months or years by .dt.to_period("M") of pandas'
+    else:
+        cure += ", such as labels // 10"
+    warn_caller(
+        f"epochs has {len(sizes)} distinct labels for {sum(sizes)} rows that are not "
+        f"zero; {n_small} labels have fewer than {LEAST_ROWS} rows, and the tree of an "
+        f"epoch needs dozens. {cure}."
+    )
+
+
+def warn_if_y_is_labels(y: object, epochs: object) -> None:
+    """Warn where `y` has several values, and labels of time are not given."""
+    if y is None or epochs is not None:
+        return
+    if not hasattr(y, "__dask_graph__"):
+        values = np.asarray(y, dtype=object).ravel()
+        if not any(bool(value != values[0]) for value in values[1:]):
+            return
+    warn_caller(
+        "y is ignored, and epochs is None: all rows are of one epoch. Pass labels of "
+        "time as epochs=; in a Pipeline, a search or cross_validate by metadata "
+        "routing: sklearn.set_config(enable_metadata_routing=True), and "
+        "set_fit_request(epochs=True) of the estimator."
+    )
+
+
+def _listed(values: Sequence[Any], show: Callable[[Any], str] = repr) -> str:
+    shown = [show(value) for value in values[:N_SHOWN]]
+    if len(values) > N_SHOWN:
+        shown += ["...", show(values[-1])]
+    return ", ".join(shown)
