@@ -21,6 +21,7 @@ SLOW = (
     "skbnp.estimators._hca",
     "skbnp.estimators._nested_crp",
     "skbnp.inspection._epochs",
+    "skbnp.inspection._over_time",
 )
 DAILY = [name for name in MODULES if name not in SLOW]
 PUBLIC_MODULES = [

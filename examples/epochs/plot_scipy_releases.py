@@ -104,7 +104,7 @@ for topic in report.itertuples():
 #
 # :func:`skbnp.inspection.topics_over_time` has these numbers as a data frame. Its
 # ``cosine`` says how much of its direction a topic keeps from one epoch to the next.
-frame = topics_over_time(trees, terms)
+frame = topics_over_time(trees, feature_names=terms)
 n_texts = frame.loc[frame["depth"] > 0].groupby("topic")["n_samples"].sum()
 most = int(n_texts.idxmax())
 display.plot_topic(most)

@@ -67,6 +67,9 @@ from skbnp.utils.warnings import warn_caller
 
 __all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]
 
+#: Change of the bound of all rows of an epoch that decides nothing: a birth gains 7. A
+#: bound of few rows may be near zero, and would change relatively for long.
+SETTLED_NATS = 0.5
 #: Updates in a pass, at the most, where `batch_size` is None: each takes a fixed time.
 MOST_PARTS = 32
 
@@ -607,8 +610,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return assign_rows(*given, self._moves(), self._limit(), rng, run)
 
     def _learn_epoch(self, learner, monitor, n_passes, **passes) -> None:
+        posterior = learner.posterior
+        monitor.least_change = SETTLED_NATS / max(posterior.n_open, 1)
         if learn(learner, monitor, n_passes=n_passes, **passes):
-            posterior = learner.posterior
             posterior.unsettled = posterior.unsettled[:-1]
 
     def _start_late(self, posterior, X) -> None:

@@ -72,7 +72,8 @@ class Monitor(Reporter):
     history : dict of lists
         Trace to extend.
     tol : float
-        Relative change of the bound between passes that ends the fit.
+        Relative change of the bound between passes that ends the fit; so does one that
+        is smaller than the attribute `least_change`.
     verbose : int
         Passes between messages; 0 for none.
     criterion : str
@@ -95,7 +96,7 @@ class Monitor(Reporter):
         self.history = history
         self.criterion = criterion
         self.parts_name, self.unit = parts_name, unit
-        self.tol = tol
+        self.tol, self.least_change = tol, 0.0
         self.change = nan
         self.n_passes = 0
         self._last = nan
@@ -150,9 +151,12 @@ class Monitor(Reporter):
         trace = self.history[self.criterion]
         if trace:
             trace[-1] = value
-        change = abs(value - self._last) / max(abs(value), 1e-300)
-        self.change = change if settling else nan
-        settled = isfinite(self.change) and self.change < self.tol
+        difference = abs(value - self._last)
+        self.change = difference / max(abs(value), 1e-300) if settling else nan
+        settled = isfinite(self.change) and (
+            self.change < self.tol
+            or (self.tol > 0.0 and difference < self.least_change)
+        )
         converged = settled or (has_ended and self.tol > 0.0)
         self._last = value if settling else nan
         if self.verbose and self.n_passes % self.verbose == 0:

@@ -1,12 +1,9 @@
 """Looking at fitted topic models: terms, documents, a printed account, figures."""
 
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
-from skbnp.inspection._epochs import (
-    EpochTreeDisplay,
-    emerging_topics,
-    topics_over_time,
-)
+from skbnp.inspection._epochs import EpochTreeDisplay
 from skbnp.inspection._lineage import LineageDisplay
+from skbnp.inspection._over_time import emerging_topics, topics_over_time
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms

@@ -1,18 +1,16 @@
-"""Topics over epochs: as frames, and as a figure."""
+"""The figure of topics over epochs."""
 
 from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
 
 from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, _pyplot
-from skbnp.inspection._terms import POSITIVE, column_names, fitted, model_rows
+from skbnp.inspection._over_time import parent_ids, terms_of
+from skbnp.inspection._terms import POSITIVE, column_names, fitted
 from skbnp.trees import Tree
-from skbnp.utils.ordering import largest
-from skbnp.utils.epochs import check_epochs
 from skbnp.utils.validation import Interval, validate_params
 
-__all__ = ["EpochTreeDisplay", "emerging_topics", "topics_over_time"]
+__all__ = ["EpochTreeDisplay"]
 
 #: Inches of a line, of an epoch, and of the widest disc; least area of a disc.
 LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
@@ -22,203 +20,6 @@ DRAWN = {
     "min_share": [Interval(Real, 0, 1, closed="both")],
     "n_leading_terms": [Interval(Integral, 0, None, closed="left")],
 }
-
-
-def _pandas():
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            "This frame needs pandas; install it with `pip install pandas`."
-        ) from error
-    return pd
-
-
-def _parents(record):
-    """Name the parent of each node; that of the root is -1."""
-    ids = record.component_ids
-    return np.where(record.tree.parent >= 0, ids[record.tree.parent], -1)
-
-
-def _terms_of(directions, names, n_terms):
-    """Terms of the largest entries of each direction; none of entries that are zero."""
-    found = []
-    for row in range(directions.shape[0]):
-        part = directions[[row]]
-        best = largest(part.data, n_terms).tolist() if part.nnz else []
-        chosen = [place for place in best if part.data[place] > 0.0]
-        found.append([str(names[part.indices[place]]) for place in chosen])
-    return found
-
-
-def topics_over_time(estimator, feature_names=None, *, n_terms=5):
-    """Tell the share of each topic in each epoch, and where it comes from.
-
-    Parameters
-    ----------
-    estimator : fitted DependentTrees or Pipeline that ends in one
-        Anything with `epochs_`.
-    feature_names : array-like of str of shape (n_features,), default=None
-        As in :func:`top_terms`.
-    n_terms : int, default=5
-        Terms of each topic.
-
-    Returns
-    -------
-    frame : pandas DataFrame
-        One row for each topic that is in the tree of an epoch:
-
-        - "epoch": label;
-        - "topic": the id, which a topic keeps over epochs;
-        - "parent": id of the node above, -1 at the root; "depth": edges to the root;
-        - "n_samples": expected rows at the node itself; "share": of those of the epoch;
-        - "share_below": with the rows at all nodes below it;
-        - "is_new": whether it was in no epoch before;
-        - "cosine": to its direction in the epoch before; nan if it was not there;
-        - "terms": the largest entries of its direction.
-
-    Raises
-    ------
-    ImportError
-        If pandas is not installed.
-    TypeError
-        If the estimator has no `epochs_`.
-
-    Examples
-    --------
-    >>> from skbnp import DependentTrees
-    >>> from skbnp.datasets import make_dependent_trees
-    >>> from skbnp.inspection import topics_over_time
-    >>> corpus = make_dependent_trees(200, n_epochs=2, random_state=0)
-    >>> trees = DependentTrees(random_state=0).fit(corpus.data, epochs=corpus.epochs)
-    >>> frame = topics_over_time(trees)
-    >>> frame.groupby("epoch")["share"].sum().round(6).tolist()
-    [1.0, 1.0]
-    """
-    epochs = fitted(estimator, "epochs_")
-    pd = _pandas()
-    first = next(iter(epochs.values()))
-    names = column_names(estimator, first.components.shape[1], feature_names)
-    parts, before = [], None
-    known: set[int] = set()
-    for label, record in epochs.items():
-        ids = record.component_ids
-        total = max(float(record.masses.sum()), 1e-300)
-        cosines = np.full(len(ids), np.nan)
-        if before is not None:
-            _, now, then = np.intersect1d(
-                ids, before.component_ids, return_indices=True
-            )
-            products = record.components[now].multiply(before.components[then])
-            cosines[now] = np.asarray(products.sum(axis=1)).ravel()
-        part = pd.DataFrame(
-            {
-                "topic": ids,
-                "parent": _parents(record),
-                "depth": record.tree.depth,
-                "n_samples": record.masses,
-                "share": record.masses / total,
-                "share_below": record.tree.weight,
-                "is_new": [node not in known for node in ids.tolist()],
-                "cosine": cosines,
-                "terms": _terms_of(record.components, names, n_terms),
-            }
-        )
-        part.insert(0, "epoch", [label] * len(part))
-        parts.append(part)
-        known |= set(ids.tolist())
-        before = record
-    return pd.concat(parts, ignore_index=True)
-
-
-def emerging_topics(
-    estimator,
-    X=None,
-    epochs=None,
-    feature_names=None,
-    *,
-    n_terms=5,
-    n_documents=5,
-    min_samples=1.0,
-):
-    """Report the topics that were born in later epochs, with their first documents.
-
-    Parameters
-    ----------
-    estimator : fitted DependentTrees or Pipeline that ends in one
-        Anything with `epochs_`.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-        What `estimator` takes, raw documents for a text Pipeline, to choose documents
-        from. None lists no documents.
-    epochs : array-like of shape (n_samples,), default=None
-        Label of the epoch of each row of `X`.
-    feature_names : array-like of str of shape (n_features,), default=None
-        As in :func:`top_terms`.
-    n_terms, n_documents : int, default=5
-        Terms and documents of each topic.
-    min_samples : float, default=1.0
-        Least expected rows that a topic has in the epoch of its birth.
-
-    Returns
-    -------
-    frame : pandas DataFrame
-        One row for each topic, in the order of epochs and then of shares: "epoch",
-        "topic", "parent", "share", "terms", and "documents", the rows of `X` of this
-        epoch that are nearer to it than to any other topic, the nearest first.
-
-    Raises
-    ------
-    ImportError
-        If pandas is not installed.
-    TypeError
-        If the estimator has no `epochs_`.
-    ValueError
-        If `X` is given without `epochs`, or has another number of features.
-    """
-    frame = topics_over_time(estimator, feature_names, n_terms=n_terms)
-    records = fitted(estimator, "epochs_")
-    first = next(iter(records))
-    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
-    found = frame[is_new & (frame["epoch"] != first)]
-    columns = ["epoch", "topic", "parent", "share", "terms"]
-    found = found.loc[:, columns].reset_index(drop=True)
-    if len(found):
-        order = {label: place for place, label in enumerate(records)}
-        places = found["epoch"].map(order)
-        ranked = np.lexsort((found["topic"], -found["share"], places))
-        found = found.iloc[ranked].reset_index(drop=True)
-    documents: list[list[int]] = [[] for _ in range(len(found))]
-    if X is not None:
-        if epochs is None:
-            raise ValueError("epochs must tell the epoch of each row of X, got None.")
-        rows = sp.csr_array(model_rows(estimator, X))
-        labels = check_epochs(epochs, rows.shape[0]).values()
-        for label in found["epoch"].unique():
-            of = np.flatnonzero(labels == label)
-            near = _nearest(rows[of], records[label])
-            for at in np.flatnonzero(found["epoch"] == label):
-                chosen = near[int(found["topic"].iloc[at])][:n_documents]
-                documents[at] = of[chosen].tolist()
-    found["documents"] = documents
-    return found
-
-
-def _nearest(rows, record):
-    """Rows that are nearest to each topic, the nearest first."""
-    if rows.shape[1] != record.components.shape[1]:
-        raise ValueError(
-            f"X has {rows.shape[1]} features, but the topics have "
-            f"{record.components.shape[1]}."
-        )
-    lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-    products = (rows @ record.components.T).toarray()
-    cosines = products / np.maximum(lengths, 1e-300)[:, None]
-    best = cosines.argmax(axis=1)
-    found = {}
-    for place, node in enumerate(record.component_ids.tolist()):
-        own = np.flatnonzero((best == place) & (lengths > 0.0))
-        found[node] = own[np.argsort(-cosines[own, place], kind="stable")]
-    return found
 
 
 class EpochTreeDisplay:
@@ -366,7 +167,7 @@ class EpochTreeDisplay:
         names = column_names(estimator, first.components.shape[1], feature_names)
         terms: dict[int, list] = {}
         for record in epochs.values():
-            found = _terms_of(record.components, names, n_terms)
+            found = terms_of(record.components, names, n_terms)
             for node, words in zip(record.component_ids.tolist(), found, strict=True):
                 terms.setdefault(node, []).append(words)
         return cls(epochs=epochs, terms=terms)
@@ -489,7 +290,7 @@ class EpochTreeDisplay:
         parent: dict[int, int] = {}
         order: dict[int, None] = {}
         for record in reversed(self.epochs.values()):
-            names, above = record.component_ids.tolist(), _parents(record).tolist()
+            names, above = record.component_ids.tolist(), parent_ids(record).tolist()
             for node, up in zip(names, above, strict=True):
                 parent.setdefault(node, up)
                 order.setdefault(node)

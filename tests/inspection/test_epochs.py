@@ -42,7 +42,9 @@ def _close():
 
 
 def test_frame_has_each_topic_of_each_epoch(trees):
-    frame = topics_over_time(trees, [f"w{j}" for j in range(40)], n_terms=3)
+    frame = topics_over_time(
+        trees, feature_names=[f"w{j}" for j in range(40)], n_terms=3
+    )
     assert frame["epoch"].unique().tolist() == [1990, 1991, 1992]
     assert_allclose(frame.groupby("epoch")["share"].sum(), 1.0)
     for label, record in trees.epochs_.items():

@@ -1,0 +1,349 @@
+"""Topics over time, as frames."""
+
+from numbers import Real
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.inspection._terms import (
+    POSITIVE,
+    column_names,
+    fitted,
+    fitted_model,
+    model_rows,
+    top_terms,
+    topic_numbers,
+)
+from skbnp.utils.epochs import check_epochs
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import Interval, validate_params
+
+__all__ = ["emerging_topics", "parent_ids", "terms_of", "topics_over_time"]
+
+
+def _pandas():
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "This frame needs pandas; install it with `pip install pandas`."
+        ) from error
+    return pd
+
+
+def parent_ids(record):
+    """Name the parent of each node; that of the root is -1."""
+    ids = record.component_ids
+    return np.where(record.tree.parent >= 0, ids[record.tree.parent], -1)
+
+
+def terms_of(directions, names, n_terms):
+    """Terms of the largest entries of each direction; none of entries that are zero."""
+    found = []
+    for row in range(directions.shape[0]):
+        part = directions[[row]]
+        best = largest(part.data, n_terms).tolist() if part.nnz else []
+        chosen = [place for place in best if part.data[place] > 0.0]
+        found.append([str(names[part.indices[place]]) for place in chosen])
+    return found
+
+
+def _is_native(estimator):
+    """Whether a model has learned epochs itself."""
+    return hasattr(fitted_model(estimator), "epochs_")
+
+
+@validate_params({"n_terms": [POSITIVE]}, prefer_skip_nested_validation=False)
+def topics_over_time(estimator, X=None, epochs=None, feature_names=None, *, n_terms=5):
+    """List the share of each topic in each epoch.
+
+    Parameters
+    ----------
+    estimator : fitted topic model or Pipeline that ends in one
+        Anything whose `transform` returns the share of each topic in each document.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
+            default=None
+        What `estimator` takes, raw documents for a text Pipeline: shares are those in
+        its rows, by `transform`. None lists the epochs that `DependentTrees` has
+        learned, which alone needs no rows.
+    epochs : array-like of shape (n_samples,), default=None
+        Label of time of each row of `X`, of any kind that `DependentTrees` takes.
+    feature_names : array-like of str of shape (n_features,), default=None
+        As in :func:`top_terms`.
+    n_terms : int, default=5
+        Terms of each topic.
+
+    Returns
+    -------
+    frame : pandas DataFrame
+        One row for each topic in each epoch of `X`:
+
+        - "epoch": label; periods and intervals are texts;
+        - "topic": the id, or in a tree the row of `components_`;
+        - "n_tokens": expected tokens of the topic, of directions rows;
+        - "share": of all tokens of the epoch;
+        - "n_samples": documents with one such token at least, of directions those with
+          half of their share at the node;
+        - "is_new": whether the epoch is the first with such a document;
+        - "terms": the most probable ones.
+
+        Without `X`, one row for each topic that is in the tree of an epoch: "epoch",
+        "terms" of its direction then, and
+
+        - "topic": the id, which a topic keeps over epochs;
+        - "parent": id of the node above, -1 at the root; "depth": edges to the root;
+        - "n_samples": expected rows at the node itself; "share": of those of the epoch;
+        - "share_below": with the rows at all nodes below it;
+        - "is_new": whether it was in no epoch before;
+        - "cosine": to its direction in the epoch before; nan if it was not there.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    TypeError
+        If the estimator has no `epochs_` and `X` is None, or its `transform` does not
+        return shares.
+    ValueError
+        If `epochs` has not one label for each row of `X`.
+
+    Examples
+    --------
+    >>> from skbnp import HDP
+    >>> from skbnp.inspection import topics_over_time
+    >>> X, years = [[9, 0], [5, 1], [0, 8], [1, 9]] * 9, [2001, 2001, 2002, 2003] * 9
+    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> frame = topics_over_time(hdp, X, years)
+    >>> frame.groupby("epoch")["share"].sum().round(6).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    _pandas()
+    if X is None:
+        return _epochs_of_trees(estimator, feature_names, n_terms)
+    frame, _, _ = _epochs_of_rows(estimator, X, epochs, feature_names, n_terms)
+    return frame
+
+
+def _epochs_of_trees(estimator, feature_names, n_terms):
+    """Make a frame of what dependent trees have learned."""
+    if not _is_native(estimator):
+        name = type(fitted_model(estimator)).__name__
+        raise TypeError(
+            f"estimator must have `epochs_` where X is None, {name} has not: pass rows "
+            "X, and epochs with the label of time of each."
+        )
+    epochs = fitted(estimator, "epochs_")
+    pd = _pandas()
+    first = next(iter(epochs.values()))
+    names = column_names(estimator, first.components.shape[1], feature_names)
+    parts, before = [], None
+    known: set[int] = set()
+    for label, record in epochs.items():
+        ids = record.component_ids
+        total = max(float(record.masses.sum()), 1e-300)
+        cosines = np.full(len(ids), np.nan)
+        if before is not None:
+            _, now, then = np.intersect1d(
+                ids, before.component_ids, return_indices=True
+            )
+            products = record.components[now].multiply(before.components[then])
+            cosines[now] = np.asarray(products.sum(axis=1)).ravel()
+        part = pd.DataFrame(
+            {
+                "topic": ids,
+                "parent": parent_ids(record),
+                "depth": record.tree.depth,
+                "n_samples": record.masses,
+                "share": record.masses / total,
+                "share_below": record.tree.weight,
+                "is_new": [node not in known for node in ids.tolist()],
+                "cosine": cosines,
+                "terms": terms_of(record.components, names, n_terms),
+            }
+        )
+        part.insert(0, "epoch", [label] * len(part))
+        parts.append(part)
+        known |= set(ids.tolist())
+        before = record
+    return pd.concat(parts, ignore_index=True)
+
+
+def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
+    """Make a frame of the shares in rows; also returns their labels and tokens."""
+    if epochs is None:
+        raise ValueError(
+            "epochs must have the label of time of each row of X, got None. Names of "
+            "columns are passed as feature_names=."
+        )
+    terms = top_terms(estimator, feature_names, n_terms)
+    model, rows = fitted_model(estimator), model_rows(estimator, X)
+    if _is_native(estimator):
+        shares = model.transform(rows, epochs=epochs)
+        lengths, least = np.ones(shares.shape[0]), 0.5
+    else:
+        shares = model.transform(rows)
+        counts = rows if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
+        lengths, least = np.asarray(counts.sum(axis=1)).ravel(), 1.0
+    tokens = _tokens(model, shares, lengths)
+    labels = check_epochs(epochs, len(tokens))
+    ids = topic_numbers(estimator, len(terms))
+    if _is_native(estimator):
+        ids = model.component_ids_
+    parts, known = [], np.zeros(len(terms), dtype=bool)
+    for label, numbers in zip(labels.kinds, labels.rows(), strict=True):
+        n_tokens = tokens[numbers].sum(axis=0)
+        n_samples = (tokens[numbers] >= least).sum(axis=0)
+        is_there = n_samples > 0
+        part = {
+            "epoch": [label] * len(terms),
+            "topic": ids,
+            "n_tokens": n_tokens,
+            "share": n_tokens / max(n_tokens.sum(), 1e-300),
+            "n_samples": n_samples,
+            "is_new": is_there & ~known,
+            "terms": terms,
+        }
+        parts.append(_pandas().DataFrame(part))
+        known |= is_there
+    return _pandas().concat(parts, ignore_index=True), labels, tokens
+
+
+def _tokens(model, shares, lengths):
+    """Expected tokens of each topic in each row, (n_rows, n_topics)."""
+    shares = shares.toarray() if sp.issparse(shares) else np.asarray(shares, float)
+    totals = shares.sum(axis=1)
+    if (shares < 0.0).any() or (abs(totals - 1.0) > 1e-3).any():
+        raise TypeError(
+            f"estimator must be a topic model: `transform` of {type(model).__name__} "
+            "does not return shares of topics."
+        )
+    return shares * lengths[:, None]
+
+
+@validate_params(
+    {
+        "n_terms": [POSITIVE],
+        "n_documents": [POSITIVE],
+        "min_samples": [Interval(Real, 0, None, closed="left")],
+    },
+    prefer_skip_nested_validation=False,
+)
+def emerging_topics(
+    estimator,
+    X=None,
+    epochs=None,
+    feature_names=None,
+    *,
+    n_terms=5,
+    n_documents=5,
+    min_samples=1.0,
+):
+    """List the topics that begin in later epochs, with their first documents.
+
+    Parameters
+    ----------
+    estimator : fitted topic model or Pipeline that ends in one
+        Of `DependentTrees` and `GibbsDependentTrees`, topics that were born; of any
+        other model, topics that documents of earlier epochs do not have.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
+            default=None
+        What `estimator` takes, raw documents for a text Pipeline, to choose documents
+        from. None, for dependent trees alone, lists no documents.
+    epochs : array-like of shape (n_samples,), default=None
+        Label of time of each row of `X`.
+    feature_names : array-like of str of shape (n_features,), default=None
+        As in :func:`top_terms`.
+    n_terms, n_documents : int, default=5
+        Terms and documents of each topic.
+    min_samples : float, default=1.0
+        Least expected rows that a topic has in the epoch of its birth. Of other models,
+        documents with a token of the topic: it begins in the first epoch with as many.
+
+    Returns
+    -------
+    frame : pandas DataFrame
+        One row for each topic, in the order of epochs and then of shares: "epoch",
+        "topic", "parent" (of dependent trees), "share", "terms", and "documents", rows
+        of `X` of this epoch: of dependent trees those that are nearer to the topic than
+        to any other, the nearest first, of other models those with most of its tokens.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    TypeError
+        If the estimator has no `epochs_` and `X` is None, or its `transform` does not
+        return shares.
+    ValueError
+        If `X` is given without `epochs`, or has another number of features.
+    """
+    _pandas()
+    if X is not None and epochs is None:
+        raise ValueError("epochs must have the label of each row of X, got None.")
+    if X is not None and not _is_native(estimator):
+        return _beginnings(
+            estimator, X, epochs, feature_names, n_terms, n_documents, min_samples
+        )
+    frame = _epochs_of_trees(estimator, feature_names, n_terms)
+    records = fitted(estimator, "epochs_")
+    first = next(iter(records))
+    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
+    found = _ranked(frame[is_new & (frame["epoch"] != first)], list(records))
+    found = found[["epoch", "topic", "parent", "share", "terms"]]
+    documents: list[list[int]] = [[] for _ in range(len(found))]
+    if X is not None:
+        rows = sp.csr_array(model_rows(estimator, X))
+        labels = check_epochs(epochs, rows.shape[0])
+        rows_of = dict(zip(labels.kinds, labels.rows(), strict=True))
+        for label in found["epoch"].unique():
+            of = rows_of.get(label, np.zeros(0, dtype=np.intp))
+            near = _nearest(rows[of], records[label])
+            for at in np.flatnonzero(found["epoch"] == label):
+                chosen = near[int(found["topic"].iloc[at])][:n_documents]
+                documents[at] = of[chosen].tolist()
+    return found.assign(documents=documents)
+
+
+def _ranked(frame, epochs):
+    """Sort topics by epochs and then by shares."""
+    order = {label: place for place, label in enumerate(epochs)}
+    places = frame["epoch"].map(order)
+    ranked = np.lexsort((frame["topic"], -frame["share"], places))
+    return frame.iloc[ranked].reset_index(drop=True)
+
+
+def _beginnings(estimator, X, epochs, feature_names, n_terms, n_documents, min_samples):
+    """Make a frame of the first epochs in which enough documents have a topic."""
+    frame, labels, tokens = _epochs_of_rows(
+        estimator, X, epochs, feature_names, n_terms
+    )
+    enough = frame[frame["n_samples"] >= max(min_samples, 1)]
+    found = enough.drop_duplicates("topic")  # epochs are in order
+    found = _ranked(found[found["epoch"] != labels.kinds[0]], labels.kinds)
+    place = {topic: at for at, topic in enumerate(frame["topic"][: tokens.shape[1]])}
+    rows_of = dict(zip(labels.kinds, labels.rows(), strict=True))
+    documents = []
+    for label, topic in zip(found["epoch"], found["topic"], strict=True):
+        own = tokens[rows_of[label], place[topic]]
+        best = largest(own, n_documents)
+        documents.append(rows_of[label][best[own[best] > 0.0]].tolist())
+    found = found[["epoch", "topic", "share", "terms"]]
+    return found.assign(documents=documents)
+
+
+def _nearest(rows, record):
+    """Rows that are nearest to each topic, the nearest first."""
+    if rows.shape[1] != record.components.shape[1]:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but the topics have "
+            f"{record.components.shape[1]}."
+        )
+    lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    products = (rows @ record.components.T).toarray()
+    cosines = products / np.maximum(lengths, 1e-300)[:, None]
+    best = cosines.argmax(axis=1)
+    found = {}
+    for place, node in enumerate(record.component_ids.tolist()):
+        own = np.flatnonzero((best == place) & (lengths > 0.0))
+        found[node] = own[np.argsort(-cosines[own, place], kind="stable")]
+    return found
