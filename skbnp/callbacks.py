@@ -183,7 +183,8 @@ def _score(model: BaseEstimator, X: MatrixLike) -> float:
     """Score held-out documents, or rows that are no counts."""
     if get_tags(model).input_tags.positive_only:
         return document_completion_score(model, X)
-    return model.score(X)
+    labels = getattr(model, "_labels", None)  # of time: the newest is being learned
+    return model.score(X) if labels is None else model.score(X, epochs=labels[-1])
 
 
 class TopicTermsMonitor(_PassMonitor):

@@ -18,6 +18,10 @@ from skbnp.utils.epochs import check_epochs
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, validate_params
 
+#: Documents before that would have a topic at its present rate, so that none or few are
+#: evidence that it was not there: by chance none has it with probability exp(-7).
+LEAST_EXPECTED = 7.0
+
 __all__ = ["emerging_topics", "parent_ids", "terms_of", "topics_over_time"]
 
 
@@ -84,7 +88,9 @@ def topics_over_time(estimator, X=None, epochs=None, feature_names=None, *, n_te
         - "share": of all tokens of the epoch;
         - "n_samples": documents with one such token at least, of directions those with
           half of their share at the node;
-        - "is_new": whether the epoch is the first with such a document;
+        - "is_new": whether the topic begins in the epoch: its share is half of its peak
+          or more for the first time, and was a tenth of the peak at most in all epochs
+          before, where seven documents would have it at the present rate;
         - "terms": the most probable ones.
 
         Without `X`, one row for each topic that is in the tree of an epoch: "epoch",
@@ -189,23 +195,45 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     ids = topic_numbers(estimator, len(terms))
     if _is_native(estimator):
         ids = model.component_ids_
-    parts, known = [], np.zeros(len(terms), dtype=bool)
-    for label, numbers in zip(labels.kinds, labels.rows(), strict=True):
-        n_tokens = tokens[numbers].sum(axis=0)
-        n_samples = (tokens[numbers] >= least).sum(axis=0)
-        is_there = n_samples > 0
+    rows_of = labels.rows()
+    n_tokens = np.array([tokens[of].sum(axis=0) for of in rows_of])
+    n_samples = np.array([(tokens[of] >= least).sum(axis=0) for of in rows_of])
+    shares = n_tokens / np.maximum(n_tokens.sum(axis=1, keepdims=True), 1e-300)
+    is_new = _begin(n_tokens, n_samples, np.array([[len(of)] for of in rows_of]))
+    parts = []
+    for place, label in enumerate(labels.kinds):
         part = {
             "epoch": [label] * len(terms),
             "topic": ids,
-            "n_tokens": n_tokens,
-            "share": n_tokens / max(n_tokens.sum(), 1e-300),
-            "n_samples": n_samples,
-            "is_new": is_there & ~known,
+            "n_tokens": n_tokens[place],
+            "share": shares[place],
+            "n_samples": n_samples[place],
+            "is_new": is_new[place],
             "terms": terms,
         }
         parts.append(_pandas().DataFrame(part))
-        known |= is_there
     return _pandas().concat(parts, ignore_index=True), labels, tokens
+
+
+def _begin(n_tokens, n_samples, n_documents):
+    """Whether topics begin in an epoch, (n_epochs, n_topics).
+
+    There the share first reaches half of its peak, and it was a tenth of that before,
+    although documents before are so many that some would have the topic.
+    """
+    totals = n_tokens.sum(axis=1, keepdims=True)
+    shares = n_tokens / np.maximum(totals, 1e-300)
+    peaks = shares.max(axis=0)
+    before = (np.cumsum(n_tokens, axis=0) - n_tokens) / np.maximum(
+        np.cumsum(totals, axis=0) - totals, 1e-300
+    )
+    rates = n_samples / np.maximum(n_documents, 1)
+    expected = rates * (np.cumsum(n_documents, axis=0) - n_documents)
+    is_high = (shares >= 0.5 * peaks) & (peaks > 0.0)
+    is_first = is_high & (np.cumsum(is_high, axis=0) == 1)
+    has_evidence = expected >= LEAST_EXPECTED
+    has_evidence[0] = True  # what is there from the beginning
+    return is_first & (before <= 0.1 * peaks) & has_evidence
 
 
 def _tokens(model, shares, lengths):
@@ -244,7 +272,7 @@ def emerging_topics(
     ----------
     estimator : fitted topic model or Pipeline that ends in one
         Of `DependentTrees` and `GibbsDependentTrees`, topics that were born; of any
-        other model, topics that documents of earlier epochs do not have.
+        other model, those whose share rises, see "is_new" of :func:`topics_over_time`.
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
             default=None
         What `estimator` takes, raw documents for a text Pipeline, to choose documents
@@ -256,8 +284,8 @@ def emerging_topics(
     n_terms, n_documents : int, default=5
         Terms and documents of each topic.
     min_samples : float, default=1.0
-        Least expected rows that a topic has in the epoch of its birth. Of other models,
-        documents with a token of the topic: it begins in the first epoch with as many.
+        Least expected rows that a topic has in the epoch of its birth; of other models,
+        documents with a token of it.
 
     Returns
     -------
@@ -313,13 +341,12 @@ def _ranked(frame, epochs):
 
 
 def _beginnings(estimator, X, epochs, feature_names, n_terms, n_documents, min_samples):
-    """Make a frame of the first epochs in which enough documents have a topic."""
+    """Make a frame of the topics that begin after the first epoch of rows."""
     frame, labels, tokens = _epochs_of_rows(
         estimator, X, epochs, feature_names, n_terms
     )
-    enough = frame[frame["n_samples"] >= max(min_samples, 1)]
-    found = enough.drop_duplicates("topic")  # epochs are in order
-    found = _ranked(found[found["epoch"] != labels.kinds[0]], labels.kinds)
+    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
+    found = _ranked(frame[is_new & (frame["epoch"] != labels.kinds[0])], labels.kinds)
     place = {topic: at for at, topic in enumerate(frame["topic"][: tokens.shape[1]])}
     rows_of = dict(zip(labels.kinds, labels.rows(), strict=True))
     documents = []

@@ -397,7 +397,7 @@ def _latest_before(kind: Label, order: Order, known: Sequence[Label]) -> int:
             f"epochs must be labels like those of fitted epochs, {fitted}, got "
             f"{kind!r}."
         )
-    places = range(len(known))
+    places = list(range(len(known)))
     if order is not None:
         places = [place for place in places if known[place] in order]
     elif not _are_sorted(known):
