@@ -482,7 +482,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         if any(labels is None or isinstance(labels, Delayed) for labels in given):
             return blocks
         sizes = [np.size(labels) for labels in given]
-        values = np.concatenate([np.atleast_1d(labels) for labels in given])
+        filled = [np.atleast_1d(labels) for labels in given if np.size(labels)]
+        values = np.concatenate(filled or [np.empty(0)])
         found = replace(check_epochs(values, None), order=blocks[0].order)
         names = np.asarray(known)[fitted_places(found, known)][found.codes]
         parts = np.split(names, np.cumsum(sizes)[:-1])

@@ -177,9 +177,9 @@ def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
     ):
         raise ValueError("epochs must not be missing in any row.")
     if not kinds:
-        return values, None
+        return np.empty(0), None
     if all(issubclass(kind, str) for kind in kinds):
-        return values.astype(str), None
+        return np.array(found, dtype=str), None
     if all(issubclass(kind, Real) for kind in kinds):
         whole = all(issubclass(kind, (int, np.integer)) for kind in kinds)
         return values.astype(np.int64 if whole else np.float64), None

@@ -5,9 +5,10 @@ import pickle
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
-from dask.delayed import Delayed
+from dask.delayed import Delayed, delayed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
@@ -337,6 +338,72 @@ def test_chunks_of_a_stream_are_learned():
     assert list(trees.epochs_) == [0, 1]
     with pytest.raises(ValueError, match="older"):
         trees.partial_fit(X, epochs=0)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        CORPUS.epochs,
+        CORPUS.epochs[:, None],
+        list(CORPUS.epochs),
+        pd.Series(CORPUS.epochs),
+        da.from_array(CORPUS.epochs, chunks=7),
+        da.from_array(CORPUS.epochs[:, None], chunks=(50, 1)),
+    ],
+)
+def test_labels_stand_one_for_each_row_beside_chunks(labels, undisturbed):
+    trees = DependentTrees(**SETTINGS).fit(X, epochs=labels)
+    assert_same_fit(trees, undisturbed)
+    wanted = undisturbed.apply(X, epochs=EPOCHS).compute()
+    assert_array_equal(trees.apply(X, epochs=labels).compute(), wanted)
+
+
+def test_ordered_labels_keep_their_order_in_blocks(tmp_path, undisturbed):
+    months = np.array(["jan", "feb"])
+    named = pd.Categorical(months[CORPUS.epochs], categories=months, ordered=True)
+    for labels in (named, np.split(named, np.cumsum(CHUNKS)[:-1])):
+        trees = DependentTrees(**SETTINGS, checkpoint_dir=tmp_path)
+        trees.fit(X, epochs=labels)
+        assert list(trees.epochs_) == ["jan", "feb"]
+        assert_array_equal(trees.components_, undisturbed.components_)
+        again = clone(trees).set_params(resume=True).fit(X, epochs=labels)
+        assert list(again.epochs_) == ["jan", "feb"]
+        wanted = undisturbed.apply(X, epochs=EPOCHS).compute()
+        assert_array_equal(trees.apply(X, epochs=named).compute(), wanted)
+    lazy = [delayed(named[:25])] * len(CHUNKS)
+    with pytest.raises(ValueError, match="ordered Categorical"):
+        DependentTrees(**SETTINGS).fit(X, epochs=lazy)
+
+
+def test_labels_of_chunks_of_unknown_size_need_these(undisturbed):
+    unknown = X[da.ones(len(CORPUS.epochs), chunks=X.chunks[0]) > 0]
+    for labels in (CORPUS.epochs, da.from_array(CORPUS.epochs, chunks=50)):
+        with pytest.raises(ValueError, match=r"X\.compute_chunk_sizes"):
+            DependentTrees(**SETTINGS).fit(unknown, epochs=labels)
+    for labels in (CORPUS.epochs[:50], da.from_array(CORPUS.epochs[:50], chunks=50)):
+        with pytest.raises(ValueError, match="one label for each"):
+            DependentTrees(**SETTINGS).fit(X, epochs=labels)
+
+
+def test_blocks_of_other_epochs_are_explained_with_a_warning(undisturbed):
+    newest = undisturbed.apply(X, epochs=1).compute()
+    for labels, message in (
+        (5, "5 by 1"),
+        (None, "newest of 2"),
+        ([2] * 120, "2 by 1"),
+    ):
+        with pytest.warns(UserWarning, match=message) as caught:
+            found = undisturbed.apply(X, epochs=labels).compute()
+        assert len(caught) == 1
+        assert_array_equal(found, newest)
+    with pytest.raises(ValueError, match="first fitted epoch, 0"):
+        undisturbed.apply(X, epochs=-1)
+
+
+def test_labels_of_time_given_as_y_are_named():
+    for method in ("fit", "partial_fit"):
+        with pytest.warns(UserWarning, match="y is ignored"):
+            getattr(DependentTrees(**SETTINGS), method)(X, CORPUS.epochs)
 
 
 def test_a_client_that_cannot_be_waited_for_is_refused():

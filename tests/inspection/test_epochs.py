@@ -7,12 +7,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skbnp import HDP, DependentTrees
+from skbnp import HDP, DependentTrees, GibbsHDP, NestedCRP
 from skbnp.datasets import make_dependent_trees
-from skbnp.inspection import EpochTreeDisplay, emerging_topics, topics_over_time
+from skbnp.inspection import (
+    EpochTreeDisplay,
+    emerging_topics,
+    top_terms,
+    topics_over_time,
+)
 
 LIFETIMES = np.tile([0, 2], (10, 1))
 LIFETIMES[9, 0], LIFETIMES[6, 1] = 1, 1
@@ -152,6 +159,74 @@ def test_models_without_epochs_are_refused(counts):
     ):
         with pytest.raises(TypeError, match="epochs_"):
             function(hdp)
+
+
+@pytest.fixture(scope="module")
+def rising():
+    """Documents of two topics in two years, and of a third that begins after these."""
+    rng = np.random.default_rng(0)
+    words = np.kron(np.eye(3), np.ones(4)) + 0.05
+    years = np.repeat(["1999", "2000", "10000"], 40)
+    kinds = np.where(years == "10000", 2, np.arange(120) % 2)
+    kinds[80:100] = np.arange(20) % 2
+    X = np.array([rng.multinomial(30, words[k] / words[k].sum()) for k in kinds])
+    X[5] = 0
+    return X, years, kinds
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HDP(n_components=5, max_iter=20, random_state=0),
+        GibbsHDP(max_iter=20, random_state=0),
+        NestedCRP(max_iter=5, random_state=0),
+        LatentDirichletAllocation(3, max_iter=50, random_state=1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_any_topic_model_has_topics_over_time(model, rising):
+    X, years, kinds = rising
+    names = [f"w{j}" for j in range(12)]
+    model = clone(model).fit(X)
+    frame = topics_over_time(model, X, years, names)
+    assert frame["epoch"].unique().tolist() == ["1999", "2000", "10000"]
+    assert_allclose(frame.groupby("epoch")["share"].sum(), 1.0)
+    tokens = model.transform(X) * X.sum(axis=1, keepdims=True)
+    part = frame[frame["epoch"] == "10000"]
+    assert_allclose(part["n_tokens"], tokens[years == "10000"].sum(axis=0))
+    assert part["terms"].tolist() == top_terms(model, names, 5)
+    assert emerging_topics(model, X, years, names, min_samples=100).empty
+    report = emerging_topics(model, X, years, names, n_documents=3)
+    assert set(report["epoch"]) == {"10000"}
+    for terms, documents in zip(report["terms"], report["documents"], strict=True):
+        assert set(terms[:4]) == {"w8", "w9", "w10", "w11"}
+        assert_array_equal(kinds[documents], 2)
+
+
+def test_topics_that_are_always_there_do_not_emerge(rising):
+    X, years, _ = rising
+    hdp = HDP(n_components=3, random_state=0).fit(X)
+    turns = np.random.default_rng(0).permutation(len(years))
+    assert emerging_topics(hdp, X, years[turns]).empty
+
+
+def test_shares_in_given_rows_are_those_of_dependent_trees(trees, drawn):
+    X, years = drawn.data[::2], drawn.epochs[::2] + 1990
+    frame = topics_over_time(trees, X, years)
+    shares = trees.transform(X, epochs=years)[years == 1991].mean(axis=0)
+    part = frame[frame["epoch"] == 1991]
+    assert_allclose(part["share"], shares)
+    assert_array_equal(part["topic"], trees.component_ids_)
+
+
+def test_models_whose_columns_are_no_shares_are_refused(drawn):
+    X = np.abs(drawn.data)
+    model = NMF(2, random_state=0).fit(X)
+    with pytest.raises(TypeError, match="NMF does not return shares"):
+        topics_over_time(model, X, drawn.epochs)
+    with pytest.raises(ValueError, match="feature_names="):
+        topics_over_time(model, X)
 
 
 def test_terms_stand_where_others_lead(trees):

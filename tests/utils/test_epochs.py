@@ -1,0 +1,217 @@
+"""Labels of time: types, order, what was fitted, and what is warned of."""
+
+import warnings
+from datetime import date, datetime, timedelta, timezone
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_array_equal
+
+from skbnp.utils.epochs import (
+    check_after,
+    check_epochs,
+    fitted_places,
+    sort_labels,
+    warn_if_few_rows,
+    warn_if_y_is_labels,
+    warn_of_newest,
+)
+
+MONTHS = ["jan", "feb", "mar", "apr"]
+
+
+def ordered(labels, categories=MONTHS):
+    return pd.Categorical(labels, categories=categories, ordered=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds"),
+    [
+        ([2, 1, 2], [1, 2]),
+        (np.array([[2], [1], [2]]), [1, 2]),
+        (pd.DataFrame({"year": [2, 1, 2]}), [1, 2]),
+        (pl.DataFrame({"year": [2, 1, 2]}), [1, 2]),
+        (pd.Series([2, 1, 2], dtype="Int64"), [1, 2]),
+        (da.from_array(np.array([2, 1, 2])), [1, 2]),
+        (pd.PeriodIndex(["2001-03", "2001-02", "2001-03"], freq="M"), None),
+        (pd.Series(pd.PeriodIndex(["2001Q4", "2001Q1", "2001Q4"], freq="Q")), None),
+        ([pd.Period("2002"), pd.Period("2001"), pd.Period("2002")], ["2001", "2002"]),
+        (ordered(["mar", "feb", "mar"]), ["feb", "mar"]),
+        (pd.Series(ordered(["feb", "jan", "feb"])), ["jan", "feb"]),
+        (pd.Categorical(["10", "9", "10"]), ["9", "10"]),
+        (pl.Series(["feb", "jan", "feb"], dtype=pl.Enum(MONTHS)), ["jan", "feb"]),
+        (pd.cut([15, 5, 15], [-10, 10, 20]), ["(-10, 10]", "(10, 20]"]),
+        (
+            pd.IntervalIndex.from_tuples([(0, 1), (-1, 0), (0, 1)]),
+            ["(-1, 0]", "(0, 1]"],
+        ),
+        (["10", "9", "10"], ["9", "10"]),
+        (np.array(["10", "9", "10"], np.dtypes.StringDType()), ["9", "10"]),
+        (pd.Series(["week 10", "week 9", "week 10"]), ["week 9", "week 10"]),
+        (pl.Series(["2001-10", "2001-09", "2001-10"]), ["2001-09", "2001-10"]),
+        ([date(2001, 2, 1), date(2001, 1, 1), date(2001, 2, 1)], None),
+        (pd.to_datetime(["2001-02-01", "2001-01-01", "2001-02-01"]), None),
+    ],
+)
+def test_labels_of_all_types_have_their_order(given, kinds):
+    labels = check_epochs(given, 3)
+    assert_array_equal(labels.codes, [1, 0, 1])
+    assert_array_equal(labels.values(), np.array(labels.kinds)[[1, 0, 1]])
+    assert [rows.tolist() for rows in labels.rows()] == [[1], [0, 2]]
+    if kinds is not None:
+        assert labels.kinds == kinds
+    # What outlasts JSON and arrays without objects.
+    assert all(isinstance(kind, (int, str, np.datetime64)) for kind in labels.kinds)
+
+
+def test_dates_are_one_label_whatever_their_type():
+    stamps = pd.Series(pd.to_datetime(["2001-02-01"]))
+    zone = timezone(timedelta(hours=2))
+    for given in (
+        date(2001, 2, 1),
+        np.datetime64("2001-02-01T00:00"),
+        stamps,
+        stamps.dt.tz_localize("Europe/Berlin"),
+        [datetime(2001, 2, 1, tzinfo=zone)],
+    ):
+        assert check_epochs(given, 1).kinds == [np.datetime64("2001-02-01")]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (pd.Series([1, None]), "missing"),
+        (pd.array([1, None], dtype="Int64"), "missing"),
+        (["a", None], "missing"),
+        (ordered(["jan", None]), "missing"),
+        (pd.PeriodIndex(["2001", "NaT"], freq="Y"), "missing"),
+        (np.ma.masked_array([1, 2], [False, True]), "missing"),
+        ([0, "a"], "all of one kind, got int, str"),
+        ([b"a", b"b"], "got bytes"),
+        ([pd.Period("2001"), pd.Period("2001-01")], "one frequency"),
+        (np.zeros((2, 2)), r"got shape \(2, 2\)"),
+        ([1, 2, 3], "each of 2 rows"),
+    ],
+)
+def test_what_has_no_order_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        check_epochs(given, 2)
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_evident"),
+    [
+        (["9", "10", "11"], True),
+        (["-2", "-1.5", "3e1"], True),
+        (["week 9", "week 10"], True),
+        (["2001-09-30", "2001-10-01"], True),
+        (["2001Q4", "2002Q1"], True),
+        (["1990s", "2000s"], True),
+        (["2001-2002", "2002-2003"], True),
+        (["1.5", "1.25"], False),  # numbers, or versions
+        (["jan", "feb"], False),
+        (["jan 2001", "feb 2001"], False),
+        (["Q1 2001", "Q2 2000"], False),
+        (["01/02/2003", "02/01/2001"], False),
+    ],
+)
+def test_an_order_of_texts_that_does_not_show_is_named(texts, is_evident):
+    kinds = sort_labels(texts)
+    if is_evident:
+        assert kinds == texts
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            check_after(kinds, None)
+        return
+    with pytest.warns(UserWarning, match="order taken is") as caught:
+        check_after(kinds, None)
+    assert ", ".join(map(repr, kinds)) in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_after(texts, tuple(texts))  # as categories
+
+
+def test_labels_follow_the_open_epoch_in_the_same_order():
+    check_after(["10"], None, ["9"])
+    for kinds, order, known, message in (
+        (["9"], None, ["10"], "older than the open epoch, '10', got '9'"),
+        (["feb"], None, ["jan"], "ordered pandas Categorical"),
+        (["feb"], None, ["jan", "feb", "mar"], "older"),
+        (["apr"], None, ["jan", "feb", "mar"], "all of them as categories"),
+        (["apr"], ("apr", "may"), ["jan"], "categories lack 'jan'"),
+        ([1], None, ["jan"], "labels like 'jan'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_after(kinds, order, known)
+    check_after(["mar"], None, ["jan", "feb", "mar"])
+    check_after(["feb"], tuple(MONTHS), ["jan"])
+    with pytest.warns(UserWarning, match="order taken is 'apr', 'jan'"):
+        check_after(["jan"], None, ["apr"])
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "place", "message"),
+    [
+        (1995, [1990, 2000], 0, "1995 by 1990"),
+        (2010, [1990, 2000], 1, "2010 by 2000"),
+        ("10", ["9", "11"], 0, "10 by 9"),
+        (np.datetime64("2001-03-05"), [np.datetime64("2001-03")], 0, "by 2001-03"),
+        (ordered(["mar"]), ["jan", "feb", "apr"], 1, "mar by feb"),
+        (ordered(["apr"]), ["jan", "feb"], 1, "apr by feb"),
+    ],
+)
+def test_labels_that_were_not_fitted_take_the_latest_before(
+    given, known, place, message
+):
+    with pytest.warns(UserWarning, match=message) as caught:
+        assert fitted_places(check_epochs(given, 1), known) == [place]
+    assert len(caught) == 1
+
+
+def test_fitted_labels_are_no_matter_for_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fitted_places(check_epochs(["mar", "jan"], 2), MONTHS) == [0, 2]
+        warn_of_newest([1990])
+    with pytest.warns(UserWarning, match="newest of 2 fitted epochs, 2000"):
+        warn_of_newest([1990, 2000])
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "message"),
+    [
+        (1980, [1990, 2000], "first fitted epoch, 1990"),
+        ("new", [1990], "labels like those of fitted epochs, 1990"),
+        ("may", MONTHS, "ordered pandas Categorical"),
+        (ordered(["jan"]), ["feb"], "first fitted epoch, 'feb'"),
+    ],
+)
+def test_labels_before_all_that_was_fitted_are_refused(given, known, message):
+    with pytest.raises(ValueError, match=message):
+        fitted_places(check_epochs(given, 1), known)
+
+
+def test_time_stamps_are_named():
+    with pytest.warns(UserWarning, match=r"300 .* for 300 .* labels // 10"):
+        warn_if_few_rows([1] * 300, range(300))
+    dates = list(np.datetime64("2001-01-01") + np.arange(3))
+    with pytest.warns(UserWarning, match="to_period"):
+        warn_if_few_rows([3, 3, 100], dates)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_few_rows([4] * 300, range(300))
+        warn_if_few_rows([1, 40, 40], range(3))
+        warn_if_few_rows([1, 1], range(2))
+
+
+def test_labels_given_as_y_are_named():
+    for y in ([1, 2], np.array([[0], [1]]), pd.Series(["a", "b"]), da.arange(2)):
+        with pytest.warns(UserWarning, match=r"epochs=.*set_fit_request\(epochs=True"):
+            warn_if_y_is_labels(y, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for y, epochs in (([1, 2], 0), (None, None), ([1, 1], None), ([], None)):
+            warn_if_y_is_labels(y, epochs)
