@@ -121,7 +121,7 @@ class HeldOutMonitor(_PassMonitor):
     ----------
     X_valid : {array-like, sparse matrix} of shape (n_samples, n_features)
         Validation documents or rows, as the estimator itself sees them (inside a
-        pipeline: counts, not text).
+        pipeline: counts, not text). Trees over epochs score them by the newest tree.
     every : int, default=1
         Passes between scores.
 

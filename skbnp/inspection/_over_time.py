@@ -18,9 +18,8 @@ from skbnp.utils.epochs import check_epochs
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, validate_params
 
-#: Documents before that would have a topic at its present rate, so that none or few are
-#: evidence that it was not there: by chance none has it with probability exp(-7).
-LEAST_EXPECTED = 7.0
+#: Probability that chance alone makes any topic of a frame begin in any epoch.
+CHANCE = 0.05
 
 __all__ = ["emerging_topics", "parent_ids", "terms_of", "topics_over_time"]
 
@@ -90,7 +89,7 @@ def topics_over_time(estimator, X=None, epochs=None, feature_names=None, *, n_te
           half of their share at the node;
         - "is_new": whether the topic begins in the epoch: its share is half of its peak
           or more for the first time, and was a tenth of the peak at most in all epochs
-          before, where seven documents would have it at the present rate;
+          before, which have so many documents that this is no chance;
         - "terms": the most probable ones.
 
         Without `X`, one row for each topic that is in the tree of an epoch: "epoch",
@@ -199,7 +198,8 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     n_tokens = np.array([tokens[of].sum(axis=0) for of in rows_of])
     n_samples = np.array([(tokens[of] >= least).sum(axis=0) for of in rows_of])
     shares = n_tokens / np.maximum(n_tokens.sum(axis=1, keepdims=True), 1e-300)
-    is_new = _begin(n_tokens, n_samples, np.array([[len(of)] for of in rows_of]))
+    squares = np.array([(tokens[of] ** 2).sum(axis=0) for of in rows_of])
+    is_new = _begin(n_tokens, squares, np.array([[len(of)] for of in rows_of]))
     parts = []
     for place, label in enumerate(labels.kinds):
         part = {
@@ -215,11 +215,13 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     return _pandas().concat(parts, ignore_index=True), labels, tokens
 
 
-def _begin(n_tokens, n_samples, n_documents):
+def _begin(n_tokens, squares, n_documents):
     """Whether topics begin in an epoch, (n_epochs, n_topics).
 
-    There the share first reaches half of its peak, and it was a tenth of that before,
-    although documents before are so many that some would have the topic.
+    There the share first reaches half of its peak, it was a tenth of that before, and
+    by chance documents of the topic would not all be of this epoch, but some of those
+    before. They are as many as would have equal parts of its tokens with this sum of
+    squares.
     """
     totals = n_tokens.sum(axis=1, keepdims=True)
     shares = n_tokens / np.maximum(totals, 1e-300)
@@ -227,11 +229,12 @@ def _begin(n_tokens, n_samples, n_documents):
     before = (np.cumsum(n_tokens, axis=0) - n_tokens) / np.maximum(
         np.cumsum(totals, axis=0) - totals, 1e-300
     )
-    rates = n_samples / np.maximum(n_documents, 1)
-    expected = rates * (np.cumsum(n_documents, axis=0) - n_documents)
+    n_with = n_tokens**2 / np.maximum(squares, 1e-300)
+    n_until = np.cumsum(n_documents, axis=0)
+    evidence = n_with * np.log(n_until / np.maximum(n_documents, 1))  # nats
     is_high = (shares >= 0.5 * peaks) & (peaks > 0.0)
     is_first = is_high & (np.cumsum(is_high, axis=0) == 1)
-    has_evidence = expected >= LEAST_EXPECTED
+    has_evidence = evidence >= np.log(n_tokens.size / CHANCE)
     has_evidence[0] = True  # what is there from the beginning
     return is_first & (before <= 0.1 * peaks) & has_evidence
 

@@ -49,7 +49,7 @@ def plug_in_gain(
     TypeError
         If it is no `DependentTrees`.
     ValueError
-        If `X` holds no valid rows, or a label is neither that of an epoch nor later.
+        If `X` holds no valid rows, or a label is earlier than all epochs.
 
     Notes
     -----
