@@ -52,14 +52,14 @@ def read_directions(
     used = np.diff(rows.indptr) > 0
     if labels is None:
         return {default: rows[used]}
-    found = check_epochs(labels, rows.shape[0])
-    if found.order is not None:
+    checked = check_epochs(labels, rows.shape[0])
+    if checked.order is not None:
         raise ValueError(
             "epochs in lazy blocks must not be an ordered Categorical: blocks do not "
             "know each other's order. Pass its codes, or labels that are at hand."
         )
-    numbers = [of[used[of]] for of in found.rows()]
-    return {kind: rows[of] for kind, of in zip(found.kinds, numbers, strict=True)}
+    numbers = [of[used[of]] for of in checked.rows()]
+    return {kind: rows[of] for kind, of in zip(checked.kinds, numbers, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -484,8 +484,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         sizes = [np.size(labels) for labels in given]
         filled = [np.atleast_1d(labels) for labels in given if np.size(labels)]
         values = np.concatenate(filled or [np.empty(0)])
-        found = replace(check_epochs(values, None), order=blocks[0].order)
-        names = np.asarray(known)[fitted_places(found, known)][found.codes]
+        checked = replace(check_epochs(values, None), order=blocks[0].order)
+        names = np.asarray(known)[fitted_places(checked, known)][checked.codes]
         parts = np.split(names, np.cumsum(sizes)[:-1])
         return [
             replace(block, labels=part if np.ndim(block.labels) else part[0])

@@ -62,8 +62,7 @@ def labels_by_block(
     if hasattr(epochs, "__dask_graph__"):  # a series: small beside its rows
         epochs = epochs.compute()
     if not hasattr(epochs, "__len__"):
-        found = check_epochs(epochs, 1)
-        return found.kinds * len(sizes), None
+        return check_epochs(epochs, 1).kinds * len(sizes), None
     if _are_of_blocks(epochs, sizes):
         return _of_blocks(epochs, sizes)
     n_rows = _total(sizes)
@@ -134,5 +133,5 @@ def _checked(
         elif np.ndim(labels) == 0:
             yield check_epochs(labels, 1).kinds[0], None
         else:
-            found = check_epochs(labels, size)
-            yield found.values(), found.order
+            checked = check_epochs(labels, size)
+            yield checked.values(), checked.order

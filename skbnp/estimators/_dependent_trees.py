@@ -69,7 +69,7 @@ __all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]
 
 #: Change of the bound of all rows of an epoch that decides nothing: a birth gains 7. A
 #: bound of few rows may be near zero, and would change relatively for long.
-SETTLED_NATS = 0.5
+NEGLIGIBLE_NATS = 0.5
 #: Updates in a pass, at the most, where `batch_size` is None: each takes a fixed time.
 MOST_PARTS = 32
 
@@ -611,7 +611,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _learn_epoch(self, learner, monitor, n_passes, **passes) -> None:
         posterior = learner.posterior
-        monitor.least_change = SETTLED_NATS / max(posterior.n_open, 1)
+        monitor.least_change = NEGLIGIBLE_NATS / max(posterior.n_open, 1)
         if learn(learner, monitor, n_passes=n_passes, **passes):
             posterior.unsettled = posterior.unsettled[:-1]
 

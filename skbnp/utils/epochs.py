@@ -170,40 +170,41 @@ def _plain(values: NDArray) -> tuple[NDArray, Order]:
 
 
 def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
-    found = values.tolist()
-    kinds = {type(label) for label in found}
+    listed = values.tolist()
+    kinds = {type(label) for label in listed}
     if any(kind.__name__ in ("NAType", "NaTType", "NoneType") for kind in kinds) or any(
-        isinstance(label, float) and label != label for label in found
+        isinstance(label, float) and label != label for label in listed
     ):
         raise ValueError("epochs must not be missing in any row.")
     if not kinds:
         return np.empty(0), None
     if all(issubclass(kind, str) for kind in kinds):
-        return np.array(found, dtype=str), None
+        return np.array(listed, dtype=str), None
     if all(issubclass(kind, Real) for kind in kinds):
-        whole = all(issubclass(kind, (int, np.integer)) for kind in kinds)
-        return values.astype(np.int64 if whole else np.float64), None
+        whole = np.array(listed)  # integers, where all are and none is too large
+        is_whole = whole.dtype.kind in "bi"
+        return whole if is_whole else values.astype(np.float64), None
     if all(issubclass(kind, (date, np.datetime64)) for kind in kinds):
-        return _dates(found), None
+        return _dates(listed), None
     names = {kind.__name__ for kind in kinds}
     if names == {"Period"}:
-        if len({label.freqstr for label in found}) > 1:
+        if len({label.freqstr for label in listed}) > 1:
             raise ValueError("epochs must be periods of one frequency.")
-        return np.array([str(label) for label in found]), None
+        return np.array([str(label) for label in listed]), None
     if names == {"Interval"}:
-        order = tuple(str(label) for label in sorted(set(found)))
-        return np.array([str(label) for label in found]), order
+        order = tuple(str(label) for label in sorted(set(listed)))
+        return np.array([str(label) for label in listed]), order
     return values, None
 
 
-def _dates(found: Sequence[Any]) -> NDArray:
+def _dates(listed: Sequence[Any]) -> NDArray:
     """Return dates of Python; those of one time zone as clocks show them there."""
-    zones = {label.tzinfo for label in found if isinstance(label, datetime)}
+    zones = {label.tzinfo for label in listed if isinstance(label, datetime)}
     if len(zones) > 1:
         raise ValueError("epochs must be dates of one time zone.")
     if zones - {None}:
-        found = [label.replace(tzinfo=None) for label in found]
-    return np.array(found, dtype="datetime64[us]")
+        listed = [label.replace(tzinfo=None) for label in listed]
+    return np.array(listed, dtype="datetime64[us]")
 
 
 def _whole_days(values: NDArray) -> NDArray:

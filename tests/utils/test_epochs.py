@@ -35,6 +35,8 @@ def ordered(labels, categories=MONTHS):
         (pd.DataFrame({"year": [2, 1, 2]}), [1, 2]),
         (pl.DataFrame({"year": [2, 1, 2]}), [1, 2]),
         (pd.Series([2, 1, 2], dtype="Int64"), [1, 2]),
+        (np.array([2, 1, 2], dtype=object), [1, 2]),
+        (np.array([1e30, 10**25, 1e30], dtype=object), None),
         (da.from_array(np.array([2, 1, 2])), [1, 2]),
         (pd.PeriodIndex(["2001-03", "2001-02", "2001-03"], freq="M"), None),
         (pd.Series(pd.PeriodIndex(["2001Q4", "2001Q1", "2001Q4"], freq="Q")), None),
@@ -64,7 +66,9 @@ def test_labels_of_all_types_have_their_order(given, kinds):
     if kinds is not None:
         assert labels.kinds == kinds
     # What outlasts JSON and arrays without objects.
-    assert all(isinstance(kind, (int, str, np.datetime64)) for kind in labels.kinds)
+    assert all(
+        isinstance(kind, (int, float, str, np.datetime64)) for kind in labels.kinds
+    )
 
 
 def test_dates_are_one_label_whatever_their_type():

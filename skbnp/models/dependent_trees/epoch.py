@@ -214,10 +214,10 @@ def rows_by_epoch(
         warn_of_newest(names)
         yield known[-1], np.arange(n_rows)
         return
-    found = check_epochs(labels, n_rows)
-    of = np.asarray(fitted_places(found, names), dtype=np.intp)
+    checked = check_epochs(labels, n_rows)
+    of = np.asarray(fitted_places(checked, names), dtype=np.intp)
     for number in np.unique(of).tolist():
-        yield known[number], np.flatnonzero(of[found.codes] == number)
+        yield known[number], np.flatnonzero(of[checked.codes] == number)
 
 
 def close_epoch(posterior: EpochPosterior, label: Label) -> None:
