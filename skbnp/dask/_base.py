@@ -15,11 +15,11 @@ from distributed import Client
 from sklearn.base import BaseEstimator, clone
 
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import Block, Reader, blocks_of, read_block
+from skbnp.dask._inputs import Block, Reader, blocks_of, is_frame, read_block
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval
+from skbnp.utils.validation import Interval, validate_data
 
 __all__ = ["CLUSTER_PARAMETERS", "ShardedMixin"]
 
@@ -95,8 +95,11 @@ class ShardedMixin(BaseEstimator):
         origin["rows of X"] = data_digest(session)
         return Checkpoints(self.checkpoint_dir, origin)
 
-    def _check_features(self, session: Session, *, reset: bool) -> None:
-        if reset:
+    def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:
+        if is_frame(X):
+            validate_data(self, X._meta, reset=reset, skip_check_array=True)
+        elif reset:
+            self._forget_features()
             self.n_features_in_ = session.n_features
         elif session.n_features != self.n_features_in_:
             raise ValueError(

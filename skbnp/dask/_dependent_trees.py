@@ -388,7 +388,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         sizes = sizes_by_label(session)
         check_after(list(sizes), session.order, [] if reset else self._labels)
         warn_if_few_rows(list(sizes.values()), list(sizes))
-        self._check_features(session, reset=reset)
+        self._check_features(session, X, reset=reset)
         n_used = sum(sizes.values())
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"

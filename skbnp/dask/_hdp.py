@@ -16,11 +16,7 @@ from skbnp.dask._inputs import is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session
 from skbnp.estimators import HDP as LocalHDP
-from skbnp.estimators._base import (
-    drop_empty,
-    warn_if_few_documents,
-    warn_if_no_counts,
-)
+from skbnp.estimators._base import drop_empty
 from skbnp.estimators._hdp import REMEMBERED
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor, Run
@@ -288,11 +284,12 @@ class HDP(ShardedMixin, LocalHDP):
 
         Parameters
         ----------
-        X : dask.array.Array, dask.bag.Bag, list of Delayed, str or list of path-like
+        X : dask.array.Array, dask.dataframe.DataFrame, dask.bag.Bag, list of Delayed, \
+                str or list of path-like
             Counts, or other non-negative weights, in blocks: chunks of an array, which
-            may be sparse, of unknown size, or empty; partitions of a bag of rows or of
-            matrices; `.npz` files of `scipy.sparse.save_npz`, by name or pattern, which
-            workers read. An array or a sparse matrix is one block.
+            may be sparse, of unknown size, or empty; partitions of a frame, or of a bag
+            of rows or of matrices; `.npz` files of `scipy.sparse.save_npz`, by name or
+            pattern, which workers read. An array or a sparse matrix is one block.
         y : None
             Ignored, but handed on to callbacks.
 
@@ -338,11 +335,9 @@ class HDP(ShardedMixin, LocalHDP):
 
     def _read(self, X, *, reset: bool, method: str) -> Documents:
         session = self._open(X, None, read_counts)
-        self._check_features(session, reset=reset)
+        self._check_features(session, X, reset=reset)
         survey = Survey.of(_shards(session, map))
-        n_docs, _ = survey.shape
-        warn_if_few_documents(n_docs)
-        warn_if_no_counts(survey.n_tokens, survey.n_stored)
+        self._warn_of(survey.counts, survey.words, in_fit=True)
         checkpoints, account = self._checkpoints(session), None
         if checkpoints is not None and reset and self.resume:
             account = checkpoints.read()
@@ -501,6 +496,6 @@ def _score(local: LocalHDP, X: MatrixLike, labels: Labels) -> tuple[float, float
     return float(total), float(held.sum())
 
 
-def _mean(parts: Iterable[tuple[float, float]]) -> float:
+def _mean(parts: Iterable[tuple[float, float]]) -> np.float64:
     totals, n_tokens = zip(*parts, strict=True)
-    return sum(totals) / sum(n_tokens) if sum(n_tokens) else 0.0
+    return np.float64(sum(totals) / sum(n_tokens) if sum(n_tokens) else 0.0)

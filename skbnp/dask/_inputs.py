@@ -11,13 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 from dask.array import Array as DaskArray
 from dask.bag import Bag
+from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
 
 from skbnp.dask._labels import Labels, labels_by_block
 from skbnp.utils.epochs import Label, Order
 from skbnp.utils.typing import MatrixLike
+from skbnp.utils.validation import check_container
 
-__all__ = ["Block", "NpzFile", "blocks_of", "is_lazy", "read_block"]
+__all__ = ["Block", "NpzFile", "blocks_of", "is_frame", "is_lazy", "read_block"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,16 @@ class Block:
 
 def is_lazy(X: MatrixLike) -> bool:
     """Tell what is evaluated lazily from rows that are at hand."""
-    if isinstance(X, (str, PathLike, DaskArray, Bag, Delayed)):
+    if isinstance(X, (str, PathLike, DaskArray, Bag, Delayed)) or is_frame(X):
         return True
     if isinstance(X, (list, tuple)) and len(X):
         return isinstance(X[0], (str, PathLike, Delayed)) or sp.issparse(X[0])
     return False
+
+
+def is_frame(X: MatrixLike) -> bool:
+    """Tell a data frame of Dask, without importing what it is made with."""
+    return is_dask_collection(X) and hasattr(X, "columns")
 
 
 def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
@@ -69,6 +76,8 @@ def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
     ValueError
         If there is no block, or labels are not given as the rows are.
     """
+    if not is_lazy(X):
+        check_container(X, "X")
     rows = list(_row_blocks(X)) if is_lazy(X) else [X]
     if not rows:
         raise ValueError("X has no blocks: no file, no chunk, no partition.")
@@ -80,6 +89,8 @@ def _sizes(X: MatrixLike, rows: Sequence[MatrixLike]) -> list[int | None]:
     """Rows of each block, None where they are not known."""
     if isinstance(X, DaskArray):
         return [None if np.isnan(size) else int(size) for size in X.chunks[0]]
+    if is_frame(X):
+        return X.map_partitions(len).compute().tolist()
     if not is_lazy(X):
         return [X.shape[0] if hasattr(X, "shape") else len(X)]
     return [one.shape[0] if sp.issparse(one) else None for one in rows]
@@ -97,7 +108,7 @@ def _row_blocks(X: MatrixLike) -> Iterator[object]:
         if X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
         yield from X.to_delayed().ravel()
-    elif isinstance(X, Bag):
+    elif isinstance(X, Bag) or is_frame(X):
         yield from X.to_delayed()
     elif isinstance(X, Delayed):
         yield X

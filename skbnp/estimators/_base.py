@@ -13,9 +13,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
+from skbnp.estimators._cautions import (
+    warn_if_few_documents,
+    warn_of_columns,
+    warn_of_values,
+)
 from skbnp.inference.interrupts import commit
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
+from skbnp.rows.survey import CountSurvey
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
@@ -24,7 +30,6 @@ from skbnp.utils.validation import (
     check_documents,
     check_is_fitted,
 )
-from skbnp.utils.warnings import warn_caller
 
 __all__ = [
     "COMMON",
@@ -36,7 +41,6 @@ __all__ = [
     "TopicModelMixin",
     "are_in_use",
     "drop_empty",
-    "warn_if_no_counts",
 ]
 
 #: How names begin of what scikit-learn keeps of callbacks in an estimator.
@@ -153,6 +157,8 @@ class TopicModelMixin(ComponentModelMixin):
     """Documents, scores and tags of models of counts."""
 
     n_jobs: int | None
+    #: Whether fractional counts are rounded to whole tokens.
+    _rounds_counts = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -175,13 +181,32 @@ class TopicModelMixin(ComponentModelMixin):
     ) -> sp.csr_array:
         """Check documents to learn from, as `check_documents`; keep those with tokens.
 
-        Warns of a fit to documents that tell nothing about topics.
+        Warns of documents that say little of topics, and of what is no count, in `fit`
+        and in the first call of a stream.
         """
-        counts, _ = check_documents(self, X, reset=reset, method=method, accept=accept)
-        counts = drop_empty(counts)
-        if method == "fit":
-            warn_if_few_documents(counts.shape[0])
-        return counts
+        given: list[sp.csr_array] = []  # before samplers round them
+
+        def keep(counts: sp.csr_array) -> sp.csr_array:
+            given.append(counts)
+            return accept(counts)
+
+        counts, _ = check_documents(self, X, reset=reset, method=method, accept=keep)
+        if reset or method == "fit":
+            words = np.asarray(given[0].sum(axis=0)).ravel()
+            self._warn_of(CountSurvey.of(given[0]), words, in_fit=method == "fit")
+        return drop_empty(counts)
+
+    def _warn_of(self, survey: CountSurvey, words: np.ndarray, *, in_fit: bool) -> None:
+        """Warn of documents to learn from; chunks of a stream may be few."""
+        if in_fit:
+            warn_if_few_documents(survey, judges_number=self._judges_number)
+        warn_of_values(survey, are_rounded=self._rounds_counts)
+        warn_of_columns(survey, words, getattr(self, "feature_names_in_", None))
+
+    @property
+    def _judges_number(self) -> bool:
+        """Whether a fit finds the number of topics from the documents."""
+        return True
 
     def _check_counts(
         self, X: MatrixLike, method: str
@@ -390,23 +415,6 @@ class FitTasks:
 def are_in_use(tokens: np.ndarray) -> np.ndarray:
     """Tell which topics have at least max(1, 1e-4 of all) of the expected tokens."""
     return tokens >= max(1.0, 1e-4 * tokens.sum())
-
-
-def warn_if_few_documents(n_docs: int) -> None:
-    """Warn of a fit to documents that tell nothing about topics."""
-    if n_docs < 2:
-        what = "no token" if n_docs == 0 else "one document with tokens"
-        warn_caller(f"X has {what}: the topics of this fit say nothing.")
-
-
-def warn_if_no_counts(n_tokens: float, n_stored: int) -> None:
-    """Warn of weights that are below one on average: each says less than a token."""
-    if n_stored and n_tokens / n_stored < 1.0:
-        warn_caller(
-            f"The weights in X are {n_tokens / n_stored:.2g} on average, as of tf-idf, "
-            "but stand for tokens: a document of small weights tells little of its "
-            "topics. Use counts (CountVectorizer), or multiply weights by a number.",
-        )
 
 
 def drop_empty(counts: sp.csr_array) -> sp.csr_array:

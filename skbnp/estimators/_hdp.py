@@ -583,6 +583,12 @@ class HDP(VariationalTopicModel):
             return "leaves no two passes to compare."
         return super()._unsettled()
 
+    @property
+    def _judges_number(self) -> bool:
+        return self._has_time_for_trials or (
+            self._moves() is not None and self._held_out_moves() is None
+        )
+
     def _has_trials_left(self, posterior) -> bool:
         return self._held_out_moves() is not None and not posterior.trials_ended
 

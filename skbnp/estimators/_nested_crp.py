@@ -366,6 +366,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             ),
         )
 
+    @property
+    def _judges_number(self) -> bool:
+        return self._moves() is not None
+
     def _limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 

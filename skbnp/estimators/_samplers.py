@@ -374,6 +374,7 @@ class TokenCorpus:
 class TopicSampler(TopicModelMixin, Sampler):
     """Learning of models of whole counts."""
 
+    _rounds_counts = True
     _parameter_constraints: dict = {**Sampler._parameter_constraints, **SHARED}
 
     @abstractmethod

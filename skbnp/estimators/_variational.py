@@ -22,7 +22,6 @@ from skbnp.estimators._base import (
     FitTasks,
     TopicModelMixin,
     are_in_use,
-    warn_if_no_counts,
 )
 from skbnp.estimators._saved import (
     HUGE,
@@ -326,10 +325,7 @@ class VariationalModel(TopicModelMixin, VariationalEstimator):
 
     def _read(self, X, *, reset: bool, method: str) -> sp.csr_array:
         accept = self._accepter(goes_on=not reset)
-        counts = self._read_counts(X, reset=reset, method=method, accept=accept)
-        if reset or method == "fit":
-            warn_if_no_counts(counts.sum(), counts.nnz)
-        return counts
+        return self._read_counts(X, reset=reset, method=method, accept=accept)
 
     def _describe(self, rows) -> str:
         return f"{rows.shape[0]} documents, {rows.shape[1]} terms"

@@ -43,6 +43,7 @@ __all__ = [
     "Interval",
     "StrOptions",
     "as_counts",
+    "check_container",
     "check_coordinates",
     "check_counts",
     "check_directions",
@@ -54,6 +55,7 @@ __all__ = [
     "check_sample_weight",
     "check_settings",
     "fit_context",
+    "validate_data",
     "validate_params",
     "whole_counts",
 ]
@@ -64,6 +66,8 @@ _TIMES = frozenset("mM")
 MOST_TOKENS = 1e100
 #: What samplers take, in one document and in all.
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
+#: Share of the tokens that rounding must leave.
+LEAST_LEFT = 0.1
 #: Beyond this, sums of squares leave the range of a float.
 LARGEST_VALUE = 1e100
 #: Range of concentrations and Dirichlet parameters.
@@ -115,7 +119,7 @@ def check_documents(
     X = check_before_conversion(X)
     whom = f"{type(estimator).__name__}.{method}"
     checked = _checked(estimator, X, reset, **_COUNTS)
-    check_non_negative(checked, whom)
+    _check_sign(checked, whom)
     counts = accept(_check_total(as_counts(checked), "X"))
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
@@ -162,6 +166,7 @@ def check_rows(
             f"{whom} takes dense rows, got a sparse X of shape {X.shape}: less their "
             "mean they would not be sparse. X.toarray() makes it dense."
         )
+    check_container(X, "X")
     _check_dtypes(X, "X", "numbers")
     how: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     rows = _checked(estimator, X, reset, **how)
@@ -257,13 +262,21 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
     Raises
     ------
     ValueError
-        If a document has more than 10^8 tokens, or all have more than 2^31 - 1.
+        If a document has more than 10^8 tokens, or all have more than 2^31 - 1; if rows
+        sum to one, or rounding leaves next to nothing.
     """
     rounded = np.rint(counts.data)
     if (rounded != counts.data).any():
+        given, left = counts.data.sum(), rounded.sum()
+        if left < LEAST_LEFT * given or _are_shares(counts):
+            raise ValueError(
+                f"{whom} samples whole tokens, and rounding leaves {left:.6g} of the "
+                f"{given:.6g} in X, as of shares or tf-idf. Give counts, or multiply "
+                "the shares of each row by its number of tokens."
+            )
         warn_caller(
-            f"{whom} samples whole tokens: fractional counts, {counts.data.sum():.6g} "
-            f"in all, were rounded to {rounded.sum():.6g}.",
+            f"{whom} samples whole tokens: fractional counts, {given:.6g} in all, were "
+            f"rounded to {left:.6g}. Give counts, or use HDP, which takes fractions.",
             DataConversionWarning,
         )
         counts = counts.copy()
@@ -286,11 +299,17 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
     return counts
 
 
+def _are_shares(counts: sp.csr_array) -> bool:
+    """Tell rows that sum to one, some of more than one column, from counts."""
+    sums = np.asarray(counts.sum(axis=1)).ravel()
+    return bool(np.allclose(sums[sums > 0.0], 1.0, atol=1e-3))
+
+
 def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
     X = check_before_conversion(X, name)
     checked = check_array(X, input_name=name, **_COUNTS)
-    check_non_negative(checked, whom)
+    _check_sign(checked, whom)
     return _check_total(as_counts(checked), name)
 
 
@@ -301,6 +320,18 @@ def check_before_conversion(X: MatrixLike, name: str = "X") -> MatrixLike:
     if sp.issparse(X) and X.format == "coo" and X.dtype.kind in "biu":
         return X.astype(np.float64)  # duplicates are summed before they are converted
     return X
+
+
+def _check_sign(checked: np.ndarray | sp.csr_array, whom: str) -> None:
+    """Refuse negative counts, and name what takes numbers of either sign."""
+    try:
+        check_non_negative(checked, whom)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} Counts are 0 or more, got {checked.min():g}; values of either "
+            "sign are for HierarchicalComponentAnalysis, DependentTrees and "
+            "GibbsDependentTrees."
+        ) from None
 
 
 def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
@@ -359,7 +390,8 @@ def _are_texts(X: MatrixLike) -> bool:
 
 
 def _check_structure(X: MatrixLike, name: str) -> None:
-    """Refuse a sparse matrix whose index arrays point outside of it."""
+    """Refuse other containers, and sparse matrices with indices outside of them."""
+    check_container(X, name)
     if not sp.issparse(X) or X.ndim != 2 or X.format == "dok":
         return
     if X.format == "dia" and len(X.offsets) != len(X.data):
@@ -404,6 +436,28 @@ def _check_structure(X: MatrixLike, name: str) -> None:
     _check_index(
         X.indices[: indptr[-1]], X.shape[1 - axis] // block[1 - axis], name, minor
     )
+
+
+def check_container(X: MatrixLike, name: str) -> None:
+    """Refuse containers that hold a matrix, or compute it, and would be misread.
+
+    Raises
+    ------
+    TypeError
+        If `X` is an annotated matrix (as of anndata), or a collection of Dask.
+    """
+    is_annotated = all(hasattr(X, part) for part in ("X", "obs", "var"))
+    if is_annotated and not hasattr(X, "columns"):  # a frame may have such columns
+        raise TypeError(
+            f"{name} must be a matrix, got {type(X).__name__}: give the matrix in it, "
+            'adata.X, or the layer with the counts, such as adata.layers["counts"].'
+        )
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a lazy {type(X).__name__} of Dask: give an array, "
+            f"{name}.compute(), or fit the estimators of skbnp.dask, whose rows stay "
+            "where they are."
+        )
 
 
 def _check_index(index: np.ndarray, size: int, name: str, kind: str) -> None:

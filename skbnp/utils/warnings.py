@@ -1,14 +1,33 @@
 """Warnings that point at the line of whoever called the package."""
 
+import re
 import sys
 import warnings
+from types import FrameType
+from weakref import WeakKeyDictionary
 
 __all__ = ["warn_caller"]
 
+#: What scikit-learn's searches and cross-validations have warned of, by their object.
+_WARNED: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
+#: What their tasks in other processes have, and those that have no such object.
+_WARNED_ELSEWHERE: set[str] = set()
+
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, outside of this package and of scikit-learn, which may stand between."""
+    """Warn, outside of this package and of scikit-learn, which may stand between.
+
+    A search or cross-validation of scikit-learn warns once, not for each fold and
+    candidate, of what differs by numbers alone.
+    """
     frame, level = sys._getframe(1), 2
+    search, distance = _search_around(frame)
+    if search is not None:
+        warned, kind = _warned_by(search), re.sub(r"\d[\d.,e+-]*", "0", message)
+        if kind in warned:
+            return
+        warned.add(kind)
+        frame, level = search, level + distance
     while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
@@ -16,3 +35,25 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
 
 def _is_inside(module: str) -> bool:
     return module.split(".")[0] in ("skbnp", "sklearn")
+
+
+def _search_around(frame: FrameType) -> tuple[FrameType | None, int]:
+    """Return the outermost frame of a search around this one, and how far it is."""
+    search, n_between, n_frames = None, 0, 0
+    above: FrameType | None = frame
+    while above is not None:
+        if above.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
+            search, n_between = above, n_frames
+        above, n_frames = above.f_back, n_frames + 1
+    return search, n_between
+
+
+def _warned_by(search: FrameType) -> set[str]:
+    """Return what a search, or the cross-validation of an estimator, has warned of."""
+    if search.f_code.co_name == "_fit_and_score":  # in a process of its own
+        return _WARNED_ELSEWHERE
+    whose = search.f_locals.get("self", search.f_locals.get("estimator"))
+    try:
+        return _WARNED.setdefault(whose, set())
+    except TypeError:  # no weak reference, or no hash
+        return _WARNED_ELSEWHERE

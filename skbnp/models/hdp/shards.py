@@ -9,6 +9,7 @@ where the shards are.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
@@ -27,6 +28,7 @@ from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out, n_judges
 from skbnp.models.hdp.memory import Holdings
 from skbnp.models.hdp.model import HDPModel, HDPState
 from skbnp.rows.batch import Batch
+from skbnp.rows.survey import CountSurvey
 from skbnp.utils.random import Purpose, stream
 
 __all__ = [
@@ -101,14 +103,6 @@ def n_blocks(n_docs: int, batch_size: int | None, least: int, n_groups: int) -> 
 # What is asked of a shard -----------------------------------------------------------
 
 
-class Size(NamedTuple):
-    """How much a shard holds."""
-
-    n_docs: int
-    n_tokens: float
-    n_stored: int
-
-
 class WordCounts(NamedTuple):
     """Counts by word, which add up."""
 
@@ -151,10 +145,9 @@ def order_of(shard: Shard, cut: Cut) -> Rows:
     return order
 
 
-def measure(shard: Shard, world: None, argument: None) -> Size:
-    """Count documents and tokens."""
-    X = documents(shard)
-    return Size(X.shape[0], float(X.sum()), X.nnz)
+def measure(shard: Shard, world: None, argument: None) -> CountSurvey:
+    """Survey the documents of a shard."""
+    return CountSurvey.of(documents(shard))
 
 
 def count_words(shard: Shard, world: None, argument: None) -> WordCounts:
@@ -318,24 +311,27 @@ class Survey:
 
     shards: Shards
     n_docs: NDArray[np.intp]  # (n_shards,) with tokens
-    n_tokens: float
-    n_stored: int  # counts
+    counts: CountSurvey  # of all shards
     words: Array  # (n_features,) counts
 
     @classmethod
     def of(cls, shards: Shards) -> "Survey":
         """Ask all shards."""
         numbers, words = range(len(shards.n_rows)), np.zeros(shards.n_features)
-        sizes = shards.map(measure, numbers)
-        if sizes:
+        surveys = shards.map(measure, numbers)
+        if surveys:
             words = shards.total(count_words, numbers).counts
         return cls(
             shards,
-            np.array([size.n_docs for size in sizes], dtype=np.intp),
-            sum(size.n_tokens for size in sizes),
-            sum(size.n_stored for size in sizes),
+            np.array([survey.n_docs for survey in surveys], dtype=np.intp),
+            reduce(CountSurvey.plus, surveys, CountSurvey.of(sp.csr_array((0, 1)))),
             words,
         )
+
+    @property
+    def n_tokens(self) -> float:
+        """Number of tokens."""
+        return self.counts.n_tokens
 
     @property
     def shape(self) -> tuple[int, int]:

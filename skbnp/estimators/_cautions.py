@@ -1,0 +1,88 @@
+"""What a fit warns of when it sees its documents: one door for all models of counts."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, heaviest_column
+from skbnp.utils.warnings import warn_caller
+
+__all__ = ["warn_if_few_documents", "warn_of_columns", "warn_of_values"]
+
+
+def warn_if_few_documents(survey: CountSurvey, *, judges_number: bool) -> None:
+    """Warn of a fit to documents that say little about topics, or of their number."""
+    if survey.n_docs < 2:
+        what = "no token" if survey.n_docs == 0 else "one document with tokens"
+        warn_caller(f"X has {what}: the topics of this fit say nothing.")
+    elif judges_number and len(survey.different) < ENOUGH_DOCS:
+        n_different = len(survey.different)
+        warn_caller(
+            f"X has few documents, {n_different} different ones (copies count once): "
+            f"from fewer than {ENOUGH_DOCS} the number of topics depends on the "
+            "start and on random_state. Fit more documents, or choose the number: "
+            "HDP(n_components=20, split_merge=False).",
+            ConvergenceWarning,
+        )
+
+
+def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
+    """Warn of values that are no counts, and change what topics are.
+
+    Of small weights that are rounded, rounding itself warns.
+    """
+    mean = survey.n_tokens / max(survey.n_stored, 1)
+    if survey.form not in ("", "flat", None):
+        warn_caller(
+            f"The values in X are counts x, or shares of them, that went through "
+            f"{survey.form}: sums of such values mean nothing, and topics may come "
+            "out too many. Give the counts themselves (percentages will do, too)."
+        )
+    elif survey.n_stored and mean < 1.0 and not are_rounded:
+        warn_caller(
+            f"The weights in X are {mean:.2g} on average, as of tf-idf or of shares, "
+            "but stand for tokens: a document of small weights tells little of its "
+            "topics. Use counts (CountVectorizer), or multiply weights by a number.",
+        )
+    elif survey.form == "flat":
+        warn_caller(
+            f"The values in X, {mean:.3g} on average, are no whole numbers, and vary "
+            "less than half as much as counts would, as measurements or logarithms do: "
+            "topics would tell rows apart that differ by noise. Give counts; "
+            "HierarchicalComponentAnalysis takes measurements."
+        )
+
+
+def warn_of_columns(
+    survey: CountSurvey, words: NDArray[np.float64], names: Sequence[str] | None
+) -> None:
+    """Warn of columns that are no words: numbers of rows, totals, nearly all tokens.
+
+    Parameters
+    ----------
+    survey : CountSurvey
+    words : ndarray of shape (n_features,)
+        Tokens of each column.
+    names : sequence of str or None
+        Names of the columns.
+    """
+    for column in sorted(survey.labels or ()):
+        share = words[column] / words.sum()
+        warn_caller(
+            f"{_name(column, names)} of X numbers the rows, or holds their totals, and "
+            f"counts as {share:.0%} of all tokens. Leave it out."
+        )
+    heavy = None if survey.labels else heaviest_column(words)
+    if heavy is not None and survey.n_docs > 1:
+        column, share = heavy
+        warn_caller(
+            f"{_name(column, names)} of X holds {share:.0%} of all tokens: topics are "
+            "of this column. Leave it out if it is a number of the row or a total, or "
+            "a word that all rows have."
+        )
+
+
+def _name(column: int, names: Sequence[str] | None) -> str:
+    return f"Column {column}" if names is None else f"Column {names[column]!r}"
