@@ -21,7 +21,7 @@ from skbnp.estimators._cautions import (
 from skbnp.inference.interrupts import commit
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
-from skbnp.rows.survey import CountSurvey
+from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
@@ -199,14 +199,17 @@ class TopicModelMixin(ComponentModelMixin):
     def _warn_of(self, survey: CountSurvey, words: np.ndarray, *, in_fit: bool) -> None:
         """Warn of documents to learn from; chunks of a stream may be few."""
         if in_fit:
-            warn_if_few_documents(survey, judges_number=self._judges_number)
+            warn_if_few_documents(survey, self._n_enough_docs)
         warn_of_values(survey, are_rounded=self._rounds_counts)
         warn_of_columns(survey, words, getattr(self, "feature_names_in_", None))
 
     @property
-    def _judges_number(self) -> bool:
-        """Whether a fit finds the number of topics from the documents."""
-        return True
+    def _n_enough_docs(self) -> int:
+        """Different documents that tell a fit how many topics there are, at most 100.
+
+        0 if the number is given.
+        """
+        return ENOUGH_DOCS
 
     def _check_counts(
         self, X: MatrixLike, method: str

@@ -9,21 +9,45 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, heaviest_column
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["warn_if_few_documents", "warn_of_columns", "warn_of_values"]
+__all__ = [
+    "warn_if_few_documents",
+    "warn_if_many_topics",
+    "warn_of_columns",
+    "warn_of_values",
+]
+
+#: Topics for each document. Of 100 to 300 documents, planted topics are at most a
+#: quarter of these, and topics of text that is too little are three quarters.
+MOST_SHARE = 0.5
 
 
-def warn_if_few_documents(survey: CountSurvey, *, judges_number: bool) -> None:
-    """Warn of a fit to documents that say little about topics, or of their number."""
+def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
+    """Warn of a fit to documents that say little about topics, or of their number.
+
+    `n_enough` different documents tell the number; of 0 it is not learned.
+    """
     if survey.n_docs < 2:
         what = "no token" if survey.n_docs == 0 else "one document with tokens"
         warn_caller(f"X has {what}: the topics of this fit say nothing.")
-    elif judges_number and len(survey.different) < ENOUGH_DOCS:
+    elif len(survey.different) < n_enough:
         n_different = len(survey.different)
         warn_caller(
             f"X has few documents, {n_different} different ones (copies count once): "
-            f"from fewer than {ENOUGH_DOCS} the number of topics depends on the "
-            "start and on random_state. Fit more documents, or choose the number: "
+            f"from fewer than {n_enough} the number of topics depends on the start and "
+            "on random_state. Fit more documents, or choose the number: "
             "HDP(n_components=20, split_merge=False).",
+            ConvergenceWarning,
+        )
+
+
+def warn_if_many_topics(n_topics: int, n_docs: float) -> None:
+    """Warn of more topics than half the documents; of few ones `fit` warns before."""
+    if n_docs >= ENOUGH_DOCS and n_topics > MOST_SHARE * n_docs:
+        warn_caller(
+            f"X has few documents for its vocabulary: {n_topics} topics were learned "
+            f"from {n_docs:g}, so that most are of one document or two. Fit more "
+            "documents, leave out rare words (CountVectorizer(min_df=5)), or choose "
+            "the number: HDP(n_components=20, split_merge=False).",
             ConvergenceWarning,
         )
 

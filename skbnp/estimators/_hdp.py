@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.estimators._cautions import warn_if_many_topics
 from skbnp.estimators._saved import HUGE, check_number, check_sparse
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
@@ -29,6 +30,7 @@ from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMov
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir
 from skbnp.rows.batch import Batch
+from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import Interval, StrOptions
 from skbnp.utils.warnings import warn_caller
@@ -584,15 +586,16 @@ class HDP(VariationalTopicModel):
         return super()._unsettled()
 
     @property
-    def _judges_number(self) -> bool:
-        return self._has_time_for_trials or (
-            self._moves() is not None and self._held_out_moves() is None
-        )
+    def _n_enough_docs(self) -> int:
+        by_bound = self._moves() is not None and self._held_out_moves() is None
+        return ENOUGH_DOCS if by_bound or self._has_time_for_trials else 0
 
     def _has_trials_left(self, posterior) -> bool:
         return self._held_out_moves() is not None and not posterior.trials_ended
 
     def _warn_if_not_converged(self, monitor) -> None:
+        if self._has_time_for_trials and self._posterior.trials_ended:
+            warn_if_many_topics(self.n_components_, self._posterior.n_seen)
         moves, n_left = self._held_out_moves(), self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
             is_short = n_left < moves.trial_passes + self._final_passes

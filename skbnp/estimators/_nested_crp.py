@@ -367,8 +367,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         )
 
     @property
-    def _judges_number(self) -> bool:
-        return self._moves() is not None
+    def _n_enough_docs(self) -> int:
+        return 0 if self._moves() is None else super()._n_enough_docs
 
     def _limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components

@@ -4,6 +4,7 @@ from numbers import Integral
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions.stick_breaking import mean_weights
 from skbnp.estimators._variational import VariationalTopicModel
@@ -16,8 +17,13 @@ from skbnp.models.hdp_sticks.local import Tables, TableStep
 from skbnp.models.hdp_sticks.model import StickHDP, StickState
 from skbnp.rows.batch import Batch
 from skbnp.utils.validation import Interval, StrOptions
+from skbnp.utils.warnings import warn_caller
 
 __all__ = ["StickBreakingHDP"]
+
+#: Share of the expected tokens that may still be of the start, spread over all topics:
+#: those with 1e-4 of all tokens count as in use, and 150 by default share it.
+MOST_OF_START = 0.01
 
 
 class StickBreakingHDP(VariationalTopicModel):
@@ -293,6 +299,21 @@ class StickBreakingHDP(VariationalTopicModel):
             RunningAverage(DocumentStarts() if is_batch else NOTHING),
             warm_up=0 if goes_on else self.warm_up * n_docs,
         )
+
+    def _warn_if_not_converged(self, monitor) -> None:
+        super()._warn_if_not_converged(monitor)
+        if self.learning_method != "online" or self.tol == 0:
+            return
+        updates = np.arange(self._posterior.n_steps)
+        steps = np.maximum(self.learning_offset + updates, 1.0) ** -self.learning_decay
+        left = float(np.prod(1.0 - steps))
+        if left > MOST_OF_START and self.n_iter_ == self.max_iter:
+            warn_caller(
+                f"After {len(updates)} updates, {left:.0%} of what topics hold is still "
+                "of their start, and counts as use of them all. Increase max_iter, "
+                'decrease batch_size or learning_offset, or set learning_method="batch".',
+                ConvergenceWarning,
+            )
 
     # -- evaluation -------------------------------------------------------------------
 

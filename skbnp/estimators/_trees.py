@@ -13,6 +13,7 @@ from skbnp.inference.executor import Executor
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.models.nested_crp.prediction import PathPredictor
+from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
 from skbnp.utils.validation import check_is_fitted, check_per_level
 
@@ -28,6 +29,11 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
     max_depth: int
     child_concentration: float
+
+    @property
+    def _n_enough_docs(self) -> int:
+        """Fewer than for topics: all documents judge nodes, not some held-out ones."""
+        return ENOUGH_DOCS // 5
 
     @property
     def _topic_numbers(self) -> np.ndarray:

@@ -137,7 +137,7 @@ def _are_labels(values: NDArray[np.float64]) -> bool:
         return False
     # Were they drawn from so many numbers, none would come twice with probability
     # exp(-n^2 / 2 m), here of e^-20.
-    return len(values) ** 2 > 40.0 * (np.ptp(values) + 1.0)
+    return bool(len(values) ** 2 > 40.0 * (np.ptp(values) + 1.0))
 
 
 def _form(counts: sp.csr_array) -> str | None:

@@ -562,10 +562,10 @@ def test_trials_go_on_in_a_warm_start(bars):
 
 
 def test_documents_of_one_token_have_nothing_to_judge_by():
-    words = np.random.default_rng(0).integers(0, 30, 200)
+    words = np.random.default_rng(0).integers(0, 150, 400)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        hdp = HDP(20, random_state=0).fit(np.eye(30)[words])
+        hdp = HDP(20, random_state=0).fit(np.eye(150)[words])
     assert hdp.converged_
 
 
