@@ -309,9 +309,9 @@ class StickBreakingHDP(VariationalTopicModel):
         left = float(np.prod(1.0 - steps))
         if left > MOST_OF_START and self.n_iter_ == self.max_iter:
             warn_caller(
-                f"After {len(updates)} updates, {left:.0%} of what topics hold is still "
-                "of their start, and counts as use of them all. Increase max_iter, "
-                'decrease batch_size or learning_offset, or set learning_method="batch".',
+                f"After {len(updates)} updates {left:.0%} of what topics hold is still "
+                "of their start, so that all seem in use. Increase max_iter, decrease "
+                'batch_size or learning_offset, or set learning_method="batch".',
                 ConvergenceWarning,
             )
 

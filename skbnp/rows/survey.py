@@ -30,8 +30,13 @@ INVERSES: dict[str, tuple[Callable[[NDArray], NDArray], float]] = {
     "1 + np.log(x)": (lambda x: np.exp(x - 1.0), EXACT_SUM_RANGE),
     "np.sqrt(x)": (np.square, 0.0),
 }
+#: Larger ones may be off by hundredths, if they went through single precision.
+LARGEST_WHOLE = 1e4
 #: Larger values are no logarithms of counts.
 LARGEST_LOG = 25.0
+#: Times that each value of a function of counts comes, on average, and denominators of
+#: others that may come so often: of shared reads, and of rounded weights.
+FEWEST_COPIES, SIMPLE, DECIMAL = 20, 60.0, 1_000.0
 #: Values that vary less than this share of what counts of their mean would.
 FLAT = 0.5
 #: A column with so many of the tokens, and with so many times its even share.
@@ -154,7 +159,23 @@ def _form(counts: sp.csr_array) -> str | None:
             found = inverse(some.data)
             if found.min() > ROUNDING and _are_proportional(some, found, sum_range):
                 return name
+    if _are_repeated(some):
+        return "some transformation"
     return "flat" if _are_flat(some) else ""
+
+
+def _are_repeated(some: sp.csr_array) -> bool:
+    """Tell a function of counts: few different values, and no simple fractions.
+
+    Nor multiples of whole numbers by columns, as of words that are weighted.
+    """
+    values = some.data
+    if len(np.unique(values.round(6))) > len(values) / FEWEST_COPIES:
+        return False
+    least = np.full(some.shape[1], np.inf)
+    np.minimum.at(least, some.indices, values)
+    scaled = (SIMPLE * values, DECIMAL * values, values / least[some.indices])
+    return not any(map(_are_whole, scaled))
 
 
 def _sample(counts: sp.csr_array) -> sp.csr_array:
@@ -187,8 +208,12 @@ def _are_proportional(
 
 
 def _are_whole(values: NDArray[np.float64]) -> bool:
-    slack = ROUNDING * np.maximum(1.0, 1e-3 * values)
-    return bool((np.abs(values - np.rint(values)) <= slack).mean() >= MOST)
+    """Tell whether values are whole numbers; large ones are too inexact to tell."""
+    some = values[values < LARGEST_WHOLE]
+    if len(some) < len(values) / 2:
+        return False
+    slack = ROUNDING * np.maximum(1.0, 1e-3 * some)
+    return bool((np.abs(some - np.rint(some)) <= slack).mean() >= MOST)
 
 
 def _are_flat(some: sp.csr_array) -> bool:

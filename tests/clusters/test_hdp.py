@@ -2,11 +2,14 @@
 
 import inspect
 import pickle
+import warnings
 from itertools import count, pairwise
 
 import dask.array as da
 import dask.bag as db
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from dask.delayed import Delayed
@@ -203,6 +206,44 @@ def test_documents_without_tokens_tell_nothing():
     assert hdp.n_components_ == 2
     with pytest.warns(UserWarning, match="tf-idf"):
         HDP(n_components=2, max_iter=1).fit(0.5 * BARS)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (lambda X: np.log1p(30.0 * X), r"np\.log1p"),
+        (lambda X: np.insert(X, 2, np.arange(len(X)), axis=1), "Column 2 .*numbers"),
+        (lambda X: np.insert(X, 2, 2001.0, axis=1), "Column 2 .*of all tokens"),
+        (lambda X: np.repeat(X[:2], 60, axis=0), "few documents, 2 "),
+    ],
+)
+def test_blocks_warn_as_one_matrix_does(rows, message):
+    X = da.from_array(rows(BARS.toarray()), chunks=(30, -1))
+    with pytest.warns(UserWarning, match=message):
+        HDP(**SETTINGS).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "max_iter=")
+        HDP(**SETTINGS).fit(da.from_array(BARS.toarray(), chunks=(30, -1)))
+
+
+def test_a_frame_is_learned_from_by_its_partitions(fit):
+    frame = pd.DataFrame(BARS.toarray()).add_prefix("w")
+    lazy = dd.from_pandas(frame, npartitions=3)
+    hdp = HDP(**SETTINGS).fit(lazy)
+    blocks = [
+        part.to_numpy() for part in lazy.to_delayed() for part in [part.compute()]
+    ]
+    assert_array_equal(hdp.components_, HDP(**SETTINGS).fit(blocks).components_)
+    assert hdp.feature_names_in_.tolist() == frame.columns.tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shares = hdp.transform(lazy).compute()
+        assert float(hdp.score(lazy)) < 0.0
+    assert_allclose(shares, hdp.transform(frame))
+    with pytest.raises(ValueError, match="feature names should match"):
+        hdp.transform(lazy.rename(columns={"w0": "v0"})).compute()
+    assert not hasattr(hdp.fit(blocks), "feature_names_in_")
 
 
 # Faults -------------------------------------------------------------------------------

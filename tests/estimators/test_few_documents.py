@@ -3,12 +3,17 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
+from checks.corpora import topic_counts
 from checks.estimators import INSTANCES
-from skbnp import HDP
+from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+from skbnp.datasets import make_bars
+from skbnp.estimators import SplitMerge
+from skbnp.rows.survey import ENOUGH_DOCS
 
 NAMES = ("HDP-online", "StickBreakingHDP-batch", "NestedCRP-batch", "GibbsHDP")
 WARNING = "the topics of this fit say nothing"
@@ -25,11 +30,124 @@ def test_fit_to_nothing_warns(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fit_to_documents_does_not_warn_of_their_number(name, counts):
+def test_fit_to_documents_does_not_warn_of_their_number(name):
+    counts = topic_counts(ENOUGH_DOCS, 24)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.filterwarnings("ignore", "The bound|The log_predictive|max_iter=")
         clone(INSTANCES[name]).fit(counts).partial_fit(counts[:1])
+
+
+FEW = {
+    "HDP": HDP(max_iter=20, random_state=0),
+    "mean-field HDP": HDP(
+        5,
+        variational_family="mean_field",
+        split_merge=SplitMerge(criterion="bound"),
+        max_iter=2,
+        random_state=0,
+    ),
+    "NestedCRP": NestedCRP(init="sequential", max_iter=1, random_state=0),
+    **{name: INSTANCES[name] for name in (NAMES[1], NAMES[3], "GibbsNestedCRP")},
+}
+
+
+@pytest.mark.parametrize("copies", [3, 40])
+@pytest.mark.parametrize("name", FEW)
+def test_copies_of_few_documents_do_not_tell_how_many_topics_there_are(name, copies):
+    few = topic_counts(3, 12).toarray()
+    with pytest.warns(ConvergenceWarning, match="documents, 3 .*split_merge=False"):
+        clone(FEW[name]).fit(np.repeat(few, copies, axis=0))
+
+
+def test_a_given_number_of_topics_and_a_chunk_of_a_stream_may_be_of_few(counts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HDP(3, split_merge=False, tol=0, max_iter=2).fit(counts)
+        HDP(3, random_state=0).partial_fit(counts[:20]).partial_fit(counts[20:])
+
+
+def test_a_topic_for_each_document_is_no_finding():
+    """Documents of words that hardly another one has."""
+    X = np.random.default_rng(0).poisson(0.02, (120, 3_000)) * 5
+    with pytest.warns(ConvergenceWarning, match="documents for its .* from 120"):
+        hdp = HDP(random_state=0).fit(X)
+    assert hdp.n_components_ > 60
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HDP(random_state=0).fit(make_bars(120, random_state=0).data)
+
+
+def test_sticks_that_hold_their_start_say_so():
+    """Twenty small steps leave a fifth of it, and 150 topics in use for one text."""
+    X = np.tile(topic_counts(1, 12, length=100.0).toarray(), (120, 1))
+    hdp = StickBreakingHDP(random_state=0)
+    with pytest.warns(ConvergenceWarning, match="After 20 updates 21% of .* start"):
+        hdp.fit(X)
+    assert hdp.n_active_components_ == 150
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "X has few documents")
+        hdp.set_params(max_iter=200).fit(X)
+    assert hdp.n_active_components_ < 20
+
+
+MODELS = [HDP(3, max_iter=2, random_state=0), GibbsHDP(3, max_iter=2, random_state=0)]
+
+
+def warnings_of(call):
+    """Messages of a call, but for those of fits that are short and of few documents."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(w.message) for w in caught if w.category is UserWarning]
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
+@pytest.mark.parametrize("model", MODELS)
+def test_logarithms_of_counts_warn_and_name_the_cure(model, method):
+    counts = topic_counts(60, 12, length=300.0).toarray()
+    (message,) = warnings_of(lambda: getattr(clone(model), method)(np.log1p(counts)))
+    assert "np.log1p" in message
+    assert "Give the counts" in message
+    shares = 100.0 * counts / counts.sum(axis=1, keepdims=True)
+    assert not warnings_of(lambda: getattr(clone(model), method)(shares))
+
+
+def test_a_stream_warns_of_logarithms_once():
+    hdp, chunk = HDP(3), np.log1p(topic_counts(60, 12, length=300.0).toarray())
+    assert len(warnings_of(lambda: hdp.partial_fit(chunk))) == 1
+    assert not warnings_of(lambda: hdp.partial_fit(chunk))
+
+
+def test_measurements_warn_and_name_what_takes_them():
+    X = np.random.default_rng(0).normal(20.0, 2.0, (60, 5))
+    (message,) = warnings_of(lambda: HDP(3, max_iter=2).fit(X))
+    assert "HierarchicalComponentAnalysis" in message
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_columns_that_are_no_words_are_named(model, counts):
+    frame = pd.DataFrame(counts.toarray()).add_prefix("w")
+    for column in (np.arange(60.0), np.full(60, 2001.0)):
+        X = frame.assign(document=column)
+        (message,) = warnings_of(lambda X=X: clone(model).fit(X))
+        assert "'document'" in message
+        (message,) = warnings_of(lambda X=X: clone(model).fit(X.to_numpy()))
+        assert "Column 24 " in message
+    assert not warnings_of(lambda: clone(model).fit(frame))
+
+
+@pytest.mark.parametrize("model", [GibbsHDP(), GibbsNestedCRP()])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_samplers_refuse_shares_and_name_the_cure(model, method, counts):
+    shares = counts.toarray() / counts.sum(axis=1)[:, None]
+    for X in (shares, shares / 100.0, np.tile([[0.9, 0.1]], (9, 1))):
+        with pytest.raises(ValueError, match=r"rounding leaves.*multiply.*tokens"):
+            getattr(clone(model), method)(X)
+    model = clone(model).set_params(max_iter=2)
+    with pytest.warns(DataConversionWarning, match="rounded"):
+        getattr(model, method)(100.0 * shares)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

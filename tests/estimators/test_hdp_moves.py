@@ -357,6 +357,7 @@ def test_where_nothing_can_be_held_out_there_are_no_trials(X):
     hdp = mean_field_hdp(3, max_iter=40, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "X has few documents")
         assert hdp.fit(X[:6]).converged_
         hdp.set_params(max_iter=10, tol=0.1).fit(X[:6])
 

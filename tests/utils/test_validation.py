@@ -2,10 +2,15 @@
 
 import re
 
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
+from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
 from skbnp.utils.validation import as_counts, check_counts, check_gamma_prior
 
 DENSE = np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0], [4.0, 0.0, 0.5]])
@@ -266,6 +271,53 @@ def test_duplicates_of_small_integers_are_summed_without_overflow():
 def test_texts_are_refused_by_naming_what_counts_words(texts):
     with pytest.raises(ValueError, match="CountVectorizer"):
         check_counts(texts, whom="fit")
+
+
+#: Of counts, of directions and of numbers.
+MODELS = [HDP(), DependentTrees(), HierarchicalComponentAnalysis()]
+
+
+class Annotated:
+    """A matrix with names of rows and columns, as anndata has it."""
+
+    X = obs = var = np.eye(4)
+    shape = (4, 4)
+
+
+@pytest.mark.parametrize(
+    "model", [HDP(), DependentTrees(), HierarchicalComponentAnalysis()]
+)
+@pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
+def test_an_annotated_matrix_is_refused_by_naming_the_matrix_in_it(model, method):
+    with pytest.raises(TypeError, match=r"X must be a matrix, got Annotated.*adata\.X"):
+        getattr(clone(model), method)(Annotated())
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_a_frame_may_have_columns_of_such_names():
+    frame = pd.DataFrame(np.eye(3), columns=["X", "obs", "var"])
+    assert check_counts(frame, whom="fit").sum() == 3
+
+
+@pytest.mark.parametrize(
+    "model", [HDP(), DependentTrees(), HierarchicalComponentAnalysis()]
+)
+def test_lazy_rows_are_refused_by_naming_what_takes_them(model):
+    frame = pd.DataFrame(np.eye(4)).add_prefix("w")
+    for X in (da.ones((4, 4)), dd.from_pandas(frame, npartitions=2)):
+        with pytest.raises(TypeError, match=r"X\.compute\(\).*skbnp\.dask"):
+            model.fit(X)
+
+
+def test_negative_counts_are_refused_by_naming_what_takes_them():
+    message = (
+        r"^Negative values in data passed to fit\. .*got -2; .*"
+        "HierarchicalComponentAnalysis, DependentTrees and GibbsDependentTrees"
+    )
+    for X in ([[1.0, -2.0]], sp.csr_array([[1.0, -2.0]])):
+        with pytest.raises(ValueError, match=message):
+            check_counts(X, whom="fit")
+    assert check_counts([[1.0, 2.0]], whom="fit").sum() == 3
 
 
 def test_numbers_are_not_taken_for_texts():

@@ -5,15 +5,18 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skbnp import HDP, GibbsHDP, StickBreakingHDP
+from skbnp.datasets import make_bars
 
 X = np.tile([[3.0, 1.0, 0.0], [0.0, 2.0, 4.0]], (5, 1))
 BATCH = StickBreakingHDP(3, 2, learning_method="batch", max_iter=2, random_state=0)
 CASES = {
-    "few documents": (BATCH, X[:1], UserWarning, "say nothing"),
+    "one document": (BATCH, X[:1], UserWarning, "say nothing"),
+    "few documents": (BATCH, X, ConvergenceWarning, "few documents"),
     "small weights": (BATCH, X / 100, UserWarning, "stand for tokens"),
     "passes": (BATCH, X, ConvergenceWarning, "Increase max_iter"),
     "trials": (HDP(3, max_iter=1), np.tile(X, (9, 1)), ConvergenceWarning, "trials"),
@@ -38,3 +41,31 @@ def test_warning_points_at_the_caller(case, call):
         call(estimator, documents)
     found = [w for w in caught if w.category is category and text in str(w.message)]
     assert [w.filename for w in found] == [__file__]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_search_warns_once_and_points_at_its_caller(n_jobs):
+    X = make_bars(60, random_state=0).data
+    grid = {"max_iter": [1, 2, 3]}
+
+    def search():
+        return GridSearchCV(HDP(3), grid, cv=2, n_jobs=n_jobs)
+
+    for call in (
+        lambda: search().fit(X),
+        lambda: search().fit(X),  # another search
+        lambda: cross_validate(search(), X, cv=2),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert [w.filename for w in caught] == [__file__]
+        assert "no time for further trials" in str(caught[0].message)
+
+
+def test_fits_outside_of_a_search_warn_each_time():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            HDP(3, max_iter=1).fit(np.tile(X, (9, 1)))
+    assert len(caught) == 2
