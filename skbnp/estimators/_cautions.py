@@ -33,9 +33,9 @@ def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
         n_different = len(survey.different)
         warn_caller(
             f"X has few documents, {n_different} different ones (copies count once): "
-            f"from fewer than {n_enough} the number of topics depends on the start and "
-            "on random_state. Fit more documents, or choose the number: "
-            "HDP(n_components=20, split_merge=False).",
+            f"fewer than {n_enough} do not tell how many topics there are, which then "
+            "follows from the start, random_state and priors. Fit more documents, or "
+            "choose the number: HDP(n_components=20, split_merge=False).",
             ConvergenceWarning,
         )
 
