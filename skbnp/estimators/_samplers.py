@@ -418,13 +418,18 @@ class TopicSampler(TopicModelMixin, Sampler):
         ------
         ValueError
             If `X` has negative, infinite or missing values, no rows or no columns, a
-            document of more than 10^8 tokens or more than 2^31 - 1 in all, or a
-            parameter is outside its range.
+            document of more than 10^8 tokens or more than 2^31 - 1 in all, if its rows
+            are shares of one, of which rounding leaves nothing, or a parameter is
+            outside its range.
 
         Warns
         -----
+        UserWarning
+            If values are no counts or multiples of these, or a column is no word but a
+            number of the row, a total, or most of all tokens.
         ConvergenceWarning
-            If R-hat of the number of topics or of the log joint is above 1.1 over the
+            If different documents are too few to tell how many topics there are, or if
+            R-hat of the number of topics or of the log joint is above 1.1 over the
             sweeps after burn-in (at least eight of them): the chains, or the halves of
             one, have not come to the same posterior.
         """

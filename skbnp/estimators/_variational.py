@@ -355,6 +355,14 @@ class VariationalModel(TopicModelMixin, VariationalEstimator):
         ValueError
             If `X` has negative, infinite or missing values, no rows or no columns, or
             a parameter is outside its range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If different documents are too few to tell how many topics there are.
+        UserWarning
+            If values are no counts or multiples of these, or a column is no word but a
+            number of the row, a total, or most of all tokens.
         """
         return self._fit(X, y)
 
