@@ -136,6 +136,8 @@ SIGNED = {
 
 #: Documents that a sampler would have to take apart into more tokens than it takes.
 TOO_LONG = {"billions", "one-huge-count", "tiny-and-huge"}
+#: Weights of which rounding to tokens would leave nothing.
+TOO_SMALL = {"tiny-weights"}
 
 
 def each_small(*methods):
@@ -159,7 +161,7 @@ def each_small(*methods):
             for method in methods
             if method == "fit" or label in FIRST
             for name, X in (SMALL | SIGNED).items()
-            if (is_variational(estimator) or name not in TOO_LONG)
+            if (is_variational(estimator) or name not in TOO_LONG | TOO_SMALL)
             if (name not in SIGNED or not takes_counts_only(estimator))
             if (X.shape[1] > 1 or not needs_two_columns(estimator))
         ],
@@ -180,6 +182,18 @@ def test_samplers_refuse_documents_that_are_too_long_by_row(estimator, method, n
     name = type(estimator).__name__
     with pytest.raises(ValueError, match=rf"^Row 1 of X has .* tokens; {name} takes"):
         getattr(estimator, method)(X)
+    assert not estimator.__sklearn_is_fitted__()
+
+
+@every_method(
+    *LEARNING,
+    wanted=lambda e: takes_counts_only(e) and not is_variational(e),
+    among=FIRST,
+)
+@pytest.mark.parametrize("name", sorted(TOO_SMALL))
+def test_samplers_refuse_weights_that_round_to_nothing(estimator, method, name):
+    with pytest.raises(ValueError, match="rounding leaves 0 of"):
+        getattr(estimator, method)(SMALL[name])
     assert not estimator.__sklearn_is_fitted__()
 
 
