@@ -81,7 +81,8 @@ def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
     rows = list(_row_blocks(X)) if is_lazy(X) else [X]
     if not rows:
         raise ValueError("X has no blocks: no file, no chunk, no partition.")
-    labels, order = labels_by_block(epochs, _sizes(X, rows))
+    sizes = [None] * len(rows) if epochs is None else _sizes(X, rows)
+    labels, order = labels_by_block(epochs, sizes)
     return [Block(*both, order) for both in zip(rows, labels, strict=True)]
 
 

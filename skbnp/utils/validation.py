@@ -444,7 +444,8 @@ def check_container(X: MatrixLike, name: str) -> None:
     Raises
     ------
     TypeError
-        If `X` is an annotated matrix (as of anndata), or a collection of Dask.
+        If `X` is an annotated matrix (as of anndata), or a collection of Dask that
+        NumPy does not turn into numbers: a frame, or an array of sparse chunks.
     """
     is_annotated = all(hasattr(X, part) for part in ("X", "obs", "var"))
     if is_annotated and not hasattr(X, "columns"):  # a frame may have such columns
@@ -452,7 +453,8 @@ def check_container(X: MatrixLike, name: str) -> None:
             f"{name} must be a matrix, got {type(X).__name__}: give the matrix in it, "
             'adata.X, or the layer with the counts, such as adata.layers["counts"].'
         )
-    if hasattr(X, "__dask_graph__"):
+    is_dense = isinstance(getattr(X, "_meta", None), np.ndarray)
+    if hasattr(X, "__dask_graph__") and not is_dense:
         raise TypeError(
             f"{name} is a lazy {type(X).__name__} of Dask: give an array, "
             f"{name}.compute(), or fit the estimators of skbnp.dask, whose rows stay "

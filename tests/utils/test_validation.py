@@ -304,9 +304,15 @@ def test_a_frame_may_have_columns_of_such_names():
 )
 def test_lazy_rows_are_refused_by_naming_what_takes_them(model):
     frame = pd.DataFrame(np.eye(4)).add_prefix("w")
-    for X in (da.ones((4, 4)), dd.from_pandas(frame, npartitions=2)):
+    sparse = da.ones((4, 4), chunks=(2, 4)).map_blocks(sp.csr_array)
+    for X in (sparse, dd.from_pandas(frame, npartitions=2)):
         with pytest.raises(TypeError, match=r"X\.compute\(\).*skbnp\.dask"):
             model.fit(X)
+
+
+def test_dense_arrays_of_dask_are_taken_as_numpy_does():
+    counts = check_counts(da.from_array(np.eye(4), chunks=(2, 4)), whom="fit")
+    assert (counts != check_counts(np.eye(4), whom="fit")).nnz == 0
 
 
 def test_negative_counts_are_refused_by_naming_what_takes_them():
