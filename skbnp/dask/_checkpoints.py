@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.utils.plain import from_plain, to_plain
+from skbnp.models.forms import from_plain, to_plain
 
 __all__ = ["Checkpoints", "decode", "encode"]
 

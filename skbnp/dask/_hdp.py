@@ -25,6 +25,7 @@ from skbnp.inference.monitor import Account
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
+from skbnp.models.forms import from_plain, to_plain
 from skbnp.models.hdp.shards import (
     BlockHoldings,
     BlockSchedule,
@@ -33,7 +34,6 @@ from skbnp.models.hdp.shards import (
     WholeSchedule,
     n_blocks,
 )
-from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, check_is_fitted
 

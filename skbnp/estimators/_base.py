@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,8 +21,8 @@ from skbnp.estimators._cautions import (
 from skbnp.inference.interrupts import commit
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
+from skbnp.models.forms import from_plain, to_plain
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
-from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
@@ -136,8 +136,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         return to_plain(state)
 
     def __setstate__(self, state):
-        state = dict(state)
-        written = state.pop("_skbnp_version", _VERSION)
+        written = state.get("_skbnp_version", _VERSION)
         if written != _VERSION:
             warnings.warn(
                 f"This {type(self).__name__} was saved by skbnp {written} and is "
@@ -145,9 +144,22 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
                 UserWarning,
                 stacklevel=2,
             )
-        super().__setstate__(from_plain(state))
-        if self.__sklearn_is_fitted__():
-            self._check_saved()
+        vars(self).update(vars(self._loaded(state)))
+
+    def _loaded(self, state: dict[str, Any]) -> Self:
+        """Return an estimator of a state that has been checked; this one stays."""
+        name, loaded = type(self).__name__, object.__new__(type(self))
+        try:
+            with np.errstate(all="ignore"):
+                plain = {k: v for k, v in state.items() if k != "_skbnp_version"}
+                super(ComponentModelMixin, loaded).__setstate__(from_plain(plain))
+                if loaded.__sklearn_is_fitted__():
+                    loaded._check_saved()
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(f"The saved {name} is damaged: {error!r}.") from error
+        return loaded
 
     def _check_saved(self) -> None:
         """Refuse a learned state that compiled code must not read."""

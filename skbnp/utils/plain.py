@@ -1,28 +1,114 @@
 """What an estimator has learned as containers, numbers and arrays, and back.
 
-A saved estimator speaks of no class but its own and, by name, of those of `HOMES`, so
-that whoever loads it has one class to trust.
+Objects are saved by the tag of their class, which has a version and no module, and by
+their fields. A file names no class of the package but that of the estimator, so that
+whoever loads it has one class to trust; the classes that it can make are those that
+`register` names, and no number of a file decides how much memory is asked for.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from typing import Any, get_type_hints
 
-__all__ = ["from_plain", "to_plain"]
+from skbnp.utils.hints import fits
 
-#: Modules whose classes are taken apart.
-HOMES = ("skbnp.components.", "skbnp.inference.", "skbnp.models.", "skbnp.trees.")
+__all__ = ["from_plain", "register", "registered", "to_plain"]
+
 #: Key of a dict that stands for something else; its value says what.
 IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
 #: What is never taken apart.
 ATOMS = (str, bytes, int, float, type(None))
+#: Before the tag of records, which a list holds one after the other.
+LIST = "list of "
+#: Containers in one another, at most: a state has some 30.
+MOST_DEPTH = 100
+
+
+@dataclass(frozen=True)
+class Form:
+    """How objects of a class are saved; see `register`."""
+
+    kind: type
+    declared: Mapping[str, Any] | None
+    make: Callable[..., object] | None
+    state: Callable[[Any], Mapping[str, object]] | None
+
+    @cached_property
+    def types(self) -> Mapping[str, Any]:
+        """Type hints of what is saved, by name."""
+        if self.declared is not None:
+            return self.declared
+        names: Sequence[str] = getattr(self.kind, "_fields", ())
+        if is_dataclass(self.kind):
+            names = [item.name for item in fields(self.kind)]
+        hints = get_type_hints(self.kind)
+        return {name: hints[name] for name in names}
+
+    @property
+    def is_record(self) -> bool:
+        """Whether objects are named tuples."""
+        return issubclass(self.kind, tuple)
+
+    def fields_of(self, value: object) -> dict[str, object]:
+        """Return what is saved of an object."""
+        if self.state is not None:
+            parts = self.state(value)
+            return {name: parts[name] for name in self.types}
+        return {name: getattr(value, name) for name in self.types}
+
+    def check(self, parts: Mapping[str, object]) -> None:
+        """Raise ValueError unless fields have the right names and types."""
+        names = ", ".join(sorted(map(str, parts.keys() ^ self.types.keys())))
+        if names:
+            raise ValueError(f"{names}: missing, or unknown")
+        for name, hint in self.types.items():
+            if not fits(parts[name], hint):
+                kind = type(parts[name]).__name__
+                raise ValueError(f"{name} is of a wrong type, {kind}")
+
+
+_FORMS: dict[str, Form] = {}
+_TAGS: dict[type, str] = {}
+
+
+def register(
+    tag: str,
+    kind: type,
+    types: Mapping[str, Any] | None = None,
+    *,
+    make: Callable[..., object] | None = None,
+    state: Callable[[Any], Mapping[str, object]] | None = None,
+) -> None:
+    """Let objects of a class be saved, and made again.
+
+    Parameters
+    ----------
+    tag : str
+        Name of the class in files, and the version of its fields: "name/version".
+    kind : type
+    types : mapping of str to type hint or None
+        Fields; None: those of a dataclass or a named tuple.
+    make : callable or None
+        Makes an object of its fields, by name, and checks them; it must not ask for
+        memory by the numbers among them. None: the fields are set, nothing is called.
+    state : callable or None
+        Returns what is saved of an object, by name; None: its attributes.
+    """
+    if tag in _FORMS or kind in _TAGS:
+        raise ValueError(f"{tag!r}, or {kind.__name__}, is registered already.")
+    _FORMS[tag], _TAGS[kind] = Form(kind, types, make, state), tag
+
+
+def registered() -> dict[str, type]:
+    """Return the classes that files can hold, by tag."""
+    return {tag: form.kind for tag, form in _FORMS.items()}
 
 
 def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
-    """Take objects of the package apart; the same object becomes the same dict.
+    """Take registered objects apart; the same object becomes the same dict.
 
-    What is not of the package, such as an array or an estimator, stays as it is. An
+    What is not registered, such as an array or an estimator, stays as it is. An
     object that holds itself, by others, is named by a number there; objects `outside`,
     such as threads and connections, are named by their place, and left out.
     """
@@ -57,48 +143,59 @@ def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
     Raises
     ------
     ValueError
-        If an object is none of `HOMES`, or does not consist of what it should.
+        If an object is of no registered class, has other fields than it should or
+        fields of other types, or for whatever else is wrong.
     """
     seen: dict[int, tuple[object, Any]] = {}
     numbered: dict[int, object] = {}
 
-    def walk(value: Any) -> Any:
+    def walk(value: Any, depth: int) -> Any:
         if isinstance(value, ATOMS):
             return value
+        if depth > MOST_DEPTH:
+            raise ValueError(
+                f"What was saved is damaged: it has more than {MOST_DEPTH} containers "
+                "in one another."
+            )
         if id(value) not in seen:
-            seen[id(value)] = value, _put_together(value, walk, numbered, outside)
+
+            def deeper(item: Any) -> Any:
+                return walk(item, depth + 1)
+
+            made = _put_together(value, deeper, numbered, outside)
+            seen[id(value)] = value, made
         return seen[id(value)][1]
 
-    return walk(value)
+    try:
+        return walk(value, 0)
+    except (RecursionError, MemoryError) as error:
+        raise ValueError(
+            f"What was saved cannot be put together: {type(error).__name__}."
+        ) from error
 
 
 def _taken_apart(value: Any, walk: Callable[[Any], Any]) -> Any:
-    if type(value) is list and value and all(_is_record(item) for item in value):
-        kind = type(value[0])
-        if all(type(item) is kind for item in value):  # a log: one dict for all
-            return {IS: f"list of {_name_of(kind)}", HOLDS: [tuple(v) for v in value]}
-    if type(value) in (list, tuple):
-        return type(value)(walk(item) for item in value)
-    if type(value) is dict:
+    kind = type(value)
+    if kind is list and value and _is_log(value):
+        tag = f"{LIST}{_TAGS[type(value[0])]}"  # one dict for all
+        return {IS: tag, HOLDS: [tuple(record) for record in value]}
+    if kind in (list, tuple):
+        return kind(walk(item) for item in value)
+    if kind is dict:
         plain = {key: walk(item) for key, item in value.items()}
         if all(isinstance(key, str) for key in plain) and IS not in plain:
             return plain
         return {IS: "dict", HOLDS: [walk(item) for item in value.items()]}
-    if isinstance(value, type) and _is_ours(value):
-        return {IS: "type", HOLDS: _name_of(value)}
-    kind = type(value)
-    if not _is_ours(kind):
+    tag = _TAGS.get(kind)
+    if tag is None:
         return value
-    holds: Any
-    if kind.__reduce__ is not object.__reduce__:
-        holds = list(value.__reduce__()[1])
-    elif isinstance(value, tuple):
-        holds = list(value)
-    elif is_dataclass(value):
-        holds = {item.name: getattr(value, item.name) for item in fields(value)}
-    else:
-        holds = value.__getstate__() or {}
-    return {IS: _name_of(kind), HOLDS: walk(holds)}
+    return {IS: tag, HOLDS: walk(_FORMS[tag].fields_of(value))}
+
+
+def _is_log(values: list) -> bool:
+    kind = type(values[0])
+    is_record = kind in _TAGS and _FORMS[_TAGS[kind]].is_record
+    return is_record and all(type(item) is kind for item in values)
 
 
 def _put_together(
@@ -113,52 +210,62 @@ def _put_together(
         return value
     if IS not in value:
         return {key: walk(item) for key, item in value.items()}
-    name: Any = value[IS]
-    holds: Any = value.get(HOLDS)
+    tag: Any = value[IS]
     try:
-        if name == "again":
-            return numbered[holds]
-        if name == "outside":
-            return outside[holds]
-        if name == "dict":
-            return dict(walk(holds))
-        if name == "type":
-            return _class_of(holds)
-        if name.startswith("list of "):
-            kind = _class_of(name.removeprefix("list of "))
-            return [kind(*item) for item in walk(holds)]
-        kind = _class_of(name)
-        if isinstance(holds, list):
-            return kind(*walk(holds))
-        names = {item.name for item in fields(kind)} if is_dataclass(kind) else None
-        if names is not None and names != holds.keys():
-            raise TypeError(f"it has {sorted(holds)}")
-        made: Any = object.__new__(kind)
-        numbered[value.get(NUMBER, -1)] = made
-        for item, part in holds.items():
-            object.__setattr__(made, item, walk(part))
-    except (AttributeError, ImportError, LookupError, TypeError) as error:
-        raise ValueError(f"The saved {name} is damaged: {error}") from error
+        if not {IS, HOLDS} <= value.keys() <= {IS, HOLDS, NUMBER}:
+            raise ValueError(f"it has {', '.join(map(str, value))}")
+        return _made(tag, value[HOLDS], value.get(NUMBER), walk, numbered, outside)
+    except _DamageError:
+        raise
+    except Exception as error:
+        how = error if isinstance(error, ValueError) else repr(error)
+        raise _DamageError(f"The saved {tag!s:.80} is damaged: {how}.") from error
+
+
+class _DamageError(ValueError):
+    """Names the innermost object that is damaged."""
+
+
+def _made(
+    tag: Any,
+    holds: Any,
+    number: int | None,
+    walk: Callable[[Any], Any],
+    numbered: dict[int, object],
+    outside: Sequence[object],
+) -> Any:
+    if tag == "again":
+        return numbered[holds]
+    if tag == "outside":
+        return outside[holds]
+    if tag == "dict":
+        return dict(walk(holds))
+    if not isinstance(tag, str) or tag.removeprefix(LIST) not in _FORMS:
+        raise _DamageError(f"A saved estimator holds no {tag!r:.80}.")
+    form = _FORMS[tag.removeprefix(LIST)]
+    if tag.startswith(LIST):
+        return [_record(form, item) for item in walk(holds)]
+    if not isinstance(holds, dict):
+        raise ValueError("it has no fields")
+    made: Any = None
+    if form.make is None and not form.is_record:
+        made = object.__new__(form.kind)
+        if number is not None:
+            numbered[number] = made
+    parts = walk(holds)
+    form.check(parts)
+    if form.is_record:
+        return form.kind(**parts)
+    if form.make is not None:
+        return form.make(**parts)
+    for name, part in parts.items():
+        object.__setattr__(made, name, part)
     return made
 
 
-def _is_record(value: object) -> bool:
-    return isinstance(value, tuple) and _is_ours(type(value))
-
-
-def _is_ours(kind: type) -> bool:
-    return f"{kind.__module__}.".startswith(HOMES)
-
-
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _class_of(name: str) -> type:
-    module, _, kind = name.rpartition(".")
-    found = None
-    if f"{module}.".startswith(HOMES):
-        found = getattr(import_module(module), kind, None)
-    if not isinstance(found, type) or not _is_ours(found):
-        raise ValueError(f"A saved estimator holds no {name!r}.")
-    return found
+def _record(form: Form, values: Any) -> object:
+    if not form.is_record or not isinstance(values, (list, tuple)):
+        raise ValueError("an entry is no record")
+    parts = dict(zip(form.types, values, strict=True))
+    form.check(parts)
+    return form.kind(**parts)

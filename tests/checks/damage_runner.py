@@ -1,12 +1,13 @@
 """Load damaged states and use them: `python damage_runner.py FIRST LAST NAME ...`.
 
 A process of its own, since what is looked for ends or stops the process. Prints, for
-each name, how many states were refused, gave an error, and gave an answer.
+each name, how many states had each of `OUTCOMES`.
 """
 
 import copy
 import faulthandler
 import sys
+import traceback
 import warnings
 from collections import Counter
 
@@ -26,9 +27,13 @@ except ImportError:  # Windows has no such limit
 PATIENCE = 30
 #: Bytes that it may ask for.
 MEMORY = 4 << 30
+#: ValueError when it is loaded, or another error then; ValueError when it is used, or
+#: another error or a RuntimeWarning then; an answer to all.
+OUTCOMES = ("refused", "escaped", "failed", "surprised", "answered")
 #: What stands in the place of anything.
 ODD = (
     None, -1, 0, 1, 2**31, 2**40, -(2**63), 1e300, -1.0, np.nan, np.inf, "", b"",
+    2**31 - 1, 2**63 - 1, 1e308, -1e308, 1e-320,
     (), [], {}, np.zeros(0), np.zeros((1, 1), dtype=np.int32),
 )  # fmt: skip
 #: What becomes of an array.
@@ -47,9 +52,41 @@ ON_ARRAYS = {
     "swapped bytes": lambda a, rng: a.astype(a.dtype.newbyteorder()),
     **{
         f"an entry {value}": lambda a, rng, value=value: _with_entry(a, rng, value)
-        for value in (-1, 0, 7, 10**6, 2**30, -(2**31), np.nan, np.inf, -1.0)
+        for value in (
+            -1,
+            0,
+            7,
+            10**6,
+            2**30,
+            -(2**31),
+            np.nan,
+            np.inf,
+            -1.0,
+            2**31 - 1,
+            2**31 - 2,
+            2**62,
+            1e18,
+            1e300,
+            1e308,
+            -1e308,
+        )
     },
+    # Sums overflow, no entry does.
+    "all at the limit": lambda a, rng: np.full_like(a, _limit_of(a)),
+    "all at half the limit": lambda a, rng: np.full_like(a, _limit_of(a) / 2),
+    "all at the limit of counts": lambda a, rng: np.full_like(a, 2**31 - 1),
+    "all alike": lambda a, rng: np.full_like(a, a.flat[0]),
+    # Parents are children, limits fall, names change places.
+    "rolled": lambda a, rng: np.roll(a, 1),
+    "shuffled": lambda a, rng: rng.permutation(a.ravel()).reshape(a.shape),
+    "negated": lambda a, rng: -a,
+    "an entry of another": lambda a, rng: _with_entry(a, rng, rng.choice(a.ravel())),
 }
+
+
+def _limit_of(array):
+    kind = np.iinfo if array.dtype.kind in "iu" else np.finfo
+    return kind(array.dtype).max
 
 
 def _with_entry(array, rng, value):
@@ -119,8 +156,10 @@ def use(state, kind, rows):
     estimator = kind.__new__(kind)
     try:
         estimator.__setstate__(copy.deepcopy(state))
-    except Exception:
+    except ValueError:
         return "refused"
+    except Exception as error:
+        return _reported("escaped", error)
     worst = "answered"
     calls = [
         *(lambda name=name: getattr(estimator, name)(rows) for name in EVALUATIONS
@@ -133,32 +172,43 @@ def use(state, kind, rows):
     for call in calls:
         try:
             call()
-        except Exception:
-            worst = "failed"
+        except ValueError:
+            worst = "failed" if worst == "answered" else worst
+        except Exception as error:
+            worst = _reported("surprised", error)
     return worst
+
+
+def _reported(outcome, error):
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error} ({at.filename}:{at.lineno})"
+    print("   ", outcome, what, flush=True, file=sys.stderr)
+    return outcome
 
 
 def main(name, first, last):
     """Damage the state of an estimator of the list, once for each seed."""
     rows = rows_of(INSTANCES[name], topic_counts(60, 24))
-    fitted = clone(INSTANCES[name]).fit(rows).partial_fit(rows[:30])
+    with warnings.catch_warnings(action="ignore"):
+        fitted = clone(INSTANCES[name]).fit(rows).partial_fit(rows[:30])
     parameters = fitted.get_params(deep=False)
     state, found = fitted.__getstate__(), Counter()
     learned = {name: value for name, value in state.items() if name not in parameters}
     fixed = {name: state[name] for name in parameters}
     for seed in range(first, last):
-        mutant, what = damaged(learned, np.random.default_rng(seed))
+        with warnings.catch_warnings(action="ignore"):
+            mutant, what = damaged(learned, np.random.default_rng(seed))
         print(name, seed, *what, flush=True, file=sys.stderr)
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         found[use({**fixed, **mutant}, type(fitted), rows)] += 1
         faulthandler.cancel_dump_traceback_later()
-    print(*(found[kind] for kind in ("refused", "failed", "answered")))
+    print(name, *(found[outcome] for outcome in OUTCOMES), flush=True)
 
 
 if __name__ == "__main__":
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    np.seterr(all="ignore")
+    warnings.simplefilter("error", RuntimeWarning)
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for name in sys.argv[3:]:

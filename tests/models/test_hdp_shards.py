@@ -20,6 +20,7 @@ from skbnp.inference.memory import NOTHING, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
+from skbnp.models.forms import from_plain, to_plain
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
@@ -39,7 +40,6 @@ from skbnp.models.hdp.shards import (
     WholeSchedule,
     n_blocks,
 )
-from skbnp.utils.plain import from_plain, to_plain
 
 N_DOCS, N_WORDS, N_TOPICS, ENTROPY = 90, 40, 6, 5
 STOP = LocalStop(20, 1e-4)
@@ -389,7 +389,7 @@ def trials_of(X, family, executor, shards=None):
     held = corpus.hold_out(0)
     start = learner_of(posterior_of(model, X), held.train, visitor, documents(corpus))
     trials = HeldOutTrials(start, held, SplitMerge(), 40, finish, n_final_passes=4)
-    return trials, (corpus.shards, executor, finish)
+    return trials, (corpus.shards, visitor, finish)
 
 
 def state_of(trials):

@@ -71,7 +71,7 @@ REDUCTIONS = 2
 
 
 @dataclass(slots=True)
-class _Run:
+class Trial:
     """A learner from its start: passes made, log probabilities after some of them."""
 
     kind: Kind
@@ -207,7 +207,7 @@ class HeldOutTrials:
             self.posterior.trials_ended = self.is_complete
         return settling and self.n_final > n_beside + 1
 
-    def _predict(self, run: _Run, executor: Executor) -> Prediction:
+    def _predict(self, run: Trial, executor: Executor) -> Prediction:
         """Predict held-out documents, under the topic prior that suits, if learned."""
         with commit():
             run.learner.posterior.totals.topic_words.trim()
@@ -219,18 +219,18 @@ class HeldOutTrials:
             run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
         return self.held.predict(posterior, executor)
 
-    def _gain(self, run: _Run, others: dict[int, Array]) -> Gain:
+    def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
         """Gain over another run after as many passes, or over the one that goes on."""
         n_passes = self.length if run.kind == "continuation" else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
         judges = OTHERS if run.kind == "reduction" else slice(None)
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
-    def _is_behind(self, run: _Run) -> bool:
+    def _is_behind(self, run: Trial) -> bool:
         gain = self._gain(run, self.model.logs)
         return gain.mean < -gain.error
 
-    def _is_no_better_than_words(self, run: _Run) -> bool:
+    def _is_no_better_than_words(self, run: Trial) -> bool:
         """Whether the frequencies of words predict as well as all topics.
 
         They may be worse by half of what the merge of all topics is allowed to lose, so
@@ -243,7 +243,7 @@ class HeldOutTrials:
 
     # -- decisions --------------------------------------------------------------------
 
-    def _decide(self, run: _Run, monitor: Monitor) -> None:
+    def _decide(self, run: Trial, monitor: Monitor) -> None:
         """Keep a candidate or forget it, and begin the next trial if there is one."""
         if run.kind == "start":
             self._begin(self._births(run) or self._after_births(), monitor)
@@ -272,7 +272,7 @@ class HeldOutTrials:
                 more = more or self._after_births()
         self._begin(more, monitor)
 
-    def _is_accepted(self, run: _Run, gain: Gain) -> bool:
+    def _is_accepted(self, run: Trial, gain: Gain) -> bool:
         """Whether more topics, or passes, gain enough, or fewer topics lose little."""
         error = ALIKE_ERRORS * gain.error
         if run.kind == "births":
@@ -283,7 +283,7 @@ class HeldOutTrials:
             return gain.mean > max(error, ALIKE)
         return gain.mean >= -max(error, ALIKE)
 
-    def _after_births(self) -> _Run | None:
+    def _after_births(self) -> Trial | None:
         """Let the model go on; reduce if there is no time for both, or no use.
 
         Mean-field topics are not: after so many passes with mean weights, exact ones
@@ -298,7 +298,7 @@ class HeldOutTrials:
         learner = learner.fork(learner.posterior.copy(), learner.memory.copy())
         return self._new_run("continuation", learner, 0)
 
-    def _free_prior(self, run: _Run) -> None:
+    def _free_prior(self, run: Trial) -> None:
         """Judge a state under any topic prior that suits it, as those that follow."""
         posterior, executor = run.learner.posterior, run.learner.visitor.executor
         is_limited = run.kind != "continuation"
@@ -311,11 +311,11 @@ class HeldOutTrials:
         run.found = self.held.predict(posterior, executor)
         run.logs[run.n_passes] = self.held.log_probability(run.found)
 
-    def _first_reduction(self) -> _Run | None:
+    def _first_reduction(self) -> Trial | None:
         self.best = self.model.logs
         return self._reduction(self.model)
 
-    def _begin(self, candidate: _Run | None, monitor: Monitor) -> None:
+    def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
         """Begin a trial if it can be completed, or go over to learning from all."""
         enough = self.passes_left >= self.length + self.n_final_passes
         if candidate is not None and enough:
@@ -332,7 +332,7 @@ class HeldOutTrials:
         elif self.final.posterior is not self.posterior:
             self._adopt(self.final, monitor)
 
-    def _adopted(self, run: _Run, monitor: Monitor) -> _Run:
+    def _adopted(self, run: Trial, monitor: Monitor) -> Trial:
         """Let a candidate be the model."""
         self._adopt(run.learner, monitor)
         self.model, self.n_accepted = run, self.n_accepted + 1
@@ -346,7 +346,7 @@ class HeldOutTrials:
             posterior.step_origin = posterior.n_steps - learner.n_updates
         learner.posterior = posterior
 
-    def _report(self, run: _Run, gain: Gain, accepted: bool, monitor: Monitor) -> None:
+    def _report(self, run: Trial, gain: Gain, accepted: bool, monitor: Monitor) -> None:
         """Report a decision; who loses frees its topics before others begin."""
         monitor.report(
             f"trial of {run.n_topics} topics {'accepted' if accepted else 'rejected'}: "
@@ -357,7 +357,7 @@ class HeldOutTrials:
 
     # -- proposals --------------------------------------------------------------------
 
-    def _births(self, run: _Run) -> _Run | None:
+    def _births(self, run: Trial) -> Trial | None:
         """Begin with three times as many topics, unless many have died."""
         wanted = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
         limit = self.posterior.max_components - run.n_topics
@@ -375,7 +375,7 @@ class HeldOutTrials:
         learner = run.learner.restart(posterior, run.learner.memory.empty())
         return self._new_run("births", learner, n_births)
 
-    def _reduction(self, run: _Run) -> _Run | None:
+    def _reduction(self, run: Trial) -> Trial | None:
         """Begin without topics that prediction does not miss, if there are any.
 
         With one topic, if the frequencies of words predict as well as all topics.
@@ -402,12 +402,12 @@ class HeldOutTrials:
         learner = begin(posterior, run.learner.memory.copy())
         return self._new_run(kind, learner, n_changes)
 
-    def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> _Run:
+    def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> Trial:
         self.n_trials += 1
         posterior = learner.posterior
         beside, state = discarding(posterior.model.criterion), posterior.state
         prior = state.topic_word_prior
-        return _Run(kind, learner, beside, state.n_components, prior, n_changes)
+        return Trial(kind, learner, beside, state.n_components, prior, n_changes)
 
 
 class StreamTrials(HeldOutTrials):
@@ -419,7 +419,7 @@ class StreamTrials(HeldOutTrials):
     #: The copy is read when all trials are over: it need not hold what is as good.
     is_unseen = True
 
-    def _after_births(self) -> _Run | None:
+    def _after_births(self) -> Trial | None:
         """Reduce: the stream itself goes on."""
         return self._first_reduction()
 

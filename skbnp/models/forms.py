@@ -1,0 +1,182 @@
+"""The classes that files of estimators and checkpoints can hold: these, and no others.
+
+A tag says what is saved, whatever module its class is in. Where fields get other names,
+or another meaning, the version of the tag goes up.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import WordTopics
+from skbnp.components.tree_moves import TreeMoves
+from skbnp.components.tree_sticks import LevelPriors
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner
+from skbnp.inference.memory import DocumentMemory, RunningAverage
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Moves
+from skbnp.inference.schedules import OnlineSchedule
+from skbnp.inference.shards import World
+from skbnp.models.dependent_slices.chain import TreeChainState
+from skbnp.models.dependent_slices.directions import Directions
+from skbnp.models.dependent_slices.sample import TreeSample
+from skbnp.models.dependent_trees.epoch import ClosedEpoch, EpochModel, EpochPosterior
+from skbnp.models.dependent_trees.local import Drift, Memo, Naturals, NodeTable
+from skbnp.models.dependent_trees.memory import LastVisit
+from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.moves import records
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
+from skbnp.models.hca import model as hca
+from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
+from skbnp.models.hdp.fold_in import MeanTopics
+from skbnp.models.hdp.held_out import HeldOut, Prediction, WordFold
+from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
+from skbnp.models.hdp.memory import Holdings
+from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
+from skbnp.models.hdp.moves.memory import Evidence, MoveMemory
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.structure import EndUnused
+from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.reservoir import Reservoir
+from skbnp.models.hdp.shards import (
+    BlockHoldings,
+    BlockSchedule,
+    Cut,
+    Sent,
+    ShardCorpus,
+    WholeSchedule,
+)
+from skbnp.models.hdp_franchise.chain import FranchiseState
+from skbnp.models.hdp_franchise.model import (
+    Concentrations,
+    FranchiseSample,
+    TableAssignments,
+)
+from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
+from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
+from skbnp.models.nested_crp_walks.chain import NestedState
+from skbnp.models.nested_crp_walks.model import Paths
+from skbnp.models.nested_crp_walks.sample import NestedSample
+from skbnp.trees import Tree, TreeView
+from skbnp.utils.plain import from_plain, register, to_plain
+
+__all__ = ["from_plain", "to_plain"]
+
+Array, Ints = NDArray[np.float64], NDArray[np.intp]
+
+
+def _any(*names: str) -> dict[str, Any]:
+    """Fields of a class of its driver's process, of whatever types."""
+    return dict.fromkeys(names, object)
+
+
+# Trees, and settings of users: their constructors check them.
+TREE = {"ids": Ints, "depth": Ints, "next_id": int}
+VIEW = {"parent": Ints, "weight": Array, "ids": Ints, "in_use": NDArray[np.bool_]}
+register("tree/1", Tree, TREE, make=Tree)
+register("tree-view/1", TreeView, VIEW, make=TreeView)
+register("split-merge/1", SplitMerge, make=SplitMerge)
+register("tree-moves/1", TreeMoves, make=TreeMoves)
+register("epoch-moves/1", EpochMoves, make=EpochMoves)
+
+# What models have learned.
+TABLE = {"_values": Array, "_scale": float, "total": Array}
+register("lineage/1", Lineage)
+register("posterior/1", Posterior)
+register("word-topics/1", WordTopics, TABLE, state=WordTopics.__getstate__)
+register("level-priors/1", LevelPriors)
+register("hdp-posterior/1", HDPPosterior)
+register("hdp-state/1", HDPState)
+register("hdp-collapsed/1", CollapsedHDP)
+register("hdp-collapsed-stats/1", CollapsedStats)
+register("hdp-mean-field/1", DirectHDP)
+register("hdp-mean-field-stats/1", HDPStats)
+register("hdp-reservoir/1", Reservoir)
+register("hdp-move-memory/1", MoveMemory)
+register("hdp-merge-evidence/1", Evidence)
+register("hdp-sticks/1", StickHDP)
+register("hdp-sticks-state/1", StickState)
+register("hdp-sticks-stats/1", StickStats)
+register("nested-crp/1", NestedModel)
+register("nested-crp-state/1", TopicTree)
+register("nested-crp-stats/1", PathStats)
+register("hca/1", hca.Model)
+register("hca-state/1", hca.State)
+register("hca-stats/1", hca.Stats)
+register("dependent-trees/1", EpochModel)
+register("dependent-trees-priors/1", TreePriors)
+register("dependent-trees-posterior/1", EpochPosterior)
+register("dependent-trees-state/1", EpochState)
+register("dependent-trees-stats/1", EpochStats)
+register("dependent-trees-closed-epoch/1", ClosedEpoch)
+
+# Chains of samplers, and what they keep.
+register("franchise-chain/1", FranchiseState)
+register("franchise-tables/1", TableAssignments)
+register("franchise-concentrations/1", Concentrations)
+register("franchise-sample/1", FranchiseSample)
+register("nested-chain/1", NestedState)
+register("nested-paths/1", Paths)
+register("nested-sample/1", NestedSample)
+register("slice-chain/1", TreeChainState)
+register("slice-directions/1", Directions)
+register("slice-sample/1", TreeSample)
+
+# What a driver of a cluster knows of a fit that goes on.
+LEARNER = "posterior schedule moves corpus visitor memory warm_up n_passes"
+TRIALS = (
+    "posterior held moves folds prior_limit length passes_left finish n_tokens "
+    "n_trials n_accepted final is_complete n_final n_final_passes model run best"
+)
+MONITOR = (
+    "verbose _told history criterion parts_name unit tol change n_passes _last _start"
+)
+VALUES = {"_values": Array, "_scale": float}
+BLOCKS = {
+    "_times": Holdings,
+    "_times_of_newcomers": Holdings,
+    "_n_blocks": int,
+    "_newcomers": tuple[Ints, ...] | list[Ints],
+}
+register("learner/1", Learner, _any(*LEARNER.split()))
+register("monitor/1", Monitor, _any(*MONITOR.split()))
+register("no-moves/1", Moves, {})
+register("end-unused/1", EndUnused, {"moves": SplitMerge})
+register("no-memory/1", DocumentMemory, {})
+register("running-average/1", RunningAverage, {"documents": DocumentMemory})
+register("online-schedule/1", OnlineSchedule)
+register("block-schedule/1", BlockSchedule)
+register("whole-schedule/1", WholeSchedule)
+register("holdings/1", Holdings, VALUES)
+register("block-holdings/1", BlockHoldings, BLOCKS)
+register("cut/1", Cut)
+register("shard-corpus/1", ShardCorpus)
+register("sent/1", Sent, {}, make=Sent)
+register("held-out/1", HeldOut)
+register("held-out-prediction/1", Prediction)
+register("held-out-topics/1", MeanTopics)
+register("held-out-words/1", WordFold)
+register("held-out-trials/1", HeldOutTrials, _any(*TRIALS.split()))
+register("held-out-trial/1", Trial, _any(*Trial.__dataclass_fields__))
+register("world/1", World, {"content": object, "name": str})
+register("row-visit/1", LastVisit)
+register("row-memo/1", Memo)
+register("row-edit/1", Edit)
+register("row-sight/1", Sight)
+register("row-drift/1", Drift)
+register("row-nodes/1", NodeTable)
+register("row-naturals/1", Naturals)
+for _record in (
+    records.Attach,
+    records.Birth,
+    records.Exchange,
+    records.Merge,
+    records.Remove,
+    records.Reverse,
+    records.Sort,
+):
+    register(f"row-edit-{_record.__name__.lower()}/1", _record)

@@ -1,0 +1,62 @@
+"""Whether values are what type hints say, as far as a file could have it wrong."""
+
+from collections.abc import Mapping, Sequence, Set
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+
+__all__ = ["fits"]
+
+#: Hints of numbers, by the class that counts for them.
+NUMBERS: dict[object, type] = {float: Real, int: Integral}
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value is of a type, members of containers included.
+
+    Arrays are of a kind of numbers, of any size; protocols and type variables are
+    anything.
+    """
+    kind, args = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return any(fits(value, one) for one in args)
+    if kind is Literal:
+        return isinstance(value, str) and value in args
+    if kind in NUMBERS:
+        is_truth = isinstance(value, (bool, np.bool_))
+        return isinstance(value, NUMBERS[kind]) and not is_truth
+    if kind is bool:
+        return isinstance(value, (bool, np.bool_))
+    if kind is None:
+        return value is None
+    if kind is np.ndarray:
+        return isinstance(value, np.ndarray) and _has_kind(value, args)
+    is_open = hint is Any or isinstance(hint, TypeVar) or not isinstance(kind, type)
+    if is_open or getattr(kind, "_is_protocol", False):
+        return True
+    return isinstance(value, kind) and _holds(value, args)
+
+
+def _has_kind(array: np.ndarray, args: tuple[Any, ...]) -> bool:
+    """Whether an array has the kind of numbers of `NDArray[...]`."""
+    (number,) = get_args(args[1]) if args else (Any,)
+    if not (isinstance(number, type) and issubclass(number, np.generic)):
+        return not array.dtype.hasobject
+    return array.dtype.kind == np.dtype(number).kind
+
+
+def _holds(value: Any, args: tuple[Any, ...]) -> bool:
+    """Whether members of a container are of its types."""
+    if not args or isinstance(value, str):
+        return True
+    if isinstance(value, Mapping):
+        return all(fits(k, args[0]) and fits(v, args[1]) for k, v in value.items())
+    if isinstance(value, tuple) and args[-1] is not ...:
+        if len(value) != len(args):
+            return False
+        return all(fits(*pair) for pair in zip(value, args, strict=True))
+    if isinstance(value, (Sequence, Set)):
+        return all(fits(item, args[0]) for item in value)
+    return True
