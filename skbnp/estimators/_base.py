@@ -18,6 +18,7 @@ from skbnp.estimators._cautions import (
     warn_of_columns,
     warn_of_values,
 )
+from skbnp.estimators._saved import check_fitted
 from skbnp.inference.interrupts import commit
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
@@ -136,29 +137,41 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         return to_plain(state)
 
     def __setstate__(self, state):
+        name = type(self).__name__
+        if not isinstance(state, dict):
+            kind = type(state).__name__
+            raise ValueError(f"The saved {name} is damaged: its state is a {kind}.")
         written = state.get("_skbnp_version", _VERSION)
         if written != _VERSION:
             warnings.warn(
-                f"This {type(self).__name__} was saved by skbnp {written} and is "
-                f"loaded by skbnp {_VERSION}; its results may be invalid.",
+                f"This {name} was saved by skbnp {written} and is loaded by skbnp "
+                f"{_VERSION}; its results may be invalid.",
                 UserWarning,
                 stacklevel=2,
             )
-        vars(self).update(vars(self._loaded(state)))
-
-    def _loaded(self, state: dict[str, Any]) -> Self:
-        """Return an estimator of a state that has been checked; this one stays."""
-        name, loaded = type(self).__name__, object.__new__(type(self))
+        plain = {key: state[key] for key in state if key != "_skbnp_version"}
         try:
-            with np.errstate(all="ignore"):
-                plain = {k: v for k, v in state.items() if k != "_skbnp_version"}
-                super(ComponentModelMixin, loaded).__setstate__(from_plain(plain))
-                if loaded.__sklearn_is_fitted__():
-                    loaded._check_saved()
+            loaded = self._loaded(plain)
         except ValueError:
             raise
         except Exception as error:
             raise ValueError(f"The saved {name} is damaged: {error!r}.") from error
+        vars(self).update(vars(loaded))  # all at once, or nothing
+
+    def _loaded(self, plain: dict[str, Any]) -> Self:
+        """Return another estimator, of a state that has been checked."""
+        name, loaded = type(self).__name__, object.__new__(type(self))
+        missing = set(self._get_param_names()) - plain.keys()
+        if missing:
+            raise ValueError(
+                f"The saved state is of another class than {name}, or damaged: it has "
+                f"no {', '.join(sorted(missing))}."
+            )
+        super(ComponentModelMixin, loaded).__setstate__(from_plain(plain))
+        if loaded.__sklearn_is_fitted__():
+            with np.errstate(all="ignore"):  # what overflows is out of range
+                check_fitted(vars(loaded))
+                loaded._check_saved()
         return loaded
 
     def _check_saved(self) -> None:

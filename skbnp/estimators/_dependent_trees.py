@@ -16,7 +16,15 @@ from skbnp.estimators._epoch_trees import (
     check_state,
     view_of,
 )
-from skbnp.estimators._saved import HUGE, check_array, check_sparse
+from skbnp.estimators._saved import (
+    LARGE,
+    MOST_STEPS,
+    check_array,
+    check_kinds,
+    check_number,
+    check_numbers,
+    check_signed,
+)
 from skbnp.estimators._variational import VariationalEstimator
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import learn
@@ -659,19 +667,25 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     # -- loading ----------------------------------------------------------------------
 
+    _saved_parts = {"model": EpochModel, "state": EpochState, "totals": EpochStats}
+
     def _check_saved(self) -> None:
         posterior, n_features = self._posterior, self.n_features_in_
+        check_kinds(self, _posterior=EpochPosterior)
+        super()._check_saved()
         for epoch in posterior.closed:
             check_state(epoch.state, n_features)
         state, totals = posterior.state, posterior.totals
         check_state(state, n_features)
+        check_numbers(posterior.model.priors)
+        for name in ("first_step", "n_open"):
+            check_number(name, getattr(posterior, name), least=0, most=MOST_STEPS)
+        check_number("window", posterior.window, least=1, most=MOST_STEPS)
         n = len(state.tree)
+        check_number("n_components_", self.n_components_, least=n, most=n)
         check_array("masses", totals.masses, (n,))
-        check_array("entropies", totals.entropies, (n,), least=-HUGE)
-        magnitudes = totals.sums.copy() if sp.issparse(totals.sums) else totals.sums
-        if sp.issparse(magnitudes):
-            magnitudes.data = np.abs(magnitudes.data)
-        check_sparse("sums", magnitudes, (n, n_features), kind="f")
+        check_array("entropies", totals.entropies, (n,), least=-LARGE)
+        check_signed("sums", totals.sums, (n, n_features))
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
 

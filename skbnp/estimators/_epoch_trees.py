@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 
-from skbnp.estimators._saved import HUGE, check_array, check_number
+from skbnp.estimators._saved import LARGE, check_array, check_number
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
 from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, visit
@@ -367,10 +367,10 @@ def check_state(state: EpochState, n_features: int) -> None:
         ("above", (n_features,)),
         ("centroid", (n_features,)),
     ):
-        check_array(name, getattr(state, name), shape, least=-HUGE)
+        check_array(name, getattr(state, name), shape, least=-LARGE)
     check_array("past", state.past, (n,), kind="i", least=-1)
     n_before = len(state.previous)
     check_number("past", int(state.past.max()), least=-1, most=n_before - 1)
     check_array("past_ids", state.past_ids, (n_before,), kind="i", least=0)
     for name in ("concentration", "prior_concentration"):
-        check_number(name, getattr(state, name), least=1e-300, most=HUGE)
+        check_number(name, getattr(state, name), least=1e-300, most=LARGE)

@@ -18,10 +18,10 @@ from skbnp.estimators._epoch_trees import (
 )
 from skbnp.estimators._samplers import Sampler
 from skbnp.estimators._saved import (
-    HUGE,
+    LARGE,
     check_array,
     check_number,
-    check_sparse,
+    check_signed,
 )
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_slices.chain import (
@@ -342,6 +342,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     # -- learning ---------------------------------------------------------------------
 
     _columns = COLUMNS
+    _sample_class, _chain_class = TreeSample, TreeChainState
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, epochs=None):
@@ -561,6 +562,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _check_sample(self, sample: TreeSample) -> None:
         check_state(sample.epoch.state, self.n_features_in_)
 
+    def _saved_chains(self) -> tuple[TreeChainState, ...]:
+        return (*super()._saved_chains(), *self._last)
+
     def _check_chain(self, state: TreeChainState) -> None:
         for epoch in state.closed:
             check_state(epoch.state, self.n_features_in_)
@@ -568,21 +572,19 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         n, shape = len(state.tree), (len(state.tree), self.n_features_in_)
         check_array("history", state.history, (n,))
         drawn, row = state.directions.drawn, state.directions.row
-        check_array("directions", drawn, shape, least=-HUGE)
+        check_array("directions", drawn, shape, least=-LARGE)
         check_array("directions", row, (n,), kind="i", least=0)
         check_number("directions", int(row.max()), least=0, most=n - 1)
         n_old = len(state.previous)
-        check_array("previous", state.previous, (n_old, shape[1]), least=-HUGE)
+        check_array("previous", state.previous, (n_old, shape[1]), least=-LARGE)
         check_array("past", state.past, (n,), kind="i", least=-1)
         check_number("past", int(state.past.max()), least=-1, most=n_old - 1)
         check_array("gone", state.gone, (n,))
         for name in ("sums", "gone_sums"):
-            magnitudes = getattr(state, name).copy()
-            magnitudes.data = np.abs(magnitudes.data)
-            check_sparse(name, magnitudes, shape, kind="f")
+            check_signed(name, getattr(state, name), shape)
         for name in ("concentration", "prior_concentration"):
-            check_number(name, getattr(state, name), least=1e-300, most=HUGE)
-        check_number("past_weight", state.past_weight, least=0.0, most=HUGE)
+            check_number(name, getattr(state, name), least=1e-300, most=LARGE)
+        check_number("past_weight", state.past_weight, least=0.0, most=LARGE)
 
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
 

@@ -277,6 +277,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     # -- learning ---------------------------------------------------------------------
 
     _columns = COLUMNS
+    _sample_class, _chain_class = FranchiseSample, FranchiseState
 
     def _check_consistency(self, goes_on: bool) -> None:
         self._priors()

@@ -15,6 +15,7 @@ from skbnp.estimators._samplers import TokenCorpus, TopicSampler
 from skbnp.estimators._saved import (
     check_array,
     check_counts,
+    check_doc_counts,
     check_level_priors,
     check_number,
 )
@@ -287,6 +288,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     # -- learning ---------------------------------------------------------------------
 
     _columns = COLUMNS
+    _sample_class, _chain_class = NestedSample, NestedState
 
     def _check_consistency(self, goes_on: bool) -> None:
         self._priors()
@@ -359,11 +361,12 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     def _check_sample(self, sample: NestedSample) -> None:
         n, n_levels = len(sample.depth), check_level_priors(sample.priors)
-        sample.tree.check()
-        check_number("depth", sample.tree.max_depth, least=0, most=n_levels - 1)
-        check_array("depth", sample.depth, (n,), kind="i")
         check_array("component_ids", sample.component_ids, (n,), kind="i")
-        check_array("doc_counts", sample.doc_counts, (n,), kind="i")
+        check_array("depth", sample.depth, (n,), kind="i")
+        tree = sample.tree
+        tree.check()
+        check_number("depth", tree.max_depth, least=0, most=n_levels - 1)
+        check_doc_counts(sample.doc_counts, tree)
         shape = (n, self.n_features_in_)
         check_counts("topic_word_counts", sample.topic_word_counts, shape)
 

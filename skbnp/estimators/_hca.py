@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stick_parameters
-from skbnp.estimators._saved import HUGE, check_array, check_number
+from skbnp.estimators._saved import LARGE, LARGE_SQUARE, check_array, check_number
 from skbnp.estimators._trees import MOST_LEVELS
 from skbnp.estimators._variational import VariationalEstimator
 from skbnp.inference.edits import Lineage
@@ -20,7 +20,7 @@ from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.local import Memo, coordinates, log_density, visit
 from skbnp.models.hca.memory import RowMemory, RowVisitor
-from skbnp.models.hca.model import Model, Paths, Stats, mean_paths, paths
+from skbnp.models.hca.model import Model, Paths, State, Stats, mean_paths, paths
 from skbnp.models.hca.moves.online import StreamEdits
 from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import path_of_directions
@@ -427,7 +427,12 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
 
     # -- loading ----------------------------------------------------------------------
 
+    _saved_parts = {"model": Model, "state": State, "totals": Stats}
+
+    _saved_most = LARGE_SQUARE
+
     def _check_saved(self) -> None:
+        super()._check_saved()
         posterior = self._posterior
         model, state, totals = posterior.model, posterior.state, posterior.totals
         n_levels, n_features = model.n_levels, self.n_features_in_
@@ -435,6 +440,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         state.tree.check()
         n = len(state.tree)
         check_number("tree_", state.tree.max_depth, least=0, most=n_levels - 1)
+        check_number("n_components_", self.n_components_, least=n, most=n)
         shapes = {
             "loadings": (n, n_features),
             "loading_variances": (n,),
@@ -446,15 +452,18 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             "total": (n_features,),
             "shift": (n_features,),
         }
+        squares = ("moments", "products", "loading_variances")
         for part in (model, state, totals):
             for item in fields(part):
                 if item.name in shapes:
                     value = getattr(part, item.name)
-                    check_array(item.name, value, shapes[item.name], least=-HUGE)
+                    most = LARGE_SQUARE if item.name in squares else LARGE
+                    shape = shapes[item.name]
+                    check_array(item.name, value, shape, least=-most, most=most)
         for name in ("mean_variance", "noise_shape", "noise_rate"):
-            check_number(name, getattr(state, name), least=1e-300, most=HUGE)
+            check_number(name, getattr(state, name), least=1e-300, most=LARGE_SQUARE)
         for name in ("loading_variance", "concentration"):
-            check_number(name, getattr(model, name), least=1e-300, most=HUGE)
+            check_number(name, getattr(model, name), least=1e-300, most=LARGE_SQUARE)
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
 

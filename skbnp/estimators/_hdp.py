@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._cautions import warn_if_many_topics
 from skbnp.estimators._saved import HUGE, check_number, check_sparse
+from skbnp.estimators._saved import LARGE, check_kinds, check_number, check_sparse
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
 from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
@@ -16,13 +17,13 @@ from skbnp.inference.protocols import NO_MOVES, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
-from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.fold_in import fold_in_batch
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
-from skbnp.models.hdp.model import DirectHDP, HDPModel, HDPState
+from skbnp.models.hdp.model import DirectHDP, HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.moves.held_out import blur
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -548,8 +549,18 @@ class HDP(VariationalTopicModel):
         self._posterior.move_memory = MoveMemory()  # it is about other topics
         super()._publish_edits()
 
-    def _check_posterior(self, posterior):
-        super()._check_posterior(posterior)
+    _saved_parts = {
+        "model": (DirectHDP, CollapsedHDP),
+        "state": HDPState,
+        "totals": (HDPStats, CollapsedStats),
+    }
+
+    def _check_saved(self):
+        check_kinds(self, _posterior=HDPPosterior)
+        super()._check_saved()
+        posterior = self._posterior
+        stats = HDPStats if isinstance(posterior.model, DirectHDP) else CollapsedStats
+        check_kinds(posterior, totals=stats)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
 
@@ -566,7 +577,7 @@ class HDP(VariationalTopicModel):
         shape = (keys.size, self.n_features_in_)
         check_sparse("reservoir", reservoir.counts, shape, kind="f")
         for name in ("n_before", "n_next"):
-            check_number(name, getattr(reservoir, name), least=0, most=HUGE)
+            check_number(name, getattr(reservoir, name), least=0, most=LARGE)
 
     def _least_samples(self, posterior, counts) -> float:
         """As many as hold the tokens of the topics' prior.

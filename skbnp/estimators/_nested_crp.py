@@ -10,7 +10,7 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors, stick_parameters
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
-    HUGE,
+    LARGE,
     check_array,
     check_level_priors,
     check_number,
@@ -28,7 +28,12 @@ from skbnp.models.nested_crp.memory import (
     TreeCorpus,
     sum_documents,
 )
-from skbnp.models.nested_crp.model import NestedModel, TopicTree, path_globals
+from skbnp.models.nested_crp.model import (
+    NestedModel,
+    PathStats,
+    TopicTree,
+    path_globals,
+)
 from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
 from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp.prediction import PathPredictor
@@ -500,7 +505,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     # -- loading ----------------------------------------------------------------------
 
+    _saved_parts = {"model": NestedModel, "state": TopicTree, "totals": PathStats}
+
     def _check_saved(self) -> None:
+        super()._check_saved()
         posterior = self._posterior
         topics, totals = posterior.state, posterior.totals
         n_levels, tree = check_level_priors(posterior.model.priors), topics.tree
@@ -511,10 +519,12 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             for item in fields(stats):
                 value, name = getattr(stats, item.name), item.name
                 if name.startswith("word_"):
-                    check_array(name, value, (n, self.n_features_in_), least=-HUGE)
+                    check_array(name, value, (n, self.n_features_in_), least=-LARGE)
                 elif name.startswith("stub_"):
-                    check_array(name, value, (n,), least=-HUGE)
-        check_array("off_tree_tokens", totals.off_tree_tokens, (n_levels,), least=-HUGE)
+                    check_array(name, value, (n,), least=-LARGE)
+        check_array(
+            "off_tree_tokens", totals.off_tree_tokens, (n_levels,), least=-LARGE
+        )
         check_array("component_ids_", self.component_ids_, (n,), kind="i")
         if not np.array_equal(posterior.ids, tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")

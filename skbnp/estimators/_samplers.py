@@ -22,7 +22,12 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
 )
-from skbnp.estimators._saved import check_number
+from skbnp.estimators._saved import (
+    MOST_STEPS,
+    check_array,
+    check_history,
+    check_number,
+)
 from skbnp.inference.chains import (
     ChainMonitor,
     ChainStart,
@@ -91,6 +96,9 @@ class Sampler(
 
     #: Columns of the history.
     _columns: tuple[str, ...]
+    #: Classes of samples and of chains, in files.
+    _sample_class: type
+    _chain_class: type
 
     @abstractmethod
     def _read(self, X, *, reset: bool, method: str) -> Any:
@@ -325,13 +333,27 @@ class Sampler(
         return kept
 
     def _check_saved(self) -> None:
-        if not isinstance(self.samples_, list) or not self.samples_:
+        if not self.samples_:
             raise ValueError("The saved samples_ are damaged: there is none.")
+        check_history(self.history_, self._columns)
         for sample in (*self.samples_, *self._kept):
+            if not isinstance(sample, self._sample_class):
+                raise ValueError("The saved samples_ are damaged: of another model.")
+            for name in ("chain", "step"):
+                check_number(name, getattr(sample, name), least=0, most=MOST_STEPS)
             check_number("log_joint", sample.log_joint, least=-np.inf, most=np.inf)
             self._check_sample(sample)
-        for state in self._chains or ():
+        for state in self._saved_chains():
+            if not isinstance(state, self._chain_class):
+                raise ValueError("The saved chains are damaged: of another model.")
+            check_array("ids", state.ids, np.shape(state.ids), kind="i")
+            for name in ("number", "step", "next_id", "begin"):
+                check_number(name, getattr(state, name), least=0, most=MOST_STEPS)
             self._check_chain(state)
+
+    def _saved_chains(self) -> tuple[Any, ...]:
+        """Return chains that can go on."""
+        return self._chains or ()
 
     # -- what samples tell ------------------------------------------------------------
 

@@ -4,38 +4,178 @@ Learning keeps shapes, types and ranges; a file may be damaged. So they are chec
 once, when the state of an estimator is set.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import fields
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from skbnp.inference.chains import ChainState
+from skbnp.inference.edits import Lineage
+from skbnp.inference.posterior import Posterior
 from skbnp.kernels._nested_crp import MAX_LEVELS
+from skbnp.trees import Tree, TreeView
+from skbnp.utils.hints import fits
 
 __all__ = [
-    "HUGE",
+    "LARGE",
+    "LARGE_SQUARE",
+    "MOST_STEPS",
     "check_array",
     "check_concentrations",
     "check_counts",
+    "check_doc_counts",
+    "check_fitted",
+    "check_history",
+    "check_kinds",
     "check_level_priors",
     "check_number",
+    "check_numbers",
+    "check_posterior",
+    "check_signed",
     "check_sparse",
 ]
 
-#: Largest count of a sampler, and largest double.
-MOST, HUGE = 2**31 - 1, float(np.finfo(np.float64).max)
+#: Largest count of a sampler.
+MOST = 2**31 - 1
+#: Largest magnitude of what is learned of counts and directions: sums of squares stay
+#: doubles.
+LARGE = 1e120
+#: Largest magnitude of sums of squares of rows.
+LARGE_SQUARE = 1e240
+#: Largest number of updates or rows, and of an entropy.
+MOST_STEPS, MOST_ENTROPY = 2**53, 2**128 - 1
+
+Array, Ints = NDArray[np.float64], NDArray[np.intp]
+#: Types of what `fit` leaves, by name; no name means two things.
+FITTED: dict[str, Any] = {
+    "_burnt": int,
+    "_chains": tuple[ChainState, ...] | None,
+    "_data": bytes | None,
+    "_entropy": int,
+    "_kept": list[object],
+    "_last": tuple[ChainState, ...],
+    "_next_id": int,
+    "_posterior": Posterior,
+    "child_concentration_": float,
+    "component_ids_": Ints,
+    "components_": Array,
+    "converged_": bool,
+    "corpus_concentration_": float,
+    "doc_concentration_": float,
+    "history_": dict[str, list],
+    "level_prior_": Array,
+    "lineage_": list[Lineage],
+    "loading_variance_": float,
+    "mean_": Array,
+    "n_active_components_": int,
+    "n_components_": int,
+    "n_components_posterior_": dict[int, float],
+    "n_features_in_": int,
+    "n_iter_": int,
+    "noise_variance_": float,
+    "past_weight_": float,
+    "prior_concentration_": float,
+    "samples_": list[object],
+    "topic_weights_": Array,
+    "topic_word_prior_": float | Array,
+    "tree_": TreeView,
+    "vmf_concentration_": float,
+}
+#: What every estimator has that is fitted.
+NEEDED = ("history_", "lineage_", "n_components_", "n_features_in_", "n_iter_")
+
+
+def check_fitted(attributes: Mapping[str, Any]) -> None:
+    """Raise unless fitted attributes are there, and of their types."""
+    for name in NEEDED:
+        if name not in attributes:
+            raise ValueError(f"The saved estimator is damaged: it has no {name}.")
+    for name, hint in FITTED.items():
+        if name in attributes and not fits(attributes[name], hint):
+            raise _damaged(name, f"is of a wrong type, {_kind(attributes[name])}")
+    for name in ("n_components_", "n_features_in_"):
+        check_number(name, attributes[name], least=1, most=MOST)
+    for name in ("n_iter_", "_burnt", "_next_id"):
+        check_number(name, attributes.get(name, 0), least=0, most=MOST_STEPS)
+    check_number("_entropy", attributes.get("_entropy", 0), least=0, most=MOST_ENTROPY)
+    ids = attributes.get("component_ids_")
+    if ids is not None:
+        check_array("component_ids_", ids, (attributes["n_components_"],), kind="i")
+
+
+def check_history(history: dict[str, list], names: Iterable[str]) -> None:
+    """Raise unless the trace has these columns, of numbers, all of a length."""
+    if history.keys() != set(names) or len({len(one) for one in history.values()}) > 1:
+        raise _damaged("history_", "has other columns than a fit writes")
+    for name, values in history.items():
+        if name == "epoch":
+            continue  # labels
+        hint = list[int] if name == "step" else list[float | tuple[float, ...]]
+        if not fits(values, hint):
+            raise _damaged("history_", f"has no numbers in column {name}")
+        if name == "step":
+            for value in (min(values, default=0), max(values, default=0)):
+                check_number("history_", value, least=0, most=MOST_STEPS)
+
+
+def check_kinds(owner: object, **kinds: type | tuple[type, ...]) -> None:
+    """Raise unless attributes are of their classes."""
+    for name, kind in kinds.items():
+        if not isinstance(value := getattr(owner, name), kind):
+            raise _damaged(name, f"is of a wrong type, {_kind(value)}")
+
+
+def check_posterior(
+    posterior: Posterior, most: float, **kinds: type | tuple[type, ...]
+) -> None:
+    """Raise unless parts of a posterior are of their classes, and numbers in range.
+
+    `most` is the largest of the model and of totals.
+    """
+    check_kinds(posterior, **kinds)
+    check_number("entropy", posterior.entropy, least=0, most=MOST_ENTROPY)
+    for name in ("n_steps", "step_origin", "n_seen"):
+        check_number(name, getattr(posterior, name), least=0, most=MOST_STEPS)
+    check_number("stale", posterior.stale, least=0, most=1)
+    check_number("max_components", posterior.max_components, least=1, most=np.inf)
+    if not posterior.lineage:
+        raise _damaged("lineage", "is empty")
+    check_numbers(posterior.model, most)
+    check_numbers(posterior.totals, most)
+
+
+def check_numbers(owner: Any, most: float = LARGE) -> None:
+    """Raise unless the numbers among the fields of an object are in a range."""
+    for item in fields(owner):
+        value = getattr(owner, item.name)
+        numbers = value if isinstance(value, tuple) else (value,)
+        for number in numbers:
+            if isinstance(number, Real):
+                check_number(item.name, number, least=-most, most=most)
 
 
 def check_array(
-    name: str, array: Any, shape: tuple[int, ...], *, kind: str = "f", least: float = 0
+    name: str,
+    array: Any,
+    shape: tuple[int, ...],
+    *,
+    kind: str = "f",
+    least: float = 0,
+    most: float | None = None,
 ) -> None:
-    """Raise unless an array has a shape and numbers from `least` on.
+    """Raise unless an array has a shape and numbers in a range.
 
     Parameters
     ----------
     kind : {"f", "i"}
-        Finite doubles, or integers of any size up to `MOST`.
+        Doubles, or integers of any size.
+    least, most : float
+        Bounds of entries; None is `LARGE` for doubles, `MOST` for integers.
     """
     types = "iu" if kind == "i" else "f"
     if not isinstance(array, np.ndarray) or array.shape != shape:
@@ -44,9 +184,22 @@ def check_array(
         raise _damaged(name, f"has dtype {array.dtype}")
     if not (array.dtype.isnative and array.flags.c_contiguous and array.flags.aligned):
         raise _damaged(name, "is not laid out as it was saved")
-    most = MOST if kind == "i" else HUGE
+    if most is None:
+        most = MOST if kind == "i" else LARGE
     if array.size and not (array.min() >= least and array.max() <= most):
         raise _damaged(name, f"has entries out of [{least:g}, {most:g}]")
+
+
+def check_doc_counts(counts: Any, tree: Tree) -> None:
+    """Raise unless documents through nodes are those through their children, or more.
+
+    So none of a level has more than the root, and sums of a level are counts.
+    """
+    check_array("doc_counts", counts, (len(tree),), kind="i")
+    below = np.zeros(len(tree), dtype=np.int64)
+    np.add.at(below, tree.parent[1:], counts[1:].astype(np.int64))
+    if (below > counts).any() or (counts[1:] < 1).any():
+        raise _damaged("doc_counts", "has nodes with other documents than their paths")
 
 
 def check_counts(name: str, counts: Any, shape: tuple[int, int]) -> None:
@@ -79,6 +232,16 @@ def check_sparse(name: str, counts: Any, shape: tuple[int, int], *, kind: str) -
         raise _damaged(name, "has limits of rows that fall")
 
 
+def check_signed(name: str, values: Any, shape: tuple[int, int]) -> None:
+    """Raise unless a sparse array of doubles of any sign is of a shape."""
+    if not (isinstance(values, sp.csr_array) and isinstance(values.data, np.ndarray)):
+        raise _damaged(name, f"is no csr_array of shape {shape}")
+    magnitudes = copy(values)
+    if values.data.dtype.kind == "f":
+        magnitudes.data = np.abs(values.data)
+    check_sparse(name, magnitudes, shape, kind="f")
+
+
 def check_number(name: str, value: Any, *, least: float, most: float) -> None:
     """Raise unless a number is in a range."""
     if not (isinstance(value, Real) and least <= float(value) <= most):
@@ -99,6 +262,10 @@ def check_level_priors(priors: Any) -> int:
     for name in ("level_prior", "topic_prior"):
         check_array(name, getattr(priors, name), (n_levels,), least=1e-300)
     return n_levels
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
 
 
 def _damaged(name: str, how: str) -> ValueError:

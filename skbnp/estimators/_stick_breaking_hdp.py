@@ -7,6 +7,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions.stick_breaking import mean_weights
+from skbnp.estimators._saved import check_number
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
@@ -14,7 +15,7 @@ from skbnp.inference.memory import NOTHING, DocumentStarts, RunningAverage
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp_sticks.local import Tables, TableStep
-from skbnp.models.hdp_sticks.model import StickHDP, StickState
+from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.rows.batch import Batch
 from skbnp.utils.validation import Interval, StrOptions
 from skbnp.utils.warnings import warn_caller
@@ -314,6 +315,15 @@ class StickBreakingHDP(VariationalTopicModel):
                 'batch_size or learning_offset, or set learning_method="batch".',
                 ConvergenceWarning,
             )
+
+    # -- loading ----------------------------------------------------------------------
+
+    _saved_parts = {"model": StickHDP, "state": StickState, "totals": StickStats}
+
+    def _check_saved(self):
+        super()._check_saved()
+        state = self._posterior.state
+        check_number("last", state.last, least=-1, most=state.n_components - 1)
 
     # -- evaluation -------------------------------------------------------------------
 

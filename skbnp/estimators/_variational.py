@@ -24,10 +24,13 @@ from skbnp.estimators._base import (
     are_in_use,
 )
 from skbnp.estimators._saved import (
-    HUGE,
+    LARGE,
     check_array,
     check_concentrations,
+    check_history,
+    check_kinds,
     check_number,
+    check_posterior,
 )
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
@@ -285,6 +288,17 @@ class VariationalEstimator(
         else:
             reason = f"max_iter={self.max_iter} {self._unsettled()} Increase max_iter."
         warn_caller(reason, ConvergenceWarning)
+
+    # -- loading ----------------------------------------------------------------------
+
+    #: Classes of parts of the posterior, in files.
+    _saved_parts: dict[str, type | tuple[type, ...]]
+    #: Largest number of a model and of totals.
+    _saved_most = LARGE
+
+    def _check_saved(self) -> None:
+        check_posterior(self._posterior, self._saved_most, **self._saved_parts)
+        check_history(self.history_, new_history(self._posterior.model.criterion))
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 
@@ -583,17 +597,21 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # -- loading ----------------------------------------------------------------------
 
     def _check_saved(self) -> None:
-        self._check_posterior(self._posterior)
-
-    def _check_posterior(self, posterior: Posterior) -> None:
+        super()._check_saved()
+        posterior = self._posterior
         state, totals = posterior.state, posterior.totals
+        check_kinds(totals, topic_words=WordTopics)
         n, held = state.n_components, totals.topic_words
+        check_number("n_components_", self.n_components_, least=0, most=n)
         # The table has columns in reserve.
         width = np.shape(held._values)[-1]
         check_number("topic_words", width, least=max(n, 1), most=np.inf)
         check_array("topic_words", held._values, (self.n_features_in_, width))
-        check_number("topic_words", held._scale, least=1e-300, most=np.inf)
-        check_array("topic_words", held.total, (n,), least=-HUGE)
+        check_number("topic_words", held._scale, least=1e-300, most=LARGE)
+        # Counts are entries times the scale.
+        most = held._values.max(initial=0.0) * held._scale
+        check_number("topic_words", most, least=0.0, most=LARGE)
+        check_array("topic_words", held.total, (n,), least=-LARGE)
         check_array("component_ids_", posterior.ids, np.shape(posterior.ids), kind="i")
         # Moves find columns by ids.
         check_number("component_ids_", len(posterior.ids), least=0, most=n)
@@ -604,9 +622,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             value = getattr(state, item.name)
             if isinstance(value, np.ndarray):
                 check_array(item.name, value, value.shape)
-        for name in getattr(totals, "columns", ()):
-            value = getattr(totals, name)
-            check_array(name, value, np.shape(value), least=-HUGE)
+        for name in totals.columns:
+            check_array(name, getattr(totals, name), (n,), least=-LARGE)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

@@ -207,8 +207,11 @@ cdef inline int32_t draw_node(Tree* s, double most, bitgen_t* rng) noexcept nogi
     return kept
 
 
-cdef inline void draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogil:
-    """Draw a path given the levels of the tokens: an old one, or a new branch."""
+cdef inline bint draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogil:
+    """Draw a path given the levels of the tokens: an old one, or a new branch.
+
+    Returns whether there was one: no path has weight where counts are none.
+    """
     cdef int32_t* path = s.path + doc * s.n_levels
     cdef double most = score_paths(s)
     cdef int32_t node = -1
@@ -219,6 +222,8 @@ cdef inline void draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogi
         level = s.n_levels - 1
         while level > 0 and node < s.first[level]:
             level -= 1
+    if level < 0 and free_column(s, 0) != s.first[0]:  # there is one root
+        return False
     # Up from the node, then new ones below it; all are new for the first document.
     stays = level < 0 or path[level] == node
     for up in range(level, -1, -1):
@@ -236,6 +241,7 @@ cdef inline void draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogi
             s.is_new[node] = 1
         path[level] = node
         s.docs[node] = 0
+    return True
 
 
 cdef inline void draw_levels(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogil:
@@ -287,7 +293,8 @@ cdef Py_ssize_t sweep_tree "skbnp_sweep_tree"(
             list_words(s, doc)
             if is_seated:
                 move_document(s, doc, -1)
-            draw_path(s, doc, rng)
+            if not draw_path(s, doc, rng):
+                return -1
             move_document(s, doc, 1)
         draw_levels(s, doc, rng)
         doc += 1
@@ -369,4 +376,6 @@ def sweep(
     s.limits = &space[2 * longest + s.n_levels]
     with bit_generator.lock, nogil:
         doc = sweep_tree(&s, doc, stop, with_paths, rng)
+    if doc < 0:
+        raise ValueError("no path has weight: counts or priors are out of range")
     return doc

@@ -12,6 +12,9 @@ __all__ = ["Tokens"]
 
 Ints = NDArray[np.int32]
 
+#: Largest count of tokens, documents or tables: what 32 bits hold.
+MOST_COUNT = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
@@ -36,3 +39,15 @@ class Tokens:
     def doc(self) -> NDArray[np.intp]:
         """Document of each token."""
         return rows_of(self.begin)
+
+    def check_after(self, n_before: int) -> None:
+        """Raise ValueError if counts overflow with so many from before.
+
+        No document, and no table, is without a token: counts of tokens are largest.
+        """
+        total = int(n_before) + len(self)
+        if total > MOST_COUNT:
+            raise ValueError(
+                f"X has {len(self)} tokens, earlier calls had {n_before}: a sampler "
+                f"counts up to {MOST_COUNT}. Fit a new one."
+            )

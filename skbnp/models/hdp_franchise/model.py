@@ -142,6 +142,8 @@ class Seating:
         if before is not None:
             capacity += np.diff(before.counts.tocsc().indptr)
             self._totals_before = before.counts.sum(axis=1, dtype=np.int64)
+            n_tables = before.tables.sum(dtype=np.int64)
+            tokens.check_after(max(self._totals_before.sum(), n_tables))
             self._counted_before = np.unique(before.counts.data, return_counts=True)
         self.room = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
         self.n_entries = np.zeros(tokens.n_words, dtype=np.int32)

@@ -100,6 +100,9 @@ class Walks:
         rng: np.random.Generator | None = None,
     ):
         self.tokens, self.priors, self.before = tokens, priors, before
+        if before is not None:
+            n_tokens = before.counts.sum(dtype=np.int64)
+            tokens.check_after(max(n_tokens, before.docs.max(initial=0)))
         rng = rng or np.random.default_rng(0)
         self.restore(paths or Paths.at_random(tokens, priors, rng))
 
