@@ -1,7 +1,8 @@
 """What the driver has learned, on disk: arrays and JSON, nothing that is executed.
 
 A checkpoint is written under another name, flushed, and then renamed, so that whatever
-ends the process at whatever moment leaves whole ones. Two are kept.
+ends the process at whatever moment leaves whole ones. Two are kept. Each names its
+content by a digest: one that was damaged since is passed over.
 """
 
 import hashlib
@@ -9,13 +10,16 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib import format as npy
 
 from skbnp.models.forms import from_plain, to_plain
+from skbnp.utils.warnings import warn_caller
 
 __all__ = ["Checkpoints", "decode", "encode"]
 
@@ -23,6 +27,10 @@ __all__ = ["Checkpoints", "decode", "encode"]
 KIND = "~"
 #: Checkpoints that are kept.
 N_KEPT = 2
+#: Version of the format.
+FORMAT = "checkpoint/1"
+#: Members of a file beside arrays: JSON, and the digest of all others.
+TEXT, DIGEST = "text.json", "digest.txt"
 
 
 class Checkpoints:
@@ -51,12 +59,16 @@ class Checkpoints:
         """Write what has been learned after so many passes."""
         arrays: dict[str, np.ndarray] = {}
         content = encode(to_plain(account), arrays)
-        text = json.dumps({"origin": self.origin, "account": content})
-        arrays["text"] = np.frombuffer(text.encode(), dtype=np.uint8)
+        text = {"format": FORMAT, "origin": self.origin, "account": content}
+        members = {f"{name}.npy": _bytes_of(one) for name, one in arrays.items()}
+        members[TEXT] = json.dumps(text).encode()
+        members[DIGEST] = _digest(members)
         path = self.folder / f"pass-{number:06d}.npz"
         draft = path.with_suffix(".part")
         with open(draft, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+            with zipfile.ZipFile(file, "w") as archive:
+                for name, one in members.items():
+                    archive.writestr(name, one)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
@@ -65,23 +77,49 @@ class Checkpoints:
             old.unlink(missing_ok=True)
 
     def read(self) -> Any | None:
-        """Return the newest whole checkpoint; None if there is none.
+        """Return the newest whole checkpoint; None if there is none of any kind.
+
+        Warns of those that are damaged.
 
         Raises
         ------
         ValueError
-            If it is of other data, or of other parameters.
+            If it is of other data or of other parameters, or if all are damaged.
         """
         self._tidy()
+        damaged = []
         for path in reversed(self._paths()):
             try:
-                with np.load(path, allow_pickle=False) as file:
-                    arrays = {name: file[name] for name in file.files}
-                found = json.loads(arrays.pop("text").tobytes())
-            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-                continue  # damaged; the one before is whole
-            self._check(found["origin"])
-            return from_plain(decode(found["account"], arrays))
+                members = _members(path)
+                text = json.loads(members[TEXT])
+                if text["format"] != FORMAT:
+                    raise ValueError(f"its format is {text['format']!r}")
+                origin = dict(text["origin"])
+            except Exception as error:  # whatever damage does
+                damaged.append(f"{path.name} ({_reason(error)})")
+                continue
+            self._check(origin)
+            try:
+                arrays = {
+                    name.removesuffix(".npy"): _array_of(one)
+                    for name, one in members.items()
+                    if name.endswith(".npy")
+                }
+                account = from_plain(decode(text["account"], arrays))
+            except Exception as error:
+                damaged.append(f"{path.name} ({_reason(error)})")
+                continue
+            if damaged:
+                warn_caller(
+                    f"Damaged in {str(self.folder)!r}: {', '.join(damaged)}. The fit "
+                    f"goes on from {path.name}."
+                )
+            return account
+        if damaged:
+            raise ValueError(
+                f"No checkpoint in {str(self.folder)!r} is whole: "
+                f"{', '.join(damaged)}. Use resume=False, which begins anew."
+            )
         return None
 
     def _check(self, origin: Mapping[str, str]) -> None:
@@ -99,6 +137,46 @@ class Checkpoints:
     def _tidy(self) -> None:
         for draft in self.folder.glob("pass-*.part"):
             draft.unlink()
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    """Read what a checkpoint consists of; ValueError if it is not what was written."""
+    with zipfile.ZipFile(path) as archive:
+        if any(info.compress_type for info in archive.infolist()):
+            raise ValueError("it is compressed")  # to whatever size
+        members = {name: archive.read(name) for name in archive.namelist()}
+    if members.pop(DIGEST) != _digest(members):
+        raise ValueError("its content is not that of its digest")
+    return members
+
+
+def _digest(members: Mapping[str, bytes]) -> bytes:
+    whole = hashlib.blake2b(digest_size=16)
+    for name in sorted(members):
+        whole.update(f"{name} {len(members[name])}\n".encode())
+        whole.update(members[name])
+    return whole.hexdigest().encode()
+
+
+def _bytes_of(array: np.ndarray) -> bytes:
+    """Write an array as NumPy does."""
+    file = BytesIO()
+    npy.write_array(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def _array_of(content: bytes) -> np.ndarray:
+    """Read an array; its size is that of the content, whatever the header says."""
+    file = BytesIO(content)
+    if npy.read_magic(file) != (1, 0):
+        raise ValueError("an array is of another version")
+    shape, is_fortran, dtype = npy.read_array_header_1_0(file)
+    flat = np.frombuffer(content, dtype, offset=file.tell())
+    return flat.reshape(shape, order="F" if is_fortran else "C").copy(order="K")
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def digest_of(texts: list[str]) -> str:

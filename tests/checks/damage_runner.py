@@ -118,6 +118,9 @@ def damaged(state, rng):
     weights = np.where(is_array, 4.0, 1.0)
     path = paths[rng.choice(len(paths), p=weights / weights.sum())]
     value = _at(state, path)
+    if isinstance(path[-1], str) and not sp.issparse(_at(state, path[:-1])):
+        if rng.random() < 0.03:
+            return _without(state, path), (".".join(map(str, path)), "gone")
     if isinstance(value, np.ndarray) and rng.random() < 0.9:
         how = rng.choice(list(ON_ARRAYS))
         try:
@@ -134,6 +137,12 @@ def _at(state, path):
     for key in path:
         state = getattr(state, key) if sp.issparse(state) else state[key]
     return state
+
+
+def _without(state, path):
+    above = {**_at(state, path[:-1])}
+    del above[path[-1]]
+    return _with(state, path[:-1], above)
 
 
 def _with(state, path, new):
@@ -187,20 +196,25 @@ def _reported(outcome, error):
 
 
 def main(name, first, last):
-    """Damage the state of an estimator of the list, once for each seed."""
+    """Damage a state of an estimator of the list, once for each seed.
+
+    In turns that after `fit`, in which chains can go on, and that of a stream.
+    """
     rows = rows_of(INSTANCES[name], topic_counts(60, 24))
     with warnings.catch_warnings(action="ignore"):
-        fitted = clone(INSTANCES[name]).fit(rows).partial_fit(rows[:30])
-    parameters = fitted.get_params(deep=False)
-    state, found = fitted.__getstate__(), Counter()
-    learned = {name: value for name, value in state.items() if name not in parameters}
-    fixed = {name: state[name] for name in parameters}
+        fits = [clone(INSTANCES[name]).fit(rows) for _ in range(2)]
+        fits[1].partial_fit(rows[:30])
+    parameters, found = fits[0].get_params(deep=False), Counter()
     for seed in range(first, last):
+        state = fits[seed % 2].__getstate__()
+        learned = {key: state[key] for key in state.keys() - parameters.keys()}
+        learned = dict(sorted(learned.items()))
         with warnings.catch_warnings(action="ignore"):
             mutant, what = damaged(learned, np.random.default_rng(seed))
         print(name, seed, *what, flush=True, file=sys.stderr)
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
-        found[use({**fixed, **mutant}, type(fitted), rows)] += 1
+        fixed = {key: state[key] for key in parameters}
+        found[use({**fixed, **mutant}, type(fits[0]), rows)] += 1
         faulthandler.cancel_dump_traceback_later()
     print(name, *(found[outcome] for outcome in OUTCOMES), flush=True)
 
