@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.dask._inputs import Block, Reader, blocks_of, is_frame, read_block
 from skbnp.dask._labels import Labels
+from skbnp.dask._inputs import Labels, Reader, blocks_of, in_block, read_block
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, validate_data
@@ -127,6 +128,8 @@ class ShardedMixin(BaseEstimator):
         evaluate = delayed(_evaluated, pure=False)
         for block in self._resolved(blocks_of(X, labels)):
             yield evaluate(function, local, block.rows, block.labels)
+        for number, block in enumerate(blocks_of(X, labels)):
+            yield evaluate(function, local, number, block.rows, block.labels)
 
     def _resolved(self, blocks: list[Block]) -> list[Block]:
         """Return blocks as they are to be evaluated."""
@@ -166,10 +169,12 @@ def _text_of(value: object) -> str:
 def _evaluated(
     function: Evaluation,
     local: BaseEstimator,
+    number: int,
     rows: MatrixLike,
     labels: Labels,
 ) -> Any:
-    X, labels = read_block(rows, labels)
-    if X is None:
-        X = sp.csr_array((0, local.n_features_in_))
-    return function(local, X, labels)
+    with in_block(number):
+        X, labels = read_block(rows, labels)
+        if X is None:
+            X = sp.csr_array((0, local.n_features_in_))
+        return function(local, X, labels)

@@ -1,6 +1,7 @@
 """Blocks of rows as they are given, and how each is read where it is needed."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob
 from os import PathLike, fspath
@@ -20,6 +21,25 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_container
 
 __all__ = ["Block", "NpzFile", "blocks_of", "is_frame", "is_lazy", "read_block"]
+__all__ = [
+    "Block",
+    "NpzFile",
+    "block_error",
+    "blocks_of",
+    "in_block",
+    "is_lazy",
+    "read_block",
+]
+
+#: What a list of texts, which are taken for names of files, should have been.
+TEXTS = (
+    "A list of texts names files; sklearn.feature_extraction.text.CountVectorizer "
+    "counts the words of documents."
+)
+
+
+#: Labels of epochs, one for all rows or for each, as they are given, or None.
+Labels = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +53,28 @@ class NpzFile:
 
     def load_rows(self) -> sp.sparray:
         """Read the rows."""
-        return sp.load_npz(self.path)
+        with self._reading():
+            return sp.load_npz(self.path)
 
     def load_labels(self) -> np.ndarray | None:
         """Read the labels, if there are any."""
-        with np.load(self.path, allow_pickle=False) as file:
+        with self._reading(), np.load(self.path, allow_pickle=False) as file:
             return file["epochs"] if "epochs" in file else None
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Name the file in errors."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"No file {self.path!r}. {TEXTS}") from error
+        except OSError:  # names it
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"The file {self.path!r} holds no rows of scipy.sparse.save_npz: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +137,7 @@ def _row_blocks(X: MatrixLike) -> Iterator[object]:
     if isinstance(X, (str, PathLike)):
         paths = sorted(glob(fspath(X)))
         if not paths:
-            raise ValueError(f"No file goes by {fspath(X)!r}.")
+            raise ValueError(f"No file goes by {fspath(X)!r}. {TEXTS}")
         yield from map(NpzFile, paths)
     elif isinstance(X, DaskArray):
         if X.ndim != 2:
@@ -134,28 +170,71 @@ def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
         labels = list(labels)
     if isinstance(rows, (list, tuple)):
         rows = _stacked(rows)
-    if rows is not None and not hasattr(rows, "shape"):
-        rows = np.asarray(rows)
-    if rows is None or rows.shape[0] == 0:
+    if rows is None:
         return None, None
-    return rows, labels
+    kind = type(rows).__name__
+    if not hasattr(rows, "shape"):
+        rows = np.asarray(rows)
+    if len(rows.shape) == 0:
+        raise ValueError(f"A block must be a matrix of rows, got a {kind}.")
+    if isinstance(rows, np.ndarray) and rows.size and _is_text(rows.flat[0]):
+        rows = rows.ravel().astype(str)  # refused by name
+    return (rows, labels) if rows.shape[0] else (None, None)
 
 
 def _stacked(parts: Sequence[MatrixLike]) -> MatrixLike:
+    if any(map(_is_text, parts)):
+        return np.array([str(part) for part in parts])
     matrices = [part if sp.issparse(part) else np.atleast_2d(part) for part in parts]
     matrices = [one for one in matrices if one.shape[0]]
     if not matrices:
         return None
+    widths = sorted({one.shape[1:] for one in matrices})
+    if len(widths) > 1:
+        raise ValueError(f"Its rows have different shapes: {widths[0]}, {widths[1]}.")
     if any(map(sp.issparse, matrices)):
         return sp.vstack(matrices, format="csr")
     return np.vstack(matrices)
+
+
+def _is_text(part: object) -> bool:
+    """Whether what should be rows is a document, or its tokens."""
+    if isinstance(part, (list, tuple)) and len(part):
+        part = part[0]
+    return isinstance(part, (str, bytes))
+
+
+def block_error(number: int, error: Exception) -> Exception:
+    """Return an error of the same kind that names its block, and its cause."""
+    kind = type(error)
+    try:
+        named = kind(f"Block {number} of X: {str(error) or kind.__name__}")
+    except Exception:  # its class asks for other arguments
+        named = RuntimeError(f"Block {number} of X: {kind.__name__}: {error}")
+    named.__cause__ = error
+    return named
+
+
+@contextmanager
+def in_block(number: int) -> Iterator[None]:
+    """Name a block in errors of its rows."""
+    try:
+        yield
+    except Exception as error:
+        raise block_error(number, error) from error
 
 
 def computed(blocks: Sequence[Block]) -> list[tuple[MatrixLike, Labels]]:
     """Return rows and labels of blocks, computed in this process."""
     pairs: list[Any] = [(block.rows, block.labels) for block in blocks]
     lazy = [delayed(_pair)(*pair) if _is_delayed(pair) else None for pair in pairs]
-    found = dask.compute(*lazy, scheduler="threads")
+    try:
+        found = dask.compute(*lazy, scheduler="threads")
+    except Exception:
+        for number, one in enumerate(lazy):  # which one it is, Dask does not tell
+            with in_block(number):
+                dask.compute(one, scheduler="threads")
+        raise
     return [
         pair if one is None else result
         for pair, one, result in zip(pairs, lazy, found, strict=True)

@@ -9,11 +9,23 @@ from typing import Any, Protocol
 
 from dask.delayed import Delayed
 from distributed import Future as DaskFuture
-from distributed import fire_and_forget
+from distributed import KilledWorker, fire_and_forget
+from distributed.client import FutureCancelledError
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import NoValidWorkerError
 
-from skbnp.dask._sites import answer, end
+from skbnp.dask._sites import Raised, answer, end
 
-__all__ = ["ClientPool", "Pool", "Presence"]
+__all__ = ["ClientPool", "LostReplyError", "Pool", "Presence"]
+
+#: Errors that are no fault of a task.
+LOSSES = (
+    CancelledError,
+    CommClosedError,
+    FutureCancelledError,
+    KilledWorker,
+    NoValidWorkerError,
+)
 
 #: Seconds that the scheduler may take to say who is there.
 ANSWER = 10.0
@@ -114,7 +126,10 @@ class ClientPool:
         )
 
     def _reply_of(self, task: DaskFuture) -> "Future":
-        """Fetch a result as soon as it is there; whatever goes wrong is its error."""
+        """Fetch a result as soon as it is there, or what has raised an error instead.
+
+        `LostReplyError` is raised where there is neither: a worker is lost.
+        """
         reply: Future = Future()
         loop, client = self.client.loop, self.client
 
@@ -122,8 +137,13 @@ class ClientPool:
             try:
                 result = await client.gather(task, asynchronous=True)
             except (Exception, CancelledError) as error:
-                if reply.set_running_or_notify_cancel():
+                is_lost = isinstance(error, LOSSES) or task.status != "error"
+                if not reply.set_running_or_notify_cancel():
+                    return
+                if is_lost:
                     reply.set_exception(LostReplyError(repr(error)))
+                else:  # of a block, on its way to the site
+                    reply.set_result(Raised(error))
             else:
                 if reply.set_running_or_notify_cancel():
                     reply.set_result(result)
@@ -137,7 +157,7 @@ class ClientPool:
         return reply
 
 
-class LostReplyError(Exception):
+class LostReplyError(OSError):
     """Dask has no result, which is not the task's fault."""
 
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from distributed import Client
 
 from skbnp.dask._checkpoints import digest_of
-from skbnp.dask._inputs import Block, Reader, computed, read_block
+from skbnp.dask._inputs import Block, Reader, computed, in_block, read_block
 from skbnp.dask._pool import ClientPool
 from skbnp.dask._shards import DaskShards, Roster, WorkerShards
 from skbnp.dask._sites import Held
@@ -55,8 +55,9 @@ class LocalSession:
         self.held: list[Held] = []
         self._rows: list[dict[Label, sp.csr_array]] = []
         for number, (rows, labels) in enumerate(computed(blocks)):
-            X, labels = read_block(rows, labels)
-            found = {} if X is None else read(X, labels)
+            with in_block(number):
+                X, labels = read_block(rows, labels)
+                found = {} if X is None else read(X, labels)
             self.held.append(Held.of(number, X, found))
             self._rows.append(found)
         self.n_features, self.order = _n_features(self.held), blocks[0].order

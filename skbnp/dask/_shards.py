@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from skbnp.dask._inputs import Block, Reader
+from skbnp.dask._inputs import Block, Reader, block_error
 from skbnp.dask._pool import Pool, Presence
 from skbnp.dask._sites import Held, Missing, Order, Raised
 from skbnp.inference.executor import T
@@ -260,7 +260,7 @@ class WorkerShards:
                 block, worker = self.blocks[number], self._owners[number]
                 args = number, self.read, block.rows, block.labels
                 calls[self.pool.call(worker, "load", *args)] = worker, [number]
-            for worker, (number,), held in self._replies(calls):
+            for worker, (number,), held in self._replies(calls, are_loads=True):
                 self._check(held)
                 self._loaded.add((number, worker))
                 absent.remove(number)
@@ -286,9 +286,15 @@ class WorkerShards:
             )
 
     def _replies(
-        self, calls: dict["cf.Future", tuple[str, list[int]]]
+        self,
+        calls: dict["cf.Future", tuple[str, list[int]]],
+        *,
+        are_loads: bool = False,
     ) -> Iterator[tuple[str, list[int], Any]]:
-        """Yield replies as they come; calls that are lost end without one."""
+        """Yield replies as they come; calls that are lost end without one.
+
+        Errors of tasks are raised; those of loads, which are of a block each, name it.
+        """
         begin, open_calls = self.roster.clock(), dict(calls)
         try:
             while open_calls:
@@ -296,6 +302,8 @@ class WorkerShards:
                 for future in done:
                     worker, own = open_calls.pop(future)
                     reply = self._outcome(future)
+                    if isinstance(reply, Raised) and are_loads:
+                        raise block_error(own[0], reply.error)
                     if isinstance(reply, Raised):
                         raise reply.error
                     if isinstance(reply, Missing):
@@ -333,10 +341,10 @@ class WorkerShards:
         ]
 
     def _outcome(self, future: "cf.Future") -> Any:
-        """Return a reply; any error that is not the task's is a fault."""
+        """Return a reply; a call that was lost misses one."""
         try:
             return future.result()
-        except (cf.CancelledError, Exception) as error:
+        except (cf.CancelledError, OSError) as error:  # of the connection
             return Missing(f"a reply: {error!r}")
 
     def _forget(self, worker: str) -> None:

@@ -20,9 +20,9 @@ from skbnp.estimators._saved import (
     LARGE,
     MOST_STEPS,
     check_array,
+    check_concentrations,
     check_kinds,
     check_number,
-    check_numbers,
     check_signed,
 )
 from skbnp.estimators._variational import VariationalEstimator
@@ -677,7 +677,10 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             check_state(epoch.state, n_features)
         state, totals = posterior.state, posterior.totals
         check_state(state, n_features)
-        check_numbers(posterior.model.priors)
+        priors = posterior.model.priors
+        check_concentrations(priors, ("child_concentration", "stop_concentration"))
+        for name in ("parent_weight", "past_weight"):
+            check_number(name, getattr(priors, name), least=0, most=LARGE)
         for name in ("first_step", "n_open"):
             check_number(name, getattr(posterior, name), least=0, most=MOST_STEPS)
         check_number("window", posterior.window, least=1, most=MOST_STEPS)

@@ -8,7 +8,13 @@ import scipy.sparse as sp
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stick_parameters
-from skbnp.estimators._saved import LARGE, LARGE_SQUARE, check_array, check_number
+from skbnp.estimators._saved import (
+    LARGE,
+    LARGE_SQUARE,
+    LEAST_MASS,
+    check_array,
+    check_number,
+)
 from skbnp.estimators._trees import MOST_LEVELS
 from skbnp.estimators._variational import VariationalEstimator
 from skbnp.inference.edits import Lineage
@@ -459,7 +465,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
                     value = getattr(part, item.name)
                     most = LARGE_SQUARE if item.name in squares else LARGE
                     shape = shapes[item.name]
-                    check_array(item.name, value, shape, least=-most, most=most)
+                    least = LEAST_MASS if item.name == "stub_masses" else -most
+                    check_array(item.name, value, shape, least=least, most=most)
         for name in ("mean_variance", "noise_shape", "noise_rate"):
             check_number(name, getattr(state, name), least=1e-300, most=LARGE_SQUARE)
         for name in ("loading_variance", "concentration"):

@@ -11,6 +11,7 @@ from skbnp.components.tree_sticks import LevelPriors, stick_parameters
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
     LARGE,
+    LEAST_MASS,
     check_array,
     check_level_priors,
     check_number,
@@ -521,7 +522,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
                 if name.startswith("word_"):
                     check_array(name, value, (n, self.n_features_in_), least=-LARGE)
                 elif name.startswith("stub_"):
-                    check_array(name, value, (n,), least=-LARGE)
+                    check_array(name, value, (n,), least=LEAST_MASS)
         check_array(
             "off_tree_tokens", totals.off_tree_tokens, (n_levels,), least=-LARGE
         )

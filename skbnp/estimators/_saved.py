@@ -4,7 +4,7 @@ Learning keeps shapes, types and ranges; a file may be damaged. So they are chec
 once, when the state of an estimator is set.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import fields
 from numbers import Real
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from skbnp.inference.chains import ChainState
 from skbnp.inference.edits import Lineage
@@ -24,6 +25,7 @@ from skbnp.utils.hints import fits
 __all__ = [
     "LARGE",
     "LARGE_SQUARE",
+    "LEAST_MASS",
     "MOST_STEPS",
     "check_array",
     "check_concentrations",
@@ -45,6 +47,8 @@ MOST = 2**31 - 1
 #: Largest magnitude of what is learned of counts and directions: sums of squares stay
 #: doubles.
 LARGE = 1e120
+#: Least mass at a node: what rounding leaves of none.
+LEAST_MASS = -0.5
 #: Largest magnitude of sums of squares of rows.
 LARGE_SQUARE = 1e240
 #: Largest number of updates or rows, and of an entropy.
@@ -90,10 +94,12 @@ FITTED: dict[str, Any] = {
 NEEDED = ("history_", "lineage_", "n_components_", "n_features_in_", "n_iter_")
 
 
-def check_fitted(attributes: Mapping[str, Any]) -> None:
+def check_fitted(estimator: BaseEstimator) -> None:
     """Raise unless fitted attributes are there, and of their types."""
-    for name in NEEDED:
-        if name not in attributes:
+    attributes = vars(estimator)
+    learned = {f"{name}_" for name in estimator._get_param_names()} & FITTED.keys()
+    for name in sorted({*NEEDED, *learned} - attributes.keys()):
+        if not hasattr(type(estimator), name):  # as a property
             raise ValueError(f"The saved estimator is damaged: it has no {name}.")
     for name, hint in FITTED.items():
         if name in attributes and not fits(attributes[name], hint):
@@ -103,9 +109,17 @@ def check_fitted(attributes: Mapping[str, Any]) -> None:
     for name in ("n_iter_", "_burnt", "_next_id"):
         check_number(name, attributes.get(name, 0), least=0, most=MOST_STEPS)
     check_number("_entropy", attributes.get("_entropy", 0), least=0, most=MOST_ENTROPY)
-    ids = attributes.get("component_ids_")
-    if ids is not None:
-        check_array("component_ids_", ids, (attributes["n_components_"],), kind="i")
+    if not attributes["lineage_"]:
+        raise _damaged("lineage_", "is empty")
+    for name in FITTED.keys() & attributes.keys():
+        if FITTED[name] is float:
+            check_number(name, attributes[name], least=0, most=LARGE_SQUARE)
+    shape = (attributes["n_components_"],)
+    if "component_ids_" in attributes:
+        check_array("component_ids_", attributes["component_ids_"], shape, kind="i")
+    if "topic_weights_" in attributes:
+        weights = attributes["topic_weights_"]
+        check_array("topic_weights_", weights, shape, most=1.0 + 1e-6)
 
 
 def check_history(history: dict[str, list], names: Iterable[str]) -> None:
@@ -139,8 +153,10 @@ def check_posterior(
     """
     check_kinds(posterior, **kinds)
     check_number("entropy", posterior.entropy, least=0, most=MOST_ENTROPY)
-    for name in ("n_steps", "step_origin", "n_seen"):
+    for name in ("n_steps", "n_seen"):
         check_number(name, getattr(posterior, name), least=0, most=MOST_STEPS)
+    origin = posterior.step_origin
+    check_number("step_origin", origin, least=-MOST_STEPS, most=posterior.n_steps)
     check_number("stale", posterior.stale, least=0, most=1)
     check_number("max_components", posterior.max_components, least=1, most=np.inf)
     if not posterior.lineage:
@@ -222,14 +238,14 @@ def check_sparse(name: str, counts: Any, shape: tuple[int, int], *, kind: str) -
         if not isinstance(values, np.ndarray):
             raise _damaged(name, "does not consist of arrays")
         check_array(name, values, (values.size,), kind=its_kind)
-    try:
-        # Another object: the check tidies up.
-        arrays = (counts.data, counts.indices, counts.indptr)
-        sp.csr_array(arrays, shape).check_format(full_check=True)
-    except ValueError as error:
-        raise _damaged(name, str(error)) from error
-    if (np.diff(counts.indptr) < 0).any():  # not looked at where the last one is zero
-        raise _damaged(name, "has limits of rows that fall")
+    limits, n_stored = counts.indptr, counts.indices.size
+    if not (limits.size == shape[0] + 1 and counts.data.size == n_stored):
+        raise _damaged(name, "has arrays of other lengths")
+    # SciPy allows for entries behind the last limit; kernels do not.
+    if limits[0] != 0 or limits[-1] != n_stored or (np.diff(limits) < 0).any():
+        raise _damaged(name, "has other limits of rows than it has entries")
+    if n_stored and counts.indices.max() >= shape[1]:
+        raise _damaged(name, f"has an index beyond {shape[1]} columns")
 
 
 def check_signed(name: str, values: Any, shape: tuple[int, int]) -> None:

@@ -26,6 +26,9 @@ __all__ = ["StickBreakingHDP"]
 #: those with 1e-4 of all tokens count as in use, and 150 by default share it.
 MOST_OF_START = 0.01
 
+#: Tables of a document in a file, at most.
+MOST_TABLES = 10**6
+
 
 class StickBreakingHDP(VariationalTopicModel):
     """Hierarchical Dirichlet process topic model by stick breaking, variational.
@@ -322,7 +325,8 @@ class StickBreakingHDP(VariationalTopicModel):
 
     def _check_saved(self):
         super()._check_saved()
-        state = self._posterior.state
+        state, n_tables = self._posterior.state, self._posterior.model.n_tables
+        check_number("n_tables", n_tables, least=1, most=MOST_TABLES)
         check_number("last", state.last, least=-1, most=state.n_components - 1)
 
     # -- evaluation -------------------------------------------------------------------

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from checks.corpora import topic_counts
-from checks.estimators import EVALUATIONS, INSTANCES, rows_of
+from checks.estimators import EVALUATIONS, INSTANCES, rows_of, takes_warm_start
 
 try:
     import resource
@@ -176,7 +176,7 @@ def use(state, kind, rows):
         lambda: estimator.components_,
         lambda: estimator.n_active_components_,
         lambda: copy.deepcopy(estimator).partial_fit(rows[:20]),
-        lambda: copy.deepcopy(estimator).set_params(warm_start=True).fit(rows),
+        lambda: _going_on(copy.deepcopy(estimator)).fit(rows),
     ]  # fmt: skip
     for call in calls:
         try:
@@ -186,6 +186,12 @@ def use(state, kind, rows):
         except Exception as error:
             worst = _reported("surprised", error)
     return worst
+
+
+def _going_on(estimator):
+    if takes_warm_start(estimator):
+        estimator.set_params(warm_start=True)
+    return estimator
 
 
 def _reported(outcome, error):

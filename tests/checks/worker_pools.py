@@ -77,11 +77,15 @@ class ScriptedPool:
 
     def call(self, worker, method, *args):
         self.calls.append((worker, method))
-        args = [
-            one.compute(scheduler="sync") if isinstance(one, Delayed) else one
-            for one in args
-        ]
         reply, fault = Future(), self.script.pop(len(self.calls), None)
+        try:
+            args = [
+                one.compute(scheduler="sync") if isinstance(one, Delayed) else one
+                for one in args
+            ]
+        except Exception as error:
+            reply.set_result(Raised(error))
+            return reply
         if fault == "joined":
             self.sites[f"worker {len(self.calls)} of late"] = Site(self.n_threads)
         if fault == "scheduler":

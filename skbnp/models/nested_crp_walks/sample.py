@@ -102,7 +102,8 @@ class NestedSample:
         the tree below it: gamma / (d_i + gamma) of those that pass it.
         """
         gamma = self.child_concentration
-        leaves = np.log(gamma) - np.log(self.doc_counts + gamma)
+        docs = self.doc_counts.astype(np.float64)
+        leaves = np.log(gamma) - np.log(docs + gamma)
         is_inner = self.depth < len(self.level_prior) - 1
         return self.log_weights + np.where(is_inner, leaves, 0.0)
 

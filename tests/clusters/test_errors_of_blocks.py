@@ -1,0 +1,162 @@
+"""Errors of the data are raised at once, by block and with their cause."""
+
+import time
+from contextlib import nullcontext
+
+import dask.array as da
+import dask.bag as db
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from dask.delayed import delayed
+from distributed import Client
+
+from checks.worker_pools import ScriptedPool, scripted_workers
+from skbnp.dask import HDP, DependentTrees
+
+ROWS = np.random.default_rng(0).poisson(1.0, size=(20, 6)).astype(np.float64)
+TEXTS = ["one text", "another one"]
+MODELS = {
+    "HDP": HDP(4, max_iter=1, random_state=0),
+    "DependentTrees": DependentTrees(4, max_iter=1, random_state=0),
+}
+
+
+class OwnError(Exception):
+    """Asks for two arguments."""
+
+    def __init__(self, what, where):
+        super().__init__(f"{what} of {where}")
+
+
+def _raise(error):
+    raise error
+
+
+def _with(value):
+    rows = ROWS.copy()
+    rows[3, 2] = value
+    return rows
+
+
+def block(make, *args, **more):
+    return delayed(make)(*args, **more)
+
+
+#: What the second block may be: an error, and what is said of it.
+BLOCKS = {
+    "raises": (block(_raise, ZeroDivisionError("by zero")), ZeroDivisionError, "zero"),
+    "raises nothing said": (block(_raise, KeyError()), KeyError, "KeyError"),
+    "raises its own": (block(_raise, OwnError("a", "b")), RuntimeError, "OwnError: a"),
+    "no memory": (block(_raise, MemoryError("1 TiB")), MemoryError, "1 TiB"),
+    "texts": (block(list, TEXTS), ValueError, "CountVectorizer"),
+    "array of texts": (block(np.array, TEXTS), ValueError, "CountVectorizer"),
+    "tokens": (block(list, [["a", "b"], ["c"]]), ValueError, "CountVectorizer"),
+    "one text": (block(str, "a"), ValueError, "matrix of rows, got a str"),
+    "a number": (block(float, 5), ValueError, "matrix of rows, got a float"),
+    "a dict": (block(dict, a=1), ValueError, "matrix of rows, got a dict"),
+    "one dimension": (block(np.array, [1.0, 2.0]), ValueError, "Expected 2D"),
+    "three dimensions": (block(np.ones, (2, 3, 6)), ValueError, "dim 3"),
+    "ragged": (block(list, [[1, 2], [3]]), ValueError, r"shapes: \(1,\), \(2,\)"),
+    "missing": (block(_with, np.nan), ValueError, "NaN"),
+    "infinite": (block(_with, np.inf), ValueError, "infinity"),
+    "no file": ("/nowhere/a.npz", FileNotFoundError, "/nowhere/a.npz.*CountVectorizer"),
+}
+OF_COUNTS = {"negative": (block(_with, -1.0), ValueError, "Negative")}
+
+
+def workers_of(kind):
+    """Return a context of a client, which is on scripted workers, or None."""
+    return scripted_workers(ScriptedPool(2)) if kind == "workers" else nullcontext()
+
+
+@pytest.mark.parametrize("where", ["here", "workers"])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", [*BLOCKS, *OF_COUNTS])
+def test_an_error_of_a_block_is_raised_by_number(name, model, where):
+    second, kind, message = (BLOCKS | OF_COUNTS)[name]
+    if name in OF_COUNTS and model != "HDP":
+        second, kind, message = BLOCKS["missing"]
+    blocks = [delayed(ROWS), second, delayed(ROWS)]
+    if isinstance(second, str):
+        blocks = [second] * 2
+    pattern = (
+        rf"(?s)^['\"]?Block {0 if isinstance(second, str) else 1} of X: .*{message}"
+    )
+    with workers_of(where) as client:
+        estimator = MODELS[model].set_params(client=client)
+        with pytest.raises(kind, match=pattern) as caught:
+            estimator.fit(blocks)
+    assert caught.value.__cause__ is not None
+    assert not hasattr(estimator, "n_features_in_")
+
+
+@pytest.mark.parametrize("where", ["here", "workers"])
+@pytest.mark.parametrize("model", MODELS)
+def test_texts_of_any_container_ask_for_counts(model, where):
+    with workers_of(where) as client:
+        estimator = MODELS[model].set_params(client=client)
+        for texts in (
+            db.from_sequence(TEXTS, npartitions=2),
+            da.from_array(np.array([TEXTS]), chunks=(1, -1)),
+            TEXTS,
+            TEXTS[0],
+        ):
+            with pytest.raises((ValueError, FileNotFoundError), match="CountVector"):
+                estimator.fit(texts)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other arrays", "objects"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_damaged_file_is_named(tmp_path, model, damage):
+    paths = [tmp_path / f"{name}.npz" for name in "ab"]
+    for path in paths:
+        sp.save_npz(path, sp.csr_array(ROWS))
+    content = paths[1].read_bytes()
+    if damage == "other arrays":
+        np.savez(paths[1], X=ROWS)
+    elif damage == "objects":
+        with np.load(paths[1]) as file:
+            arrays = dict(file)
+        np.savez(paths[1], **arrays | {"data": np.array([{}], dtype=object)})
+    else:
+        damaged = {"cut": content[:200], "empty": b"", "text": b"x" * 100}[damage]
+        paths[1].write_bytes(damaged)
+    for where in ("here", "workers"):
+        with workers_of(where) as client:
+            estimator = MODELS[model].set_params(client=client)
+            with pytest.raises(ValueError, match=r"Block 1 of X: The file .*b\.npz"):
+                estimator.fit(paths)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_error_of_a_block_that_is_evaluated_names_it(model):
+    fitted = MODELS[model].set_params(client=None).fit(ROWS)
+    wide = [delayed(ROWS), delayed(ROWS[:, :5])]
+    with pytest.raises(ValueError, match=r"Block 1 of X: .*5 features.* 6 features"):
+        fitted.transform(wide).compute()
+
+
+@pytest.mark.parametrize("where", ["here", "workers"])
+def test_a_block_of_another_width_is_named_by_a_stream(where):
+    trees = MODELS["DependentTrees"].set_params(client=None).fit(ROWS)
+    with workers_of(where) as client:
+        trees.set_params(client=client)
+        with pytest.raises(ValueError, match=r"Block 1 of X: .*5 features"):
+            trees.partial_fit([delayed(ROWS), delayed(ROWS[:, :5])])
+
+
+def test_a_cluster_raises_the_error_of_a_block_with_its_cause():
+    """Not when its workers have been given up; those that are lost are no error."""
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
+    ) as client:
+        for name, estimator in MODELS.items():
+            estimator.set_params(client=client)
+            blocks = [delayed(ROWS), *BLOCKS["raises"][:1]]
+            begin = time.process_time(), time.monotonic()
+            with pytest.raises(ZeroDivisionError, match="Block 1 of X: by zero") as got:
+                estimator.fit(blocks)
+            assert isinstance(got.value.__cause__, ZeroDivisionError), name
+            assert time.monotonic() - begin[1] < 10.0
+        HDP(4, max_iter=1, client=client, random_state=0).fit([delayed(ROWS)] * 2)
