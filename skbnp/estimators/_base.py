@@ -170,7 +170,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         super(ComponentModelMixin, loaded).__setstate__(from_plain(plain))
         if loaded.__sklearn_is_fitted__():
             with np.errstate(all="ignore"):  # what overflows is out of range
-                check_fitted(loaded)
+                check_fitted(vars(loaded))
                 loaded._check_saved()
         return loaded
 

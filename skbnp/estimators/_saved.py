@@ -4,7 +4,7 @@ Learning keeps shapes, types and ranges; a file may be damaged. So they are chec
 once, when the state of an estimator is set.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import fields
 from numbers import Real
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from skbnp.inference.chains import ChainState
 from skbnp.inference.edits import Lineage
@@ -35,6 +34,7 @@ __all__ = [
     "check_history",
     "check_kinds",
     "check_level_priors",
+    "check_needed",
     "check_number",
     "check_numbers",
     "check_posterior",
@@ -94,13 +94,16 @@ FITTED: dict[str, Any] = {
 NEEDED = ("history_", "lineage_", "n_components_", "n_features_in_", "n_iter_")
 
 
-def check_fitted(estimator: BaseEstimator) -> None:
-    """Raise unless fitted attributes are there, and of their types."""
-    attributes = vars(estimator)
-    learned = {f"{name}_" for name in estimator._get_param_names()} & FITTED.keys()
-    for name in sorted({*NEEDED, *learned} - attributes.keys()):
-        if not hasattr(type(estimator), name):  # as a property
+def check_needed(attributes: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise unless fitted attributes are there."""
+    for name in names:
+        if name not in attributes:
             raise ValueError(f"The saved estimator is damaged: it has no {name}.")
+
+
+def check_fitted(attributes: Mapping[str, Any]) -> None:
+    """Raise unless fitted attributes are there, and of their types."""
+    check_needed(attributes, NEEDED)
     for name, hint in FITTED.items():
         if name in attributes and not fits(attributes[name], hint):
             raise _damaged(name, f"is of a wrong type, {_kind(attributes[name])}")

@@ -29,6 +29,7 @@ from skbnp.estimators._saved import (
     check_concentrations,
     check_history,
     check_kinds,
+    check_needed,
     check_number,
     check_posterior,
 )
@@ -54,6 +55,9 @@ from skbnp.utils.validation import (
     fit_context,
 )
 from skbnp.utils.warnings import warn_caller
+
+#: What HDPs have learned besides topics.
+PUBLISHED = "doc_concentration_", "topic_weights_", "topic_word_prior_"
 
 __all__ = [
     "VariationalEstimator",
@@ -600,6 +604,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         super()._check_saved()
         posterior = self._posterior
         state, totals = posterior.state, posterior.totals
+        check_needed(vars(self), PUBLISHED)
         check_kinds(totals, topic_words=WordTopics)
         n, held = state.n_components, totals.topic_words
         check_number("n_components_", self.n_components_, least=0, most=n)
