@@ -56,9 +56,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-#: What HDPs have learned besides topics.
-PUBLISHED = "doc_concentration_", "topic_weights_", "topic_word_prior_"
-
 __all__ = [
     "VariationalEstimator",
     "VariationalModel",
@@ -66,6 +63,8 @@ __all__ = [
     "drawn_documents",
 ]
 
+#: What HDPs have learned besides topics.
+PUBLISHED = "doc_concentration_", "topic_weights_", "topic_word_prior_"
 #: Documents of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 10_000
 
