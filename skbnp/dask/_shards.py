@@ -299,7 +299,7 @@ class WorkerShards:
         try:
             while open_calls:
                 done, _ = cf.wait(open_calls, LOOK, cf.FIRST_COMPLETED)
-                for future in done:
+                for future in sorted(done, key=lambda one: open_calls[one][1]):
                     worker, own = open_calls.pop(future)
                     reply = self._outcome(future)
                     if isinstance(reply, Raised) and are_loads:

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from dask.delayed import delayed
 from distributed import Client
+from sklearn.base import clone
 
 from checks.worker_pools import ScriptedPool, scripted_workers
 from skbnp.dask import HDP, DependentTrees
@@ -78,13 +79,9 @@ def test_an_error_of_a_block_is_raised_by_number(name, model, where):
     if name in OF_COUNTS and model != "HDP":
         second, kind, message = BLOCKS["missing"]
     blocks = [delayed(ROWS), second, delayed(ROWS)]
-    if isinstance(second, str):
-        blocks = [second] * 2
-    pattern = (
-        rf"(?s)^['\"]?Block {0 if isinstance(second, str) else 1} of X: .*{message}"
-    )
+    pattern = rf"(?s)^['\"]?Block 1 of X: .*{message}"
     with workers_of(where) as client:
-        estimator = MODELS[model].set_params(client=client)
+        estimator = clone(MODELS[model]).set_params(client=client)
         with pytest.raises(kind, match=pattern) as caught:
             estimator.fit(blocks)
     assert caught.value.__cause__ is not None
@@ -95,7 +92,7 @@ def test_an_error_of_a_block_is_raised_by_number(name, model, where):
 @pytest.mark.parametrize("model", MODELS)
 def test_texts_of_any_container_ask_for_counts(model, where):
     with workers_of(where) as client:
-        estimator = MODELS[model].set_params(client=client)
+        estimator = clone(MODELS[model]).set_params(client=client)
         for texts in (
             db.from_sequence(TEXTS, npartitions=2),
             da.from_array(np.array([TEXTS]), chunks=(1, -1)),
@@ -124,14 +121,14 @@ def test_a_damaged_file_is_named(tmp_path, model, damage):
         paths[1].write_bytes(damaged)
     for where in ("here", "workers"):
         with workers_of(where) as client:
-            estimator = MODELS[model].set_params(client=client)
+            estimator = clone(MODELS[model]).set_params(client=client)
             with pytest.raises(ValueError, match=r"Block 1 of X: The file .*b\.npz"):
                 estimator.fit(paths)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_an_error_of_a_block_that_is_evaluated_names_it(model):
-    fitted = MODELS[model].set_params(client=None).fit(ROWS)
+    fitted = clone(MODELS[model]).set_params(client=None).fit(ROWS)
     wide = [delayed(ROWS), delayed(ROWS[:, :5])]
     with pytest.raises(ValueError, match=r"Block 1 of X: .*5 features.* 6 features"):
         fitted.transform(wide).compute()
@@ -139,7 +136,7 @@ def test_an_error_of_a_block_that_is_evaluated_names_it(model):
 
 @pytest.mark.parametrize("where", ["here", "workers"])
 def test_a_block_of_another_width_is_named_by_a_stream(where):
-    trees = MODELS["DependentTrees"].set_params(client=None).fit(ROWS)
+    trees = clone(MODELS["DependentTrees"]).set_params(client=None).fit(ROWS)
     with workers_of(where) as client:
         trees.set_params(client=client)
         with pytest.raises(ValueError, match=r"Block 1 of X: .*5 features"):
@@ -152,11 +149,11 @@ def test_a_cluster_raises_the_error_of_a_block_with_its_cause():
         processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
     ) as client:
         for name, estimator in MODELS.items():
-            estimator.set_params(client=client)
-            blocks = [delayed(ROWS), *BLOCKS["raises"][:1]]
-            begin = time.process_time(), time.monotonic()
+            estimator = clone(estimator).set_params(client=client)
+            blocks = [delayed(ROWS), BLOCKS["raises"][0]]
+            begin = time.monotonic()
             with pytest.raises(ZeroDivisionError, match="Block 1 of X: by zero") as got:
                 estimator.fit(blocks)
             assert isinstance(got.value.__cause__, ZeroDivisionError), name
-            assert time.monotonic() - begin[1] < 10.0
+            assert time.monotonic() - begin < 10.0
         HDP(4, max_iter=1, client=client, random_state=0).fit([delayed(ROWS)] * 2)
