@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.lib import format as npy
 
 from skbnp.models.forms import from_plain, to_plain
@@ -223,9 +222,6 @@ def encode(value: object, arrays: dict[str, np.ndarray]) -> Any:
         if type(value) in (list, tuple):
             kind = type(value).__name__
             return {KIND: kind, "n": number, "of": [walk(one) for one in value]}
-        if isinstance(value, sp.csr_array):
-            parts = [walk(one) for one in (value.data, value.indices, value.indptr)]
-            return {KIND: "csr", "n": number, "of": parts, "shape": value.shape}
         if isinstance(value, (np.ndarray, np.generic)):
             found: dict[str, object] = {KIND: "array", "n": number}
             if isinstance(value, np.generic):
@@ -250,18 +246,15 @@ def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
         kind, of = value[KIND], value["of"]
         if kind == "again":
             return seen[of]
-        seen[value["n"]] = found = made(kind, of, value.get("shape"))
+        seen[value["n"]] = found = made(kind, of)
         return found
 
-    def made(kind: str, of: Any, shape: Any) -> Any:
+    def made(kind: str, of: Any) -> Any:
         if kind == "dict":
             return {name: walk(one) for name, one in of.items()}
         if kind in ("list", "tuple"):
             found = [walk(one) for one in of]
             return found if kind == "list" else tuple(found)
-        if kind == "csr":
-            data, indices, indptr = (walk(one) for one in of)
-            return sp.csr_array((data, indices, indptr), shape=tuple(shape))
         if kind == "scalar":
             return arrays[of][()]
         return arrays[of]

@@ -7,6 +7,7 @@ or another meaning, the version of the tag goes up.
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordTopics
@@ -73,6 +74,26 @@ def _any(*names: str) -> dict[str, Any]:
     """Fields of a class of its driver's process, of whatever types."""
     return dict.fromkeys(names, object)
 
+
+def _csr(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
+) -> sp.csr_array:
+    """Return a sparse array of just these; SciPy makes integers as short as it can."""
+    made = sp.csr_array((data, indices, indptr), shape)
+    made.data, made.indices, made.indptr = data, indices, indptr
+    if indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all():
+        _ = made.has_canonical_format  # noted, so that evaluation does not write it
+    return made
+
+
+# So that a file needs no class of another package.
+CSR = {
+    "data": np.ndarray,
+    "indices": NDArray[np.int64],
+    "indptr": NDArray[np.int64],
+    "shape": tuple[int, int],
+}
+register("csr/1", sp.csr_array, CSR, make=_csr)
 
 # Trees, and settings of users: their constructors check them.
 TREE = {"ids": Ints, "depth": Ints, "next_id": int}

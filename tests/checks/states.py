@@ -9,6 +9,8 @@ from numbers import Real
 import numpy as np
 
 __all__ = [
+    "NOTES",
+    "TIMES",
     "assert_same",
     "check_leaves_global_random_state",
     "differences",
@@ -18,6 +20,8 @@ __all__ = [
 
 #: Wall time, which no two runs share.
 TIMES = frozenset({"seconds"})
+#: What sparse arrays note about their entries; files hold the entries alone.
+NOTES = frozenset({"_has_canonical_format", "_has_sorted_indices"})
 
 
 def snapshot(estimator):
@@ -35,7 +39,7 @@ def learned(estimator):
     }
 
 
-def assert_same(left, right, ignore=TIMES):
+def assert_same(left, right, ignore=TIMES | NOTES):
     """Raise unless two objects are equal bit by bit, types included.
 
     Entries of dicts and attributes named in `ignore` are left out.

@@ -65,7 +65,7 @@ def test_damaged_counts_of_a_sample_are_refused(name, damage, counts):
     fitted = clone(INSTANCES[name]).fit(counts)
     damage(fitted.samples_[-1].topic_word_counts)
     saved = pickle.dumps(fitted)
-    with pytest.raises(ValueError, match="The saved topic_word_counts is damaged"):
+    with pytest.raises(ValueError, match=r"The saved (csr/1|topic_word_counts) is dam"):
         pickle.loads(saved)
 
 

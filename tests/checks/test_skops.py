@@ -11,30 +11,19 @@ import pytest
 import skops.io as sio
 from sklearn.base import clone
 
+import skbnp.dask as sharded
 from checks.estimators import INSTANCES, evaluate, rows_of
 from checks.long import daily
-from checks.states import TIMES, assert_same, learned
+from checks.states import assert_same, learned
 from skbnp.models.forms import from_plain, to_plain
 from skbnp.utils.plain import register, registered
 
-README = Path(__file__).parents[2] / "README.md"
-
-#: What stands in the README, estimator by estimator.
-TRUSTED = {
-    "HDP": ["skbnp.estimators._hdp.HDP"],
-    "DependentTrees": ["skbnp.estimators._dependent_trees.DependentTrees"],
-    "StickBreakingHDP": ["skbnp.estimators._stick_breaking_hdp.StickBreakingHDP"],
-    "NestedCRP": ["skbnp.estimators._nested_crp.NestedCRP"],
-    "GibbsHDP": ["skbnp.estimators._gibbs_hdp.GibbsHDP"],
-    "GibbsNestedCRP": ["skbnp.estimators._gibbs_nested_crp.GibbsNestedCRP"],
-    "HierarchicalComponentAnalysis": [
-        "skbnp.estimators._hca.HierarchicalComponentAnalysis"
-    ],
-}
-#: Samples of both samplers.
-SPARSE = "scipy.sparse._csr.csr_array"
-#: What sparse arrays note about their entries; skops writes the entries alone.
-NOTES = {"_has_canonical_format", "_has_sorted_indices"}
+ROOT = Path(__file__).parents[2]
+#: Pages that say which types are trusted, estimator by estimator.
+PAGES = ("README.md", "doc/guide/saving.rst")
+#: A row of a table in either, and what stands between quotes in it.
+ROW = re.compile(r"\n(?:\| (.*) \| (.*) \||   \* - (.*)\n     - (.*(?:\n       .*)*))")
+QUOTED = re.compile(r"`+([\w.]+)`+")
 #: One of each, HDP of both families.
 SAVED = (
     "HDP-online",
@@ -44,30 +33,62 @@ SAVED = (
     "NestedCRP-batch",
     "GibbsHDP-chains",
     "GibbsNestedCRP",
+    "GibbsDependentTrees",
     "HierarchicalComponentAnalysis",
 )
+#: On workers; what they have learned is what the others have.
+SHARDED = {
+    "skbnp.dask.HDP": sharded.HDP(4, max_iter=1, random_state=0),
+    "skbnp.dask.DependentTrees": sharded.DependentTrees(4, max_iter=1, random_state=0),
+}
+
+
+def trusted_types(page):
+    """Trusted types of each estimator, as a page lists them."""
+    rows = [[cell for cell in row if cell] for row in ROW.findall(page)]
+    cells = [(QUOTED.findall(name), QUOTED.findall(types)) for name, types in rows]
+    is_class = re.compile(r"skbnp\.\w+\._").match
+    return {names[0]: types for names, types in cells if any(map(is_class, types))}
+
+
+def name_of(estimator):
+    kind = type(estimator)
+    is_sharded = kind.__module__.startswith("skbnp.dask")
+    return f"skbnp.dask.{kind.__name__}" if is_sharded else kind.__name__
+
+
+@pytest.fixture(params=PAGES)
+def trusted(request):
+    return trusted_types((ROOT / request.param).read_text())
 
 
 @pytest.mark.parametrize("name", daily(3, SAVED))
-def test_file_of_skops_holds_the_whole_estimator_and_few_types(name, counts):
+def test_file_of_skops_holds_the_whole_estimator_and_one_type(name, counts):
     rows = rows_of(INSTANCES[name], counts)
     estimator = clone(INSTANCES[name]).fit(rows)
-    trusted = [*TRUSTED[type(estimator).__name__], SPARSE]
-    saved = sio.dumps(estimator)
-    assert set(sio.get_untrusted_types(data=saved)) <= set(trusted)
-    loaded = sio.loads(saved, trusted=trusted)
-    assert_same(learned(estimator), learned(loaded), ignore=TIMES | NOTES)
+    types = trusted_types((ROOT / PAGES[0]).read_text())[name_of(estimator)]
+    loaded = sio.loads(sio.dumps(estimator), trusted=types)
+    assert_same(learned(estimator), learned(loaded))
     assert_same(evaluate(estimator, rows), evaluate(loaded, rows))
     estimator.partial_fit(rows[:20])
     loaded.partial_fit(rows[:20])
-    assert_same(learned(estimator), learned(loaded), ignore=TIMES | NOTES)
+    assert_same(learned(estimator), learned(loaded))
 
 
-def test_readme_names_the_types():
-    text = README.read_text()
-    missing = {n for names in TRUSTED.values() for n in names if n not in text}
-    assert not missing
-    assert SPARSE in text
+@pytest.mark.parametrize("name", [*SAVED, *SHARDED])
+def test_types_that_skops_asks_for_are_those_of_the_pages(name, trusted, counts):
+    estimator = clone((INSTANCES | SHARDED)[name])
+    rows = rows_of(estimator, counts)
+    for learn in ("set_params", "fit", "partial_fit"):
+        if hasattr(estimator, learn):
+            getattr(estimator, learn)(*[rows] * (learn != "set_params"))
+        asked = sio.get_untrusted_types(data=sio.dumps(estimator))
+        assert asked == trusted[name_of(estimator)]
+
+
+def test_pages_list_all_estimators_and_no_others(trusted):
+    local = {type(estimator).__name__ for estimator in INSTANCES.values()}
+    assert trusted.keys() == local | SHARDED.keys()
 
 
 @dataclass

@@ -33,7 +33,6 @@ def test_values_come_back_as_they_were():
         "nested": ({"a": (1, [2.5])}, (), []),
         "shared": [shared, shared],
         "scalars": (np.float64(0.1), np.datetime64("2020-01-05")),
-        "matrix": sp.csr_array(np.eye(3)[[0, 2, 1]]),
     }
     found = through(value)
     assert found["numbers"] == value["numbers"]
@@ -42,7 +41,6 @@ def test_values_come_back_as_they_were():
     assert found["shared"][0] is found["shared"][1]
     assert found["scalars"] == value["scalars"]
     assert isinstance(found["scalars"][1], np.datetime64)
-    assert_array_equal(found["matrix"].toarray(), value["matrix"].toarray())
 
 
 @pytest.mark.parametrize("value", [object(), len, {1}, np.array([{}]), b"bytes"])
@@ -55,6 +53,7 @@ def test_objects_of_the_package_come_back(tmp_path):
     tree = Tree.from_parents([-1, 0, 0, 1])
     stats = EpochStats.zero(4, 6)
     account = {"tree": tree, "stats": [stats, stats], "world": World(stats)}
+    account["matrix"] = sp.csr_array(np.eye(3)[[0, 2, 1]])
     account["log"] = [Lineage(0, "init", (), (1, 2))]
     checkpoints = Checkpoints(tmp_path, ORIGIN)
     checkpoints.write(3, account)
@@ -63,6 +62,7 @@ def test_objects_of_the_package_come_back(tmp_path):
     assert found["stats"][0] is found["stats"][1]
     assert found["world"].name == account["world"].name
     assert found["world"].content is found["stats"][0]
+    assert_array_equal(found["matrix"].toarray(), np.eye(3)[[0, 2, 1]])
     assert found["log"] == account["log"]
 
 
