@@ -582,6 +582,10 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         check_array("gone", state.gone, (n,))
         for name in ("sums", "gone_sums"):
             check_signed(name, getattr(state, name), shape)
+        check_array("place", state.place, (len(state.place),), kind="i", most=n - 1)
+        masses = state.gone + np.bincount(state.place, minlength=n)
+        norms = np.sqrt(state.sums.power(2).sum(axis=1))
+        check_array("sums", masses - norms, (n,), least=-1e-6 * masses.max())
         for name in ("concentration", "prior_concentration"):
             check_number(name, getattr(state, name), least=1e-300, most=LARGE)
         check_number("past_weight", state.past_weight, least=0.0, most=LARGE)

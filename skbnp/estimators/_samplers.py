@@ -26,6 +26,7 @@ from skbnp.estimators._saved import (
     MOST_STEPS,
     check_array,
     check_history,
+    check_needed,
     check_number,
 )
 from skbnp.inference.chains import (
@@ -333,6 +334,7 @@ class Sampler(
         return kept
 
     def _check_saved(self) -> None:
+        check_needed(vars(self), ("_chains", "_data", "_entropy", "_kept", "_next_id"))
         if not self.samples_:
             raise ValueError("The saved samples_ are damaged: there is none.")
         check_history(self.history_, self._columns)
@@ -346,7 +348,7 @@ class Sampler(
         for state in self._saved_chains():
             if not isinstance(state, self._chain_class):
                 raise ValueError("The saved chains are damaged: of another model.")
-            check_array("ids", state.ids, np.shape(state.ids), kind="i")
+            check_array("ids", state.ids, (len(state.ids),), kind="i")
             for name in ("number", "step", "next_id", "begin"):
                 check_number(name, getattr(state, name), least=0, most=MOST_STEPS)
             self._check_chain(state)

@@ -115,8 +115,11 @@ def check_fitted(attributes: Mapping[str, Any]) -> None:
     if not attributes["lineage_"]:
         raise _damaged("lineage_", "is empty")
     for name in FITTED.keys() & attributes.keys():
-        if FITTED[name] is float:
-            check_number(name, attributes[name], least=0, most=LARGE_SQUARE)
+        value, is_number = attributes[name], fits(attributes[name], float)
+        if is_number:
+            check_number(name, value, least=0, most=LARGE_SQUARE)
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            check_array(name, value, value.shape, least=-LARGE)
     shape = (attributes["n_components_"],)
     if "component_ids_" in attributes:
         check_array("component_ids_", attributes["component_ids_"], shape, kind="i")

@@ -616,7 +616,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         most = held._values.max(initial=0.0) * held._scale
         check_number("topic_words", most, least=0.0, most=LARGE)
         check_array("topic_words", held.total, (n,), least=-LARGE)
-        check_array("component_ids_", posterior.ids, np.shape(posterior.ids), kind="i")
+        check_array("component_ids_", posterior.ids, (len(posterior.ids),), kind="i")
         # Moves find columns by ids.
         check_number("component_ids_", len(posterior.ids), least=0, most=n)
         check_concentrations(

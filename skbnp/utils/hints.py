@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence, Set
 from numbers import Integral, Real
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
 __all__ = ["fits"]
 
+#: Largest integer in the place of a double: more, and sums of both overflow.
+MOST_WHOLE = 2**53
 #: Hints of numbers, by the class that counts for them.
 NUMBERS: dict[object, type] = {float: Real, int: Integral}
 
@@ -26,7 +28,9 @@ def fits(value: object, hint: Any) -> bool:
         return isinstance(value, str) and value in args
     if kind in NUMBERS:
         is_truth = isinstance(value, (bool, np.bool_))
-        return isinstance(value, NUMBERS[kind]) and not is_truth
+        is_number = isinstance(value, NUMBERS[kind]) and not is_truth
+        is_whole = kind is float and isinstance(value, int)
+        return is_number and not (is_whole and abs(cast(int, value)) > MOST_WHOLE)
     if kind is bool:
         return isinstance(value, (bool, np.bool_))
     if kind is None:
