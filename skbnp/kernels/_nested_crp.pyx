@@ -173,7 +173,7 @@ cdef inline double score_paths(Tree* s) noexcept nogil:
     for level in range(last, -1, -1):
         for i in range(s.first[level], end_of(s, level)):
             s.weight[i] = -INFINITY
-            if s.docs[i] == 0:
+            if s.docs[i] <= 0:
                 continue
             s.weight[i] = s.score[i]
             if level < last:
@@ -219,7 +219,7 @@ cdef inline bint draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogi
     cdef bint stays
     if most > -INFINITY:
         node = draw_node(s, most, rng)
-        level = s.n_levels - 1
+        level = s.n_levels - 1 if node >= 0 else -1
         while level > 0 and node < s.first[level]:
             level -= 1
     if level < 0 and free_column(s, 0) != s.first[0]:  # there is one root
