@@ -465,7 +465,9 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
                     value = getattr(part, item.name)
                     most = LARGE_SQUARE if item.name in squares else LARGE
                     shape = shapes[item.name]
-                    least = LEAST_MASS if item.name == "stub_masses" else -most
+                    least = -most
+                    if item.name in ("stub_masses", "loading_variances"):
+                        least = LEAST_MASS if item.name == "stub_masses" else 0.0
                     check_array(item.name, value, shape, least=least, most=most)
         for name in ("mean_variance", "noise_shape", "noise_rate"):
             check_number(name, getattr(state, name), least=1e-300, most=LARGE_SQUARE)

@@ -10,6 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.estimators._cautions import warn_if_many_topics
 from skbnp.estimators._saved import HUGE, check_number, check_sparse
 from skbnp.estimators._saved import LARGE, check_kinds, check_number, check_sparse
+from skbnp.estimators._saved import (
+    LARGE,
+    check_array,
+    check_kinds,
+    check_number,
+    check_sparse,
+)
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
 from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
@@ -561,6 +568,8 @@ class HDP(VariationalTopicModel):
         posterior = self._posterior
         stats = HDPStats if isinstance(posterior.model, DirectHDP) else CollapsedStats
         check_kinds(posterior, totals=stats)
+        weights = posterior.state.topic_weights
+        check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
 
