@@ -204,7 +204,7 @@ def _is_text(part: object) -> bool:
     return isinstance(part, (str, bytes))
 
 
-def block_error(number: int, error: Exception) -> Exception:
+def block_error(number: int, error: BaseException) -> BaseException:
     """Return an error of the same kind that names its block, and its cause."""
     kind = type(error)
     try:

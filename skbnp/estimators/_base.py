@@ -156,7 +156,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
             raise
         except Exception as error:
             raise ValueError(f"The saved {name} is damaged: {error!r}.") from error
-        vars(self).update(vars(loaded))  # all at once, or nothing
+        self.__dict__.update(vars(loaded))  # all at once, or nothing
 
     def _loaded(self, plain: dict[str, Any]) -> Self:
         """Return another estimator, of a state that has been checked."""

@@ -98,8 +98,8 @@ class Sampler(
     #: Columns of the history.
     _columns: tuple[str, ...]
     #: Classes of samples and of chains, in files.
-    _sample_class: type
-    _chain_class: type
+    _sample_class: Any
+    _chain_class: Any
 
     @abstractmethod
     def _read(self, X, *, reset: bool, method: str) -> Any:

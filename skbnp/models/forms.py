@@ -67,7 +67,8 @@ from skbnp.utils.plain import from_plain, register, to_plain
 
 __all__ = ["from_plain", "to_plain"]
 
-Array, Ints = NDArray[np.float64], NDArray[np.intp]
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
 
 
 def _any(*names: str) -> dict[str, Any]:

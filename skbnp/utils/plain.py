@@ -186,9 +186,9 @@ def _taken_apart(value: Any, walk: Callable[[Any], Any]) -> Any:
         if all(isinstance(key, str) for key in plain) and IS not in plain:
             return plain
         return {IS: "dict", HOLDS: [walk(item) for item in value.items()]}
-    tag = _TAGS.get(kind)
-    if tag is None:
+    if kind not in _TAGS:
         return value
+    tag = _TAGS[kind]
     return {IS: tag, HOLDS: walk(_FORMS[tag].fields_of(value))}
 
 
