@@ -138,7 +138,7 @@ def _visit(rows: slice, X: NDArray, paths: Paths, shift: Array) -> Memo:
     rest, products = _products(X[rows], paths, shift)
     scores = _scores(rest, products, paths)
     best = scores.max(axis=1, keepdims=True)
-    row, stubs = np.nonzero(scores > best - PRUNE)
+    row, stubs = np.nonzero(scores >= best - PRUNE)  # the best is, however large
     n_levels = paths.stub_nodes.shape[1]
     limits = np.searchsorted(row, np.arange(len(rest) + 1))
     logs = scores[row, stubs]
