@@ -15,9 +15,15 @@ from distributed import Client
 from sklearn.base import BaseEstimator, clone
 
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import Block, Reader, blocks_of, is_frame, read_block
+from skbnp.dask._inputs import (
+    Block,
+    Reader,
+    blocks_of,
+    in_block,
+    is_frame,
+    read_block,
+)
 from skbnp.dask._labels import Labels
-from skbnp.dask._inputs import Labels, Reader, blocks_of, in_block, read_block
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, validate_data
@@ -126,9 +132,7 @@ class ShardedMixin(BaseEstimator):
         """Yield `function` of the local estimator, the rows of a block and labels."""
         local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
         evaluate = delayed(_evaluated, pure=False)
-        for block in self._resolved(blocks_of(X, labels)):
-            yield evaluate(function, local, block.rows, block.labels)
-        for number, block in enumerate(blocks_of(X, labels)):
+        for number, block in enumerate(self._resolved(blocks_of(X, labels))):
             yield evaluate(function, local, number, block.rows, block.labels)
 
     def _resolved(self, blocks: list[Block]) -> list[Block]:

@@ -20,13 +20,13 @@ from skbnp.utils.epochs import Label, Order
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_container
 
-__all__ = ["Block", "NpzFile", "blocks_of", "is_frame", "is_lazy", "read_block"]
 __all__ = [
     "Block",
     "NpzFile",
     "block_error",
     "blocks_of",
     "in_block",
+    "is_frame",
     "is_lazy",
     "read_block",
 ]
@@ -36,10 +36,6 @@ TEXTS = (
     "A list of texts names files; sklearn.feature_extraction.text.CountVectorizer "
     "counts the words of documents."
 )
-
-
-#: Labels of epochs, one for all rows or for each, as they are given, or None.
-Labels = Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._cautions import warn_if_many_topics
-from skbnp.estimators._saved import HUGE, check_number, check_sparse
-from skbnp.estimators._saved import LARGE, check_kinds, check_number, check_sparse
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
