@@ -29,7 +29,7 @@ def _check_positive(name: str, value: object) -> int:
 
 
 class _PassMonitor:
-    """Look at the model after every so many passes of a fit."""
+    """Look at the model after every so many passes of a fit, or of a stream."""
 
     fields: tuple[str, ...]  # of `history_`
 
@@ -37,7 +37,7 @@ class _PassMonitor:
         self.every: int = _check_positive("every", every)
 
     def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
-        """Forget the previous fit.
+        """Forget the previous fit; `partial_fit` of a fitted estimator goes on.
 
         Parameters
         ----------
@@ -46,8 +46,20 @@ class _PassMonitor:
         context : sklearn.callback.CallbackContext
             The task that begins.
         """
+        if _goes_on(estimator, context) and hasattr(self, "history_"):
+            self._forget_after(_last_update(estimator))
+        else:
+            self._forget()
+
+    def _forget(self) -> None:
         self.history_: dict[str, list] = {name: [] for name in self.fields}
         self._n_passes = 0
+
+    def _forget_after(self, step: int) -> None:
+        """Forget entries of later steps, which are of another fit."""
+        while self.history_["step"] and self.history_["step"][-1] > step:
+            for values in self.history_.values():
+                values.pop()
 
     def teardown(self, estimator: BaseEstimator, context: CallbackContext) -> None:
         """Do nothing: there is nothing to release.
@@ -102,6 +114,7 @@ class _PassMonitor:
         raise NotImplementedError
 
     def _add(self, **entry: object) -> None:
+        """Add an entry of the columns `fields`."""
         for name in self.fields:
             self.history_[name].append(entry[name])
 
@@ -112,10 +125,12 @@ class HeldOutMonitor(_PassMonitor):
     Attach it with ``estimator.set_callbacks(HeldOutMonitor(X_valid))``. After each
     pass, or every few passes, the validation documents are scored by
     :func:`skbnp.metrics.document_completion_score`, and rows that are no counts by the
-    `score` of the model. The time this takes is not counted in `seconds`. Clones share
-    the callback: in a search with threads, set it on the final model alone. Of a
-    sampler the score is that of the samples kept so far, before the first that of the
-    present states, and takes time in proportion to their number.
+    `score` of the model. The time this takes is not counted in `seconds`. A call of
+    `partial_fit` is one pass, or `max_iter` passes of a sampler and of trees over
+    epochs, and goes on with the record of the calls before. Clones share the callback:
+    in a search with threads, set it on the final model alone. Of a sampler the score is
+    that of the samples kept so far, before the first that of the present states, and
+    takes time in proportion to their number.
 
     Parameters
     ----------
@@ -128,9 +143,9 @@ class HeldOutMonitor(_PassMonitor):
     Attributes
     ----------
     history_ : dict of lists
-        One entry per score of the latest fit: `step` (updates made), `seconds`
-        (elapsed wall time of the fit), `score` (nats per token, or per row) and
-        `n_components`.
+        One entry per score of the latest fit, or of the stream: `step` (updates made),
+        `seconds` (elapsed wall time of the fit and of all calls of `partial_fit`),
+        `score` (nats per token, or per row) and `n_components`.
 
     See Also
     --------
@@ -156,7 +171,7 @@ class HeldOutMonitor(_PassMonitor):
         self.X_valid: MatrixLike = X_valid
 
     def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
-        """Forget the previous fit, and start the clock.
+        """Forget the previous fit, or go on with a stream, and start the clock.
 
         Parameters
         ----------
@@ -166,12 +181,28 @@ class HeldOutMonitor(_PassMonitor):
             The task that begins.
         """
         super().setup(estimator, context)
-        self._start = time.perf_counter()
+        self._start = time.perf_counter() - self._elapsed
+
+    def teardown(self, estimator: BaseEstimator, context: CallbackContext) -> None:
+        """Stop the clock.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that has ended.
+        """
+        self._elapsed = time.perf_counter() - self._start
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._elapsed = 0.0
 
     def _look(self, fitted_estimator: BaseEstimator) -> None:
         begin = time.perf_counter()
         self._add(
-            step=fitted_estimator.history_["step"][-1],
+            step=_last_update(fitted_estimator),
             seconds=begin - self._start,
             score=_score(fitted_estimator, self.X_valid),
             n_components=fitted_estimator.n_components_,
@@ -191,10 +222,11 @@ class TopicTermsMonitor(_PassMonitor):
     """Record the top terms of all topics while a model is fitted.
 
     Attach it with ``estimator.set_callbacks(TopicTermsMonitor())``; it looks after each
-    pass, or every few passes. `partial_fit` calls no callbacks: call :meth:`record`
-    whenever the topics shall be kept. :class:`skbnp.inspection.LineageDisplay` shows
-    what was recorded. Of a sampler it records the latest of `samples_`, one entry per
-    chain: every sweep of the burn-in up to the first kept sample, then the kept ones.
+    pass, or every few passes, of `fit` and of a stream: a call of `partial_fit` goes on
+    with the record of those before. :meth:`record` keeps the topics at any other time.
+    :class:`skbnp.inspection.LineageDisplay` shows what was recorded. Of a sampler it
+    records the latest of `samples_`, one entry per chain: every sweep of the burn-in up
+    to the first kept sample, then the kept ones.
 
     Parameters
     ----------
@@ -251,11 +283,8 @@ class TopicTermsMonitor(_PassMonitor):
         """
         check_is_fitted(estimator)
         if not hasattr(self, "history_"):
-            self.setup(estimator, None)
-        step = _latest_step(estimator)
-        while self.history_["step"] and self.history_["step"][-1] >= step:
-            for values in self.history_.values():
-                values.pop()
+            self._forget()
+        self._forget_after(_latest_step(estimator) - 1)
         self._look(estimator)
 
     def _look(self, fitted_estimator: BaseEstimator) -> None:
@@ -271,10 +300,22 @@ class TopicTermsMonitor(_PassMonitor):
             )
 
 
+def _goes_on(estimator: BaseEstimator, context: CallbackContext) -> bool:
+    """Whether a task is a further chunk of a stream."""
+    return context.task_name == "partial_fit" and hasattr(estimator, "history_")
+
+
 def _latest_step(model: BaseEstimator) -> int:
     """When the topics were made that a model has."""
     samples = getattr(model, "samples_", None)
-    return max(s.step for s in samples) if samples else model.history_["step"][-1]
+    if samples:
+        return max(sample.step for sample in samples)
+    return _last_update(model)
+
+
+def _last_update(model: BaseEstimator) -> int:
+    """Updates that a fitted model has made."""
+    return max(model.history_["step"], default=0)
 
 
 def _present_topics(model: BaseEstimator, step: int) -> Iterator[tuple[int, Any, Any]]:

@@ -95,10 +95,36 @@ def test_monitor_does_not_change_the_fit(bars):
     assert seen.n_iter_ == unseen.n_iter_
 
 
-def test_partial_fit_is_not_monitored(bars):
+def test_a_stream_goes_on_with_its_record(bars):
+    monitor, hdp, scores = HeldOutMonitor(bars[80:]), model(), []
+    hdp.set_callbacks(monitor)
+    for chunk in (bars[:40], bars[40:80]):
+        scores.append(hdp.partial_fit(chunk).score(bars[80:]))
+    assert monitor.history_["score"] == scores
+    assert monitor.history_["step"] == [1, 2]
+    assert (np.diff([0.0, *monitor.history_["seconds"]]) > 0).all()
+
+
+def test_a_stream_is_scored_every_so_many_chunks(bars):
+    monitor, hdp = HeldOutMonitor(bars[80:], every=2), model()
+    hdp.set_callbacks(monitor)
+    for _ in range(5):
+        hdp.partial_fit(bars[:40])
+    assert monitor.history_["step"] == [2, 4]
+
+
+def test_a_new_stream_forgets_the_record_of_another(bars):
     monitor = HeldOutMonitor(bars[80:])
-    model().set_callbacks(monitor).partial_fit(bars[:80])
-    assert not hasattr(monitor, "history_")
+    model().set_callbacks(monitor).partial_fit(bars[:80]).partial_fit(bars[:80])
+    short = model().set_callbacks(monitor).partial_fit(bars[:40])
+    assert monitor.history_["step"] == [1]
+    assert monitor.history_["score"] == [short.score(bars[80:])]
+
+
+def test_a_chunk_without_tokens_is_monitored(bars):
+    monitors = HeldOutMonitor(bars[80:]), TopicTermsMonitor()
+    model().set_callbacks(*monitors).partial_fit(0 * bars[:5])
+    assert [monitor.history_["step"] for monitor in monitors] == [[0], [0]]
 
 
 # Its own time -------------------------------------------------------------------------
@@ -127,7 +153,7 @@ def test_own_time_is_not_counted(monkeypatch, every):
     monitor = HeldOutMonitor(None, every=every)
     fitted = SimpleNamespace(history_={"step": [1]}, n_components_=3)
     context = SimpleNamespace(parent=object(), task_name="pass")
-    monitor.setup(None, None)
+    monitor.setup(None, SimpleNamespace(task_name="fit"))
     for _ in range(4):
         monitor.on_fit_task_begin(None, context)
         clock.now += 2.0

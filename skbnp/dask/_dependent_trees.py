@@ -358,7 +358,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         X : dask.array.Array, dask.bag.Bag, list of Delayed, str or list of path-like
             Rows in blocks, as in `fit`.
         y : None
-            Ignored.
+            Ignored, but handed on to callbacks.
         epochs : array-like, dask.array.Array, dask.bag.Bag or scalar, default=None
             Labels of the epochs of rows, as in `fit`. None is the open epoch.
 

@@ -384,18 +384,20 @@ class ComponentEditsMixin(ABC):
 
 
 class FitTasks:
-    """What callbacks of scikit-learn hear of a fit: the fit itself and its passes.
+    """What callbacks of scikit-learn get: the call of a method and its passes.
 
     Parameters
     ----------
     estimator : estimator instance
-        The one that is fitted, with a `max_iter`.
+        The one that is fitted.
     X, y : object
         As the caller gave them.
     attributes : callable
-        Returns the fitted attributes as they would be had the fit ended now.
-    n_starts : int
-        Tasks besides `max_iter` passes.
+        Returns the fitted attributes as they would be had the call ended now.
+    n_tasks : int
+        Passes, and starts, at most.
+    method : {"fit", "partial_fit"}
+        The name of the task that has these parts.
     """
 
     def __init__(
@@ -404,12 +406,12 @@ class FitTasks:
         X: MatrixLike,
         y: object,
         attributes: Callable[[], dict[str, Any]],
-        n_starts: int = 0,
+        n_tasks: int,
+        method: str = "fit",
     ):
         self._heard = {"estimator": estimator, "X": X, "y": y}
         self._attributes = attributes
-        n_tasks = estimator.max_iter + n_starts
-        self._root = estimator._init_callback_context(max_subtasks=n_tasks)
+        self._root = estimator._init_callback_context(method, max_subtasks=n_tasks)
         self._root.call_on_fit_task_begin(**self._heard)
 
     @contextmanager
@@ -430,7 +432,7 @@ class FitTasks:
         return self._end(self._pass)
 
     def end(self) -> None:
-        """End the fit."""
+        """End the call."""
         self._end(self._root)
 
     def _end(self, task: Any) -> bool:

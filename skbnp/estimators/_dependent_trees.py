@@ -405,7 +405,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that are put on the unit sphere.
         y : None
-            Ignored.
+            Ignored, but handed on to callbacks.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, or of all. None is the open epoch.
 
@@ -571,9 +571,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         self._learn_epochs(posterior, rows, executor, monitor, **passes)
         return not posterior.unsettled
 
-    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+    def _n_chunk_passes(self, rows) -> int:
+        return self.max_iter * len(rows.epochs)
+
+    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
         monitor.tol = self.tol
-        self._learn_epochs(posterior, rows, executor, monitor)
+        self._learn_all(posterior, rows, executor, monitor, tasks, goes_on=True)
 
     def _learn_epochs(self, posterior, rows, executor, monitor, **passes) -> None:
         """Learn epoch by epoch; one without rows is passed over."""

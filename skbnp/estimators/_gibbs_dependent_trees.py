@@ -399,7 +399,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that are put on the unit sphere.
         y : None
-            Ignored.
+            Ignored, but handed on to callbacks.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, or of all. None is the open epoch.
 
@@ -416,7 +416,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
-            return self._partial_fit(X, epochs=epochs)
+            return self._partial_fit(X, y, epochs=epochs)
 
     def fit_transform(self, X, y=None, epochs=None):
         """Fit, and infer the proportions of nodes in the rows.

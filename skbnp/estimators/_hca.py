@@ -309,7 +309,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         X : array-like of shape (n_samples, n_features)
             Rows of the chunk, dense.
         y : None
-            Ignored.
+            Ignored, but handed on to callbacks.
 
         Returns
         -------

@@ -197,8 +197,7 @@ class Sampler(
                     kept.append(chain.sample(executor.run))
 
         n_sweeps = self._n_sweeps(data, goes_on=bool(resumed))
-        n_others = n_sweeps - self.max_iter + int(not resumed)
-        tasks = FitTasks(self, X, y, attributes, n_starts=n_others)
+        tasks = FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
             if resumed:
@@ -224,7 +223,7 @@ class Sampler(
         tasks.end()
         return self
 
-    def _partial_fit(self, X, **more):
+    def _partial_fit(self, X, y, **more):
         """Sample a chunk, given what is kept of those before."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         executor, _ = Executor(self.n_jobs), self._burn_in()
@@ -238,33 +237,37 @@ class Sampler(
             number, history = 0, {name: [] for name in self._columns}
             entropy = draw_entropy(self.random_state)
         monitor = ChainMonitor(history)
+        n_iter = (self.n_iter_ if goes_on else 0) + 1
+        n_sweeps = self._n_sweeps(data, goes_on=False) if len(data) else 0
         chain: GibbsChain | None = None
+
+        def attributes() -> dict[str, Any]:
+            return {
+                **self._fitted_attributes([chain], [], history, np.inf, entropy),
+                "_chains": None,
+                "_data": None,
+                "n_iter_": n_iter,
+            }
+
         try:
+            tasks = FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
             start = self._start(goes_on)
             chain = self._make_chain(data, entropy, start, number, before=before)
             run_chains(
                 [chain],
-                self._n_sweeps(data, goes_on=False) if len(data) else 0,
+                n_sweeps,
                 executor,
                 monitor,
-                begin_sweep=lambda: None,
+                begin_sweep=tasks.begin_pass,
                 keep=lambda: None,
-                end_sweep=lambda: False,
+                end_sweep=tasks.end_pass,
             )
         finally:
             if chain is not None and (monitor.n_sweeps > 0 or len(data) == 0):
-                self._publish(
-                    {
-                        **self._fitted_attributes(
-                            [chain], [], history, np.inf, entropy
-                        ),
-                        "_chains": None,
-                        "_data": None,
-                        "n_iter_": (self.n_iter_ if goes_on else 0) + 1,
-                    }
-                )
+                self._publish(attributes())
             elif not goes_on:
                 self._forget_features()
+        tasks.end()
         return self
 
     def _warn_if_chains_disagree(self) -> None:
@@ -475,7 +478,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts of the chunk; rows are documents.
         y : None
-            Ignored.
+            Ignored, but handed on to callbacks.
 
         Returns
         -------
@@ -487,7 +490,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         ValueError
             As `fit`, or if `X` has another number of columns than before.
         """
-        return self._partial_fit(X)
+        return self._partial_fit(X, y)
 
     @property
     def n_active_components_(self) -> int:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -134,6 +135,10 @@ class VariationalEstimator(
         """Passes of `fit` beyond `max_iter`, at the most."""
         return 0
 
+    def _n_chunk_passes(self, rows) -> int:
+        """Passes of `partial_fit`, at most."""
+        return 1
+
     def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
         """Make the passes of `fit`; whether the bound has converged."""
         return learn(
@@ -144,9 +149,15 @@ class VariationalEstimator(
             end_pass=tasks.end_pass,
         )
 
-    @abstractmethod
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
         """Make one online update per minibatch of a chunk, in the order of its rows."""
+        raise NotImplementedError
+
+    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
+        """Make the passes of `partial_fit`: one over the chunk."""
+        tasks.begin_pass()
+        self._learn_chunk(posterior, rows, executor, monitor)
+        tasks.end_pass()
 
     @abstractmethod
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
@@ -178,7 +189,9 @@ class VariationalEstimator(
             lambda: self._fitted_attributes(
                 posterior, history, monitor.n_passes, converged
             ),
-            n_starts=int(self._needs_start(posterior)) + self._n_further_passes(rows),
+            self.max_iter
+            + int(self._needs_start(posterior))
+            + self._n_further_passes(rows),
         )
         try:
             with executor, shown(self.verbose):
@@ -213,16 +226,20 @@ class VariationalEstimator(
             history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
         monitor = self._monitor(model, history)
+        fitted = partial(self._fitted_attributes, posterior, history, n_iter + 1)
         try:
+            n_tasks = self._n_chunk_passes(rows)
+            tasks = FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
             with executor, shown(self.verbose):
-                self._learn_chunk(posterior, rows, executor, monitor)
+                self._learn_stream(posterior, rows, executor, monitor, tasks)
         except BaseException:
             if posterior.n_steps > n_steps:
-                self._set_fitted(posterior, history, n_iter + 1, converged=False)
+                self._publish(fitted())
             elif not goes_on:
                 self._forget_features()
             raise
-        self._set_fitted(posterior, history, n_iter + 1, converged=False)
+        self._publish(fitted())
+        tasks.end()
         return self
 
     def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
@@ -395,7 +412,7 @@ class VariationalModel(TopicModelMixin, VariationalEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts of the chunk; rows are documents.
         y : None
-            Ignored.
+            Ignored, but handed on to callbacks.
 
         Returns
         -------

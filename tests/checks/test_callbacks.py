@@ -1,5 +1,7 @@
 """scikit-learn's callbacks see each pass, may stop a fit, and cannot harm it."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -18,12 +20,13 @@ from checks.estimators import (
     finds_start,
     fresh,
     is_variational,
+    needs_two_columns,
     takes_counts_only,
 )
 from checks.long import daily
 from checks.states import NOTES, assert_same, learned
 from skbnp import HDP
-from skbnp.callbacks import HeldOutMonitor
+from skbnp.callbacks import HeldOutMonitor, TopicTermsMonitor
 from skbnp.inference.posterior import Posterior
 
 #: Who is searched over: one that is learned, and one that samples.
@@ -88,7 +91,7 @@ def check_fitted_estimators(estimator, X):
     """
     keep = Keep()
     estimator.set_callbacks(keep).fit(X)
-    estimator.partial_fit(X)
+    estimator.set_callbacks().partial_fit(X)
     n_passes = estimator.max_iter
     assert len(keep.fitted) == n_passes
     for number, (handed, copied) in enumerate(
@@ -126,9 +129,116 @@ def test_end_of_the_fit_tells_whether_it_has_converged(estimator, rows):
 def test_what_the_end_of_the_fit_hands_out_stays_as_it_is(estimator, fitted, rows):
     keep = Keep()
     estimator.set_callbacks(keep).fit(rows)
-    estimator.partial_fit(rows)
+    estimator.set_callbacks().partial_fit(rows)
     assert_same(learned(fitted), learned(keep.final[0]))
     assert_same(fitted.components_, keep.final[0].components_)
+
+
+# -- streams ---------------------------------------------------------------------------
+
+
+def n_stream_passes(estimator):
+    """Passes of a call of `partial_fit`."""
+    by_minibatch = is_variational(estimator) and not needs_two_columns(estimator)
+    return 1 if by_minibatch else estimator.max_iter
+
+
+@every_kind()
+def test_hooks_run_around_partial_fit_and_around_each_pass(estimator, rows):
+    recorder, y = Recorder(), np.arange(60)
+    estimator.set_callbacks(recorder)
+    passes = ["begin pass", "end pass"] * n_stream_passes(estimator)
+    for _ in range(2):  # a first chunk, and a further one
+        recorder.events.clear()
+        estimator.partial_fit(rows, y)
+        around = ["begin partial_fit", *passes, "end partial_fit"]
+        assert recorder.events == ["setup", *around, "teardown"]
+    assert all(seen[0] is rows and seen[1] is y for seen in recorder.seen)
+
+
+@every_kind()
+def test_callbacks_do_not_change_a_stream(estimator, rows):
+    plain = clone(estimator).partial_fit(rows[:30]).partial_fit(rows[30:])
+    estimator.set_callbacks(Keep(), Recorder(), HeldOutMonitor(rows))
+    estimator.partial_fit(rows[:30]).partial_fit(rows[30:])
+    assert_same(learned(plain), learned(estimator))
+
+
+def check_stream_hands_out(estimator, rows):
+    """Raise unless callbacks get the estimator as each call of partial_fit leaves it.
+
+    And unless it stays so when the stream goes on.
+    """
+    keep, alone, pairs = Keep(), clone(estimator), []
+    estimator.set_callbacks(keep)
+    for chunk in (rows[:30], rows[30:]):
+        estimator.partial_fit(chunk)
+        alone.partial_fit(chunk)
+        for handed in (keep.fitted[-1], keep.final[-1]):
+            assert_same(learned(alone), learned(handed))
+        assert alone.score(rows) == keep.fitted[-1].score(rows)
+        pairs.append((keep.copies[-1], keep.fitted[-1]))
+    for copied, handed in pairs:
+        assert_same(learned(copied), learned(handed), ignore=())
+
+
+@every_kind()
+def test_callbacks_get_the_estimator_as_partial_fit_leaves_it(estimator, rows):
+    check_stream_hands_out(estimator, rows)
+
+
+@every_kind()
+def test_callback_that_raises_in_a_stream_leaves_the_last_complete_pass(
+    estimator, rows
+):
+    trouble = Trouble(1)
+    estimator.set_callbacks(trouble)
+    with pytest.raises(OSError, match="no space left"):
+        estimator.partial_fit(rows)
+    assert trouble.closed
+    alone = fresh(estimator, max_iter=1).set_callbacks().partial_fit(rows)
+    assert_same(learned(alone), learned(estimator))
+
+
+@every_kind()
+def test_callback_that_raises_before_a_stream_leaves_the_estimator(estimator, rows):
+    estimator.set_callbacks(Trouble(1, "begin"))
+    with pytest.raises(OSError, match="no space left"):
+        estimator.partial_fit(rows)
+    assert not hasattr(estimator, "n_features_in_")
+    fitted = estimator.set_callbacks().fit(rows)
+    before = learned(copy.deepcopy(fitted))
+    fitted.set_callbacks(Trouble(1, "begin"))
+    with pytest.raises(OSError, match="no space left"):
+        fitted.partial_fit(rows[:9])
+    assert_same(before, learned(fitted))
+
+
+@every_kind()
+def test_progress_bar_and_monitors_follow_a_stream(estimator, rows, capsys):
+    scoring, held_out = ScoringMonitor(scoring=scores), HeldOutMonitor(rows[40:])
+    terms = TopicTermsMonitor()
+    estimator.set_callbacks(ProgressBar(), scoring, held_out, terms)
+    for chunk in (rows[:20], rows[20:40]):
+        estimator.partial_fit(chunk, np.zeros(20))
+    n_passes = n_stream_passes(estimator)
+    assert capsys.readouterr().out.count("100%") >= 2
+    assert len(scoring.get_logs(select="all")) == 2
+    log = scoring.get_logs().data
+    assert [row["task_name"] for row in log].count("pass") == n_passes
+    assert len(held_out.history_["score"]) == 2 * n_passes
+    assert held_out.history_["score"][-1] == estimator.score(rows[40:])
+    assert terms.history_["step"][-1] == estimator.history_["step"][-1]
+
+
+def test_check_fails_where_a_stream_hands_out_live_state(counts, monkeypatch):
+    estimator = HDP(4, random_state=0)
+    check_stream_hands_out(clone(estimator), counts)
+    monkeypatch.setattr(
+        Posterior, "__deepcopy__", lambda self, memo: self, raising=False
+    )
+    with pytest.raises(AssertionError):
+        check_stream_hands_out(clone(estimator), counts)
 
 
 # -- stopping and failing --------------------------------------------------------------
