@@ -296,7 +296,9 @@ class TopicTermsMonitor(_PassMonitor):
                 step=step,
                 chain=chain,
                 component_ids=ids.copy(),
-                terms=np.array([largest(topic, self.n_terms) for topic in topics]),
+                terms=np.array(
+                    [largest(np.abs(topic), self.n_terms) for topic in topics]
+                ),
             )
 
 

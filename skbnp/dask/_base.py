@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from dask.array import Array as DaskArray
 from dask.delayed import Delayed, delayed
 from distributed import Client
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from skbnp.dask._checkpoints import Checkpoints
@@ -23,10 +24,11 @@ from skbnp.dask._inputs import (
     is_frame,
     read_block,
 )
+from skbnp.dask._inputs import Block, Reader, blocks_of, is_frame, is_lazy, read_block
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, validate_data
+from skbnp.utils.validation import Interval, row_totals, validate_data
 
 __all__ = ["CLUSTER_PARAMETERS", "ShardedMixin"]
 
@@ -139,6 +141,12 @@ class ShardedMixin(BaseEstimator):
         """Return blocks as they are to be evaluated."""
         return blocks
 
+    def _row_totals(self, X: MatrixLike) -> MatrixLike:
+        """Sum the magnitudes of each row, (n_samples,); lazy where `X` is."""
+        if not is_lazy(X):
+            return row_totals(X)
+        return self._lazy_rows(X, None, _totals_of, np.empty(0))
+
     def _lazy_rows(
         self,
         X: MatrixLike,
@@ -158,6 +166,12 @@ class ShardedMixin(BaseEstimator):
             ],
             allow_unknown_chunksizes=True,
         )
+
+
+def _totals_of(
+    local: BaseEstimator, X: MatrixLike, labels: Labels
+) -> NDArray[np.float64]:
+    return row_totals(X) if X.shape[0] else np.empty(0)
 
 
 def _clone(estimator: BaseEstimator) -> BaseEstimator:

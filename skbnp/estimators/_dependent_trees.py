@@ -168,6 +168,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         of rows that are at the node or below.
     components_ : ndarray of shape (n_components_, n_features)
         Mean directions of the nodes in the newest epoch, of length one.
+    topic_weights_ : ndarray of shape (n_components_,)
+        Expected shares of the rows of the newest epoch at the nodes themselves; they
+        sum to one where there are rows.
     epochs_ : dict of label to EpochRecord
         What was learned of each epoch, in order: `tree`, `components`, `component_ids`,
         `masses`, `n_samples`.

@@ -148,6 +148,13 @@ class EpochTreeMixin(TransformerMixin, ABC):
         return _directions(self._known_epochs()[-1].state)
 
     @property
+    def topic_weights_(self) -> np.ndarray:
+        """Expected shares of the rows of the newest epoch at the nodes themselves."""
+        check_is_fitted(self)
+        masses = self._known_epochs()[-1].state.masses
+        return masses / max(float(masses.sum()), 1e-300)
+
+    @property
     def epochs_(self) -> dict[Any, EpochRecord]:
         """What was learned of each epoch, in order."""
         check_is_fitted(self)

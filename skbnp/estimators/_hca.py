@@ -123,6 +123,9 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     components_ : ndarray of shape (n_components_, n_features)
         Posterior mean of the direction of each node; their lengths are standard
         deviations of the data along them, and their largest entries are positive.
+    topic_weights_ : ndarray of shape (n_components_,)
+        Expected share of the rows whose path ends at each node, or leaves the tree
+        there; they sum to one. `tree_.weight` says which share of paths passes a node.
     mean_ : ndarray of shape (n_features,)
         Posterior mean of the centre of all rows (mu).
     noise_variance_ : float
@@ -481,6 +484,13 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     @property
     def _topic_numbers(self) -> np.ndarray:
         return np.arange(self.n_components_)
+
+    @property
+    def topic_weights_(self) -> np.ndarray:
+        """Expected shares of the rows whose paths end at the nodes."""
+        check_is_fitted(self)
+        masses = self._posterior.totals.stub_masses
+        return masses / max(float(masses.sum()), 1e-300)
 
     @property
     def elbo_(self) -> float:

@@ -6,10 +6,16 @@ import numpy as np
 
 from skbnp.inspection._terms import (
     POSITIVE,
+    are_directions,
     column_names,
     fitted,
+    fitted_model,
+    leading,
+    noun_of,
+    signed,
     topic_numbers,
     topics,
+    unit_of,
 )
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import StrOptions, validate_params
@@ -24,6 +30,8 @@ BARS, PAD, GAP, TICKS, XLABEL, MARGIN = 1.2, 0.06, 0.25, 0.2, 0.2, 0.25
 FONT, TERM, TITLE = 9.0, 1.35, 2.2
 #: Inches across, where the figure is ours.
 MAX_WIDTH = 10.0
+#: What bars are, of models of documents.
+SHARE = "share of its tokens"
 
 
 def _pyplot():
@@ -52,6 +60,10 @@ class TopicTermsDisplay:
         Shares of the topics in the corpus.
     labels : array-like of shape (n_panels,)
         Numbers of the topics, as `component_ids_`.
+    label : str, default="share of its tokens"
+        What `probabilities` are; drawn in per cent where they are shares.
+    noun : str, default="topic"
+        What the panels are called.
 
     Attributes
     ----------
@@ -79,11 +91,22 @@ class TopicTermsDisplay:
     >>> plt.show()
     """
 
-    def __init__(self, *, terms, probabilities, weights, labels):
+    def __init__(
+        self,
+        *,
+        terms,
+        probabilities,
+        weights,
+        labels,
+        label=SHARE,
+        noun="topic",
+    ):
         self.terms = terms
         self.probabilities = probabilities
         self.weights = weights
         self.labels = labels
+        self.label = label
+        self.noun = noun
 
     @classmethod
     @validate_params(
@@ -105,7 +128,8 @@ class TopicTermsDisplay:
         Parameters
         ----------
         estimator : fitted topic model or Pipeline that ends in one
-            Anything with non-negative `components_`.
+            Anything with `topic_weights_`, or with non-negative `components_`. Of
+            directions, the largest entries by magnitude are drawn.
         feature_names : array-like of str of shape (n_features,), default=None
             As in :func:`top_terms`.
         n_components : int, default=8
@@ -125,12 +149,18 @@ class TopicTermsDisplay:
         weights, distr = topics(estimator)
         names = column_names(estimator, distr.shape[1], feature_names)
         rows = largest(weights, n_components)
-        columns = [largest(distr[k], n_terms) for k in rows]
+        columns = [leading(distr[k], n_terms) for k in rows]
+        model = fitted_model(estimator)
         return cls(
-            terms=[list(names[best]) for best in columns],
+            terms=[
+                signed(distr[k], best, names)
+                for k, best in zip(rows, columns, strict=True)
+            ],
             probabilities=list(map(np.take, distr[rows], columns)),
             weights=weights[rows],
             labels=topic_numbers(estimator, len(weights))[rows],
+            label=entry_of(model),
+            noun=noun_of(model),
         ).plot(ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
@@ -178,9 +208,11 @@ class TopicTermsDisplay:
             # A dollar sign is a dollar sign.
             panel.set_yticks(rows, labels=terms, parse_math=False)
             panel.set_ylim(max(map(len, self.terms)) - 0.5, -0.5)
-            panel.set_xlim(0.0, 1.04 * max(values))
+            low, high = min(0.0, *values), max(0.0, *values)
+            panel.set_xlim(1.04 * low, 1.04 * high or 1.0)
             panel.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
-            panel.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+            if self.label == SHARE:
+                panel.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
             panel.grid(axis="x", color="0.9")
             panel.set_axisbelow(True)
             panel.spines[:].set_visible(False)
@@ -232,10 +264,19 @@ class TopicTermsDisplay:
             panel.set_axes_locator(place)
             panel.tick_params(labelsize=FONT * scale)
             if i + n_columns >= len(self.axes_):
-                panel.set_xlabel("share of its tokens", loc="left", labelpad=2.0)
+                panel.set_xlabel(self.label, loc="left", labelpad=2.0)
                 panel.xaxis.label.set(size=FONT * scale, color=GREY)
-            title = f"topic {self.labels[i]} – {100 * self.weights[i]:.1f} %"
+            weight = f"{100 * self.weights[i]:.1f} %"
+            title = f"{self.noun} {self.labels[i]} – {weight}"
             panel.set_title(title, loc="left", size=FONT * scale, weight="bold", pad=3)
+
+
+def entry_of(model):
+    """Name what components consist of."""
+    if not are_directions(model):
+        return SHARE
+    is_unit = hasattr(model, "vmf_concentration_")
+    return "entry of its direction" if is_unit else "loading"
 
 
 class HistoryDisplay:
@@ -262,6 +303,8 @@ class HistoryDisplay:
         What `bound` holds.
     chain : array-like of int of shape (n_records,), default=None
         The chain of each record; `None` if there is but one.
+    noun : str, default="topics"
+        What is counted.
 
     Attributes
     ----------
@@ -312,6 +355,7 @@ class HistoryDisplay:
         n_components,
         label="bound (nats per token)",
         chain=None,
+        noun="topics",
     ):
         self.step = step
         self.seconds = seconds
@@ -319,6 +363,7 @@ class HistoryDisplay:
         self.n_components = n_components
         self.label = label
         self.chain = chain
+        self.noun = noun
 
     @classmethod
     @validate_params(
@@ -360,17 +405,17 @@ class HistoryDisplay:
         display : HistoryDisplay
             The drawn display.
         """
-        history, bound = fitted(estimator, "history_"), "elbo"
-        more: dict[str, Any] = {}
+        history, bound, what = fitted(estimator, "history_"), "elbo", "bound"
+        model = fitted_model(estimator)
+        more: dict[str, Any] = {"noun": f"{noun_of(model)}s"}
         if monitor is not None:
-            history, bound = monitor.history_, "score"
-            more = {"label": "held-out score (nats per token)"}
+            history, bound, what = monitor.history_, "score", "held-out score"
         elif "log_predictive" in history:
-            bound = "log_predictive"
-            more = {"label": "log probability of training tokens (nats per token)"}
+            bound, what = "log_predictive", "log probability of training tokens"
         elif "log_joint" in history:
-            bound = "log_joint"
-            more = {"label": "log joint (nats per token)", "chain": history["chain"]}
+            bound, what = "log_joint", "log joint"
+            more["chain"] = history["chain"]
+        more["label"] = f"{what} (nats per {unit_of(model)})"
         return cls(
             step=np.array(history["step"]),
             seconds=np.array(history["seconds"]),
@@ -475,7 +520,7 @@ class HistoryDisplay:
         for rows, color in zip(chains, colors, strict=True):
             ax.step(at[rows], n_components[rows], where="post", color=color, **style)
             style |= {"label": "_another chain", "zorder": 1.9}
-        ax.set_ylabel("topics")
+        ax.set_ylabel(self.noun)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 

@@ -12,6 +12,7 @@ from skbnp.inspection._terms import (
     column_names,
     fitted,
     fitted_model,
+    terms_of,
     weights_of,
 )
 from skbnp.utils.ordering import largest
@@ -268,7 +269,7 @@ class LineageDisplay:
             ids=(),
             last_step=last_step,
             final_terms={
-                name: list(names[largest(topic, n_terms)])
+                name: terms_of(topic, names, n_terms)
                 for name, topic in zip(living, components, strict=True)
             },
             terms=None if terms is None else recorded(terms, names, n_terms, chain),

@@ -11,9 +11,12 @@ from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
     fitted_model,
+    model_rows,
+    noun_of,
+    terms_of,
     topic_numbers,
     topics,
-    unwrap,
+    unit_of,
 )
 from skbnp.metrics import document_completion_score
 from skbnp.utils.mixing import mixing, settled
@@ -25,10 +28,10 @@ WIDTH = 80
 MAX_TOPICS = 20
 #: What a variational fit is followed by: its attribute, name and unit.
 CRITERIA = {
-    "elbo_": ("bound", "nats per token"),
+    "elbo_": ("bound", "nats per {}"),
     "log_predictive_": (
         "log probability",
-        "nats per training token, each given all others",
+        "nats per training {}, each given all others",
     ),
 }
 
@@ -43,9 +46,9 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     Parameters
     ----------
     estimator : fitted topic model or Pipeline that ends in one
-        Anything with non-negative `components_`. What else it has is told: weights,
-        concentrations, history, convergence, bound, or, where there is no bound, the
-        log probability of training tokens, each given all others.
+        Anything with `topic_weights_`, or with non-negative `components_`. What else it
+        has is told: concentrations, history, convergence, bound, or, where there is no
+        bound, the log probability of training tokens, each given all others.
     feature_names : array-like of str of shape (n_features,), default=None
         As in :func:`top_terms`.
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
@@ -117,27 +120,29 @@ def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms
     weights, distr = topics(estimator)
     names = column_names(estimator, distr.shape[1], feature_names)
     n_active = int(getattr(model, "n_active_components_", len(weights)))
+    unit = unit_of(model)
+    columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
     facts = {
-        "vocabulary": _count(len(names), "term"),
+        columns[0]: _count(len(names), columns[1]),
         **_found(model, n_active, len(weights)),
-        **(_chains(model) if is_sampler(model) else _course(model)),
+        **(_chains(model, unit) if is_sampler(model) else _course(model, unit)),
         **_settings(model),
     }
     if X is not None:
-        facts |= _score(estimator, X)
+        facts |= _score(estimator, X, unit)
     shown = largest(weights, n_components or min(n_active, MAX_TOPICS))
     width = max(map(len, facts))
     lines = [repr(model), ""]
     lines += [f"{name:{width}}  {value}" for name, value in facts.items()]
     numbers = topic_numbers(estimator, len(weights))
-    what = "node" if hasattr(model, "tree_") else "topic"
-    lines += ["", f"{what:>5}   weight  terms"]
+    lines += ["", f"{noun_of(model):>5}   weight  terms"]
     for k in shown:
-        lines += _topic(numbers[k], weights[k], names[largest(distr[k], n_terms)])
+        lines += _topic(numbers[k], weights[k], terms_of(distr[k], names, n_terms))
     if (n_more := n_active - len(shown)) > 0:
         more = weights[largest(weights, n_active)].sum() - weights[shown].sum()
         more = f"{100 * more:.1f} % together"
-        lines.append(f"and {_count(n_more, 'lighter topic')}, {more}")
+        noun = f"lighter {noun_of(model)}"
+        lines.append(f"and {_count(n_more, noun)}, {more}")
     return "\n".join(lines)
 
 
@@ -147,21 +152,21 @@ def _count(number, noun, plural="s"):
 
 def _found(model, n_active, n_components):
     """Tell how many topics there are; of a sampler, in all draws and in one."""
-    has_idle = n_active != n_components
+    has_idle, noun = n_active != n_components, noun_of(model)
     posterior = getattr(model, "n_components_posterior_", None)
     if not posterior:
         found = f"{n_active:,} in use of {n_components:,} represented"
-        return {"topics": found if has_idle else f"{n_components:,}"}
+        return {f"{noun}s": found if has_idle else f"{n_components:,}"}
     low, median, high = quantiles(posterior, (0.05, 0.5, 0.95))
     interval = f"median {median:,}, 90 % interval {low:,} to {high:,}"
     if len(posterior) == 1:
         interval = f"{median:,} in every sweep after burn-in"
     best = best_sample(model)
-    found = _count(n_components, "topic") + f", {n_active:,} in use" * has_idle
+    found = _count(n_components, noun) + f", {n_active:,} in use" * has_idle
     found += f"; sweep {best.step:,}"
     if len(set(model.history_.get("chain", []))) > 1:
         found += f" of chain {best.chain}"
-    return {"topics": interval, "sample shown": found}
+    return {f"{noun}s": interval, "sample shown": found}
 
 
 def quantiles(posterior, levels):
@@ -173,7 +178,7 @@ def quantiles(posterior, levels):
     return values[at].tolist()
 
 
-def _course(model):
+def _course(model, unit):
     """Tell how the fit went: passes, seconds, moves, bound."""
     history, facts, parts = getattr(model, "history_", {}), {}, []
     if hasattr(model, "n_iter_"):
@@ -192,14 +197,14 @@ def _course(model):
     if any(moves.values()):
         counts = (_count(number, kind) for kind, number in moves.items())
         facts["moves"] = ", ".join(counts) + " accepted"
-    for attribute, (name, unit) in CRITERIA.items():
+    for attribute, (name, measure) in CRITERIA.items():
         value = getattr(model, attribute, math.nan)
         if math.isfinite(value):
-            facts[name] = f"{value:.4f} {unit}"
+            facts[name] = f"{value:.4f} {measure.format(unit)}"
     return facts
 
 
-def _chains(model):
+def _chains(model, unit):
     """Tell how sampling went: sweeps, seconds, moves, log joint, mixing."""
     history, samples = model.history_, getattr(model, "samples_", [])
     chains = np.array(history["chain"])
@@ -222,14 +227,15 @@ def _chains(model):
     best = best_sample(model)
     log_joint = model.log_joint_ if best is None else best.log_joint
     if math.isfinite(log_joint):
-        facts["log joint"] = f"{log_joint:.4f} nats per token"
+        facts["log joint"] = f"{log_joint:.4f} nats per {unit}"
     return facts | _mixing(model)
 
 
 def _mixing(model):
     """Tell whether the chains agree, with themselves and each other."""
     r_hats, sizes = [], []
-    for name, what in (("n_components", "topics"), ("log_joint", "log joint")):
+    topics = f"{noun_of(model)}s"
+    for name, what in (("n_components", topics), ("log_joint", "log joint")):
         traces = settled(model, name)
         if traces is None:
             return {}
@@ -252,19 +258,26 @@ def _settings(model):
     values = {
         name[:-1]: getattr(model, name, None)
         for name in dir(model)
-        if name.endswith(("concentration_", "prior_")) and name[0] != "_"
+        if name.endswith(("concentration_", "prior_", "variance_", "past_weight_"))
+        and name[0] != "_"
     }
     return {k: f"{value:.4g}" for k, value in values.items() if isinstance(value, Real)}
 
 
-def _score(estimator, X):
-    if hasattr(unwrap(estimator), "steps"):
-        X = unwrap(estimator)[:-1].transform(X)
+def _score(estimator, X, unit):
+    model, X = fitted_model(estimator), model_rows(estimator, X)
+    if unit == "row":
+        score = model.score(X)
+        score = score.compute() if hasattr(score, "compute") else score
+        return {"score": f"{score:.4f} nats per row of X"}
     counts = check_counts(X, whom="summary")
-    score = document_completion_score(fitted_model(estimator), counts)
+    score = document_completion_score(model, counts)
+    n_docs = int((np.diff(counts.indptr) > 0).sum())
+    n_empty = counts.shape[0] - n_docs
+    empty = f"; {_count(n_empty, 'document')} without" * (n_empty > 0)
     return {
-        "documents scored": f"{_count(counts.shape[0], 'document')}, "
-        f"{counts.sum():,.0f} tokens",
+        "documents scored": f"{_count(n_docs, 'document')}, "
+        f"{counts.sum():,.0f} tokens{empty}",
         "score": f"{score:.4f} nats per held-out token "
         f"(perplexity {math.exp(-score):,.1f})",
     }

@@ -3,11 +3,29 @@
 from numbers import Integral
 
 import numpy as np
+import scipy.sparse as sp
 
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import Interval, check_is_fitted, validate_params
+from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    row_totals,
+    validate_params,
+)
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
+#: Expected tokens, and share of its tokens, from which a document counts for a topic:
+#: the smaller of both.
+LEAST_TOKENS, LEAST_SHARE = 0.5, 0.05
+#: What serves where a model lacks an attribute.
+INSTEAD = {
+    "tree_": ": TopicTermsDisplay draws topics without a tree",
+    "n_components_posterior_": ": HistoryDisplay draws the number of topics in a fit",
+    "samples_": ": it has one estimate, which TopicTermsDisplay draws, and no samples",
+    "lineage_": ": its topics stay as they began, and TopicTermsDisplay draws them",
+    "history_": ": it does not record its fit",
+}
 
 
 @validate_params({"n": [POSITIVE]}, prefer_skip_nested_validation=False)
@@ -20,7 +38,7 @@ def top_terms(estimator, feature_names=None, n=10):
         Anything with `components_`; a fitted search counts as its `best_estimator_`.
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the columns the model was fitted on. `None` takes those that a
-        Pipeline hands to its model, else `feature_names_in_`, else "x0", "x1", ...
+        Pipeline hands to its model, else `feature_names_in_`, else "column 0", ...
     n : int, default=10
         Terms of each topic; all of them if the vocabulary is smaller.
 
@@ -28,7 +46,9 @@ def top_terms(estimator, feature_names=None, n=10):
     -------
     terms : list of list of str
         One list per row of `components_`, most probable term first; ties are in the
-        order of columns.
+        order of columns, and entries that are zero are left out. Of directions that
+        have signs, the largest entries by magnitude, a minus in front of the name of
+        those that are negative.
 
     Raises
     ------
@@ -55,15 +75,21 @@ def top_terms(estimator, feature_names=None, n=10):
     """
     components = fitted(estimator, "components_")
     names = column_names(estimator, components.shape[1], feature_names)
-    return [[names[j] for j in largest(row, n)] for row in components]
+    return [terms_of(row, names, n) for row in components]
 
 
 @validate_params(
-    {"n": [POSITIVE], "return_shares": ["boolean"]},
+    {
+        "n": [POSITIVE],
+        "by": [StrOptions({"share", "tokens"})],
+        "return_shares": ["boolean"],
+    },
     prefer_skip_nested_validation=False,
 )
-def top_documents(estimator, X, n=10, *, return_shares=False):
-    """Find the documents in which each topic has its largest share.
+def top_documents(
+    estimator, X, n=10, *, by="share", epochs=None, return_shares=False
+):
+    """Find the documents in which each topic has its largest share, or most tokens.
 
     Parameters
     ----------
@@ -73,22 +99,42 @@ def top_documents(estimator, X, n=10, *, return_shares=False):
         What `estimator.transform` takes: raw documents for a text Pipeline.
     n : int, default=10
         Documents of each topic; all of them if `X` has fewer.
+    by : {"share", "tokens"}, default="share"
+        What documents are ranked by: the share of the topic in the document, or the
+        expected tokens of the topic in it, of which long documents have more.
+    epochs : array-like of shape (n_samples,) or scalar, default=None
+        Labels of the epochs of rows, for an estimator whose `transform` takes them.
     return_shares : bool, default=False
         Whether to return the shares too.
 
     Returns
     -------
     documents : ndarray of int of shape (n_components, min(n, n_samples))
-        Rows of `X`, largest share first; ties are in the order of rows.
+        Rows of `X`, best first; ties are in the order of rows. -1 stands where there is
+        no further document that has tokens of the topic: leave it out before you index
+        with a row, as in ``row[row >= 0]``.
     shares : ndarray of float of shape (n_components, min(n, n_samples))
-        Their shares of the topic. Only with `return_shares=True`.
+        Their shares of the topic; nan where there is no document. Only with
+        `return_shares=True`.
 
     Raises
     ------
     NotFittedError
         If the model is not fitted.
+    TypeError
+        If `transform` returns coordinates, not shares.
     ValueError
         If `n` is not positive.
+
+    Notes
+    -----
+    A document without tokens gets the prior shares from `transform`, and a short one
+    nearly these: they are no evidence of a topic. The prior, as far as the attributes
+    of the model tell it, is taken out: a document of N tokens, in which a topic has the
+    share s, has s (N + A) - a expected tokens of it, where a is the Dirichlet parameter
+    of the topic and A the sum of those of all topics. A document counts for a topic
+    from half a token on, or from 5 % of its tokens if it has fewer than ten. A row of
+    :class:`skbnp.DependentTrees`, which is at one node, counts as one token.
 
     See Also
     --------
@@ -105,11 +151,56 @@ def top_documents(estimator, X, n=10, *, return_shares=False):
            [3, 1]])
     """
     fitted(estimator, "transform")
-    shares = np.asarray(estimator.transform(X)).T
-    documents = np.array([largest(row, n) for row in shares])
-    if return_shares:
-        return documents, np.take_along_axis(shares, documents, axis=1)
-    return documents
+    model, X = fitted_model(estimator), model_rows(estimator, X)
+    if hasattr(model, "inverse_transform"):
+        name = type(model).__name__
+        raise TypeError(
+            f"estimator must give shares of topics, but `transform` of {name} gives "
+            "coordinates: sort the columns of `transform` by their magnitude, or use "
+            "`apply` for the node of each row."
+        )
+    given = {} if epochs is None else {"epochs": epochs}
+    shares = _in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
+    tokens = _tokens_of_topics(model, X, shares)
+    documents, found = _ranked(shares if by == "share" else tokens, tokens, shares, n)
+    return (documents, found) if return_shares else documents
+
+
+def _tokens_of_topics(model, X, shares):
+    """Estimate the tokens of topics in documents; negligible ones are zero."""
+    totals = _in_memory(getattr(model, "_row_totals", row_totals)(X))[:, None]
+    if are_directions(model):
+        totals = (totals > 0.0).astype(np.float64)
+    prior = _doc_prior(model, shares.shape[1])
+    tokens = shares * (totals + prior.sum()) - prior
+    least = np.minimum(LEAST_TOKENS, LEAST_SHARE * totals)
+    return np.where((totals > 0.0) & (tokens >= least), tokens, 0.0)
+
+
+def _doc_prior(model, n_components):
+    """Dirichlet parameters of the topics of a document; zeros where there are none."""
+    if hasattr(model, "doc_concentration_"):
+        return model.doc_concentration_ * model.topic_weights_
+    return np.full(n_components, getattr(model, "doc_topic_prior_", 0.0))
+
+
+def _ranked(values, tokens, shares, n):
+    """Rank the documents that have tokens of a topic, and add their shares."""
+    n = min(n, len(shares))
+    documents = np.full((shares.shape[1], n), -1)
+    found = np.full(documents.shape, np.nan)
+    for k in range(len(documents)):
+        has_tokens = np.flatnonzero(tokens[:, k])
+        best = has_tokens[largest(values[has_tokens, k], n)]
+        documents[k, : len(best)] = best
+        found[k, : len(best)] = shares[best, k]
+    return documents, found
+
+
+def _in_memory(values):
+    """Return an ndarray of what may be lazy, sparse or a frame."""
+    values = values.compute() if hasattr(values, "compute") else values
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
 
 
 def unwrap(estimator):
@@ -138,8 +229,44 @@ def fitted(estimator, attribute):
     value = getattr(model, attribute, None)
     if value is None:
         name = type(model).__name__
-        raise TypeError(f"estimator must have `{attribute}`, {name} has not.")
+        raise TypeError(
+            f"estimator must have `{attribute}`, {name} has not"
+            f"{INSTEAD.get(attribute, '')}."
+        )
     return value
+
+
+def are_directions(model):
+    """Whether components are directions of rows, not words of documents."""
+    if hasattr(model, "vmf_concentration_"):
+        return True
+    return np.min(getattr(model, "components_", 0.0)) < 0.0
+
+
+def noun_of(model):
+    """Return what components are called."""
+    return "node" if hasattr(model, "tree_") else "topic"
+
+
+def unit_of(model):
+    """Return what bounds and scores are per."""
+    return "row" if are_directions(model) else "token"
+
+
+def terms_of(values, names, n):
+    """Name the largest entries of a topic, or of a direction, which may have signs."""
+    return signed(values, leading(values, n), names)
+
+
+def leading(values, n):
+    """Choose the columns of the largest entries by magnitude, without zeros."""
+    best = largest(np.abs(values), n)
+    return best[values[best] != 0.0]
+
+
+def signed(values, columns, names):
+    """Name columns, with a minus where values are negative."""
+    return [f"-{names[j]}" if values[j] < 0.0 else str(names[j]) for j in columns]
 
 
 def column_names(estimator, n_features, feature_names=None):
@@ -150,7 +277,7 @@ def column_names(estimator, n_features, feature_names=None):
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)
     if feature_names is None:
-        feature_names = [f"x{j}" for j in range(n_features)]
+        feature_names = [f"column {j}" for j in range(n_features)]
     # A vocabulary dict, a set or one string is a scalar here: none is in column order.
     names = np.asarray(feature_names, dtype=object)
     if names.ndim != 1 or len(names) != n_features:
@@ -181,19 +308,14 @@ def _pipeline_names(estimator):
 def topics(estimator):
     """Read the topics' weights, (n_components,), and their terms' probabilities.
 
-    Without `topic_weights_`, a topic weighs what `components_` holds above the prior:
-    its share of the tokens.
+    Directions are left as they are.
     """
-    model = fitted_model(estimator)
     components = fitted(estimator, "components_")
-    if components.min() < 0:
-        name = type(model).__name__
-        raise TypeError(
-            f"estimator must have non-negative `components_`, those of {name} are not."
-        )
+    weights = weights_of(estimator, components)
+    if are_directions(fitted_model(estimator)):
+        return weights, components
     totals = components.sum(axis=1, keepdims=True)
-    distr = components / np.where(totals > 0.0, totals, 1.0)
-    return weights_of(estimator, components), distr
+    return weights, components / np.where(totals > 0.0, totals, 1.0)
 
 
 def topic_numbers(estimator, n_components):
@@ -208,6 +330,12 @@ def weights_of(estimator, components):
     """Read the topics' weights; else what `components` holds above the prior."""
     model = fitted_model(estimator)
     weights = getattr(model, "topic_weights_", None)
+    if weights is None and components.min() < 0.0:
+        name = type(model).__name__
+        raise TypeError(
+            "estimator must have `topic_weights_` or non-negative `components_`, "
+            f"{name} has neither: use top_terms."
+        )
     if weights is None:
         prior = getattr(model, "topic_word_prior_", 0.0)
         tokens = np.maximum(components - prior, 0.0).sum(axis=1)

@@ -8,9 +8,14 @@ from numpy.typing import NDArray
 
 from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, _pyplot
 from skbnp.inspection._lineage import extent, widths
-from skbnp.inspection._terms import POSITIVE, column_names, fitted, fitted_model
+from skbnp.inspection._terms import (
+    POSITIVE,
+    column_names,
+    fitted,
+    fitted_model,
+    terms_of,
+)
 from skbnp.utils.layout import DEEPEST, tidy
-from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, validate_params
 
 #: Inches that a figure of ours does not exceed, where that can be.
@@ -129,7 +134,7 @@ class TopicTreeDisplay:
         if topics is None:
             topics = fitted(estimator, "components_")
         names = column_names(estimator, topics.shape[1], feature_names)
-        terms = [list(names[largest(topic, n_terms)]) for topic in topics]
+        terms = [terms_of(topic, names, n_terms) for topic in topics]
         return cls(tree=tree, terms=terms).plot(
             ax, min_weight=min_weight, max_depth=max_depth
         )

@@ -9,6 +9,8 @@ __all__ = ["largest", "rows_by_id"]
 def largest(values: NDArray, n: int) -> NDArray[np.intp]:
     """Find the `n` largest values: indices, largest first, ties in order of index."""
     n = min(n, len(values))
+    if n == 0:
+        return np.zeros(0, dtype=np.intp)
     candidates = np.flatnonzero(values >= np.partition(values, -n)[-n])
     return candidates[np.argsort(-values[candidates], kind="stable")][:n]
 

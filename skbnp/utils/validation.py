@@ -55,6 +55,7 @@ __all__ = [
     "check_sample_weight",
     "check_settings",
     "fit_context",
+    "row_totals",
     "validate_data",
     "validate_params",
     "whole_counts",
@@ -311,6 +312,12 @@ def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
     checked = check_array(X, input_name=name, **_COUNTS)
     _check_sign(checked, whom)
     return _check_total(as_counts(checked), name)
+
+
+def row_totals(X: MatrixLike) -> NDArray[np.float64]:
+    """Sum the magnitudes of each row of what an estimator takes, (n_rows,)."""
+    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    return np.asarray(abs(X).sum(axis=1), dtype=np.float64).ravel()
 
 
 def check_before_conversion(X: MatrixLike, name: str = "X") -> MatrixLike:

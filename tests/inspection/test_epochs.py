@@ -107,7 +107,7 @@ def test_figure_has_a_line_for_each_topic(trees):
     assert set(display.topics_) == ids
     texts = [text.get_text() for text in display.ax_.get_yticklabels()]
     assert [int(text.split(":")[0]) for text in texts] == display.topics_
-    assert texts[0].startswith(f"{trees.component_ids_[0]}: x")
+    assert texts[0].startswith(f"{trees.component_ids_[0]}: column ")
     depth = {
         node: d
         for record in trees.epochs_.values()
@@ -238,7 +238,7 @@ def test_terms_stand_where_others_lead(trees):
     epochs = list(trees.epochs_.values())
     for node, found in written.items():
         leading = [
-            (place, f"x{int(record.components[[at]].toarray().argmax())}")
+            (place, f"column {int(record.components[[at]].toarray().argmax())}")
             for place, record in enumerate(epochs)
             for at in np.flatnonzero(record.component_ids == node)
         ]

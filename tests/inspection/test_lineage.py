@@ -412,7 +412,7 @@ def test_terms_over_time_are_those_of_the_monitor(split):
     display = LineageDisplay.from_estimator(hdp, terms=monitor, n_terms=3)
     step, ids = monitor.history_["step"][0], monitor.history_["component_ids"][0]
     first = {
-        int(name): [f"x{j}" for j in columns[:3]]
+        int(name): [f"column {j}" for j in columns[:3]]
         for name, columns in zip(ids, monitor.history_["terms"][0], strict=True)
     }
     shown = {name: records[0] for name, records in display.terms.items()}

@@ -62,8 +62,8 @@ def test_terms_are_python_strings(model, words):
     assert type(top_terms(model, np.array(words))[0][0]) is str
 
 
-def test_names_default_to_those_scikit_learn_would_make(model):
-    assert top_terms(model, n=2)[0] == ["x0", "x1"]
+def test_columns_without_names_are_called_columns(model):
+    assert top_terms(model, n=2)[0] == ["column 0", "column 1"]
 
 
 def test_names_default_to_those_seen_in_fit(topic_model):
@@ -105,7 +105,7 @@ def test_selected_columns_keep_their_names(topic_model):
 def test_hashed_columns_are_numbered(topic_model):
     hashing = HashingVectorizer(n_features=4, alternate_sign=False, norm=None)
     terms = top_terms(make_pipeline(hashing, topic_model).fit(TEXTS), n=4)
-    assert sorted(terms[0]) == ["x0", "x1", "x2", "x3"]
+    assert sorted(terms[0]) == [f"column {j}" for j in range(4)]
 
 
 def test_a_search_shows_what_it_found():
@@ -160,13 +160,16 @@ def test_documents_have_the_largest_shares_best_first(model):
     assert_array_equal(top_documents(model, X, n=2), [[0, 3], [1, 2], [4, 2]])
 
 
-def test_documents_end_with_the_corpus(model):
-    documents = top_documents(model, X, n=99)
-    assert_array_equal(np.sort(documents, axis=1), [np.arange(5)] * 3)
+def test_documents_end_with_those_that_have_tokens_of_the_topic(model):
+    documents, shares = top_documents(model, X, n=99, return_shares=True)
+    assert_array_equal(
+        documents, [[0, 3, 2, 4, -1], [1, 2, -1, -1, -1], [4, 2, 0, 1, 3]]
+    )
+    assert_array_equal(np.isnan(shares), documents < 0)
 
 
 def test_shares_belong_to_their_documents(model):
-    documents, shares = top_documents(model, X, n=3, return_shares=True)
+    documents, shares = top_documents(model, X, n=2, return_shares=True)
     expected = [model.transform(X)[rows, k] for k, rows in enumerate(documents)]
     assert_array_equal(shares, expected)
 

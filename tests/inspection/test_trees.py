@@ -193,7 +193,7 @@ def test_names_come_from_the_caller_or_the_pipeline(model):
 
 def test_topics_that_are_no_distributions_are_read_from_components():
     model = FakeTreeModel(SHAPES["star"]).fit()
-    model.components_ = model.topic_word_distr_ - 0.5
+    model.components_ = model.topic_word_distr_ * 7.0
     del model.topic_word_distr_
     display = TopicTreeDisplay.from_estimator(model, n_terms=1)
     assert [t.get_text().split(": ")[1][:2] for t in display.texts_[:2]] == ["0a", "1a"]
