@@ -211,8 +211,12 @@ class TopicTermsDisplay:
             low, high = min(0.0, *values), max(0.0, *values)
             panel.set_xlim(1.04 * low, 1.04 * high or 1.0)
             panel.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
-            if self.label == SHARE:
-                panel.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+            is_share = self.label == SHARE
+            panel.xaxis.set_major_formatter(
+                lambda x, _, is_share=is_share: (
+                    f"{100 * x:g} %" if is_share else f"{x:g}"
+                )
+            )
             panel.grid(axis="x", color="0.9")
             panel.set_axisbelow(True)
             panel.spines[:].set_visible(False)
@@ -298,7 +302,7 @@ class HistoryDisplay:
         Evidence lower bound, log probability of training tokens, or log joint, in nats
         per token; nan where it was not evaluated.
     n_components : array-like of shape (n_records,)
-        Number of topics.
+        Number of topics; drawn alone where no bound was evaluated, as in a stream.
     label : str, default="bound (nats per token)"
         What `bound` holds.
     chain : array-like of int of shape (n_records,), default=None
@@ -312,7 +316,7 @@ class HistoryDisplay:
         Axes of the bound.
     twin_ax_ : matplotlib Axes or None
         Axes of the number of topics; `None` if it never changed and has no axes of its
-        own.
+        own, and `ax_` where no bound was evaluated.
     figure_ : matplotlib Figure
         The figure.
     line_ : matplotlib Line2D
@@ -473,7 +477,11 @@ class HistoryDisplay:
             self.lines_ += ax.plot(at[rows], bound[rows], **style)
         ax.set_ylabel(self.label)
         ax.spines[["top", "right"]].set_visible(False)
-        if own is None:
+        if own is None and not any(map(len, known)):
+            # A stream has no bound: the number of topics has the axes for itself.
+            self.twin_ax_ = ax
+            self._draw_n_components(ax, at, chains, shades(VERMILION, len(chains)))
+        elif own is None:
             ax.yaxis.label.set_color(color)
             if len(np.unique(n_components)) > 1:
                 self.twin_ax_ = self._make_twin()
@@ -483,7 +491,8 @@ class HistoryDisplay:
             self._draw_n_components(own, at, chains, colors, label=label)
             own.spines[["top", "right"]].set_visible(False)
         for axes in (ax,) if own is None else (ax, own):
-            axes.set_xlabel(x)
+            steps = "updates" if self.chain is None else "sweeps"
+            axes.set_xlabel(f"step ({steps})" if x == "step" else x)
             if x == "step":
                 round_ticks(axes.xaxis)
         return self

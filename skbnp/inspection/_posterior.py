@@ -6,7 +6,7 @@ import numpy as np
 
 from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._displays import BLUE, GREY, _pyplot, round_ticks, shades
-from skbnp.inspection._terms import POSITIVE, fitted, fitted_model
+from skbnp.inspection._terms import POSITIVE, fitted, fitted_model, unit_of
 from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.validation import validate_params
 
@@ -190,6 +190,8 @@ class TopicTraceDisplay:
         For each of them the shares of the topics, largest first.
     chain : int, default=None
         What to say of the chain; `None` says nothing.
+    unit : str, default="tokens"
+        What the shares are of.
 
     Attributes
     ----------
@@ -230,10 +232,11 @@ class TopicTraceDisplay:
     >>> plt.show()
     """
 
-    def __init__(self, *, step, shares, chain=None):
+    def __init__(self, *, step, shares, chain=None, unit="tokens"):
         self.step = step
         self.shares = shares
         self.chain = chain
+        self.unit = unit
 
     @classmethod
     @validate_params(
@@ -285,10 +288,12 @@ class TopicTraceDisplay:
         elif chain not in chains:
             raise ValueError(f"chain must be one of {chains}, got {chain}.")
         samples = [sample for sample in samples if sample.chain == chain]
+        unit = unit_of(fitted_model(estimator))
         return cls(
             step=np.array([sample.step for sample in samples]),
             shares=[shares_of(sample) for sample in samples],
             chain=chain if len(chains) > 1 else None,
+            unit=f"{unit}s",
         ).plot(ax, n_components=n_components, **kwargs)
 
     @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
@@ -327,7 +332,7 @@ class TopicTraceDisplay:
             self._name_rest(limits[-1, -1])
         round_ticks(ax.xaxis)
         ax.set_xlabel("Sweep" if self.chain is None else f"Sweep of chain {self.chain}")
-        ax.set_ylabel("Cumulative share of tokens")
+        ax.set_ylabel(f"Cumulative share of {self.unit}")
         ax.spines[["top", "right"]].set_visible(False)
         return self
 
@@ -362,8 +367,10 @@ class TopicTraceDisplay:
 
 def shares_of(sample):
     """Shares of the topics of a sample, largest first."""
-    tokens = np.asarray(sample.topic_word_counts.sum(axis=1), dtype=float).ravel()
-    return np.sort(tokens)[::-1] / max(tokens.sum(), 1.0)
+    counts = getattr(sample, "topic_word_counts", None)
+    held = sample.masses if counts is None else counts.sum(axis=1)
+    held = np.asarray(held, dtype=float).ravel()
+    return np.sort(held)[::-1] / max(held.sum(), 1.0)
 
 
 def cumulative(shares, n_components):

@@ -308,11 +308,14 @@ def _pipeline_names(estimator):
 def topics(estimator):
     """Read the topics' weights, (n_components,), and their terms' probabilities.
 
-    Directions are left as they are.
+    Directions are left as they are. Where all rows that pass a node have a coordinate
+    on it, they are its weight.
     """
-    components = fitted(estimator, "components_")
+    components, model = fitted(estimator, "components_"), fitted_model(estimator)
+    if hasattr(model, "tree_") and hasattr(model, "inverse_transform"):
+        return model.tree_.weight, components
     weights = weights_of(estimator, components)
-    if are_directions(fitted_model(estimator)):
+    if are_directions(model):
         return weights, components
     totals = components.sum(axis=1, keepdims=True)
     return weights, components / np.where(totals > 0.0, totals, 1.0)

@@ -233,7 +233,7 @@ def test_the_score_of_a_monitor_is_drawn_in_place_of_the_bound(model, x, at):
     display = HistoryDisplay.from_estimator(model, monitor=recorded_scores(), x=x)
     assert_array_equal(display.line_.get_xydata(), np.c_[at, [-3.0, -2.75]])
     assert display.ax_.get_ylabel() == "held-out score (nats per token)"
-    (line,) = display.twin_ax_.lines
+    *_, line = display.twin_ax_.lines
     assert_array_equal(line.get_xydata(), np.c_[at, [2, 3]])
 
 
@@ -245,7 +245,7 @@ def test_a_pair_of_axes_takes_several_fits(model, x):
         assert (display.ax_, display.twin_ax_) == tuple(axes)
     for panel in axes:
         assert [line.get_label() for line in panel.lines] == ["one", "two"]
-        assert panel.get_xlabel() == x
+        assert panel.get_xlabel() == {"step": "step (updates)"}.get(x, x)
     left, right = ([line.get_color() for line in panel.lines] for panel in axes)
     assert left == right
     assert left[0] != left[1]

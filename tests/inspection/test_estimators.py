@@ -1,0 +1,299 @@
+"""Every estimator can be looked at by every function, or is told what to use."""
+
+import inspect
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from checks.corpora import topic_counts
+from checks.estimators import (
+    FIRST,
+    fresh,
+    gives_proportions,
+    is_tree,
+    is_variational,
+    rows_of,
+    takes_counts_only,
+)
+from skbnp import HDP, DependentTrees, inspection
+from skbnp.datasets import make_dependent_trees
+from skbnp.inspection import (
+    HistoryDisplay,
+    TopicTermsDisplay,
+    TopicTraceDisplay,
+    summary,
+    top_documents,
+    top_terms,
+)
+
+#: What needs labels of time has tests of its own.
+OVER_TIME = {"EpochTreeDisplay", "emerging_topics", "topics_over_time"}
+FUNCTIONS = sorted(set(inspection.__all__) - OVER_TIME)
+ON_DASK = ["HDP", "DependentTrees"]
+
+
+def fit_on_dask(name, X):
+    from skbnp import dask
+
+    settings = {"max_iter": 3, "random_state": 0}
+    if name == "HDP":
+        settings |= {"n_components": 4, "warm_up": 1, "split_merge": False}
+    return getattr(dask, name)(**settings).fit([X[:40], X[40:]])
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Each kind of estimator, fitted, and its rows; those on a cluster besides."""
+    counts, found = topic_counts(60, 24), {}
+    with pytest.warns(match="."):
+        for name, estimator in FIRST.items():
+            X = rows_of(estimator, counts)
+            found[name] = fresh(estimator, max_iter=5).fit(X), X
+        for name in ON_DASK:
+            found[f"dask.{name}"] = fit_on_dask(name, counts), counts
+    return found
+
+
+every_model = pytest.mark.parametrize(
+    "name", [*FIRST, *(f"dask.{name}" for name in ON_DASK)]
+)
+
+
+def look(function, model, X):
+    """Call it as a user would who has no settings in mind."""
+    read = getattr(inspection, function)
+    if inspect.isclass(read):
+        return read.from_estimator(model)
+    return read(model, X) if function == "top_documents" else read(model)
+
+
+def lacks(function, model):
+    """What a function needs that a model does not have, or nothing."""
+    if function == "TopicTreeDisplay" and not hasattr(model, "tree_"):
+        return "TopicTermsDisplay draws topics without a tree"
+    if function == "ComponentsPosteriorDisplay" and not hasattr(model, "samples_"):
+        return "HistoryDisplay draws the number of topics"
+    if function == "TopicTraceDisplay" and not hasattr(model, "samples_"):
+        return "one estimate, which TopicTermsDisplay draws"
+    if function == "top_documents" and not gives_proportions(model):
+        return "gives coordinates: sort the columns"
+    return None
+
+
+@every_model
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions_read_every_estimator_or_say_what_to_use(models, name, function):
+    model, X = models[name]
+    if says := lacks(function, model):
+        with pytest.raises(TypeError, match=says):
+            look(function, model, X)
+        return
+    found = look(function, model, X)
+    if hasattr(found, "figure_"):
+        for ax in found.figure_.axes:
+            drawn = ax.axison and (ax.lines or ax.patches or ax.collections)
+            assert ax.get_ylabel() or ax.get_yticklabels() or not drawn
+        found.figure_.draw_without_rendering()
+        plt.close("all")
+
+
+@every_model
+def test_account_is_in_the_units_of_the_rows(models, name):
+    model, X = models[name]
+    text = summary(model, X=X)
+    assert ("per token" in text or "training token" in text) == takes_counts_only(model)
+    assert ("nats per row" in text) != takes_counts_only(model)
+    assert ("node   weight" in text) == hasattr(model, "tree_")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "nan" not in text
+
+
+@every_model
+def test_histories_have_labels(models, name):
+    model, _ = models[name]
+    display = HistoryDisplay.from_estimator(model)
+    unit = "token" if takes_counts_only(model) else "row"
+    noun = "nodes" if hasattr(model, "tree_") else "topics"
+    steps = "sweeps" if hasattr(model, "samples_") else "updates"
+    assert display.ax_.get_ylabel().endswith(f"(nats per {unit})")
+    assert display.ax_.get_xlabel() == f"step ({steps})"
+    if display.twin_ax_ is not None:
+        assert display.twin_ax_.get_ylabel() == noun
+    plt.close("all")
+
+
+def test_history_of_a_stream_is_that_of_its_topics(models):
+    model, X = models["HDP-online"]
+    stream = fresh(model).partial_fit(X[:30]).partial_fit(X[30:])
+    display = HistoryDisplay.from_estimator(stream)
+    assert display.ax_.get_ylabel() == "topics"
+    drawn = display.ax_.lines[-1].get_ydata()
+    assert_array_equal(drawn, stream.history_["n_components"])
+    plt.close("all")
+
+
+# -- attributes ------------------------------------------------------------------------
+
+
+@every_model
+def test_every_estimator_has_the_attributes_of_the_guide(models, name):
+    model, X = models[name]
+    k, n_features = model.n_components_, model.n_features_in_
+    assert n_features == X.shape[1]
+    assert model.components_.shape == (k, n_features)
+    assert np.shape(model.component_ids_) == np.shape(model.topic_weights_) == (k,)
+    assert len(np.unique(model.component_ids_)) == k
+    assert 1 <= model.n_active_components_ <= k
+    assert (model.topic_weights_ >= 0.0).all()
+    total = model.topic_weights_.sum()
+    if is_tree(model):
+        assert_allclose(total, 1.0)
+        assert len(model.tree_.parent) == k
+        assert_array_equal(model.tree_.ids, model.component_ids_)
+    assert 0.0 < total <= 1.0 + 1e-9
+    assert model.n_iter_ >= 1
+    for column in ("step", "seconds", "n_components"):
+        assert len(model.history_[column]) == len(model.history_["step"]) > 0
+    assert model.lineage_[0].kind == "init"
+    assert isinstance(model.converged_, bool) if is_variational(model) else True
+    assert hasattr(model, "samples_") == (not is_variational(model))
+    with pytest.raises(AttributeError):
+        _ = fresh(model).topic_weights_
+
+
+@pytest.mark.parametrize("name", ["DependentTrees", "GibbsDependentTrees"])
+def test_weights_of_trees_over_epochs_are_shares_of_the_newest_rows(models, name):
+    model, _ = models[name]
+    masses = list(model.epochs_.values())[-1].masses
+    assert_allclose(model.topic_weights_, masses / masses.sum())
+
+
+def test_weights_of_component_trees_are_shares_of_the_ends_of_paths(models):
+    model, X = models["HierarchicalComponentAnalysis"]
+    ends = model.doc_paths(X).toarray().mean(axis=0)
+    assert_allclose(model.topic_weights_, ends, atol=0.05)
+
+
+# -- directions ------------------------------------------------------------------------
+
+
+def test_terms_of_directions_are_the_largest_entries_with_their_signs(models):
+    model, _ = models["HierarchicalComponentAnalysis"]
+    names = [f"w{j}" for j in range(24)]
+    for row, terms in zip(model.components_, top_terms(model, names, 5), strict=True):
+        columns = np.argsort(-np.abs(row), kind="stable")[:5]
+        assert terms == [("-" if row[j] < 0 else "") + f"w{j}" for j in columns]
+    display = TopicTermsDisplay.from_estimator(model, names, n_components=1, n_terms=24)
+    widths = [bar.get_width() for bar in display.axes_[0].patches]
+    assert min(widths) < 0.0 < max(widths)
+    low, high = display.axes_[0].get_xlim()
+    assert low < min(widths) < max(widths) < high
+    assert display.axes_[0].get_xlabel() == "loading"
+    plt.close("all")
+
+
+def test_trace_of_trees_over_epochs_is_one_of_rows(models):
+    model, _ = models["GibbsDependentTrees"]
+    display = TopicTraceDisplay.from_estimator(model)
+    assert display.ax_.get_ylabel().endswith("of rows")
+    assert_allclose([shares.sum() for shares in display.shares], 1.0)
+    plt.close("all")
+
+
+# -- documents without tokens ----------------------------------------------------------
+
+
+def with_empty_rows(X, empty):
+    X = sp.lil_array(X) if sp.issparse(X) else X.copy()
+    X[empty] = 0.0
+    return sp.csr_array(X) if sp.issparse(X) else X
+
+
+def check_no_empty_row(documents, shares, empty):
+    """Raise where a row without tokens is listed, or a row without a share."""
+    assert not np.isin(documents, empty).any()
+    assert_array_equal(np.isnan(shares), documents < 0)
+    assert (documents >= 0).any()
+    for row in documents:
+        listed = row[row >= 0]
+        assert (row[len(listed) :] == -1).all()  # they come last
+        assert len(np.unique(listed)) == len(listed)
+
+
+@pytest.mark.parametrize("by", ["share", "tokens"])
+@every_model
+def test_rows_without_tokens_are_no_evidence(models, name, by):
+    model, X = models[name]
+    if not gives_proportions(model):
+        return
+    empty = [0, 7, 31]
+    given = {"by": by, "n": 60, "return_shares": True}
+    check_no_empty_row(
+        *top_documents(model, with_empty_rows(X, empty), **given), empty
+    )
+
+
+def test_check_fails_where_prior_shares_are_ranked(models):
+    model, X = models["HDP-online"]
+    distr = model.transform(with_empty_rows(X, [0, 7])).T
+    documents = np.argsort(-distr, axis=1)
+    shares = np.take_along_axis(distr, documents, axis=1)
+    with pytest.raises(AssertionError):
+        check_no_empty_row(documents, shares, [0, 7])
+
+
+def test_documents_on_a_cluster_are_ranked_as_here(models):
+    model, X = models["dask.HDP"]
+    blocks, local = [X[:25], X[25:]], top_documents(model, X)
+    assert_array_equal(top_documents(model, blocks), local)
+
+
+def test_documents_of_sparse_shares_are_those_of_dense_ones(models):
+    model, X = models["DependentTrees"]
+    dense = top_documents(model, X, 5)
+    assert_array_equal(top_documents(model.set_params(sparse_output=True), X, 5), dense)
+    model.set_params(sparse_output=False)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 100.0])
+@pytest.mark.parametrize("length", [5, 50, 5000])
+def test_a_batch_of_one_topic_is_no_evidence_of_another(length, scale):
+    rng = np.random.default_rng(0)
+    X = np.zeros((90, 30))
+    for i in range(90):
+        words = slice(10 * (i % 3), 10 * (i % 3) + 10)
+        X[i, words] = rng.multinomial(length, np.full(10, 0.1))
+    hdp = HDP(6, split_merge=False, max_iter=40, random_state=0).fit(X)
+    of_first = hdp.topic_word_distr_[:, :10].sum(axis=1)
+    documents = top_documents(hdp, scale * X[::3][:6], n=3)
+    assert (documents[of_first < 0.1] == -1).all()
+    assert (documents[of_first > 0.9] >= 0).any()
+
+
+def test_long_documents_have_more_tokens_of_a_topic():
+    X = np.array([[9, 0], [90, 60], [0, 8], [0, 80]] * 9)
+    hdp = HDP(2, split_merge=False, random_state=0).fit(X)
+    first = int(hdp.components_[:, 0].argmax())
+    assert top_documents(hdp, X[:4], n=1)[first] == [0]
+    assert top_documents(hdp, X[:4], n=1, by="tokens")[first] == [1]
+
+
+def test_documents_are_ranked_within_their_epochs():
+    drawn = make_dependent_trees(60, n_epochs=2, random_state=0)
+    trees = DependentTrees(random_state=0).fit(drawn.data, epochs=drawn.epochs)
+    documents, shares = top_documents(
+        trees, drawn.data, 3, epochs=drawn.epochs, return_shares=True
+    )
+    distr = trees.transform(drawn.data, epochs=drawn.epochs)
+    for k, (rows, found) in enumerate(zip(documents, shares, strict=True)):
+        assert_allclose(found[rows >= 0], distr[rows[rows >= 0], k])
+
+
+def test_account_counts_documents_with_tokens(models):
+    model, X = models["HDP-online"]
+    text = summary(model, X=with_empty_rows(X, [1, 2]))
+    assert "58 documents, " in text
+    assert "; 2 documents without" in text
