@@ -11,6 +11,7 @@ from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
     fitted_model,
+    in_memory,
     model_rows,
     noun_of,
     terms_of,
@@ -267,17 +268,18 @@ def _settings(model):
 def _score(estimator, X, unit):
     model, X = fitted_model(estimator), model_rows(estimator, X)
     if unit == "row":
-        score = model.score(X)
-        score = score.compute() if hasattr(score, "compute") else score
-        return {"score": f"{score:.4f} nats per row of X"}
-    counts = check_counts(X, whom="summary")
-    score = document_completion_score(model, counts)
-    n_docs = int((np.diff(counts.indptr) > 0).sum())
-    n_empty = counts.shape[0] - n_docs
+        return {"score": f"{in_memory(model.score(X)):.4f} nats per row of X"}
+    if hasattr(model, "_row_totals"):  # on a cluster
+        tokens, score = in_memory(model._row_totals(X)), in_memory(model.score(X))
+    else:
+        counts = check_counts(X, whom="summary")
+        tokens, score = counts.sum(axis=1), document_completion_score(model, counts)
+    n_docs = int((tokens > 0.0).sum())
+    n_empty = len(tokens) - n_docs
     empty = f"; {_count(n_empty, 'document')} without" * (n_empty > 0)
     return {
         "documents scored": f"{_count(n_docs, 'document')}, "
-        f"{counts.sum():,.0f} tokens{empty}",
+        f"{tokens.sum():,.0f} tokens{empty}",
         "score": f"{score:.4f} nats per held-out token "
         f"(perplexity {math.exp(-score):,.1f})",
     }

@@ -160,7 +160,7 @@ def top_documents(
             "`apply` for the node of each row."
         )
     given = {} if epochs is None else {"epochs": epochs}
-    shares = _in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
+    shares = in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
     tokens = _tokens_of_topics(model, X, shares)
     documents, found = _ranked(shares if by == "share" else tokens, tokens, shares, n)
     return (documents, found) if return_shares else documents
@@ -168,7 +168,7 @@ def top_documents(
 
 def _tokens_of_topics(model, X, shares):
     """Estimate the tokens of topics in documents; negligible ones are zero."""
-    totals = _in_memory(getattr(model, "_row_totals", row_totals)(X))[:, None]
+    totals = in_memory(getattr(model, "_row_totals", row_totals)(X))[:, None]
     if are_directions(model):
         totals = (totals > 0.0).astype(np.float64)
     prior = _doc_prior(model, shares.shape[1])
@@ -197,7 +197,7 @@ def _ranked(values, tokens, shares, n):
     return documents, found
 
 
-def _in_memory(values):
+def in_memory(values):
     """Return an ndarray of what may be lazy, sparse or a frame."""
     values = values.compute() if hasattr(values, "compute") else values
     return values.toarray() if sp.issparse(values) else np.asarray(values)

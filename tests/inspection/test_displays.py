@@ -213,7 +213,9 @@ def test_a_bound_never_evaluated_leaves_the_topics(model):
     model.history_["elbo"] = [np.nan] * 4
     display = HistoryDisplay.from_estimator(model)
     assert len(display.line_.get_xdata()) == 0
-    assert display.twin_ax_ is not None
+    assert display.twin_ax_ is display.ax_
+    assert display.ax_.get_ylabel() == "topics"
+    assert len(display.figure_.axes) == 1  # none is left without a line
 
 
 def recorded_scores():
@@ -233,7 +235,7 @@ def test_the_score_of_a_monitor_is_drawn_in_place_of_the_bound(model, x, at):
     display = HistoryDisplay.from_estimator(model, monitor=recorded_scores(), x=x)
     assert_array_equal(display.line_.get_xydata(), np.c_[at, [-3.0, -2.75]])
     assert display.ax_.get_ylabel() == "held-out score (nats per token)"
-    *_, line = display.twin_ax_.lines
+    (line,) = display.twin_ax_.lines
     assert_array_equal(line.get_xydata(), np.c_[at, [2, 3]])
 
 

@@ -251,6 +251,12 @@ def test_documents_on_a_cluster_are_ranked_as_here(models):
     assert_array_equal(top_documents(model, blocks), local)
 
 
+@pytest.mark.parametrize("name", ["dask.HDP", "dask.DependentTrees"])
+def test_account_on_a_cluster_is_that_of_the_same_rows_here(models, name):
+    model, X = models[name]
+    assert summary(model, X=[X[:25], X[25:]]) == summary(model, X=X)
+
+
 def test_documents_of_sparse_shares_are_those_of_dense_ones(models):
     model, X = models["DependentTrees"]
     dense = top_documents(model, X, 5)
