@@ -165,6 +165,7 @@ class HeldOutMonitor(_PassMonitor):
     """
 
     fields = ("step", "seconds", "score", "n_components")
+    _elapsed: float  # seconds of earlier calls
 
     def __init__(self, X_valid: MatrixLike, every: int = 1):
         super().__init__(every)

@@ -13,9 +13,8 @@ words, and the ten topics are its five columns and five rows.
 # ---------------------
 # A stream of 4,000 documents, 100 at a time, and a start from two topics. The bound of
 # each minibatch judges the moves, once the first topics have settled, after 500
-# documents. `partial_fit` calls no callbacks, so that the monitor, which records the
-# terms of the topics, is told when to `record`. Cells are named as in chess: column e,
-# row 5 is "e5".
+# documents. The monitor records the terms of the topics after each call. Cells are
+# named as in chess: column e, row 5 is "e5".
 
 import matplotlib.pyplot as plt
 
@@ -37,9 +36,9 @@ hdp = HDP(
     random_state=0,
 )
 monitor = TopicTermsMonitor(n_terms=5)
+hdp.set_callbacks(monitor)
 for start in range(0, X.shape[0], 100):
     hdp.partial_fit(X[start : start + 100])
-    monitor.record(hdp)
 print(hdp.lineage_[:3])
 
 # %%

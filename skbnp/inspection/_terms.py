@@ -86,9 +86,7 @@ def top_terms(estimator, feature_names=None, n=10):
     },
     prefer_skip_nested_validation=False,
 )
-def top_documents(
-    estimator, X, n=10, *, by="share", epochs=None, return_shares=False
-):
+def top_documents(estimator, X, n=10, *, by="share", epochs=None, return_shares=False):
     """Find the documents in which each topic has its largest share, or most tokens.
 
     Parameters

@@ -48,12 +48,11 @@ def fit_on_dask(name, X):
 def models():
     """Each kind of estimator, fitted, and its rows; those on a cluster besides."""
     counts, found = topic_counts(60, 24), {}
-    with pytest.warns(match="."):
-        for name, estimator in FIRST.items():
-            X = rows_of(estimator, counts)
-            found[name] = fresh(estimator, max_iter=5).fit(X), X
-        for name in ON_DASK:
-            found[f"dask.{name}"] = fit_on_dask(name, counts), counts
+    for name, estimator in FIRST.items():
+        X = rows_of(estimator, counts)
+        found[name] = fresh(estimator, max_iter=5).fit(X), X
+    for name in ON_DASK:
+        found[f"dask.{name}"] = fit_on_dask(name, counts), counts
     return found
 
 
@@ -231,9 +230,7 @@ def test_rows_without_tokens_are_no_evidence(models, name, by):
         return
     empty = [0, 7, 31]
     given = {"by": by, "n": 60, "return_shares": True}
-    check_no_empty_row(
-        *top_documents(model, with_empty_rows(X, empty), **given), empty
-    )
+    check_no_empty_row(*top_documents(model, with_empty_rows(X, empty), **given), empty)
 
 
 def test_check_fails_where_prior_shares_are_ranked(models):
