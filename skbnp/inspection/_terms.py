@@ -124,6 +124,10 @@ def top_documents(estimator, X, n=10, *, by="share", epochs=None, return_shares=
     ValueError
         If `n` is not positive.
 
+    See Also
+    --------
+    top_terms : The most probable terms of each topic.
+
     Notes
     -----
     A document without tokens gets the prior shares from `transform`, and a short one
@@ -133,10 +137,6 @@ def top_documents(estimator, X, n=10, *, by="share", epochs=None, return_shares=
     of the topic and A the sum of those of all topics. A document counts for a topic
     from half a token on, or from 5 % of its tokens if it has fewer than ten. A row of
     :class:`skbnp.DependentTrees`, which is at one node, counts as one token.
-
-    See Also
-    --------
-    top_terms : The most probable terms of each topic.
 
     Examples
     --------
