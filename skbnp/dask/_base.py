@@ -22,9 +22,9 @@ from skbnp.dask._inputs import (
     blocks_of,
     in_block,
     is_frame,
+    is_lazy,
     read_block,
 )
-from skbnp.dask._inputs import Block, Reader, blocks_of, is_frame, is_lazy, read_block
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.typing import MatrixLike
