@@ -1,6 +1,7 @@
 """A topic has one number: in rows, columns, accounts, figures and edits."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -89,11 +90,16 @@ def test_an_edit_is_of_the_topic_that_figures_show_under_that_number(hdp):
     assert_allclose(merged, first + second - prior, rtol=1e-9)
 
 
+def numbers_in(account):
+    """Numbers of the topics in a table; lines that go on have none."""
+    table = account.split("terms\n")[-1]
+    return [int(number) for number in re.findall(r"^ *(\d+) +\d+\.\d %", table, re.M)]
+
+
 def test_account_and_figures_show_the_number_of_each_topic(hdp):
     heaviest = np.argsort(-hdp.topic_weights_, kind="stable")[:3]
     numbers = hdp.component_ids_[heaviest].tolist()
-    table = summary(hdp, n_components=3).split("terms\n")[-1].splitlines()
-    assert [int(line.split()[0]) for line in table[:3]] == numbers
+    assert numbers_in(summary(hdp, n_components=3))[:3] == numbers
     display = TopicTermsDisplay.from_estimator(hdp, n_components=3)
     assert display.labels.tolist() == numbers
     lineage = LineageDisplay.from_estimator(hdp, ids=numbers)
@@ -117,8 +123,7 @@ def test_nodes_go_by_their_row_everywhere(crp, X):
     heaviest = np.argsort(-crp.topic_weights_, kind="stable")[:2]
     text = summary(crp, n_components=2)
     assert " node   weight  terms" in text
-    table = text.split("terms\n")[-1].splitlines()
-    assert [int(line.split()[0]) for line in table[:2]] == heaviest.tolist()
+    assert numbers_in(text)[:2] == heaviest.tolist()
     assert TopicTermsDisplay.from_estimator(crp, n_components=2).labels.tolist() == (
         heaviest.tolist()
     )
