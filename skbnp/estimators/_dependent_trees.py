@@ -184,11 +184,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then every accepted "birth" (a child of the
         parent named), "merge", "reattach" (the node, then its new parent, or the parent
-        whose place it took), "prune" and "exchange", after which the
-        nodes named first have the names, pasts and shares of past rows of the second
-        ones; one before a merge says that the other past was kept. By an exchange a
-        node that has ended, at most three epochs ago, may come back, in the place of
-        one that began since: a topic taken for another one for an epoch is not new.
+        whose place it took), "prune", "exchange", after which the nodes named first
+        have the names, pasts and shares of past rows of the second ones (one before a
+        merge says that the other past was kept), and "revive": an exchange by which a
+        node that ended at most three epochs ago comes back, in the place of one that
+        began since, as its topic was taken for another one. Parents of a record are
+        alive before it, children after it; no other record uses an id that has ended.
     n_active_components_ : int
         Nodes of the newest tree that have at least max(1, 1e-4 of all) expected rows of
         the newest epoch at them or below.

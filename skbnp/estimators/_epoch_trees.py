@@ -52,6 +52,8 @@ class EpochRecord:
         Rows of the epoch that have a direction.
     first_step : int
         Updates before the epoch: the `step` of its records in `lineage_` is not lower.
+    n_records : int
+        Records of `lineage_` up to the end of the epoch: these lead to `component_ids`.
     """
 
     tree: TreeView
@@ -60,6 +62,7 @@ class EpochRecord:
     masses: np.ndarray
     n_samples: int
     first_step: int
+    n_records: int
 
     def __repr__(self) -> str:
         return f"EpochRecord(n_samples={self.n_samples}, tree={self.tree!r})"
@@ -170,6 +173,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
                 epoch.state.masses.copy(),
                 epoch.n_rows,
                 epoch.first_step,
+                epoch.n_records,
             )
         return found
 

@@ -19,6 +19,7 @@ from skbnp.estimators._saved import (
     check_concentrations,
     check_counts,
 )
+from skbnp.inference.chains import end_entries
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.prediction import MixturePredictor
@@ -353,8 +354,13 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 with Executor(self.n_jobs) as executor:
                     dish = draw_topics(tokens, counts, topics, rng, executor)
             tables, served = TableAssignments.one_per_dish(tokens, dish)
-            ids = self._best().component_ids[served] if goes_on else None
-            yield replace(start, tables=tables, ids=ids)
+            if goes_on:
+                present = self._best().component_ids
+                ids, ended = present[served], np.delete(present, served)
+                log = [*start.lineage, *end_entries(start.step, ended)]
+                yield replace(start, tables=tables, ids=ids, lineage=log)
+            else:
+                yield replace(start, tables=tables)
 
     def _attributes_of(self, best: FranchiseSample) -> dict[str, Any]:
         rows = rows_by_id(best.component_ids)

@@ -24,6 +24,7 @@ __all__ = [
     "ChainState",
     "GibbsChain",
     "birth_entries",
+    "end_entries",
     "pieces_of",
     "rename",
     "run_chains",
@@ -160,6 +161,11 @@ def birth_entries(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
     return [Lineage(step, "birth", (), tuple(ids.tolist()))] if len(ids) else []
 
 
+def end_entries(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
+    """Log the end of components, if any."""
+    return [Lineage(step, "prune", tuple(ids.tolist()), ())] if len(ids) else []
+
+
 def rename(
     ids: NDArray[np.intp], names: NDArray[np.intp], next_id: int, step: int
 ) -> tuple[NDArray[np.intp], int, list[Lineage]]:
@@ -172,9 +178,7 @@ def rename(
     names = names.copy()
     names[is_new] = np.arange(next_id, next_id + n_new)
     log = birth_entries(step, names[is_new])
-    ended = np.setdiff1d(ids, names)
-    if len(ended):
-        log.append(Lineage(step, "prune", tuple(ended.tolist()), ()))
+    log += end_entries(step, np.setdiff1d(ids, names))
     return names, next_id + n_new, log
 
 

@@ -1,7 +1,8 @@
 """Changes of structure, as small records that speak of component ids.
 
 No new component has the id of one before; columns may move. The log of edits tells
-where each component came from.
+where each component came from: parents of a record are alive before it, children after
+it, and one that has ended comes back by a "revive" alone.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,8 @@ class Lineage(NamedTuple):
     """One entry of the log, as users read it."""
 
     step: int  # updates made before
-    kind: str  # "init", "birth", "split", "merge", "prune", "reattach", "exchange"
+    # "init", "birth", "split", "merge", "prune", "reattach", "exchange" or "revive"
+    kind: str
     parents: tuple[int, ...]  # ids that it changed or ended
     children: tuple[int, ...]  # ids that live on, or begin
 

@@ -45,6 +45,8 @@ class Lane:
     origin: list[int] = field(default_factory=list)  # ids it was split from
     target: list[int] = field(default_factory=list)  # ids it was merged into
     is_born: bool = False  # after the start, split from no other
+    pauses: list[tuple[int, int]] = field(default_factory=list)  # end and return
+    sources: list[int] = field(default_factory=list)  # whose rows it has returned to
 
 
 def lanes_of(lineage):
@@ -57,10 +59,13 @@ def lanes_of(lineage):
                 # In a tree a node is born below another.
                 lanes[name].is_born = number > 0 and (kind == "birth" or not parents)
             elif lanes[name].end is not None:  # it comes back
-                lanes[name].end, lanes[name].target = None, []
+                lane = lanes[name]
+                lane.pauses.append((lane.end, step))
+                lane.sources.append(parents[children.index(name)])
+                lane.end, lane.target = None, []
         for name in set(parents) - set(children):
             target = list(children)
-            if kind == "exchange":  # its rows have one of the names
+            if kind in ("exchange", "revive"):  # its rows have one of the names
                 target = [children[parents.index(name)]]
             lanes[name].end, lanes[name].target = step, target
     return lanes
@@ -122,7 +127,8 @@ class LineageDisplay:
 
     Best made with :meth:`from_estimator`. Time, in updates, runs to the right, and each
     component id has a lane: blue if it lives, grey if it has ended. Splits and merges
-    join two lanes. The terms of the living stand at the end; those of earlier times
+    join two lanes. Of a topic that has come back ("revive") the time in which it was
+    not alive is dotted, and what had its rows until then is joined to it. The terms of the living stand at the end; those of earlier times
     stand below their lane, wherever others have come up and there is room. Connectors
     of one step stand side by side.
 
@@ -407,7 +413,7 @@ class LineageDisplay:
 
         ax = self.ax_
         kinds: dict[str, Any] = {}  # how the legend shows each
-        begins, ends, joints = self._connectors(lanes, row)
+        begins, ends, returns, joints = self._connectors(lanes, row)
         hollow: dict[str, Any] = {
             "ls": "",
             "markersize": 5.0,
@@ -415,8 +421,15 @@ class LineageDisplay:
         }
         for lane in lanes:
             y, lives = row[lane.id], lane.end is None
-            x = [begins[lane.id], ends[lane.id]]
-            ax.plot(x, [y, y], color=BLUE if lives else GREY, lw=2.0, zorder=2.2)
+            color, x = BLUE if lives else GREY, [begins[lane.id], ends[lane.id]]
+            begin = x[0]
+            for number, (end, back) in enumerate(lane.pauses):
+                ax.plot([begin, end], [y, y], color=color, lw=2.0, zorder=2.2)
+                begin = returns.get((lane.id, number), back)
+                ax.plot([end, begin], [y, y], color=color, lw=1.0, ls=":", zorder=2.2)
+                kinds["revive"] = hollow | {"marker": "s", "color": BLUE}
+                ax.plot(begin, y, zorder=2.3, **kinds["revive"])
+            ax.plot([begin, x[1]], [y, y], color=color, lw=2.0, zorder=2.2)
             if lane.is_born:
                 kinds["birth"] = hollow | {"marker": "o", "color": BLUE}
                 ax.plot(x[0], y, zorder=2.3, **kinds["birth"])
@@ -426,7 +439,7 @@ class LineageDisplay:
                 kinds[kind]["color"] = GREY
                 ax.plot(x[1], y, zorder=2.3, **kinds[kind])
         for kind, x, source, target in joints:
-            if kind == "birth":
+            if kind in ("birth", "revive"):
                 ax.plot([x, x], [source, target], color=GREY, lw=1.0, ls=":", zorder=2)
                 continue
             kinds[kind] = {"color": VERMILION if kind == "merge" else GREY, "lw": 1.0}
@@ -457,13 +470,18 @@ class LineageDisplay:
         ends = {
             lane.id: self.last_step if lane.end is None else lane.end for lane in lanes
         }
-        events = []
+        returns, events = {}, []
         for lane in lanes:
+            pairs = zip(lane.pauses, lane.sources, strict=True)
+            for number, ((_, back), other) in enumerate(pairs):
+                if other in row:
+                    moved = lane.id, number
+                    events.append((back, "revive", returns, other, lane.id, moved))
             for other in row.keys() & lane.origin:
                 kind = "birth" if lane.is_born else "split"
-                events.append((lane.begin, kind, begins, other, lane.id, lane.id))
+                events.append((lane.begin, kind, begins, other, lane.id, (lane.id,)))
             for other in row.keys() & lane.target:
-                events.append((lane.end, "merge", ends, lane.id, other, lane.id))
+                events.append((lane.end, "merge", ends, lane.id, other, (lane.id,)))
         taken: dict[int, list] = {}  # by step and slot: spans of rows
         joints = []
         # Splits are tried after an update, merges before the next.
@@ -484,9 +502,10 @@ class LineageDisplay:
             if number == len(slots):
                 slots.append([])
             slots[number].append((low, high))
-            places[moved] = step + number * shift
-            joints.append((kind, places[moved], source, target))
-        return begins, ends, joints
+            at = step + number * shift
+            places[moved if kind == "revive" else moved[0]] = at
+            joints.append((kind, at, source, target))
+        return begins, ends, returns, joints
 
     def _write(self, text, step, y, size, *, final):
         """Write beside the end of a lane, line under line; or below the lane."""
@@ -531,11 +550,6 @@ def history_of(estimator):
     if best is None:
         steps = fitted(estimator, "history_")["step"]
         return lineage, max([*steps, lineage[-1].step]), 0
-    named = {name for entry in lineage for name in entry.children}
-    if unnamed := sorted(set(best.component_ids.tolist()) - named):
-        # The topic that a corpus without tokens has.
-        start = lineage[0]._replace(children=tuple(unnamed))
-        lineage = [start, *lineage[1:]]
     return lineage, max(best.step, lineage[-1].step), best.chain
 
 

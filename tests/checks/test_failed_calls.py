@@ -28,6 +28,7 @@ from checks.estimators import (
     takes_warm_start,
 )
 from checks.failures import Failure, failing_visit, fit_updates
+from checks.lineages import check_lineage
 from checks.states import assert_same, learned, snapshot
 from skbnp import HDP
 
@@ -74,10 +75,7 @@ def check_usable(estimator, X):
     if is_tree(estimator):
         assert len(estimator.tree_.parent) == n_components
     assert estimator.components_.shape == (n_components, X.shape[1])
-    alive = set()
-    for entry in estimator.lineage_:
-        alive = (alive - set(entry.parents)) | set(entry.children)
-    assert alive == set(estimator.component_ids_.tolist())
+    check_lineage(estimator)
     steps = estimator.history_["step"]
     assert len({len(trace) for trace in estimator.history_.values()}) == 1
     if is_variational(estimator):

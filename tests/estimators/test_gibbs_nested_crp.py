@@ -11,6 +11,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from checks.failures import Failure, failing_visit
+from checks.lineages import check_lineage
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
@@ -283,27 +284,16 @@ def test_chains_differ_and_the_first_is_the_chain_alone(docs, model):
     assert (trace[:, 0] != trace[:, 1]).all()
 
 
-def check_lineage(lineage, ids):
-    """Raise unless the log ends in these ids, and no ended one returns."""
-    alive, ended = set(), set()
-    for entry in lineage:
-        assert not (ended | alive) & set(entry.children)
-        assert set(entry.parents) <= alive
-        gone = set(entry.parents) - set(entry.children)
-        alive, ended = (alive - gone) | set(entry.children), ended | gone
-    assert alive == set(ids.tolist())
-
-
 def test_lineage_ends_in_the_nodes_shown(docs, model, X_test):
-    check_lineage(model.lineage_, model.component_ids_)
+    check_lineage(model)
     crp = GibbsNestedCRP(max_iter=9, random_state=0, warm_start=True, **PRIORS)
     for _ in range(2):
         crp.fit(docs)
-        check_lineage(crp.lineage_, crp.component_ids_)
+        check_lineage(crp)
     crp.fit(X_test)
-    check_lineage(crp.lineage_, crp.component_ids_)
+    check_lineage(crp)
     crp.partial_fit(docs)
-    check_lineage(crp.lineage_, crp.component_ids_)
+    check_lineage(crp)
     kinds = [entry.kind for entry in crp.lineage_]
     assert kinds[0] == "init"
     assert set(kinds[1:]) == {"birth", "prune"}

@@ -449,6 +449,26 @@ def test_plotting_again_makes_another_figure(split):
     assert drawn.figure_ is not first
 
 
+def test_a_topic_that_comes_back_has_a_pause():
+    """1 ends; 2, born since, had its rows and ends as 1 comes back."""
+    log = [
+        Lineage(0, "init", (), (0, 1)),
+        Lineage(3, "prune", (1,), ()),
+        Lineage(5, "birth", (0,), (0, 2)),
+        Lineage(7, "revive", (2,), (1,)),
+    ]
+    lane, other = (lanes_of(log)[name] for name in (1, 2))
+    assert (lane.end, lane.pauses, lane.sources) == (None, [(3, 7)], [2])
+    assert (other.end, other.target) == (7, [1])
+    display = show(log, range(3))
+    y = display.ids_.index(1)
+    spans = [(begin, end) for (begin, a), (end, b) in segments(display, BLUE) if b == y]
+    assert [begin for begin, _ in spans][:2] == [0, 3]
+    assert spans[-1][1] == 10
+    assert "revive" in {text.get_text() for text in display.ax_.get_legend().texts}
+    assert "revive" not in {text.get_text() for text in show().ax_.get_legend().texts}
+
+
 # Of a sampler -------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
-from skbnp.inference.chains import ChainStart, ChainState, birth_entries
+from skbnp.inference.chains import ChainStart, ChainState, birth_entries, end_entries
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._tree_directions import prior_products
@@ -203,7 +203,7 @@ class SliceChain:
         ).without_empty()
         ids = world.tree.ids
         if start.lineage:
-            log = _ends(start.step, np.setdiff1d(state.tree.ids, ids))
+            log = end_entries(start.step, np.setdiff1d(state.tree.ids, ids))
         else:
             log = [_init(start.step, ids)]
         return TreeChainState(
@@ -388,7 +388,7 @@ class SliceChain:
         world, before = self.world, self.opened
         step, ids = self.state.step + 1, world.tree.ids
         news = birth_entries(step, np.setdiff1d(ids, before.ids))
-        news += _ends(step, np.setdiff1d(before.ids, ids))
+        news += end_entries(step, np.setdiff1d(before.ids, ids))
         state = replace(
             before,
             step=step,
@@ -436,7 +436,7 @@ class SliceChain:
         after = _pruned(after, state.next_id)
         memo, _ = visit(NodeTable.of(after, settings.priors), rows.X)
         ids = after.tree.ids
-        log = _ends(state.step + 1, np.setdiff1d(state.ids, ids))
+        log = end_entries(state.step + 1, np.setdiff1d(state.ids, ids))
         return replace(
             state,
             ids=ids.copy(),
@@ -458,7 +458,8 @@ class SliceChain:
     def _closed(self, world: SlicedTree, run: RunTasks = run_in_turn) -> ClosedEpoch:
         state, reading = self.state, reading_of(world, run)
         label = self.epochs[state.number_of_epoch].label
-        return ClosedEpoch(label, reading, int(world.masses.sum()), state.begin)
+        n_rows, n_records = int(world.masses.sum()), len(state.lineage)
+        return ClosedEpoch(label, reading, n_rows, state.begin, n_records)
 
     # -- what it tells ----------------------------------------------------------------
 
@@ -538,10 +539,6 @@ def _fields(world: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
 
 def _init(step: int, ids: NDArray[np.intp]) -> Lineage:
     return Lineage(step, "init", (), tuple(np.sort(ids).tolist()))
-
-
-def _ends(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
-    return [Lineage(step, "prune", tuple(ids.tolist()), ())] if len(ids) else []
 
 
 def _unit(means: Array) -> Array:

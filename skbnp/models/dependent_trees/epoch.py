@@ -170,6 +170,7 @@ class ClosedEpoch:
     state: EpochState  # without its past
     n_rows: int
     first_step: int  # updates made before it
+    n_records: int  # of the log, when it was closed
 
 
 @dataclass(slots=True)
@@ -187,7 +188,8 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
         """Return the open epoch as it would be closed now."""
         state = self.state.without_past()
         n_rows = round(self.totals.n_tokens)
-        return ClosedEpoch(self.label, state, n_rows, self.first_step)
+        n_records = len(self.lineage)
+        return ClosedEpoch(self.label, state, n_rows, self.first_step, n_records)
 
     @property
     def epochs(self) -> list[ClosedEpoch]:

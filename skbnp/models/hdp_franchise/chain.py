@@ -10,6 +10,7 @@ from skbnp.inference.chains import (
     ChainState,
     GibbsChain,
     birth_entries,
+    end_entries,
     pieces_of,
     rename,
 )
@@ -115,25 +116,24 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         known = np.zeros(0, np.intp) if start.ids is None else start.ids
         if before is not None:
             known = before.component_ids[before.n_tokens > 0]
-        next_id = start.next_id
-        new = np.arange(next_id, next_id + self.seating.n_served - len(known))
-        if start.lineage:
-            log = [*start.lineage, *birth_entries(start.step, new)]
-        else:
-            # An empty corpus has a topic, too, which no token has.
-            next_id += len(new) == 0
-            names = new.tolist() or [0]
-            log = [Lineage(start.step, "init", (), tuple(names))]
+        next_id, n_served = start.next_id, self.seating.n_served
+        new = named = np.arange(next_id, next_id + n_served - len(known))
+        if n_served == 0 and before is None:
+            # An empty corpus has a topic, too, which no token has: the newest name.
+            named = np.array([next_id])
+        log = [*start.lineage, *birth_entries(start.step, named)]
+        if not start.lineage:
+            log = [Lineage(start.step, "init", (), tuple(named.tolist()))]
         if before is not None and len(known) + len(new) > 0:
-            gone = before.component_ids[before.n_tokens == 0].tolist()
-            log += [Lineage(start.step, "prune", tuple(gone), ())] if gone else []
+            gone = before.component_ids[before.n_tokens == 0]
+            log += end_entries(start.step, gone)
         self.state = FranchiseState(
             number=number,
             step=start.step,
             tables=self.seating.tables(),
             concentrations=start.concentrations,
             ids=np.concatenate([known, new]),
-            next_id=next_id + len(new),
+            next_id=next_id + len(named),
             n_splits=0,
             n_merges=0,
             lineage=log,

@@ -446,7 +446,7 @@ class FranchiseSample:
             counts, tables, ids = counts[order], tables[order], state.ids[order]
         else:
             counts = sp.csr_array((1, seating.tokens.n_words), dtype=np.int32)
-            tables, ids = np.ones(1, np.int32), np.zeros(1, np.intp)
+            tables, ids = np.ones(1, np.int32), np.array([state.next_id - 1])
         return cls(
             counts,
             tables,

@@ -752,7 +752,8 @@ def _entry(record: Record, step: int) -> Lineage | None:
         both = (record.node, record.parent)
         return Lineage(step, "reattach", both, both)
     if isinstance(record, Exchange):
-        return Lineage(step, "exchange", record.nodes, record.names)
+        kind = "revive" if record.brings_back else "exchange"
+        return Lineage(step, kind, record.nodes, record.names)
     if isinstance(record, Remove):
         return Lineage(step, "prune", (record.node,), ())
     return None
