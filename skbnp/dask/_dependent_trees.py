@@ -420,6 +420,10 @@ class DependentTrees(ShardedMixin, LocalTrees):
         n_shards = len(shards.n_rows)
         return ShardSchedule(n_shards, self.shards_per_round or max(n_shards, 1))
 
+    def _warn_of_narrow_nodes(self, X):
+        """Judge by the concentration alone where rows are elsewhere."""
+        super()._warn_of_narrow_nodes(None if is_lazy(X) else X)
+
     # -- checkpoints ------------------------------------------------------------------
 
     def _start(self, model, rows, entropy, n_rows):

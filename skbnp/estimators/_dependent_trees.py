@@ -393,7 +393,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
-            return self._fit(X, y, epochs=epochs)
+            self._fit(X, y, epochs=epochs)
+            self._warn_of_narrow_nodes(X)
+            return self
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, epochs=None):
@@ -426,7 +428,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
-            return self._partial_fit(X, y, epochs=epochs)
+            self._partial_fit(X, y, epochs=epochs)
+            self._warn_of_narrow_nodes(X)
+            return self
 
     def fit_transform(self, X, y=None, epochs=None):
         """Fit, and infer the proportions of nodes in the rows.

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 
+from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.estimators._saved import LARGE, check_array, check_number
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
@@ -75,6 +76,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
     n_jobs: int | None
     sparse_output: bool
     vmf_concentration: float | str
+    vmf_concentration_: float
+    n_features_in_: int
     prior_concentration: float | str
     child_concentration: float
     stop_concentration: float
@@ -329,6 +332,18 @@ class EpochTreeMixin(TransformerMixin, ABC):
             weights = np.where(used, weights, 0.0)
         total = weights.sum()
         return float(weights @ gains / total) if total > 0.0 else 0.0
+
+    def _warn_of_narrow_nodes(self, X: Any) -> None:
+        """Warn where equal or short rows have made the concentration that is learned.
+
+        `X` is None where rows are elsewhere.
+        """
+        if self.vmf_concentration != "auto":
+            return
+        rows = None if X is None else self._rows(X, "fit")[0]
+        warn_of_narrow_nodes(
+            rows, self.n_features_in_, self.n_components_, self.vmf_concentration_
+        )
 
     def _rows(self, X, method: str) -> tuple[sp.csr_array, np.dtype]:
         check_is_fitted(self)

@@ -1,0 +1,102 @@
+"""Equal and short rows: a concentration that follows from them is named."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import skbnp.dask
+from skbnp import DependentTrees, GibbsDependentTrees
+from skbnp.datasets import make_dependent_trees
+from skbnp.estimators._narrow_nodes import share_of_copies
+
+ESTIMATORS = [
+    DependentTrees(max_iter=20, random_state=0),
+    GibbsDependentTrees(max_iter=20, random_state=0),
+    skbnp.dask.DependentTrees(max_iter=20, random_state=0),
+]
+every_tree = pytest.mark.parametrize(
+    "trees", ESTIMATORS, ids=["variational", "sampler", "dask"]
+)
+
+
+def blocks(n_tokens=5, n_words=15, n_rows=150, seed=0):
+    """Counts of three disjoint vocabularies, as many rows of each."""
+    rng = np.random.default_rng(seed)
+    X = np.zeros((n_rows, 3 * n_words))
+    for row, counts in enumerate(X):
+        words = rng.integers(0, n_words, n_tokens) + row % 3 * n_words
+        np.add.at(counts, words, 1)
+    return X
+
+
+def said(trees, X, method="fit"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        getattr(trees, method)(X)
+    return [str(one.message) for one in caught if "was learned" in str(one.message)]
+
+
+@every_tree
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_short_rows_are_named(trees, method):
+    (message,) = said(clone(trees), blocks(), method)
+    assert "4 features" in message
+    assert "set vmf_concentration=" in message
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_cure_that_is_named_leaves_few_nodes(seed):
+    X = blocks(seed=seed)
+    (message,) = said(trees := DependentTrees(random_state=0), X)
+    cure = float(message.split("set vmf_concentration=")[1].split()[0])
+    cured = DependentTrees(vmf_concentration=cure, random_state=0)
+    assert not said(cured, X)
+    assert 3 * cured.n_components_ < trees.n_components_
+
+
+@every_tree
+def test_copies_are_named(trees):
+    X = make_dependent_trees(100, random_state=0).data
+    assert not said(clone(trees), X)
+    (message,) = said(clone(trees), np.vstack([X, X]))
+    assert "50% of the rows" in message
+    assert "Drop duplicates" in message
+
+
+def test_copies_elsewhere_are_named_by_the_concentration():
+    da = pytest.importorskip("dask.array")
+    X = make_dependent_trees(100, random_state=0).data
+    twice = da.from_array(np.vstack([X, X]), chunks=(50, -1))
+    (message,) = said(skbnp.dask.DependentTrees(random_state=0), twice)
+    assert "rows of X may be copies" in message
+
+
+def test_nobody_is_warned_of_a_concentration_that_is_given():
+    X = np.vstack([blocks(), blocks()])
+    assert not said(DependentTrees(vmf_concentration=50.0, random_state=0), X)
+
+
+def test_copies_are_counted():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    assert share_of_copies(sp.csr_array(X)) == 0.0
+    X[30:] = X[0]
+    np.testing.assert_allclose(share_of_copies(sp.csr_array(X)), 0.25)
+
+
+def test_no_false_alarm_on_topics_of_long_rows():
+    """Planted directions of many features, and counts of a hundred words a row."""
+    for n_features in (40, 400):
+        drawn = make_dependent_trees(
+            200,
+            n_features=n_features,
+            concentration=3.0 * n_features,
+            prior_concentration=2.5 * n_features,
+            random_state=0,
+        )
+        assert not said(DependentTrees(random_state=0), drawn.data)
+    assert not said(DependentTrees(random_state=0), blocks(100, 60))
