@@ -10,10 +10,10 @@ Peers on text, at mean directions: one von Mises-Fisher distribution for each ep
 spherical k-means with as many clusters as the tree has nodes, as a mixture, for each
 epoch and for all. At maximum likelihood k-means takes the spread of its own rows for
 that of others; so its concentration is learned, too, from rows that are left out of
-their clusters one by one (flat mixtures). Constants were chosen by `nips` and `sotu` (seeds 0
-to 2, 5 to 11 and 20 to 23), titles of 400 rows an epoch (seeds 0 to 3) and planted
-trees of seeds 0 to 12, 22, 30 to 519, moves of names by drift of seeds
-0 to 39; all else was run once, as it is found here.
+their clusters one by one (flat mixtures). Constants were chosen by `nips` and `sotu`
+(seeds 0 to 2, 5 to 11 and 20 to 23), titles of 400 rows an epoch (seeds 0 to 3) and
+planted trees of seeds 0 to 12, 22, 30 to 519, moves of names by drift of seeds 0 to 39;
+all else was run once, as it is found here.
 """
 
 import argparse
@@ -610,7 +610,7 @@ def main():
         ),
         "flat": (
             "What trees gain over flat mixtures of spherical k-means with as many "
-            "clusters, nats per held-out row; the concentration of the flat mixtures is "
+            "clusters, nats per held-out row; the concentration of flat mixtures is "
             "learned from rows that are left out of their clusters one by one. By "
             "epoch, or with the most nodes of an epoch for all epochs together.",
             lambda: text(FLAT, given.seeds or range(2)),

@@ -77,7 +77,6 @@ class EpochTreeMixin(TransformerMixin, ABC):
     sparse_output: bool
     vmf_concentration: float | str
     vmf_concentration_: float
-    n_features_in_: int
     prior_concentration: float | str
     child_concentration: float
     stop_concentration: float
@@ -341,9 +340,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
         if self.vmf_concentration != "auto":
             return
         rows = None if X is None else self._rows(X, "fit")[0]
-        warn_of_narrow_nodes(
-            rows, self.n_features_in_, self.n_components_, self.vmf_concentration_
-        )
+        n_nodes, dimension = self.components_.shape
+        warn_of_narrow_nodes(rows, dimension, n_nodes, self.vmf_concentration_)
 
     def _rows(self, X, method: str) -> tuple[sp.csr_array, np.dtype]:
         check_is_fitted(self)

@@ -58,8 +58,7 @@ def lanes_of(lineage):
                 lanes[name] = Lane(name, step, origin=list(parents))
                 # In a tree a node is born below another.
                 lanes[name].is_born = number > 0 and (kind == "birth" or not parents)
-            elif lanes[name].end is not None:  # it comes back
-                lane = lanes[name]
+            elif (lane := lanes[name]).end is not None:  # it comes back
                 lane.pauses.append((lane.end, step))
                 lane.sources.append(parents[children.index(name)])
                 lane.end, lane.target = None, []
@@ -128,9 +127,9 @@ class LineageDisplay:
     Best made with :meth:`from_estimator`. Time, in updates, runs to the right, and each
     component id has a lane: blue if it lives, grey if it has ended. Splits and merges
     join two lanes. Of a topic that has come back ("revive") the time in which it was
-    not alive is dotted, and what had its rows until then is joined to it. The terms of the living stand at the end; those of earlier times
-    stand below their lane, wherever others have come up and there is room. Connectors
-    of one step stand side by side.
+    not alive is dotted, and what had its rows until then is joined to it. The terms of
+    the living stand at the end; those of earlier times stand below their lane, wherever
+    others have come up and there is room. Connectors of one step stand side by side.
 
     Topics that have been there from the start, and that no other has become part of,
     are not drawn unless they are asked for by `ids`, or there are no others. How many
@@ -470,7 +469,8 @@ class LineageDisplay:
         ends = {
             lane.id: self.last_step if lane.end is None else lane.end for lane in lanes
         }
-        returns, events = {}, []
+        returns: dict[tuple[int, int], float] = {}
+        events: list[tuple[Any, ...]] = []
         for lane in lanes:
             pairs = zip(lane.pauses, lane.sources, strict=True)
             for number, ((_, back), other) in enumerate(pairs):
