@@ -390,6 +390,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             If `X` has infinite or missing values, no rows or fewer than two columns,
             `epochs` has not one label for each row, or a parameter is outside its
             range.
+
+        Warns
+        -----
+        UserWarning
+            If `vmf_concentration` is learned from rows of which many are copies of
+            others, or that share nearly all of their few features with their node.
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():

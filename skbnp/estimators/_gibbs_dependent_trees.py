@@ -382,6 +382,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             If R-hat of the number of nodes or of the log joint is above 1.1 over the
             sweeps of the newest epoch after burn-in (at least eight of them): the
             chains, or the halves of one, have not come to the same posterior.
+        UserWarning
+            If `vmf_concentration` is learned from rows of which many are copies of
+            others, or that share nearly all of their few features with their node.
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():

@@ -9,6 +9,7 @@ def replay(lineage):
     Raise where a record uses an id that is not alive then: parents are alive before it,
     children after it. An id begins once; one that has ended comes back by a "revive".
     """
+    assert len(lineage) > 0
     first, *rest = lineage
     assert (first.kind, first.parents) == ("init", ()), first
     alive, ever, step = set(first.children), set(first.children), first.step
