@@ -424,8 +424,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
-            return self._partial_fit(X, y, epochs=epochs)
-            self._partial_fit(X, epochs=epochs)
+            self._partial_fit(X, y, epochs=epochs)
             self._warn_of_narrow_nodes(X)
             return self
 
