@@ -15,18 +15,27 @@ from skbnp.estimators._saved import (
     check_array,
     check_number,
 )
-from skbnp.estimators._trees import MOST_LEVELS
+from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
 from skbnp.estimators._variational import VariationalEstimator
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import RunningAverage
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.hca.frame import FARTHEST, Frame
 from skbnp.models.hca.local import Memo, coordinates, log_density, visit
-from skbnp.models.hca.memory import RowMemory, RowVisitor
-from skbnp.models.hca.model import Model, Paths, State, Stats, mean_paths, paths
+from skbnp.models.hca.memory import FramedAverage, RowMemory, RowVisitor
+from skbnp.models.hca.model import (
+    Model,
+    Paths,
+    State,
+    Stats,
+    mean_paths,
+    paths,
+    white_noise,
+)
 from skbnp.models.hca.moves.online import StreamEdits
 from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import path_of_directions
@@ -41,11 +50,16 @@ from skbnp.utils.validation import (
     check_rows,
     fit_context,
 )
+from skbnp.utils.warnings import warn_caller
 
 __all__ = ["HierarchicalComponentAnalysis"]
 
 #: Moves of a kind that are tried after a pass, each by so many visits.
 DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
+#: Levels that are no news, and columns that are many.
+DEFAULT_DEPTH, WIDE = 3, 5_000
+#: Part of the variance that other rows have beside one that hides them.
+NOTHING_LEFT = 1e-4
 
 
 class HierarchicalComponentAnalysis(VariationalEstimator):
@@ -59,12 +73,15 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     - the children of a node have sticks v_i ~ Beta(1, gamma), each its share of what
       its earlier siblings leave; row n takes a path c from the root to a leaf by the
       products of these shares, Eq. (2);
-    - each node has a direction w_i ~ N(0, s0 I), and a row coordinates x ~ N(0, I) on
-      the L levels of its path;
+    - each node has a direction w_i ~ N(0, s0 I) and a centre a_i ~ N(0, 10), but for
+      the root, whose centre is 0; a row has coordinates x_l ~ N(a_{c_l}, 1) on the L
+      levels of its path, so that a path has the mean mu + sum_l w_{c_l} a_{c_l};
     - t_n ~ N(mu + sum_l w_{c_l} x_l, I / tau), with mu ~ N(m0, s0 I) and
-      tau ~ Gamma(0.001, 0.001), section 4.2. This prior is absolute, also with
-      `loading_variance` "auto": it counts as much as a squared error of 0.002, all rows
-      and columns together. Data of scale 1e-6 need scaling.
+      tau ~ Gamma(0.001, 0.001), section 4.2.
+
+    All priors are in units of `scale_`, the standard deviation of the data, so that
+    ``fit(s * X + c)`` gives the same tree, `components_` times s, `noise_variance_`
+    times s^2 and log densities less n_features_in_ log s.
 
     Parameters
     ----------
@@ -76,10 +93,11 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches.
-    loading_variance : float or "auto", default=1000.0
-        Prior variance of the entries of directions and mean (s0), > 0, in squared units
-        of `X`; larger values cost a node more. "auto" maximises the bound, for data of
-        another scale.
+    loading_variance : float or "auto", default=50.0
+        Prior variance of the entries of directions and mean (s0), > 0, relative to the
+        mean variance of a column, so that it has no unit; larger values cost a node
+        more. The 10^3 of [1]_, in units of its digits, are 53. "auto" maximises the
+        bound.
     structure_moves : bool or TreeMoves, default=True
         Whether the tree changes: branches grow, leaves end, siblings merge and nodes go
         to other parents, each if the bound rises. A `TreeMoves` says more; its `grow`
@@ -100,10 +118,10 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     max_iter : int, default=100
         Passes over the data in `fit`.
     tol : float, default=1e-4
-        A branch grows only if it raises the bound by this part of it. Once moves have
-        ended, `fit` ends when the bound changes by less than `tol`, relatively, between
-        two passes. With 0, branches that raise it by a nat grow, and all `max_iter`
-        passes are made.
+        A branch grows only if it raises the bound by this part of the nats of white
+        noise, log(2 pi e) / 2 = 1.42 for each entry of `X`. Once moves have ended,
+        `fit` ends when the bound changes by less than that between two passes. With 0,
+        branches that raise it by a nat grow, and all `max_iter` passes are made.
     n_jobs : int or None, default=None
         Threads that visit rows, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -126,12 +144,19 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     topic_weights_ : ndarray of shape (n_components_,)
         Expected share of the rows whose path ends at each node, or leaves the tree
         there; they sum to one. `tree_.weight` says which share of paths passes a node.
+    centres_ : ndarray of shape (n_components_,)
+        Posterior mean of the centre of the coordinates on each node, in standard
+        deviations of these (a); 0 at the root.
     mean_ : ndarray of shape (n_features,)
-        Posterior mean of the centre of all rows (mu).
+        Posterior mean of the origin of all coordinates (mu).
+    scale_ : float
+        Unit of the priors: the root of the mean variance of the columns of `X`; in a
+        stream, root mean square of all entries so far about the means of the first
+        chunk. 0 as long as all rows are equal; the unit is 1 then.
     noise_variance_ : float
-        Noise in each feature, 1 / E[tau].
+        Noise in each feature, 1 / E[tau], in squared units of `X`.
     loading_variance_ : float
-        Value in force.
+        Value in force, in units of `scale_` squared.
     n_components_ : int
         Number of nodes, the root included.
     component_ids_ : ndarray of shape (n_components_,)
@@ -171,8 +196,9 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     Gaussian in few dimensions, and more of them explain it better. `tol` ends the
     growth.
 
-    A pass takes time in proportion to rows times nodes times columns. Memory is that of
-    `X` and some 60 to 200 bytes for each row and path that it may take.
+    A pass takes time in proportion to rows times nodes times columns, and with many
+    levels to their square. Memory is that of `X` and some 60 to 200 bytes for each row
+    and path that it may take.
 
     Loadings and coordinates say the same in many ways, and pass by pass would follow
     each other slowly. Before a pass the coordinates of each node are freed of what the
@@ -183,9 +209,15 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
 
     - The posterior of a row is q(c) q(x | c); [1]_ has q(c) q(x), where coordinates of
       one path would stand for those of all.
+    - A path has a mean of its own, in the span of its directions; [1]_ has one mean for
+      all, and says that a mean for each path "can be similarly derived". Groups that
+      differ by mean would not be found without.
+    - A tree that begins as a single path is also tried as groups by k-means with a leaf
+      each; if these have the higher bound when growth has ended, it goes on from them.
     - The prior of the mean is centred on the mean of the rows of the first fit or chunk
       (m0), so that offsets of columns do not matter.
-    - [1]_ writes N(0, 10^3): a variance, in our reading.
+    - [1]_ writes N(0, 10^3), a variance in our reading, and Gamma(0.001, 0.001), both
+      for data as they are given; here priors are relative to the variance of the data.
     - Branches grow from directions that rows show which are badly explained: nodes at
       their prior have coordinates of mean zero, and would stay there for ever.
     - Growth goes past the size that the tree needs, then leaves end, siblings merge and
@@ -233,7 +265,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         *,
         max_components=None,
         child_concentration=1.0,
-        loading_variance=1000.0,
+        loading_variance=50.0,
         structure_moves=True,
         sparse_output=False,
         batch_size=1024,
@@ -303,9 +335,10 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     def partial_fit(self, X, y=None):
         """Learn from a chunk of a stream: one online update per `batch_size` rows.
 
-        The first call fixes the features, and centres the prior of the mean. After the
-        updates the tree may change by the rows of the chunk, 4,096 random ones at the
-        most, if there are 20 or more. A failed call leaves the estimator as it was.
+        The first call fixes the features, and centres the prior of the mean; priors
+        are relative to the variance of all rows so far. After the updates the tree may
+        change by the rows of the chunk, 4,096 random ones at the most, if there are 20
+        or more. A failed call leaves the estimator as it was.
 
         Parameters
         ----------
@@ -331,7 +364,17 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             return self._partial_fit(X, y)
 
     def _read(self, X, *, reset: bool, method: str) -> np.ndarray:
-        return check_rows(self, X, reset=reset, method=method)
+        rows = check_rows(self, X, reset=reset, method=method)
+        if not reset:
+            frame = self._posterior.model.frame
+            row, size = frame.farthest(rows)
+            if size > FARTHEST:
+                raise ValueError(
+                    f"Row {row} of X is {size:.1e} standard deviations (scale_="
+                    f"{frame.unit:.3g}) from the rows of the fit, expected at most "
+                    f"{FARTHEST:g}: scale X as those, or fit again."
+                )
+        return rows
 
     def _describe(self, rows) -> str:
         return f"{rows.shape[0]} rows of {rows.shape[1]} features"
@@ -361,16 +404,21 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             self.max_depth,
             float(self.child_concentration),
             1.0 if is_auto else float(self.loading_variance),
-            np.zeros(0),
+            Frame(np.zeros(0), 0.0),
             learn_loading_variance=is_auto,
         )
 
     def _start(self, model, rows, entropy, n_rows) -> Posterior:
         """One path of principal directions."""
-        model = replace(model, shift=rows.mean(axis=0, dtype=np.float64))
-        if model.learn_loading_variance:
-            variance = float(rows.var(axis=0, dtype=np.float64).mean())
-            model = replace(model, loading_variance=max(variance, 1e-100))
+        frame = Frame.of_rows(rows)
+        row, left = frame.heaviest(rows)
+        if left < NOTHING_LEFT and len(rows) > 2 and frame.scale:
+            warn_caller(
+                f"Row {row} of X has all but {max(left, 0.0):.0e} of the variance of "
+                "X: beside it all other rows are alike. Remove or clip it, or take "
+                "sklearn.preprocessing.RobustScaler."
+            )
+        model = replace(model, frame=frame)
         state = path_of_directions(model, rows, stream(entropy, Purpose.START))
         ids = state.tree.ids
         return Posterior(
@@ -390,7 +438,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
                 f"max_depth={self.max_depth}, but the tree that goes on has "
                 f"{learned.n_levels} levels."
             )
-        model = replace(model, shift=learned.shift)
+        model = replace(model, frame=learned.frame)
         if model.learn_loading_variance:
             model = replace(model, loading_variance=learned.loading_variance)
         return replace(self._posterior, model=model, max_components=self._limit())
@@ -398,35 +446,83 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     def _make_learner(self, posterior, rows, executor, goes_on):
         moves = self._moves()
         edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
+        if goes_on:
+            _put_in_frame(posterior, rows)
+        self._warn_of_cost(*rows.shape)
         schedule, visitor = BatchSchedule(len(rows)), RowVisitor(executor)
         corpus = Corpus(rows)
         return Learner(posterior, corpus, schedule, visitor, RowMemory(), edits)
 
+    def _warn_of_cost(self, n_rows: int, n_features: int) -> None:
+        """Name the parameter, or the step before, that saves minutes."""
+        n_directions = min(n_rows, n_features)
+        if self.max_depth > max(DEFAULT_DEPTH, n_directions + 1):
+            warn_caller(
+                f"max_depth={self.max_depth}, but {n_rows} rows of {n_features} "
+                f"columns have {n_directions} directions at most: more than "
+                f"{n_directions + 1} levels explain nothing and take their time, which "
+                "grows with the square of max_depth."
+            )
+        if n_features >= WIDE and n_features > 10 * n_rows:
+            warn_caller(
+                f"X has {n_features} columns for {n_rows} rows, and a fit takes time "
+                "in proportion to columns: sklearn.decomposition.PCA(n_components="
+                f"{max(n_rows - 1, 1)}) before it keeps all distances between rows."
+            )
+
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        if posterior.model.frame.scale == 0.0:  # nothing is known of it yet
+            _put_in_frame(posterior, rows)
         moves = self._moves()
         edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol)
         schedule = self._stream_schedule(posterior, rows)
         corpus, visitor = Corpus(rows), RowVisitor(executor)
-        memory = RunningAverage()
+        memory = FramedAverage()
         learner = StreamLearner(posterior, corpus, schedule, visitor, memory, edits)
         learner.one_pass(monitor)
 
+    def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
+        monitor = super()._monitor(model, history, tol)
+        monitor.size = white_noise(1.0, self.n_features_in_)
+        return monitor
+
     def _unsettled(self) -> str:
         return "left no two passes to compare between which the tree stayed."
+
+    def _warn_if_not_converged(self, monitor) -> None:
+        super()._warn_if_not_converged(monitor)
+        if not is_bare_path(self) or self._limit() <= self.max_depth:
+            return
+        n_rows, varies = self._posterior.totals.n_rows, self.scale_ > 0.0
+        warn_caller(
+            "The tree is a single path: apply gives one node for all rows. "
+            + (
+                f"No branch is worth its directions for {n_rows:.0f} rows of "
+                f"{self.n_features_in_} columns. Rows may be one Gaussian cloud; if "
+                "not, columns of other units may hide groups (StandardScaler), a "
+                "smaller loading_variance or tol makes branches cheaper, and more rows "
+                "pay for more."
+                if varies
+                else "All rows of X are equal: there is nothing to tell them apart."
+            )
+        )
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         model, state = posterior.model, posterior.state
         tree, through = state.tree, state.tree.accumulate(posterior.totals.stub_masses)
         in_use = through >= max(1.0, 1e-4 * posterior.totals.n_rows)
+        unit, signs = model.frame.unit, _signs(state.loadings)
         return {
             "_posterior": posterior,
             "tree_": TreeView(tree.parent, _passing(model, state), tree.ids, in_use),
             "n_components_": len(tree),
             "component_ids_": tree.ids.copy(),
             "lineage_": list(posterior.lineage),
-            "components_": _signs(state.loadings)[:, None] * state.loadings,
-            "mean_": state.mean + model.shift,
-            "noise_variance_": float(1.0 / state.precision),
+            "components_": signs[:, None] * state.loadings * unit,
+            "centres_": signs * state.centres,
+            "mean_": state.mean * unit + model.frame.shift,
+            "scale_": model.frame.scale,
+            "noise_variance_": float(unit**2 / state.precision),
             "loading_variance_": model.loading_variance,
             "n_active_components_": int(in_use.sum()),
             "history_": history,
@@ -454,6 +550,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             "loadings": (n, n_features),
             "loading_variances": (n,),
             "stub_masses": (n,),
+            "centres": (n,),
+            "centre_variances": (n,),
             "mean": (n_features,),
             "moments": (n, n_levels, n_levels),
             "coordinates": (n, n_levels),
@@ -462,18 +560,23 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             "shift": (n_features,),
         }
         squares = ("moments", "products", "loading_variances")
-        for part in (model, state, totals):
+        for part in (model.frame, state, totals):
             for item in fields(part):
                 if item.name in shapes:
                     value = getattr(part, item.name)
                     most = LARGE_SQUARE if item.name in squares else LARGE
                     shape = shapes[item.name]
                     least = -most
-                    if item.name in ("stub_masses", "loading_variances"):
+                    if item.name in (
+                        "stub_masses",
+                        "loading_variances",
+                        "centre_variances",
+                    ):
                         least = LEAST_MASS if item.name == "stub_masses" else 0.0
                     check_array(item.name, value, shape, least=least, most=most)
         for name in ("mean_variance", "noise_shape", "noise_rate"):
             check_number(name, getattr(state, name), least=1e-300, most=LARGE_SQUARE)
+        check_number("scale_", model.frame.scale, least=0.0, most=1e101)
         for name in ("loading_variance", "concentration"):
             check_number(name, getattr(model, name), least=1e-300, most=LARGE_SQUARE)
         if not np.array_equal(posterior.ids, state.tree.ids):
@@ -516,7 +619,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         state, model = self._posterior.state, self._posterior.model
         with Executor(self.n_jobs) as executor, one_blas_thread():
             best, found = coordinates(
-                given, memo, rows, state.tree, model.shift, executor
+                given, memo, rows, state.tree, model.frame, executor
             )
         nodes = given.stub_nodes[best]
         known = nodes >= 0
@@ -563,14 +666,15 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
-            Values of log sum_k E[p(c = k)] N(t; mu, M_k M_k' + I / tau) in nats, M_k
-            the known directions on path k, all at their posterior means.
+            Values of log sum_k E[p(c = k)] N(t; mu + M_k a_k, M_k M_k' + I / tau) in
+            nats, M_k the known directions on path k and a_k the centres on them, all at
+            their posterior means.
         """
         check_is_fitted(self)
-        rows = check_rows(self, X, reset=False, method="score_samples")
+        rows = self._read(X, reset=False, method="score_samples")
         model, state = self._posterior.model, self._posterior.state
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            return log_density(mean_paths(model, state), rows, model.shift, executor)
+            return log_density(mean_paths(model, state), rows, model.frame, executor)
 
     def score(self, X, y=None):
         """Mean log density of rows.
@@ -681,13 +785,14 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             In nats per row of `X`:
 
             - "loadings": -KL(q(w) || p(w));
+            - "centres": -KL(q(a) || p(a));
             - "mean": -KL(q(mu) || p(mu));
             - "noise": -KL(q(tau) || p(tau));
             - "sticks": -KL(q(v) || p(v));
             - "rows": all terms of paths, coordinates and rows.
         """
         check_is_fitted(self)
-        rows = check_rows(self, X, reset=False, method="elbo")
+        rows = self._read(X, reset=False, method="elbo")
         model, state = self._posterior.model, self._posterior.state
         with Executor(self.n_jobs) as executor, one_blas_thread():
             _, fresh = RowVisitor(executor).visit_rows(model, state, rows)
@@ -696,15 +801,30 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     def _visited(self, X, method: str) -> tuple[np.ndarray, Memo, Paths]:
         """Rows, what they say, and what they were told."""
         check_is_fitted(self)
-        rows = check_rows(self, X, reset=False, method=method)
+        rows = self._read(X, reset=False, method=method)
         model, state = self._posterior.model, self._posterior.state
         given = paths(model, state)
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            memo = visit(given, state.tree, rows, model.shift, executor)
+            memo = visit(given, state.tree, rows, model.frame, executor)
         return rows, memo, given
 
     def _places(self, ids: np.ndarray) -> np.ndarray:
         return self._posterior.state.tree.positions(ids)
+
+
+def _put_in_frame(posterior: Posterior, rows: np.ndarray) -> None:
+    """Let priors be relative to the variance of some rows."""
+    old = posterior.model
+    model, state, totals = old.in_frame(
+        replace(old.frame, scale=old.frame.spread(rows)),
+        posterior.state,
+        posterior.totals,
+    )
+    if old.frame.scale == 0.0:  # directions of length zero would stay so
+        rng = stream(posterior.entropy, Purpose.START)
+        state = path_of_directions(model, rows, rng)
+    posterior.model = model
+    posterior.replace_globals(state, totals)
 
 
 def _signs(loadings: np.ndarray) -> np.ndarray:

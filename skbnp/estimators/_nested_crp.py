@@ -16,7 +16,12 @@ from skbnp.estimators._saved import (
     check_level_priors,
     check_number,
 )
-from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
+from skbnp.estimators._trees import (
+    MOST_LEVELS,
+    TopicTreeMixin,
+    check_tree,
+    is_bare_path,
+)
 from skbnp.estimators._variational import VariationalModel
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
@@ -438,8 +443,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         n_docs = max(posterior.totals.stub_masses.sum(), 1e-300)
         n_tokens = posterior.totals.n_tokens / n_docs  # of a document
         prior = float(posterior.model.priors.level_prior.sum())
-        is_path = self.max_depth > 1 and len(self.tree_.leaves) == 1
-        if is_path and self.structure_moves and 0.0 < n_tokens < prior:
+        if is_bare_path(self) and 0.0 < n_tokens < prior:
             warn_caller(
                 "The tree is a single path. level_prior counts like "
                 f"{prior:.3g} words of a document, and documents have {n_tokens:.3g}: "

@@ -17,11 +17,17 @@ from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
 from skbnp.utils.validation import check_is_fitted, check_per_level
 
-__all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree"]
+__all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree", "is_bare_path"]
 
 #: Levels of a tree: each multiplies what a document may choose from, and a tree of 255,
 #: which the kernels could take, would be learned for minutes and read by nobody.
 MOST_LEVELS = 50
+
+
+def is_bare_path(estimator: Any) -> bool:
+    """Whether a fitted tree has no branch although moves could have grown some."""
+    could_branch = estimator.max_depth > 1 and bool(estimator.structure_moves)
+    return could_branch and len(estimator.tree_.leaves) == 1
 
 
 class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):

@@ -80,6 +80,8 @@ class Monitor(Reporter):
         Column of the trace for the bound, or for what stands in its place.
     parts_name, unit : str
         What messages call components, and what the bound is told for one of.
+    size : float or None
+        What changes of the bound are compared with, its own size by default.
     """
 
     def __init__(
@@ -91,8 +93,10 @@ class Monitor(Reporter):
         criterion: str = "elbo",
         parts_name: str = "topics",
         unit: str = "token",
+        size: float | None = None,
     ):
         super().__init__(verbose)
+        self.size = size
         self.history = history
         self.criterion = criterion
         self.parts_name, self.unit = parts_name, unit
@@ -152,7 +156,8 @@ class Monitor(Reporter):
         if trace:
             trace[-1] = value
         difference = abs(value - self._last)
-        self.change = difference / max(abs(value), 1e-300) if settling else nan
+        size = abs(value) if self.size is None else self.size
+        self.change = difference / max(size, 1e-300) if settling else nan
         settled = isfinite(self.change) and (
             self.change < self.tol
             or (self.tol > 0.0 and difference < self.least_change)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.utils.blas import libraries
 
-__all__ = ["kmeans", "ward_cuts"]
+__all__ = ["cluster_rows", "kmeans", "ward_cuts"]
 
 
 def kmeans(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> NDArray:
@@ -21,8 +21,15 @@ def kmeans(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> NDArra
     asked.
     """
     rows = sp.csr_matrix(X / X.sum(axis=1)[:, None]).sqrt()
+    return cluster_rows(rows, n_clusters, rng)
+
+
+def cluster_rows(
+    rows: NDArray | sp.csr_matrix, n_clusters: int, rng: np.random.Generator
+) -> NDArray:
+    """Label rows by k-means; there may be fewer clusters than asked."""
     seed = int(rng.integers(2**31))
-    model = KMeans(min(n_clusters, X.shape[0]), n_init=1, random_state=seed)
+    model = KMeans(min(n_clusters, rows.shape[0]), n_init=1, random_state=seed)
     with warnings.catch_warnings(), libraries().limit(limits=1, user_api="openmp"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # rows that are equal
         labels = model.fit_predict(rows)

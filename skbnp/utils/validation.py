@@ -168,6 +168,13 @@ def check_rows(
             "mean they would not be sparse. X.toarray() makes it dense."
         )
     check_container(X, "X")
+    if _are_texts(X):
+        raise ValueError(
+            f"X must hold dense rows of numbers, got texts or tokens: {whom} learns "
+            "from measurements. sklearn.feature_extraction.text.TfidfVectorizer with "
+            "sklearn.decomposition.TruncatedSVD makes such rows of texts; NestedCRP "
+            "learns a tree from the counts of CountVectorizer."
+        )
     _check_dtypes(X, "X", "numbers")
     how: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     rows = _checked(estimator, X, reset, **how)

@@ -26,7 +26,7 @@ from checks.states import (
 )
 from skbnp import HDP
 from skbnp.models.dependent_trees import local as dependent_trees_local
-from skbnp.models.hca import local as hca_local
+from skbnp.models.hca import frame as hca_frame
 from skbnp.rows import batch
 from skbnp.rows.batch import Batch
 
@@ -43,7 +43,7 @@ def many(estimator):
 def small_blocks(monkeypatch):
     """Blocks of some hundred counts, or of some rows, as large corpora have them."""
     monkeypatch.setattr(batch, "BLOCK_SIZE", 150)
-    monkeypatch.setattr(hca_local, "BLOCK", 16)
+    monkeypatch.setattr(hca_frame, "BLOCK", 16)
     monkeypatch.setattr(dependent_trees_local, "ROWS_PER_BLOCK", 16)
 
 

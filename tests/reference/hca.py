@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, psi
 
 __all__ = [
+    "centre_update",
     "gamma_term",
     "gaussian_term",
     "loading_update",
@@ -17,6 +18,7 @@ __all__ = [
     "row_posterior",
     "row_step",
     "squared_residual",
+    "stub_centres",
     "stub_loadings",
 ]
 
@@ -31,6 +33,20 @@ def stub_loadings(names, loadings, n_levels, prior):
     return [
         [
             loadings[name[: level + 1]] if level < len(name) else nothing
+            for level in range(n_levels)
+        ]
+        for name in names
+    ]
+
+
+def stub_centres(names, centres, n_levels, prior):
+    """For each stub, the centre of each level: that of the root is zero, and known.
+
+    `centres` maps nodes to (mean, variance) as `loadings` do.
+    """
+    return [
+        [
+            centres[name[: level + 1]] if level < len(name) else (0.0, prior)
             for level in range(n_levels)
         ]
         for name in names
@@ -52,14 +68,14 @@ def squared_residual(row, path, mean, x_mean, x_cov):
     return total
 
 
-def row_posterior(row, path, mean, noise):
+def row_posterior(row, path, centres, mean, noise):
     """q(x | c): its mean and covariance."""
     n_levels, n_features = len(path), len(row)
     precision = np.eye(n_levels)
-    target = np.zeros(n_levels)
+    target = np.array([centre for centre, _ in centres])
     tau = noise[0] / noise[1]
     for one, (w, s) in enumerate(path):
-        target[one] = tau * w @ (row - mean[0])
+        target[one] += tau * w @ (row - mean[0])
         precision[one, one] += tau * n_features * s
         for other, (v, _) in enumerate(path):
             precision[one, other] += tau * w @ v
@@ -67,7 +83,7 @@ def row_posterior(row, path, mean, noise):
     return covariance @ target, covariance
 
 
-def row_evidence(row, path, mean, noise, x_mean, x_cov):
+def row_evidence(row, path, centres, mean, noise, x_mean, x_cov):
     """E log p(t, x | c) - E log q(x | c), for any Gaussian q(x | c)."""
     n_levels, n_features = len(path), len(row)
     tau = noise[0] / noise[1]
@@ -75,17 +91,19 @@ def row_evidence(row, path, mean, noise, x_mean, x_cov):
     log_row = 0.5 * n_features * (log_tau - np.log(2.0 * np.pi))
     log_row -= 0.5 * tau * squared_residual(row, path, mean, x_mean, x_cov)
     log_x = -0.5 * n_levels * np.log(2.0 * np.pi)
-    log_x -= 0.5 * (np.trace(x_cov) + x_mean @ x_mean)
+    for x, variance, centre in zip(x_mean, np.diag(x_cov), centres, strict=True):
+        log_x -= 0.5 * (variance + (x - centre[0]) ** 2 + centre[1])
     entropy = 0.5 * np.linalg.slogdet(2.0 * np.pi * np.e * x_cov)[1]
     return log_row + log_x + entropy
 
 
-def row_step(row, paths, log_prior, mean, noise):
+def row_step(row, paths, centres, log_prior, mean, noise):
     """q(c), the moments of q(x | c) and the bound of a row."""
-    found = [row_posterior(row, path, mean, noise) for path in paths]
+    routes = list(zip(paths, centres, strict=True))
+    found = [row_posterior(row, *route, mean, noise) for route in routes]
     scores = [
-        e + row_evidence(row, path, mean, noise, *moments)
-        for e, path, moments in zip(log_prior, paths, found, strict=True)
+        e + row_evidence(row, *route, mean, noise, *moments)
+        for e, route, moments in zip(log_prior, routes, found, strict=True)
     ]
     bound = logsumexp(scores)
     return np.exp(scores - bound), found, bound
@@ -144,4 +162,16 @@ def mean_update(names, rows, steps, loadings, noise, prior):
         for share, (x_mean, _), stub in zip(q, moments, names, strict=True):
             fit = sum(x_mean[i] * loadings[stub[: i + 1]][0] for i in range(len(stub)))
             target += tau * share * (row - fit)
+    return target / precision, 1.0 / precision
+
+
+def centre_update(name, names, steps, prior):
+    """q(a) of a node that is not the root."""
+    level = len(name) - 1
+    precision, target = 1.0 / prior, 0.0
+    for q, moments, _ in steps:
+        for share, (x_mean, _), stub in zip(q, moments, names, strict=True):
+            if stub[: level + 1] == name:
+                precision += share
+                target += share * x_mean[level]
     return target / precision, 1.0 / precision

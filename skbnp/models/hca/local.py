@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skbnp.inference.executor import Executor
+from skbnp.models.hca.frame import Frame, blocks
 from skbnp.models.hca.model import Paths, Stats, change_on_paths
 from skbnp.trees import Tree
 
-__all__ = ["Memo", "blocks", "coordinates", "log_density", "sums", "visit"]
+__all__ = ["Memo", "coordinates", "log_density", "sums", "visit"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-#: Rows of a block at the most, and entries: half of what fits into memory near a core.
-BLOCK, ENTRIES = 4096, 1 << 20
 #: Nats below the best of a row at which a stub is left out.
 PRUNE = 20.0
 
@@ -117,25 +116,18 @@ class Memo:
         return replace(self, stubs=stubs)
 
 
-def blocks(shape: tuple[int, ...]) -> list[slice]:
-    """Cut rows into blocks of equal size but for the last."""
-    n_rows, n_features = shape
-    size = min(BLOCK, max(1, ENTRIES // n_features))
-    return [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]
-
-
 def visit(
-    paths: Paths, tree: Tree, X: NDArray, shift: Array, executor: Executor
+    paths: Paths, tree: Tree, X: NDArray, frame: Frame, executor: Executor
 ) -> Memo:
     """Infer the paths of rows and their coordinates; `tree` names the stubs."""
-    task = partial(_visit, X=X, paths=paths, shift=shift)
+    task = partial(_visit, X=X, paths=paths, frame=frame)
     parts = list(executor.map(task, blocks(X.shape))) or [task(slice(0, 0))]
     memo = Memo.joined(parts)
     return memo.renamed(tree.ids[memo.stubs])
 
 
-def _visit(rows: slice, X: NDArray, paths: Paths, shift: Array) -> Memo:
-    rest, products = _products(X[rows], paths, shift)
+def _visit(rows: slice, X: NDArray, paths: Paths, frame: Frame) -> Memo:
+    rest, products = _products(X[rows], paths, frame)
     scores = _scores(rest, products, paths)
     best = scores.max(axis=1, keepdims=True)
     row, stubs = np.nonzero(scores >= best - PRUNE)  # the best is, however large
@@ -158,9 +150,9 @@ def _visit(rows: slice, X: NDArray, paths: Paths, shift: Array) -> Memo:
     )
 
 
-def _products(X: NDArray, paths: Paths, shift: Array) -> tuple[Array, Array]:
+def _products(X: NDArray, paths: Paths, frame: Frame) -> tuple[Array, Array]:
     """Rows less the mean, and their products with all loadings and none."""
-    rest = np.subtract(X, shift, dtype=np.float64)
+    rest = frame.enter(X)
     rest -= paths.mean
     products = np.zeros((len(rest), len(paths.loadings) + 1))  # -1: off the tree
     np.matmul(rest, paths.loadings.T, out=products[:, :-1])
@@ -170,7 +162,7 @@ def _products(X: NDArray, paths: Paths, shift: Array) -> tuple[Array, Array]:
 def _scores(rest: Array, products: Array, paths: Paths) -> Array:
     """Score of each stub for each row, (n_rows, n_stubs).
 
-    p' C p is |R p|^2, level by level.
+    h' C h is |R h|^2, level by level.
     """
     nodes, precision = paths.stub_nodes, paths.precision
     n_stubs, n_levels = nodes.shape
@@ -180,9 +172,10 @@ def _scores(rest: Array, products: Array, paths: Paths) -> Array:
         for above in range(level + 1):
             table[nodes[:, above], np.arange(n_stubs)] = paths.roots[:, level, above]
         table[-1] = 0.0
-        found = products @ table
+        found = products @ (precision * table)
+        found += np.einsum("ij,ij->i", paths.roots[:, level], paths.centres)
         squares += np.square(found, out=found)
-    squares *= 0.5 * precision**2
+    squares *= 0.5
     squares += paths.constants
     squares -= 0.5 * precision * np.einsum("ij,ij->i", rest, rest)[:, None]
     return squares
@@ -190,13 +183,14 @@ def _scores(rest: Array, products: Array, paths: Paths) -> Array:
 
 def _means(products: Array, paths: Paths, row: Ints, stubs: Ints) -> Array:
     """Mean coordinates of some rows on some stubs, (n_pairs, n_levels)."""
-    own = products[row[:, None], paths.stub_nodes[stubs]]
-    return paths.precision * np.einsum("il,ilm->im", own, paths.covariances[stubs])
+    own = paths.precision * products[row[:, None], paths.stub_nodes[stubs]]
+    own += paths.centres[stubs]
+    return np.einsum("il,ilm->im", own, paths.covariances[stubs])
 
 
-def sums(memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor) -> Stats:
+def sums(memo: Memo, X: NDArray, tree: Tree, frame: Frame, executor: Executor) -> Stats:
     """Sum what rows say."""
-    task = partial(_sums, memo=memo, X=X, tree=tree, shift=shift)
+    task = partial(_sums, memo=memo, X=X, tree=tree, frame=frame)
     n_levels = memo.means.shape[1]
     total = Stats.zero(len(tree), n_levels, X.shape[1])
     for part in executor.map(task, blocks(X.shape)):
@@ -204,9 +198,9 @@ def sums(memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor) -
     return total
 
 
-def _sums(rows: slice, memo: Memo, X: NDArray, tree: Tree, shift: Array) -> Stats:
+def _sums(rows: slice, memo: Memo, X: NDArray, tree: Tree, frame: Frame) -> Stats:
     part = memo.take(np.arange(rows.start, rows.stop))
-    X = np.subtract(X[rows], shift, dtype=np.float64)
+    X = frame.enter(X[rows])
     n_levels = part.means.shape[1]
     place = tree.positions(part.stubs)
     order = np.argsort(place, kind="stable")
@@ -233,18 +227,18 @@ def _sums(rows: slice, memo: Memo, X: NDArray, tree: Tree, shift: Array) -> Stat
     )
 
 
-def log_density(paths: Paths, X: NDArray, shift: Array, executor: Executor) -> Array:
+def log_density(paths: Paths, X: NDArray, frame: Frame, executor: Executor) -> Array:
     """Log density of rows at the means of the globals, (n_rows,)."""
 
     def task(rows: slice) -> Array:
-        rest, products = _products(X[rows], paths, shift)
-        return logsumexp(_scores(rest, products, paths), axis=1)
+        rest, products = _products(X[rows], paths, frame)
+        return logsumexp(_scores(rest, products, paths), axis=1) - frame.log_volume
 
     return np.concatenate([np.zeros(0), *executor.map(task, blocks(X.shape))])
 
 
 def coordinates(
-    paths: Paths, memo: Memo, X: NDArray, tree: Tree, shift: Array, executor: Executor
+    paths: Paths, memo: Memo, X: NDArray, tree: Tree, frame: Frame, executor: Executor
 ) -> tuple[Ints, Array]:
     """Best stubs of rows, and least-squares coordinates on them (n_rows, n_levels).
 
@@ -259,7 +253,7 @@ def coordinates(
     best = tree.positions(memo.stubs[memo.best])
 
     def task(rows: slice) -> Array:
-        _, products = _products(X[rows], paths, shift)
+        _, products = _products(X[rows], paths, frame)
         stubs = best[rows]
         own = products[np.arange(len(stubs))[:, None], nodes[stubs]]
         return np.einsum("il,ilm->im", own, inverses[stubs])

@@ -1,14 +1,16 @@
 """Rows by part, who visits them, and what they are remembered by."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import Look
-from skbnp.inference.memory import learn_priors
+from skbnp.inference.memory import RunningAverage, learn_priors
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Memory
 from skbnp.inference.schedules import Part, Round
@@ -16,7 +18,7 @@ from skbnp.models.hca.local import Memo, sums, visit
 from skbnp.models.hca.model import Model, State, Stats, convert, expand, paths, settle
 from skbnp.trees import Tree
 
-__all__ = ["FoundRows", "RowMemory", "RowVisitor"]
+__all__ = ["FoundRows", "FramedAverage", "RowMemory", "RowVisitor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,31 @@ class RowVisitor:
 
     def visit_rows(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
         """Visit rows under given globals; return what they say, and its sums."""
-        memo = visit(paths(model, state), state.tree, X, model.shift, self.executor)
+        memo = visit(paths(model, state), state.tree, X, model.frame, self.executor)
         return memo, self.sums(memo, X, state.tree, model)
 
     def sums(self, memo: Memo, X: NDArray, tree: Tree, model: Model) -> Stats:
         """Sum what rows said."""
-        return sums(memo, X, tree, model.shift, self.executor)
+        return sums(memo, X, tree, model.frame, self.executor)
+
+
+class FramedAverage(RunningAverage):
+    """Running averages in units of the standard deviation of all rows so far."""
+
+    def absorb(self, posterior: Posterior, round: Round, change: Sequence[Any]) -> None:
+        """Move totals and globals, then put them in the unit that follows."""
+        super().absorb(posterior, round, change)
+        frame = posterior.model.frame
+        n_rows = sum(said.stats.n_rows for said in change)
+        square = sum(said.stats.square for said in change)
+        if frame.scale == 0.0 or not square > 0.0:
+            return
+        fresh = frame.unit * math.sqrt(square / (n_rows * len(frame.shift)))
+        grown = frame.grown(fresh, n_rows, posterior.n_seen)
+        posterior.model, *held = posterior.model.in_frame(
+            grown, posterior.state, posterior.totals
+        )
+        posterior.replace_globals(*held)
 
 
 class RowMemory(Memory):

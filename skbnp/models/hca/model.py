@@ -1,21 +1,23 @@
 """Hierarchical component analysis of Wang and Blei (2009), [1]: what is global.
 
 Symbols of [1]: node i of a tree of L levels has a stick v_i ~ Beta(1, gamma), its share
-of what its earlier siblings leave, and a loading w_i ~ N(0, s0 I). Row n takes a path c
-and has coordinates x ~ N(0, I_L),
+of what its earlier siblings leave, a loading w_i ~ N(0, s0 I) and a centre
+a_i ~ N(0, r0) of the coordinates on it, but for the root, whose centre is 0: mu does
+the same. Row n takes a path c and has coordinates x_l ~ N(a_{c_l}, 1),
 
     t_n = mu + sum_l w_{c_l} x_l + e,   mu ~ N(0, s0 I),  e ~ N(0, I / tau),
 
-tau ~ Gamma(a0, b0) with rate b0. The posterior knows a finite part of the tree, of
-depth below L; elsewhere it is the prior. Each node of that part is a *stub*: the path
-to it if it is at the last level, otherwise all paths that leave the known tree below
-it. It is
+tau ~ Gamma(a0, b0) with rate b0. So a path has a mean of its own, mu + sum_l w_l a_l,
+as section 4.2 of [1] suggests; it has one mean for all. The posterior knows a finite
+part of the tree, of depth below L; elsewhere it is the prior. Each node of that part is
+a *stub*: the path to it if it is at the last level, otherwise all paths that leave the
+known tree below it. It is
 
-    q(c) q(x | c) q(w_i) q(mu) q(tau) q(v_i),
-    q(w_i) = N(m_i, s_i I),  q(mu) = N(m, s_mu I),  q(tau) = Gamma(a, b).
+    q(c) q(x | c) q(w_i) q(a_i) q(mu) q(tau) q(v_i),   q(w_i) = N(m_i, s_i I),
+    q(a_i) = N(c_i, r_i),  q(mu) = N(m, s_mu I),  q(tau) = Gamma(a, b).
 
-Rows enter less a fixed shift, which is part of the model: with |t|^2 - 2 t'mu + |mu|^2
-all digits would be lost where columns have large offsets.
+Rows enter in a frame, which is part of the model: less a shift, in units of their
+standard deviation, so that priors are relative to it and a tree has no unit.
 
 [2] Luttinen and Ilin, "Transformations in variational Bayesian factor analysis to speed
 up learning", Neurocomputing 73, 2010.
@@ -23,7 +25,7 @@ up learning", Neurocomputing 73, 2010.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,7 @@ from skbnp.components.tree_sticks import (
     stick_parameters,
     stub_nodes,
 )
+from skbnp.models.hca.frame import Frame
 from skbnp.trees import Tree
 
 __all__ = [
@@ -54,10 +57,12 @@ __all__ = [
     "mean_paths",
     "paths",
     "settle",
+    "update_centres",
     "update_masses",
     "update_means",
     "update_noise",
     "update_variances",
+    "white_noise",
 ]
 
 Array = NDArray[np.float64]
@@ -78,10 +83,20 @@ class State(NodeState):
     loadings: Array  # (n_nodes, n_features) m_i
     loading_variances: Array  # (n_nodes,) s_i
     stub_masses: Array  # (n_nodes,) sum of q(c), of the sticks
-    mean: Array  # (n_features,) m, less the shift
+    centres: Array  # (n_nodes,) c_i, 0 at the root
+    centre_variances: Array  # (n_nodes,) r_i, 0 at the root
+    mean: Array  # (n_features,) m
     mean_variance: float  # s_mu
     noise_shape: float  # a
     noise_rate: float  # b
+
+    per_node: ClassVar[tuple[str, ...]] = (
+        "loadings",
+        "loading_variances",
+        "stub_masses",
+        "centres",
+        "centre_variances",
+    )
 
     @property
     def precision(self) -> float:
@@ -93,27 +108,19 @@ class State(NodeState):
         old = self.tree
         stays = np.isin(old.ids, new.ids)
         at, n = new.positions(old.ids[stays]), len(new)
-        loadings, (variances, masses) = (
-            np.zeros((n, self.loadings.shape[1])),
-            np.zeros((2, n)),
-        )
-        loadings[at] = self.loadings[stays]
-        variances[at] = self.loading_variances[stays]
-        masses[at] = self.stub_masses[stays]
-        return replace(
-            self,
-            tree=new,
-            loadings=loadings,
-            loading_variances=variances,
-            stub_masses=masses,
-        )
+        moved: dict[str, Any] = {}
+        for name in self.per_node:
+            value = getattr(self, name)
+            moved[name] = np.zeros((n, *value.shape[1:]))
+            moved[name][at] = value[stays]
+        return replace(self, tree=new, **moved)
 
 
 @dataclass(frozen=True, slots=True)
 class Stats(NodeStatistics):
     """Sums over rows, additive; stubs go by position in a tree.
 
-    t is a row less the shift, m and E[xx'] are its coordinates' moments given a stub of
+    t is a row in the frame, m and E[xx'] are its coordinates' moments given a stub of
     which it has the share q. Entries of levels below a stub are those of the prior's
     loadings: their coordinates have mean zero.
     """
@@ -205,14 +212,15 @@ class Stats(NodeStatistics):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Hyperparameters in force, and the shift of rows."""
+    """Hyperparameters in force, and the frame of rows."""
 
     n_levels: int  # L
     concentration: float  # gamma
     loading_variance: float  # s0
-    shift: Array  # (n_features,) that rows enter less
+    frame: Frame  # in which rows enter: all below is in its units
     noise_shape: float = 1e-3  # a0
     noise_rate: float = 1e-3  # b0
+    centre_variance: float = 10.0  # r0
     learn_loading_variance: bool = False
 
     #: Whether `objective` is a bound of the evidence, and its name.
@@ -222,11 +230,13 @@ class Model:
     unit: ClassVar[str] = "row"
 
     def objective(self, state: State, stats: Stats) -> dict[str, float]:
-        """Terms of the bound by name."""
-        return elbo_terms(self, state, stats)
+        """Terms of the bound of the rows as they were given, by name."""
+        terms = elbo_terms(self, state, stats)
+        terms["rows"] -= stats.n_rows * self.frame.log_volume
+        return terms
 
     def bound(self, state: State, stats: Stats) -> float:
-        """Evidence lower bound of the rows behind `stats`; it needs no row."""
+        """Evidence lower bound of the rows behind `stats`, in units of the frame."""
         return sum(elbo_terms(self, state, stats).values())
 
     def absorb(
@@ -235,6 +245,29 @@ class Model:
         """Move totals by a step towards scaled statistics; the globals follow."""
         blended = totals.blended(stats, 1.0 - step, step * scale)
         return convert(self, *settle(self, state, blended))[:2]
+
+    def in_frame(
+        self, frame: Frame, state: State, stats: Stats
+    ) -> tuple["Model", State, Stats]:
+        """Say the same in another unit; priors are relative to this one then."""
+        gain = self.frame.unit / frame.unit
+        square, model = gain**2, replace(self, frame=frame)
+        rate = self.noise_rate + square * (state.noise_rate - self.noise_rate)
+        state = replace(
+            state,
+            loadings=gain * state.loadings,
+            loading_variances=square * state.loading_variances,
+            mean=gain * state.mean,
+            mean_variance=square * state.mean_variance,
+            noise_rate=rate,
+        )
+        stats = replace(
+            stats,
+            products=gain * stats.products,
+            total=gain * stats.total,
+            square=square * stats.square,
+        )
+        return model, state, stats
 
     def learn_priors(self, state: State, totals: Stats) -> tuple["Model", State]:
         """Learn what is to be learned of the hyperparameters."""
@@ -245,7 +278,7 @@ class Model:
         if not self.learn_loading_variance:
             return self
         # n D / s0 - S / s0^2 + T = 0, where T is what unknown loadings cost.
-        n_features = len(self.shift)
+        n_features = len(self.frame.shift)
         variances = np.append(state.loading_variances, state.mean_variance)
         squares = float(np.sum(state.loadings**2) + state.mean @ state.mean)
         squares += n_features * float(variances.sum())
@@ -254,6 +287,14 @@ class Model:
         # The root of T s0^2 + n s0 - S without cancellation.
         best = 2.0 * squares / (n + np.sqrt(n * n + 4.0 * lost * squares))
         return replace(self, loading_variance=float(best))
+
+
+def white_noise(n_rows: float, n_features: int) -> float:
+    """Nats of rows of white noise of variance one.
+
+    What changes of the bound are compared with: a bound has a unit, and a zero.
+    """
+    return 0.5 * n_rows * n_features * float(np.log(2.0 * np.pi * np.e))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +309,8 @@ class Equations:
     right: Array  # (n_nodes + 1, n_features) sum E[x_i] t'
     square: float
     unknown: float  # sum E[x^2] of coordinates whose loading is the prior's
+    through: Array  # (n_nodes,) rows whose paths pass
+    missing: float  # levels off the tree, all rows together
 
     def residual(
         self, means: Array, variances: Array, loading_variance: float
@@ -297,7 +340,15 @@ def equations(tree: Tree, stats: Stats) -> Equations:
     products = stats.products.reshape(nodes.size, -1)
     right[groups] = np.add.reduceat(products[order], first)
     right[n] = stats.total
-    return Equations(left, right[:-1], stats.square, _unknown(tree, stats.moments))
+    missing = float(stats.stub_masses @ (n_levels - 1 - tree.depth))
+    return Equations(
+        left,
+        right[:-1],
+        stats.square,
+        _unknown(tree, stats.moments),
+        tree.accumulate(stats.stub_masses),
+        missing,
+    )
 
 
 def _unknown(tree: Tree, moments: Array) -> float:
@@ -341,6 +392,15 @@ def update_variances(model: Model, state: State, sums: Equations) -> State:
     )
 
 
+def update_centres(model: Model, state: State, sums: Equations) -> State:
+    """Centres of the coordinates on all nodes but the root."""
+    variances = 1.0 / (1.0 / model.centre_variance + sums.through)
+    variances[0] = 0.0
+    return replace(
+        state, centres=variances * sums.left[:-1, -1], centre_variances=variances
+    )
+
+
 def update_noise(model: Model, state: State, stats: Stats, sums: Equations) -> State:
     """Gamma posterior of tau."""
     residual = _residual(model, state, sums)
@@ -377,6 +437,7 @@ def _follow(
     for _ in range(n_rounds):
         state = update_means(model, state, sums)
         state = update_variances(model, state, sums)
+        state = update_centres(model, state, sums)
         state = update_noise(model, state, stats, sums)
     return state
 
@@ -389,7 +450,8 @@ def expand(
     Loadings and coordinates change each other slowly where w x can be said in other
     ways: adding multiples of the loadings above to a loading, of the root's loading to
     the mean, or scaling it is made up for by the coordinates. Those that are closest to
-    their prior have no correlation with any below them, and variance one. If the bound
+    their prior have no correlation with any below them, and variance one about the
+    centre, which follows. If the bound
     is higher with them, the globals follow them, and rows are to be visited: all rows,
     or with `within`, the name of a node, those whose paths pass it.
     """
@@ -398,9 +460,7 @@ def expand(
     change = _decorrelation(state.tree, stats, sums.left, top, frees_mean=True)
     left = change @ sums.left @ change.T
     new = replace(sums, left=left, right=change @ sums.right)
-    through = state.tree.accumulate(stats.stub_masses)
-    squares = np.trace(left[:-1, :-1]) - np.trace(sums.left[:-1, :-1])
-    gain = through @ np.log(np.diag(change)[:-1]) - 0.5 * squares
+    gain = float(sums.through @ np.log(np.diag(change)[:-1]))
     found = _follow(model, state, stats, new)
     before = sum(_terms(model, state, stats, sums).values())
     after = sum(_terms(model, found, stats, new).values()) + gain
@@ -440,8 +500,9 @@ def _decorrelation(
 ) -> Array:
     """Linear change of the coordinates of a node and all below it.
 
-    Those of a node are freed of what the nodes below it predict, and those of the root
-    of their mean, too. Rows that do not pass a node have none there.
+    Those of a node are freed of what the nodes below it predict; the mean of what is
+    left is the centre, and of the root, which has none, part of the mean of all rows.
+    Rows that do not pass a node have no coordinate there.
     """
     n = len(tree)
     change = np.eye(n + 1)
@@ -450,14 +511,19 @@ def _decorrelation(
     for place in top + np.flatnonzero(used[top : top + tree.size[top]]):
         below = np.arange(place + 1, place + tree.size[place])
         below = below[used[below]]
-        if place == 0 and frees_mean:
+        has_mean = place > 0 or frees_mean
+        if has_mean:
             below = np.append(below, n)
         factors = np.zeros(0)
         if len(below):
             held = left[np.ix_(below, below)]
+            if has_mean:
+                held[-1, -1] = through[place]
             factors = np.linalg.lstsq(held, left[below, place], rcond=None)[0]
         rest = left[place, place] - factors @ left[below, place]
         if rest > 1e-12 * left[place, place]:
+            if place > 0:
+                below, factors = below[:-1], factors[:-1]
             change[place, below] = -factors
             change[place] *= np.sqrt(through[place] / rest)
     return change
@@ -475,8 +541,8 @@ def _residual(model: Model, state: State, sums: Equations) -> float:
 def elbo_terms(model: Model, state: State, stats: Stats) -> dict[str, float]:
     """Evidence lower bound of the globals and the rows behind `stats`.
 
-    Both go by the same tree. The terms are E log p - E log q of the loadings, of mu, of
-    tau and of the sticks, and what is left: all that is said of rows.
+    Both go by the same tree. The terms are E log p - E log q of the loadings, of the
+    centres, of mu, of tau and of the sticks, and what is left: the part of the rows.
     """
     return _terms(model, state, stats, equations(state.tree, stats))
 
@@ -495,12 +561,15 @@ def _terms(
     residual = _residual(model, state, sums)
     log_precision = psi(state.noise_shape) - np.log(state.noise_rate)
     rows = stats.entropy + stats.stub_masses @ log_prior
-    rows -= 0.5 * np.trace(stats.moments, axis1=1, axis2=2).sum()
+    rows -= 0.5 * _from_centres(model, state, sums)
     rows += 0.5 * stats.n_rows * n_features * (log_precision - np.log(2.0 * np.pi))
     rows -= 0.5 * state.precision * residual
     return {
         "loadings": _log_gaussians(
             state.loadings, state.loading_variances, model.loading_variance
+        ),
+        "centres": _log_gaussians(
+            state.centres[1:, None], state.centre_variances[1:], model.centre_variance
         ),
         "mean": _log_gaussians(
             state.mean[None], np.array([state.mean_variance]), model.loading_variance
@@ -509,6 +578,14 @@ def _terms(
         "sticks": float(sticks[1:].sum()),
         "rows": float(rows),
     }
+
+
+def _from_centres(model: Model, state: State, sums: Equations) -> float:
+    """Sum E |x - a|^2 over all rows."""
+    left, centres = sums.left, state.centres
+    squares = np.trace(left[:-1, :-1]) - 2.0 * float(centres @ left[:-1, -1])
+    squares += float(sums.through @ (centres**2 + state.centre_variances))
+    return float(squares + sums.unknown + sums.missing * model.centre_variance)
 
 
 def _log_gaussians(means: Array, variances: Array, prior: float) -> float:
@@ -540,17 +617,18 @@ class Paths:
 
     With r = t - mu a row scores, for stub k of the loadings M,
 
-        constants_k - precision / 2 |r|^2 + precision^2 / 2 p' C p,   p = M' r,
+        constants_k - precision / 2 |r|^2 + h' C h / 2,   h = c + precision M' r,
 
-    and its coordinates have mean precision C p and covariance C = R' R.
+    and its coordinates have mean C h and covariance C = R' R; c are the centres.
     """
 
     loadings: Array  # (n_nodes, n_features)
-    mean: Array  # (n_features,) less the shift
+    mean: Array  # (n_features,)
     precision: float
     stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
     covariances: Array  # (n_stubs, n_levels, n_levels) C
     roots: Array  # (n_stubs, n_levels, n_levels) R, lower triangles
+    centres: Array  # (n_stubs, n_levels) c
     log_dets: Array  # (n_stubs,) log |C|
     constants: Array  # (n_stubs,)
 
@@ -566,7 +644,11 @@ def paths(model: Model, state: State) -> Paths:
     )
     log_precision = psi(state.noise_shape) - np.log(state.noise_rate)
     n_features = len(state.mean)
-    spread = n_features * state.mean_variance
+    spread = state.precision * n_features * state.mean_variance
+    centre_variances = np.where(
+        nodes >= 0, state.centre_variances[nodes], model.centre_variance
+    )
+    spread = spread + centre_variances.sum(axis=1)
     return _paths(
         state, nodes, n_features * variances, log_prior, log_precision, spread
     )
@@ -585,7 +667,8 @@ def mean_paths(model: Model, state: State) -> Paths:
     log_prior = to_here + np.where(inner, passed_all, 0.0)
     nodes = stub_nodes(tree, model.n_levels)
     spreads = np.zeros(nodes.shape)
-    return _paths(state, nodes, spreads, log_prior, np.log(state.precision), 0.0)
+    nothing = np.zeros(len(nodes))
+    return _paths(state, nodes, spreads, log_prior, np.log(state.precision), nothing)
 
 
 def _paths(
@@ -594,9 +677,13 @@ def _paths(
     spreads: Array,
     log_prior: Array,
     log_precision: float,
-    mean_spread: float,
+    spread: Array,
 ) -> Paths:
-    """Invert I + tau E[W'W] for each stub; `spreads` is what E[w'w] exceeds m'm by."""
+    """Invert I + tau E[W'W] for each stub; `spreads` is what E[w'w] exceeds m'm by.
+
+    `spread` is what the uncertainty of the mean and of centres takes of the score.
+    """
+    centres = np.where(nodes >= 0, state.centres[nodes], 0.0)
     gram = np.zeros((len(state.tree) + 1, len(state.tree) + 1))  # -1: off the tree
     gram[:-1, :-1] = state.loadings @ state.loadings.T
     n_levels, precision = nodes.shape[1], state.precision
@@ -608,7 +695,7 @@ def _paths(
     identity = np.eye(n_levels)
     roots = np.array([solve_triangular(f, identity, lower=True) for f in factors])
     covariances = roots.transpose(0, 2, 1) @ roots
-    constants = log_prior + 0.5 * log_dets - 0.5 * precision * mean_spread
+    constants = log_prior + 0.5 * (log_dets - spread - np.square(centres).sum(axis=1))
     constants += 0.5 * len(state.mean) * (log_precision - np.log(2.0 * np.pi))
     return Paths(
         state.loadings,
@@ -617,6 +704,7 @@ def _paths(
         nodes,
         covariances,
         roots,
+        centres,
         log_dets,
         constants,
     )

@@ -42,7 +42,7 @@ def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> St
     """Let one path have the principal directions of rows, or of some of many."""
     n_rows, n_features = X.shape
     chosen = some_rows(np.arange(n_rows), rng)
-    rest = X[chosen].astype(np.float64) - model.shift
+    rest = model.frame.enter(X[chosen])
     n_levels = model.n_levels
     loadings = principal_directions(rest, n_levels)
     # What the directions leave is noise, in them as in others: section 3.2 of [2].
@@ -54,6 +54,8 @@ def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> St
     rate = model.noise_rate + 0.5 * n_rows * n_features * noise
     tree = Tree() if n_levels == 1 else Tree().add(0, depth=n_levels - 1)
     variance = 1.0 / (1.0 / model.loading_variance + n_rows * shape / rate)
+    centre_variances = np.full(n_levels, 1.0 / (1.0 / model.centre_variance + n_rows))
+    centre_variances[0] = 0.0
     masses = np.zeros(n_levels)
     masses[-1] = n_rows
     return State(
@@ -61,6 +63,8 @@ def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> St
         loadings,
         np.full(n_levels, variance),
         masses,
+        np.zeros(n_levels),
+        centre_variances,
         np.zeros(n_features),
         variance,
         shape,

@@ -1,12 +1,15 @@
 """Rows on the paths of a tree: memos, their sums, blocks, awkward data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hca import local
-from skbnp.models.hca.local import Memo, blocks, coordinates, sums, visit
+from skbnp.models.hca import frame, local
+from skbnp.models.hca.frame import Frame, blocks
+from skbnp.models.hca.local import Memo, coordinates, sums, visit
 from skbnp.models.hca.model import Model, State, Stats, expand, paths, settle
 from skbnp.models.hca.start import path_of_directions
 from skbnp.trees import Tree
@@ -14,7 +17,7 @@ from skbnp.utils.blas import one_blas_thread
 
 TREE = Tree([0, 1, 5, 4, 2, 6, 3], [0, 1, 2, 2, 1, 2, 1])
 N_LEVELS, N_FEATURES = 3, 6
-MODEL = Model(N_LEVELS, 0.7, 5.0, np.full(N_FEATURES, 0.5))
+MODEL = Model(N_LEVELS, 0.7, 5.0, Frame(np.full(N_FEATURES, 0.5), 2.0))
 SERIAL = Executor(1)
 
 
@@ -23,7 +26,11 @@ def random_state(rng, tree=TREE):
     loadings = rng.normal(size=(n, N_FEATURES))
     variances, masses = rng.gamma(2.0, 0.1, size=n), rng.gamma(1.0, size=n)
     mean = rng.normal(size=N_FEATURES)
-    return State(tree, loadings, variances, masses, mean, 0.1, 6.0, 4.0)
+    centres = np.append(0.0, rng.normal(size=n - 1))
+    spread = np.append(0.0, np.full(n - 1, 0.1))
+    return State(
+        tree, loadings, variances, masses, centres, spread, mean, 0.1, 6.0, 4.0
+    )
 
 
 def assert_stats_equal(one, other, rtol=1e-9):
@@ -47,12 +54,12 @@ def state(seed):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(local, "BLOCK", 7)
+    monkeypatch.setattr(frame, "BLOCK", 7)
 
 
 def say(state, X, model=MODEL, executor=SERIAL):
-    memo = visit(paths(model, state), state.tree, X, model.shift, executor)
-    return memo, sums(memo, X, state.tree, model.shift, executor)
+    memo = visit(paths(model, state), state.tree, X, model.frame, executor)
+    return memo, sums(memo, X, state.tree, model.frame, executor)
 
 
 # Memos --------------------------------------------------------------------------------
@@ -65,13 +72,13 @@ def test_statistics_of_memos_equal_those_of_a_fresh_visit(state, rows):
     other = random_state(np.random.default_rng(9))
     stale = memo.replaced(chosen, say(other, rows[chosen])[0])
     again = stale.replaced(chosen, say(state, rows[chosen])[0])
-    found = sums(again, rows, TREE, MODEL.shift, SERIAL)
+    found = sums(again, rows, TREE, MODEL.frame, SERIAL)
     assert_stats_equal(found, stats)
     with pytest.raises(AssertionError):
-        assert_stats_equal(sums(stale, rows, TREE, MODEL.shift, SERIAL), stats)
+        assert_stats_equal(sums(stale, rows, TREE, MODEL.frame, SERIAL), stats)
     turned = TREE.sort_siblings(-np.arange(len(TREE)))
     assert_stats_equal(
-        sums(memo, rows, turned, MODEL.shift, SERIAL), stats.follow(TREE, turned)
+        sums(memo, rows, turned, MODEL.frame, SERIAL), stats.follow(TREE, turned)
     )
 
 
@@ -80,11 +87,11 @@ def test_exchange_of_memos_keeps_totals(state, rows):
     other = random_state(np.random.default_rng(9))
     memo, totals = say(state, rows)
     chosen = np.arange(10, 30)
-    said = sums(memo.take(chosen), rows[chosen], TREE, MODEL.shift, SERIAL)
+    said = sums(memo.take(chosen), rows[chosen], TREE, MODEL.frame, SERIAL)
     fresh, now = say(other, rows[chosen])
     totals = totals.plus(said, -1.0).plus(now)
     memo = memo.replaced(chosen, fresh)
-    assert_stats_equal(totals, sums(memo, rows, TREE, MODEL.shift, SERIAL))
+    assert_stats_equal(totals, sums(memo, rows, TREE, MODEL.frame, SERIAL))
 
 
 def test_memos_are_taken_row_by_row(state, rows):
@@ -127,12 +134,12 @@ def test_blocks_cover_rows_and_are_not_too_large():
         covered = [row for part in parts for row in range(part.start, part.stop)]
         assert covered == list(range(shape[0]))
         sizes = [part.stop - part.start for part in parts]
-        assert all(n * shape[1] <= local.ENTRIES or n == 1 for n in sizes)
+        assert all(n * shape[1] <= frame.ENTRIES or n == 1 for n in sizes)
 
 
 def test_blocks_say_what_all_rows_say(state, rows, monkeypatch):
     _, whole = say(state, rows)
-    monkeypatch.setattr(local, "BLOCK", 7)
+    monkeypatch.setattr(frame, "BLOCK", 7)
     _, parts = say(state, rows)
     assert_stats_equal(parts, whole)
 
@@ -156,10 +163,10 @@ def test_threads_do_not_change_a_bit(state, rows, n_jobs):
 def test_coordinates_are_least_squares_on_the_best_path(state, rows):
     given = paths(MODEL, state)
     memo, _ = say(state, rows)
-    best, found = coordinates(given, memo, rows, TREE, MODEL.shift, SERIAL)
+    best, found = coordinates(given, memo, rows, TREE, MODEL.frame, SERIAL)
     for row, stub, own in zip(rows, best, found, strict=True):
         path = TREE.positions(TREE.path_to(int(TREE.ids[stub])))
-        rest = row - MODEL.shift - state.mean
+        rest = MODEL.frame.enter(row) - state.mean
         fit = np.linalg.lstsq(state.loadings[path].T, rest, rcond=None)[0]
         assert_allclose(own[: len(path)], fit, rtol=1e-7)
         assert_array_equal(own[len(path) :], 0.0)
@@ -170,11 +177,11 @@ def test_coordinates_on_directions_of_no_length_are_zero(state, rows):
     state.loadings[TREE.depth == 1] *= 1e-12
     given = paths(MODEL, state)
     memo, _ = say(state, rows)
-    best, found = coordinates(given, memo, rows, TREE, MODEL.shift, SERIAL)
+    best, found = coordinates(given, memo, rows, TREE, MODEL.frame, SERIAL)
     for row, stub, own in zip(rows, best, found, strict=True):
         path = TREE.positions(TREE.path_to(int(TREE.ids[stub])))
         has_length = TREE.depth[path] != 1
-        rest = row - MODEL.shift - state.mean
+        rest = MODEL.frame.enter(row) - state.mean
         fit = np.linalg.lstsq(state.loadings[path[has_length]].T, rest, rcond=None)[0]
         assert_allclose(own[: len(path)][has_length], fit, rtol=1e-7)
         assert_array_equal(own[: len(path)][~has_length], 0.0)
@@ -186,8 +193,9 @@ def test_coordinates_on_directions_of_no_length_are_zero(state, rows):
 def learn(X, n_levels=3, n_passes=15, shift=None):
     """Bounds of a tree of two leaves, and the state."""
     rng = np.random.default_rng(0)
-    shift = X.mean(axis=0, dtype=np.float64) if shift is None else shift
-    model = Model(n_levels, 1.0, 1e3, shift)
+    given = Frame.of_rows(X)
+    given = given if shift is None else replace(given, shift=shift)
+    model = Model(n_levels, 1.0, 50.0, given)
     state = path_of_directions(model, X, rng)
     if n_levels > 1:
         tree = state.tree.add(0, depth=n_levels - 1)

@@ -16,6 +16,7 @@ from reference.ncrp_topics import sticks_term
 from skbnp.components.tree_sticks import log_stub_priors, stick_parameters
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import local
+from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import log_density, sums, visit
 from skbnp.models.hca.model import (
     Model,
@@ -28,6 +29,7 @@ from skbnp.models.hca.model import (
     mean_paths,
     paths,
     settle,
+    update_centres,
     update_masses,
     update_means,
     update_noise,
@@ -40,7 +42,8 @@ from skbnp.trees import Tree
 TREE = Tree([0, 1, 5, 4, 2, 6, 3], [0, 1, 2, 2, 1, 2, 1])
 N_FEATURES = 4
 #: Many masses and a tree with stubs of all depths.
-MODEL = Model(3, 0.7, 5.0, np.full(N_FEATURES, 0.5), noise_shape=2.0, noise_rate=1.5)
+FRAME = Frame(np.full(N_FEATURES, 0.5), 1.0)
+MODEL = Model(3, 0.7, 5.0, FRAME, noise_shape=2.0, noise_rate=1.5)
 SERIAL = Executor(1)
 
 
@@ -62,6 +65,8 @@ def random_state(rng, tree=TREE, n_features=N_FEATURES):
         rng.normal(size=(n, n_features)),
         rng.gamma(2.0, 0.1, size=n),
         rng.gamma(0.5, 4.0, size=n),
+        np.append(0.0, 2.0 * rng.normal(size=n - 1)),
+        np.append(0.0, rng.gamma(2.0, 0.1, size=n - 1)),
         rng.normal(size=n_features),
         0.3,
         7.0,
@@ -78,8 +83,8 @@ def data(rng, n_rows=9, n_features=N_FEATURES):
 
 def say(model, state, X):
     """What rows say, and its sums."""
-    memo = visit(paths(model, state), state.tree, X, model.shift, SERIAL)
-    return memo, sums(memo, X, state.tree, model.shift, SERIAL)
+    memo = visit(paths(model, state), state.tree, X, model.frame, SERIAL)
+    return memo, sums(memo, X, state.tree, model.frame, SERIAL)
 
 
 def slow_parts(model, state):
@@ -98,14 +103,21 @@ def slow_parts(model, state):
         (state.mean, state.mean_variance),
         (state.noise_shape, state.noise_rate),
     )
-    return names, loadings, routes, log_prior, mean, noise
+    pairs = zip(state.centres, state.centre_variances, strict=True)
+    centres = reference.stub_centres(
+        names,
+        dict(zip(names, pairs, strict=True)),
+        model.n_levels,
+        model.centre_variance,
+    )
+    return names, loadings, routes, centres, log_prior, mean, noise
 
 
 def slow_steps(model, state, X):
-    _, _, routes, log_prior, mean, noise = slow_parts(model, state)
+    _, _, routes, centres, log_prior, mean, noise = slow_parts(model, state)
     return [
-        reference.row_step(row, routes, log_prior, mean, noise)
-        for row in X - model.shift
+        reference.row_step(row, routes, centres, log_prior, mean, noise)
+        for row in model.frame.enter(X)
     ]
 
 
@@ -142,6 +154,10 @@ def test_terms_equal_their_transcriptions(seed):
     s0 = MODEL.loading_variance
     expected = {
         "loadings": sum(reference.gaussian_term(m, s, s0) for m, s in held),
+        "centres": sum(
+            reference.gaussian_term([c], r, MODEL.centre_variance)
+            for c, r in zip(state.centres[1:], state.centre_variances[1:], strict=True)
+        ),
         "mean": reference.gaussian_term(state.mean, state.mean_variance, s0),
         "noise": reference.gamma_term(
             state.noise_shape, state.noise_rate, MODEL.noise_shape, MODEL.noise_rate
@@ -179,12 +195,14 @@ def test_the_bound_holds_for_statistics_of_other_globals(seed):
     state, other, X = random_state(rng), random_state(rng), data(rng)
     _, stats = say(MODEL, state, X)
     expected = 0.0
-    _, _, routes, log_prior, mean, noise = slow_parts(MODEL, other)
+    _, _, routes, centres, log_prior, mean, noise = slow_parts(MODEL, other)
     for row, (q, moments, _) in zip(
-        X - MODEL.shift, slow_steps(MODEL, state, X), strict=True
+        MODEL.frame.enter(X), slow_steps(MODEL, state, X), strict=True
     ):
-        for share, e, path, found in zip(q, log_prior, routes, moments, strict=True):
-            value = reference.row_evidence(row, path, mean, noise, *found)
+        for share, e, path, centre, found in zip(
+            q, log_prior, routes, centres, moments, strict=True
+        ):
+            value = reference.row_evidence(row, path, centre, mean, noise, *found)
             expected += share * (e + value - np.log(share))
     assert_allclose(elbo_terms(MODEL, other, stats)["rows"], expected, rtol=1e-10)
 
@@ -196,8 +214,8 @@ def test_means_are_the_fixed_point_of_single_updates(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), data(rng)
     _, stats = say(MODEL, state, X)
-    names, loadings, _, _, mean, noise = slow_parts(MODEL, state)
-    rows, steps = X - MODEL.shift, slow_steps(MODEL, state, X)
+    names, loadings, _, _, _, mean, noise = slow_parts(MODEL, state)
+    rows, steps = MODEL.frame.enter(X), slow_steps(MODEL, state, X)
     s0 = MODEL.loading_variance
     for _ in range(400):
         for name in names:
@@ -207,6 +225,11 @@ def test_means_are_the_fixed_point_of_single_updates(seed):
         mean = reference.mean_update(names, rows, steps, loadings, noise, s0)
     sums_ = equations(TREE, stats)
     new = update_variances(MODEL, update_means(MODEL, state, sums_), sums_)
+    new = update_centres(MODEL, new, sums_)
+    for place, name in enumerate(names[1:], start=1):
+        centre = reference.centre_update(name, names, steps, MODEL.centre_variance)
+        held = new.centres[place], new.centre_variances[place]
+        assert_allclose(held, centre, rtol=1e-9, atol=1e-9)
     assert_allclose(new.loadings, [loadings[name][0] for name in names], atol=1e-7)
     variances = [loadings[name][1] for name in names]
     assert_allclose(new.loading_variances, variances, rtol=1e-10)
@@ -230,7 +253,7 @@ def bounds_of_steps(rng, change=lambda stats: stats, n_passes=8):
         wrong = change(stats)
         state = replace(state, stub_masses=wrong.stub_masses)
         found.append(MODEL.bound(state, stats))
-        for step in (update_means, update_variances):
+        for step in (update_means, update_variances, update_centres):
             state = step(MODEL, state, equations(state.tree, wrong))
             found.append(MODEL.bound(state, stats))
         held = equations(state.tree, wrong)
@@ -255,18 +278,23 @@ def test_the_check_of_steps_tells_missing_statistics(name, seed):
     assert np.diff(found).min() < -0.1
 
 
-@pytest.mark.parametrize("name", ["loadings", "mean", "loading_variances"])
+@pytest.mark.parametrize(
+    "name", ["loadings", "mean", "centres", "centre_variances", "loading_variances"]
+)
 def test_no_other_globals_have_a_higher_bound(name, seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), data(rng, 30)
     _, stats = say(MODEL, state, X)
     sums_ = equations(TREE, stats)
     state = update_variances(MODEL, update_means(MODEL, state, sums_), sums_)
+    state = update_centres(MODEL, state, sums_)
     best = MODEL.bound(state, stats)
     for size in (1e-4, 1e-2, 0.3):
         value = getattr(state, name)
         noise = rng.normal(size=value.shape)
         other = value * np.exp(size * noise) if "var" in name else value + size * noise
+        if "centre" in name:
+            other[0] = 0.0
         assert MODEL.bound(replace(state, **{name: other}), stats) < best + 1e-9
 
 
@@ -298,7 +326,7 @@ def test_conversion_does_not_lower_the_bound_and_needs_no_visit(seed):
     found, changed, change = convert(MODEL, state, stats)
     assert MODEL.bound(found, changed) > MODEL.bound(state, stats) + 0.1
     told = memo.changed(state.tree, change)
-    again = sums(told, X, state.tree, MODEL.shift, SERIAL)
+    again = sums(told, X, state.tree, MODEL.frame, SERIAL)
     for name in Stats.__slots__:
         held = getattr(again, name)
         assert_allclose(
@@ -306,16 +334,22 @@ def test_conversion_does_not_lower_the_bound_and_needs_no_visit(seed):
         )
     # The bound is that of rows whose q(x | c) is another.
     expected = 0.0
-    _, _, routes, log_prior, mean, noise = slow_parts(MODEL, found)
+    _, _, routes, centres, log_prior, mean, noise = slow_parts(MODEL, found)
     one, other = np.triu_indices(3)
-    for n, row in enumerate(X - MODEL.shift):
+    for n, row in enumerate(MODEL.frame.enter(X)):
         for entry in range(told.limits[n], told.limits[n + 1]):
             (stub,) = found.tree.positions([told.stubs[entry]])
             second = np.zeros((3, 3))
             second[one, other] = second[other, one] = told.moments[entry]
             x = told.means[entry]
             value = reference.row_evidence(
-                row, routes[stub], mean, noise, x, second - np.outer(x, x)
+                row,
+                routes[stub],
+                centres[stub],
+                mean,
+                noise,
+                x,
+                second - np.outer(x, x),
             )
             share = told.shares[entry]
             expected += share * (log_prior[stub] + value - np.log(share))
@@ -334,7 +368,9 @@ def test_expansion_frees_coordinates_of_what_is_below(seed):
         state, stats = settle(model, state, stats)
         state = expand(model, state, stats)
     left = equations(state.tree, stats).left / len(X)
-    assert_allclose(left[:3, :3], np.eye(3), atol=0.01)
+    spread = left[:3, :3] - np.outer(left[:3, 3], left[:3, 3])
+    assert_allclose(spread, np.eye(3), atol=0.01)
+    assert_allclose(left[:3, 3], state.centres, atol=1e-3)
     assert abs(left[0, 3]) < 0.01
 
 
@@ -373,7 +409,7 @@ def test_bound_is_below_the_evidence_of_one_path(seed):
     """One level, one feature: the evidence is an integral over loading and noise."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(3, 1)) * 2.0 + 1.0
-    model = Model(1, 1.0, 4.0, np.zeros(1), noise_shape=2.0, noise_rate=1.0)
+    model = Model(1, 1.0, 4.0, Frame(np.zeros(1), 1.0), noise_shape=2.0, noise_rate=1.0)
     state, stats = fitted(model, path_of_directions(model, X, rng), X)
     w = np.linspace(-12.0, 12.0, 801)[:, None]
     log_tau = np.linspace(-7.0, 5.0, 601)[None]
@@ -396,7 +432,7 @@ def test_bound_is_below_the_evidence_of_a_tree(seed):
     """Two rows, two levels: both go to one leaf with probability 1 / (1 + gamma)."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2, 1)) * 2.0
-    model = Model(2, 0.7, 4.0, np.zeros(1), noise_shape=2.0, noise_rate=1.0)
+    model = Model(2, 0.7, 4.0, Frame(np.zeros(1), 1.0), noise_shape=2.0, noise_rate=1.0)
     tree = Tree().add(0).add(0)
     bounds = []
     for _ in range(5):
@@ -404,13 +440,19 @@ def test_bound_is_below_the_evidence_of_a_tree(seed):
         bounds.append(model.bound(*fitted(model, start, X)))
     n = 400_000
     root, one, other, mean = rng.normal(size=(4, n)) * 2.0
+    centres = rng.normal(size=(2, n)) * np.sqrt(model.centre_variance)
     tau = rng.gamma(2.0, size=n)
     logs = []
-    for second, p in ((one, 1.0 / 1.7), (other, 0.7 / 1.7)):
+    for second, own, p in (
+        (one, centres[0], 1.0 / 1.7),
+        (other, centres[1], 0.7 / 1.7),
+    ):
         first = root**2 + one**2 + 1.0 / tau
         last = root**2 + second**2 + 1.0 / tau
-        log_p = -0.5 * (X[0, 0] - mean) ** 2 / first - 0.5 * np.log(first)
-        log_p += -0.5 * (X[1, 0] - mean) ** 2 / last - 0.5 * np.log(last)
+        log_p = -0.5 * (X[0, 0] - mean - centres[0] * one) ** 2 / first - 0.5 * np.log(
+            first
+        )
+        log_p += -0.5 * (X[1, 0] - mean - own * second) ** 2 / last - 0.5 * np.log(last)
         logs.append(np.log(p) + log_p - np.log(2.0 * np.pi))
     draws = np.exp(logsumexp(logs, axis=0))
     low = draws.mean() - 5.0 * draws.std() / np.sqrt(n)  # 3e-7 of seeds fail by chance
@@ -423,17 +465,18 @@ def test_one_path_is_pca_in_the_limit(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(4000, 3)) @ rng.normal(size=(3, 8)) * 3.0 + 7.0
     X += rng.normal(size=X.shape) * 0.5
-    model = Model(3, 1.0, 1e3, X.mean(axis=0))
+    model = Model(3, 1.0, 50.0, Frame.of_rows(X))
     start = path_of_directions(model, X, rng)
     state, _ = fitted(model, start, X, 50)
     rest = X - X.mean(axis=0)
     _, lengths, axes = np.linalg.svd(rest, full_matrices=False)
     angles = subspace_angles(state.loadings.T, axes[:3].T)
     assert angles.max() < 1e-3
-    left = np.sum(lengths[3:] ** 2) / len(X) / (8 - 3)
+    left = np.sum(lengths[3:] ** 2) / len(X) / (8 - 3) / model.frame.scale**2
     assert_allclose(1.0 / state.precision, left, rtol=5e-3)
     assert_allclose(state.mean, 0.0, atol=1e-3)
     # The covariance of rows is that of the model.
+    rest /= model.frame.scale
     fit = state.loadings.T @ state.loadings + np.eye(8) / state.precision
     assert_allclose(fit, rest.T @ rest / len(X), atol=0.02 * np.abs(fit).max())
 
@@ -441,7 +484,7 @@ def test_one_path_is_pca_in_the_limit(seed):
 def test_density_of_new_rows_is_a_mixture_of_gaussians(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), data(rng)
-    found = log_density(mean_paths(MODEL, state), X, MODEL.shift, SERIAL)
+    found = log_density(mean_paths(MODEL, state), X, MODEL.frame, SERIAL)
     a, b = stick_parameters(TREE, state.stub_masses, MODEL.concentration)
     mean = a / (a + b)
     logs, weights = [], []
@@ -455,7 +498,8 @@ def test_density_of_new_rows_is_a_mixture_of_gaussians(seed):
             weight *= np.prod(1.0 - mean[place == TREE.parent])
         loadings = state.loadings[TREE.positions(list(name))]
         cov = loadings.T @ loadings + np.eye(N_FEATURES) / state.precision
-        centre = state.mean + MODEL.shift
+        own = state.centres[TREE.positions(list(name))]
+        centre = state.mean + MODEL.frame.shift + own @ loadings
         logs.append(np.log(weight) + multivariate_normal(centre, cov).logpdf(X))
         weights.append(weight)
     assert_allclose(sum(weights), 1.0, rtol=1e-12)

@@ -16,9 +16,11 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import sums, visit
 from skbnp.models.hca.memory import RowMemory, RowVisitor
 from skbnp.models.hca.model import Model, State, Stats, paths
+from skbnp.models.hca.moves.groups import propose_groups
 from skbnp.models.hca.moves.proposals import Context, kinds_of
 from skbnp.models.hca.moves.structure import (
     ComponentEdits,
@@ -34,7 +36,7 @@ MOVES = TreeMoves(max_tries=5)
 
 
 def begin(X, n_levels=3, *, seed=0, max_components=np.inf, moves=MOVES, tol=1e-5):
-    model = Model(n_levels, 1.0, 1e3, X.mean(axis=0))
+    model = Model(n_levels, 1.0, 50.0, Frame.of_rows(X))
     state = path_of_directions(model, X, stream(seed, Purpose.START, 0))
     ids = state.tree.ids
     posterior = Posterior(
@@ -63,15 +65,18 @@ def true_start(learner, drawn):
     view = drawn.tree
     tree = posterior.state.tree.from_parents(view.parent)
     n = len(tree)
+    frame = posterior.model.frame
     posterior.state = State(
         tree,
-        drawn.components.copy(),
-        np.full(n, 1e-3),
+        drawn.components / frame.scale,
+        np.full(n, 1e-5),
         np.bincount(drawn.target, minlength=n).astype(float),
-        drawn.mean - posterior.model.shift,
-        1e-3,
+        np.zeros(n),
+        np.append(0.0, np.full(n - 1, 1e-2)),
+        (drawn.mean - frame.shift) / frame.scale,
+        1e-5,
         100.0,
-        25.0,
+        25.0 / frame.scale**2,
     )
     posterior.totals = Stats.zero(n, posterior.model.n_levels, drawn.data.shape[1])
     posterior.ids = tree.ids
@@ -222,7 +227,7 @@ def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
         learner.one_pass(monitor)
         posterior = learner.posterior
         model, state, totals = posterior.model, posterior.state, posterior.totals
-        fresh = sums(learner.memory.memo, X, state.tree, model.shift, SERIAL)
+        fresh = sums(learner.memory.memo, X, state.tree, model.frame, SERIAL)
         for name in Stats.__slots__:
             held = getattr(fresh, name)
             atol = 1e-9 * max(np.abs(held).max(), 1.0)
@@ -239,13 +244,13 @@ def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
     rows = context(settled).below(1)
     X, tree = settled.corpus.X[rows], posterior.state.tree
     rest = said_by_others(settled, rows, X)
-    memo = visit(paths(model, posterior.state), tree, X, model.shift, SERIAL)
-    stats = rest.plus(sums(memo, X, tree, model.shift, SERIAL))
+    memo = visit(paths(model, posterior.state), tree, X, model.frame, SERIAL)
+    stats = rest.plus(sums(memo, X, tree, model.frame, SERIAL))
     whole = visit(
-        paths(model, posterior.state), tree, settled.corpus.X, model.shift, SERIAL
+        paths(model, posterior.state), tree, settled.corpus.X, model.frame, SERIAL
     )
     joined = settled.memory.memo.replaced(rows, whole.take(rows))
-    expected = sums(joined, settled.corpus.X, tree, model.shift, SERIAL)
+    expected = sums(joined, settled.corpus.X, tree, model.frame, SERIAL)
     assert_allclose(
         model.bound(posterior.state, stats),
         model.bound(posterior.state, expected),
@@ -345,3 +350,63 @@ def test_contexts_are_views_of_what_is_learned(settled):
     assert isinstance(given, Context)
     assert given.tree is settled.posterior.state.tree
     assert given.memo is settled.memory.memo
+
+
+# Groups by means ----------------------------------------------------------------------
+
+
+def blobs(seed):
+    rng = np.random.default_rng(seed)
+    target = rng.integers(3, size=150)
+    centres = np.array([[0.0, 9.0, 0.0], [9.0, 0.0, 0.0], [-9.0, -9.0, 3.0]])
+    return centres[target] + rng.normal(size=(150, 3)), target
+
+
+def test_groups_begin_with_their_means(seed):
+    X, target = blobs(seed)
+    learner = begin(X, seed=seed, moves=None)
+    run(learner, 2)
+    proposal = propose_groups(context(learner), 3)
+    state, tree = proposal.state, proposal.tree
+    paths_ = tree.paths(tree.leaves)
+    means = state.mean + np.einsum(
+        "kl,kld->kd", state.centres[paths_], state.loadings[paths_]
+    )
+    rows = learner.posterior.model.frame.enter(X)
+    expected = [rows[target == group].mean(axis=0) for group in range(3)]
+    order = np.argmin(np.linalg.norm(means[:, None] - expected, axis=2), axis=1)
+    assert sorted(order) == [0, 1, 2]
+    assert_allclose(means, np.array(expected)[order], atol=0.02)
+
+
+def test_groups_replace_the_path_in_its_log(seed):
+    """Ids of the growth that lost are gone, and the bound does not fall."""
+    X, target = blobs(seed)
+    learner = begin(X, seed=seed)
+    monitor, _ = run(learner)
+    posterior = learner.posterior
+    assert (
+        adjusted_rand_score(target, learner.memory.memo.stubs[learner.memory.memo.best])
+        == 1.0
+    )
+    alive = set()
+    for _, kind, parents, children in posterior.lineage:
+        assert set(parents) <= alive, kind
+        alive = (alive if kind == "split" else alive - set(parents)) | set(children)
+    assert alive == set(posterior.ids.tolist())
+    bounds = np.array(monitor.history["elbo"])
+    bounds = bounds[np.isfinite(bounds)]
+    assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
+
+
+def test_groups_lose_where_rows_differ_by_direction(drawn):
+    """The rival is there, and has a lower bound than the tree that grew."""
+    learner = begin(drawn.data)
+    edits = learner.moves
+    run(learner, 1)
+    state, stats, _ = edits.rival.found
+    model, rival = learner.posterior.model, edits.rival
+    run(learner, 30)
+    assert model.bound(state, stats) < bound_of(learner.posterior)
+    assert len(learner.posterior.state.tree) >= 13
+    assert edits.rival in (None, rival)

@@ -92,7 +92,7 @@ class Context(trials.Context):
 
     def rest(self, rows: Rows) -> Array:
         """Rows less the mean."""
-        return self.X[rows].astype(np.float64) - self.model.shift - self.state.mean
+        return self.model.frame.enter(self.X[rows]) - self.state.mean
 
 
 # More nodes ---------------------------------------------------------------------------
@@ -142,6 +142,7 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
     held = state.precision * mass
     edited.loading_variances[at] = 1.0 / (1.0 / context.model.loading_variance + held)
     edited.stub_masses[at[-1]] = mass
+    edited.centre_variances[at] = 1.0 / (1.0 / context.model.centre_variance + mass)
     names = tuple(fresh.tolist())
     return Proposal(
         "split", (node,), (node, *names), edited, touched, top=node, fresh=names[0]
@@ -221,6 +222,8 @@ def _propose_merge(context: Context, target: int, source: int) -> Proposal | Non
         mass * state.loadings[one] + sign * more * state.loadings[other]
     )
     edited.loadings[at] /= max(mass + more, 1e-300)
+    centre = mass * state.centres[one] + sign * more * state.centres[other]
+    edited.centres[at] = centre / max(mass + more, 1e-300)
     edited.stub_masses[at] += state.stub_masses[other]
     rows = context.memo.touching(touched)
     return Proposal(

@@ -7,6 +7,7 @@ rises. The tree grows past the size that it needs, then shrinks, in turns.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,8 @@ from skbnp.inference.trials import (
 )
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowMemory, RowVisitor
-from skbnp.models.hca.model import State, Stats, expand, settle
+from skbnp.models.hca.model import State, Stats, expand, settle, white_noise
+from skbnp.models.hca.moves.groups import SIZES, propose_groups
 from skbnp.models.hca.moves.proposals import Context, Proposal, kinds_of
 from skbnp.utils.random import Purpose, stream
 
@@ -35,13 +37,27 @@ __all__ = ["ComponentEdits", "bound_of", "context_of", "said_by_others"]
 
 ComponentLearner = Learner[Posterior, Corpus, RowVisitor, RowMemory]
 Rows = NDArray[np.intp]
+#: Globals, statistics of all rows, and what the rows that a move touches say.
+Found = tuple[State, Stats, Memo]
 
 #: One that still makes up for more goes on for so many times its rounds.
 OVERTIME = 5
 #: Splits refused one after the other that end the growth.
 PATIENCE = 5
-#: Part of the bound by which another turn of growing and shrinking must have raised it.
+#: Another turn of growing and shrinking must raise the bound by this part of the nats
+#: of white noise.
 TURN = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """An edit that was put off, and what it was made of."""
+
+    posterior: Posterior
+    memo: Memo | None
+    others: Stats | None
+    proposal: Proposal
+    found: Found
 
 
 class ComponentEdits(EditMoves[Context, Proposal]):
@@ -53,7 +69,8 @@ class ComponentEdits(EditMoves[Context, Proposal]):
     ----------
     moves : TreeMoves
     tol : float
-        Splits that raise the bound by less, relatively, are refused.
+        Splits that raise the bound by less are refused, in parts of the nats of white
+        noise.
     """
 
     def __init__(self, moves: TreeMoves, tol: float):
@@ -62,6 +79,8 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         self.grows, self.has_grown, self.n_refused = True, False, 0
         self.has_ended = False
         self.best = -np.inf  # bound where the last turn ended
+        self.has_begun = False
+        self.rival: Rival | None = None
 
     def end_pass(self, learner: ComponentLearner, monitor: Monitor) -> bool:
         """Try moves; whether they have ended, so that the bound can settle."""
@@ -71,6 +90,8 @@ class ComponentEdits(EditMoves[Context, Proposal]):
             return True
         rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
         context = context_of(learner, rng)
+        if not self.has_begun:
+            self.has_begun, self.rival = True, self._find_rival(learner, context)
         if self.grows:
             self._grow(learner, context, monitor)
             self.has_grown |= len(posterior.lineage) > before
@@ -79,18 +100,61 @@ class ComponentEdits(EditMoves[Context, Proposal]):
                 if not kind.grows:
                     self.try_kind(learner, kind, context, monitor)
             if len(posterior.lineage) == before:
-                self._turn(bound_of(posterior))
+                self._turn(bound_of(posterior), nats_of(posterior))
+                if self.has_ended and self.rival is not None:
+                    self._let_rival_win(learner, monitor)
         if len(posterior.lineage) > before:
             with commit():
                 posterior.record(monitor)
         return False
 
-    def _turn(self, bound: float) -> None:
+    def _turn(self, bound: float, nats: float) -> None:
         """Grow again if that has paid since the last time."""
         gain = bound - self.best
-        self.has_ended = not self.has_grown or gain < max(LEAST_GAIN, TURN * abs(bound))
+        least = max(LEAST_GAIN, TURN * nats)
+        self.has_ended = not self.has_grown or gain < least
         self.grows, self.has_grown = True, False
         self.best, self.n_refused = bound, 0
+
+    def _find_rival(
+        self, learner: ComponentLearner, context: Context
+    ) -> "Rival | None":
+        """Let a single path be groups with means of their own, as many as are best.
+
+        Directions that one path shares hide groups that lie along them, so that no
+        branch at a time leads there from the path.
+        """
+        best, rival = 0.0, None
+        if not self.moves.split or len(context.tree.leaves) > 1:
+            return None
+        held, memory = learner.posterior, learner.memory
+        for size in SIZES:
+            proposal = propose_groups(context, size)
+            if proposal is not None and context.has_room(proposal.tree):
+                gain, found = self._tried(learner, proposal)
+                if gain > best:
+                    best = gain
+                    rival = Rival(
+                        replace(held), memory.memo, memory.others, proposal, found
+                    )
+        return rival
+
+    def _let_rival_win(self, learner: ComponentLearner, monitor: Monitor) -> None:
+        """Go on from the groups by means if they have the higher bound."""
+        rival, posterior, memory = self.rival, learner.posterior, learner.memory
+        assert rival is not None
+        self.rival = None
+        state, stats, _ = rival.found
+        if not posterior.model.bound(state, stats) > bound_of(posterior):
+            return
+        before = rival.posterior
+        with commit():
+            posterior.replace_globals(before.state, before.totals)
+            posterior.lineage = before.lineage
+            memory.memo, memory.others = rival.memo, rival.others
+            _keep(learner, rival.proposal, rival.found)
+            posterior.record(monitor)
+        self.has_ended, self.has_grown, self.best = False, False, -np.inf
 
     def _grow(
         self, learner: ComponentLearner, context: Context, monitor: Monitor
@@ -112,31 +176,43 @@ class ComponentEdits(EditMoves[Context, Proposal]):
 
     def attempt(self, learner: ComponentLearner, proposal: Proposal) -> bool:
         """Visit the rows that a move touches; keep it if the bound rises."""
-        posterior, memory = learner.posterior, learner.memory
-        old, bound = posterior.state.tree, bound_of(posterior)
-        least, n_rounds = -ROUNDING * abs(bound), self.moves.max_rounds
-        if len(proposal.tree) > len(old):
-            least = max(LEAST_GAIN, self.tol * abs(bound))
+        gain, found = self._tried(learner, proposal)
+        if gain > 0.0:
+            _keep(learner, proposal, found)
+        return gain > 0.0
+
+    def _tried(
+        self, learner: ComponentLearner, proposal: Proposal
+    ) -> tuple[float, Found]:
+        """By how much a move raises the bound above what it must, and what it finds."""
+        posterior = learner.posterior
+        bound, nats = bound_of(posterior), nats_of(posterior)
+        least, n_rounds = -ROUNDING * (abs(bound) + nats), self.moves.max_rounds
+        if len(proposal.tree) > len(posterior.state.tree):
+            least = max(LEAST_GAIN, self.tol * nats)
         rounds = _visit_touched(learner, proposal)
         value, found = follow(rounds, bound, least, n_rounds, OVERTIME * n_rounds)
-        if not value > bound + least:
-            return False
-        state, stats, memo = found
-        assert memory.memo is not None
-        joined, others = memory.memo.replaced(proposal.rows, memo), memory.others
-        if others is not None:
-            others = proposal.told(others, old).follow(proposal.tree, state.tree)
+        return value - bound - least, found
 
-        def remember() -> None:
-            memory.memo, memory.others = joined, others
 
-        accept(posterior, proposal, state, stats, remember)
-        return True
+def _keep(learner: ComponentLearner, proposal: Proposal, found: Found) -> None:
+    """Let an edit be part of what is learned."""
+    state, stats, memo = found
+    memory, old = learner.memory, learner.posterior.state.tree
+    assert memory.memo is not None
+    joined, others = memory.memo.replaced(proposal.rows, memo), memory.others
+    if others is not None:
+        others = proposal.told(others, old).follow(proposal.tree, state.tree)
+
+    def remember() -> None:
+        memory.memo, memory.others = joined, others
+
+    accept(learner.posterior, proposal, state, stats, remember)
 
 
 def _visit_touched(
     learner: ComponentLearner, proposal: Proposal
-) -> Iterator[tuple[float, tuple[State, Stats, Memo]]]:
+) -> Iterator[tuple[float, Found]]:
     """Visit the rows that a move touches, under the edited tree.
 
     The globals follow after each visit; the bound, and what was found. What is kept in
@@ -159,6 +235,12 @@ def _visit_touched(
 def bound_of(posterior: Posterior) -> float:
     """Bound of all rows."""
     return posterior.model.bound(posterior.state, posterior.totals)
+
+
+def nats_of(posterior: Posterior) -> float:
+    """What changes of the bound of all rows are compared with."""
+    totals = posterior.totals
+    return white_noise(totals.n_rows, len(totals.total))
 
 
 def context_of(learner: ComponentLearner, rng: np.random.Generator) -> Context:

@@ -1,0 +1,106 @@
+"""The frame in which rows enter: less a shift, in units of their standard deviation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FARTHEST", "Frame", "blocks"]
+
+Array = NDArray[np.float64]
+
+#: Rows of a block at the most, and entries: half of what fits into memory near a core.
+BLOCK, ENTRIES = 4096, 1 << 20
+#: Deviations of this part of the largest value are rounding errors of the mean.
+ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+#: Products of rows this many standard deviations away leave the range of floats.
+FARTHEST = 1e70
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where rows enter, and in which unit.
+
+    One unit for all columns keeps directions and angles. With |t|^2 - 2 t'mu + |mu|^2
+    all digits would be lost where columns have large offsets: hence the shift.
+    """
+
+    shift: Array  # (n_features,)
+    scale: float  # root mean square of entries about the shift; 0: all were equal
+
+    @property
+    def unit(self) -> float:
+        """What entries are divided by: 1 as long as there is no scale."""
+        return self.scale or 1.0
+
+    @property
+    def log_volume(self) -> float:
+        """Log of the volume of a unit cube: what log densities of rows lose."""
+        return len(self.shift) * float(np.log(self.unit))
+
+    def enter(self, X: NDArray) -> Array:
+        """Rows in this frame, a copy."""
+        rest = np.subtract(X, self.shift, dtype=np.float64)
+        rest /= self.unit
+        return rest
+
+    @classmethod
+    def of_rows(cls, X: NDArray) -> "Frame":
+        """That of some rows: their mean, and the root of their mean variance."""
+        frame = cls(X.mean(axis=0, dtype=np.float64), 0.0)
+        return cls(frame.shift, frame.spread(X))
+
+    def grown(self, fresh: float, n_rows: float, n_seen: float) -> "Frame":
+        """That of `n_seen` rows and some more, whose spread is `fresh`; one shift."""
+        largest = max(self.scale, fresh)
+        if largest == 0.0:
+            return self
+        squares = n_seen * (self.scale / largest) ** 2
+        squares += n_rows * (fresh / largest) ** 2
+        return Frame(self.shift, largest * float(np.sqrt(squares / (n_seen + n_rows))))
+
+    def spread(self, X: NDArray) -> float:
+        """Root mean square of the entries of rows about the shift, without overflow."""
+        parts = [X[rows] for rows in blocks(X.shape)]
+        largest = max(float(np.abs(rest).max()) for rest in self._rests(parts))
+        values = max(float(np.abs(part).max()) for part in parts)
+        if not largest > ROUNDING * values:
+            return 0.0
+        squares = 0.0
+        for rest in self._rests(parts):
+            rest /= largest
+            squares += float(np.vdot(rest, rest))
+        return largest * float(np.sqrt(squares / X.size))
+
+    def _rests(self, parts: list[NDArray]) -> Iterator[Array]:
+        return (np.subtract(part, self.shift, dtype=np.float64) for part in parts)
+
+    def farthest(self, X: NDArray) -> tuple[int, float]:
+        """Row with the largest entry about the shift, and its size in units."""
+        parts = [X[rows] for rows in blocks(X.shape)]
+        sizes = [np.abs(rest).max(axis=1) for rest in self._rests(parts)]
+        largest = np.concatenate(sizes)
+        row = int(largest.argmax())
+        return row, float(largest[row]) / self.unit
+
+    def heaviest(self, X: NDArray) -> tuple[int, float]:
+        """Row of those that made the frame without which least is left, and how much.
+
+        The part of the sum of squares about the mean that all other rows have by
+        themselves.
+        """
+        n_rows = len(X)
+        squares = np.concatenate(
+            [np.square(self.enter(X[rows])).sum(axis=1) for rows in blocks(X.shape)]
+        )
+        row = int(squares.argmax())
+        taken = squares[row] * n_rows / max(n_rows - 1, 1)
+        return row, 1.0 - float(taken / max(squares.sum(), 1e-300))
+
+
+def blocks(shape: tuple[int, ...]) -> list[slice]:
+    """Cut rows into blocks of equal size but for the last."""
+    n_rows, n_features = shape
+    size = min(BLOCK, max(1, ENTRIES // n_features))
+    return [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]
