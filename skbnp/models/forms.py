@@ -32,6 +32,7 @@ from skbnp.models.dependent_trees.moves import records
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
 from skbnp.models.hca import model as hca
+from skbnp.models.hca.frame import Frame
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction, WordFold
@@ -127,6 +128,7 @@ register("nested-crp/1", NestedModel)
 register("nested-crp-state/1", TopicTree)
 register("nested-crp-stats/1", PathStats)
 register("hca/1", hca.Model)
+register("hca-frame/1", Frame)
 register("hca-state/1", hca.State)
 register("hca-stats/1", hca.Stats)
 register("dependent-trees/1", EpochModel)
