@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth
 from skbnp.utils.parts import column_sums, row_parts
@@ -73,8 +74,8 @@ StatsT = TypeVar("StatsT", bound=Stats)
 SMALLEST_SCALE = 1e-6
 #: Entries of a table that are filled at a time.
 ENTRIES_PER_PART = 1 << 17
-#: Columns in reserve grow with their number, so that many splits copy the table once;
-#: twice as many are given back.
+#: Columns and rows in reserve grow with their number, so that many splits and new words
+#: copy the table once; twice as many columns are given back.
 RESERVE = 0.125
 
 
@@ -128,13 +129,16 @@ class WordTopics:
 
     One word is one contiguous row. `decay` multiplies one number, `add` touches the
     entries it names: an online step costs the words of its minibatch, not the
-    vocabulary. Changes of topics touch the columns concerned; some are in reserve. A
-    copy shares the table until either changes.
+    vocabulary. Words have rows once something is added to them; all others share one
+    of zeros, behind the last. Changes of topics touch the columns concerned; some
+    are in reserve. A copy shares the table until either changes.
 
     Parameters
     ----------
-    values : (n_words, n_topics)
-        Counts to start from; kept, not copied.
+    values : (n_rows, n_topics)
+        Counts to start from; kept, not copied where the whole vocabulary is seen.
+    seen : SeenWords, default=None
+        Words of the rows; None for the whole vocabulary, in its order.
 
     Attributes
     ----------
@@ -145,10 +149,12 @@ class WordTopics:
     #: Factors of the table, one after the other, before `scale`; of a copy.
     _factors: tuple[float, ...] = ()
 
-    def __init__(self, values: Array):
+    def __init__(self, values: Array, seen: SeenWords | None = None):
         self._values = np.ascontiguousarray(values)
+        self.seen = SeenWords.all(len(values)) if seen is None else seen
         self._scale = 1.0
         self.total = self._values.sum(axis=0)
+        self._make_room()
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is saved: with a table of its own."""
@@ -164,20 +170,30 @@ class WordTopics:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of words, number of topics."""
-        return self._values.shape[0], len(self.total)
+        """Size of the vocabulary, number of topics."""
+        return self.seen.n_vocabulary, len(self.total)
+
+    @property
+    def _held(self) -> Array:
+        """Rows of the words that have one."""
+        return self._values[: len(self.seen)]
 
     def rows(self, words: NDArray[np.intp] | slice) -> Array:
         """Counts of the named words, (n_words, n_topics)."""
-        return self._scaled(self._values[words, : len(self.total)])
+        return self._scaled(self._values[self.seen.rows_of(words), : len(self.total)])
+
+    def held(self) -> Array:
+        """Counts of the words that have been seen, (n_seen, n_topics)."""
+        return self._scaled(self._held[:, : len(self.total)])
 
     def parts(self, size: int = ENTRIES_PER_PART) -> Iterator[Array]:
-        """Yield the counts of all words, some words at a time."""
-        return (self.rows(words) for words in row_parts(self.shape, size))
+        """Yield the same, some words at a time; of others there is nothing."""
+        held = self._held[:, : len(self.total)]
+        return (self._scaled(held[rows]) for rows in row_parts(held.shape, size))
 
     def column(self, topic: int) -> Array:
-        """Counts of one topic, (n_words,)."""
-        return self._scaled(self._values[:, topic])
+        """Counts of one topic, of the words that have been seen, (n_seen,)."""
+        return self._scaled(self._held[:, topic])
 
     def _scaled(self, values: Array) -> Array:
         first, *others = (*self._factors, self._scale)
@@ -187,21 +203,22 @@ class WordTopics:
         return values
 
     def growth(self, eta: float) -> tuple[Array, Array]:
-        """Sums of lnG(eta + S) - lnG(eta) and S psi(eta + S) by topic; visits all."""
+        """Sums of lnG(eta + S) - lnG(eta) and S psi(eta + S) by topic."""
         self._settle()
         growths, moments = np.zeros_like(self.total), np.zeros_like(self.total)
-        growth(self._values, self._scale, eta, growths, moments)
+        growth(self._held, self._scale, eta, growths, moments)
         return growths, moments
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
         """By how much the former is larger for two topics together; visits both."""
         self._settle()
-        return joint_growth(self._values, self._scale, eta, one, other)
+        return joint_growth(self._held, self._scale, eta, one, other)
 
     def entries(self, rows: WordRows) -> Array:
         """Counts where some rows hold something, (n,)."""
-        word = np.repeat(rows.words, np.diff(rows.values.indptr))
-        return self._scaled(self._values[word, rows.values.indices])
+        n_stored = np.diff(rows.values.indptr)
+        place = np.repeat(self.seen.rows_of(rows.words), n_stored)
+        return self._scaled(self._values[place, rows.values.indices])
 
     def dense(self) -> Array:
         """Counts of all words, (n_words, n_topics)."""
@@ -225,13 +242,14 @@ class WordTopics:
         """
         self._settle()
         table = weight_table(len(words), len(self.total))
+        places = self.seen.rows_of(words)
 
         def fill(part: slice) -> None:
             more = () if tops is None else (tops[part],)
             fill_rows(
                 self._values,
                 self._scale,
-                words[part],
+                places[part],
                 norm,
                 eta,
                 weighting is Weighting.MEAN,
@@ -258,9 +276,11 @@ class WordTopics:
 
     def _add(self, rows: WordRows, gain: float, lowest: float) -> None:
         total, values = np.zeros_like(self.total), rows.values
+        self.seen = self.seen.with_words(rows.words)
+        self._make_room()
         add_rows(
             self._values,
-            rows.words,
+            self.seen.rows_of(rows.words),
             values.indptr.astype(np.int32, copy=False),
             values.indices.astype(np.int32, copy=False),
             values.data,
@@ -292,16 +312,16 @@ class WordTopics:
     # -- changes of topics, in place --------------------------------------------------
 
     def part(self, topic: int, first: Array, second: Array) -> None:
-        """Put two topics for one: in its place, and at the end."""
+        """Put two topics for one: in its place, and at the end; as of `column`."""
         self._own()
-        n_words, n_topics = self.shape
+        n_topics = len(self.total)
         if n_topics == self._values.shape[1]:
             wide = n_topics + 1 + int(RESERVE * n_topics)
-            values = np.zeros((n_words, wide))
+            values = np.zeros((self._values.shape[0], wide))
             values[:, :n_topics] = self._values
             self._values = values
-        self._values[:, topic] = first / self._scale
-        self._values[:, n_topics] = second / self._scale
+        self._held[:, topic] = first / self._scale
+        self._held[:, n_topics] = second / self._scale
         self.total = np.append(self.total, second.sum())
         self.total[topic] = first.sum()
 
@@ -328,6 +348,16 @@ class WordTopics:
             self.trim()
 
     # -- the table, and who reads it --------------------------------------------------
+
+    def _make_room(self) -> None:
+        """Have a row for each word that is seen, and one for all others."""
+        n_rows, n_columns = self._values.shape
+        needed = len(self.seen) + (self.seen.n_unseen > 0)
+        if n_rows < needed:
+            needed = min(needed + int(RESERVE * needed), self.seen.n_vocabulary)
+            values = np.zeros((needed, n_columns))
+            values[:n_rows] = self._values
+            self._values = values
 
     def trim(self) -> None:
         """Give columns in reserve back."""
@@ -379,10 +409,14 @@ class WordTopics:
         other.total = column_sums(other.parts(), len(self.total))
         return other
 
+    def emptied(self) -> "WordTopics":
+        """Return one of the same words and topics that holds nothing."""
+        return WordTopics(np.zeros((len(self.seen), len(self.total))), self.seen)
+
     def frozen(self) -> "WordTopics":
         """Return the same in the same manner; its total has rounded as this one's."""
         other = WordTopics.__new__(WordTopics)
-        other._values, other._scale = self._values, 1.0
+        other._values, other.seen, other._scale = self._values, self.seen, 1.0
         other.total = self.total.copy()
         other._factors = (*self._factors, self._scale)
         sharing = _SHARING.setdefault(self, _Sharing([self]))

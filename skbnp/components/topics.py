@@ -108,9 +108,7 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     """
     n_words = topic_words.shape[0]
     n_pairs, slope = 0, 0.0
-    step = max(1, CHUNK // max(topic_words.shape[1], 1))
-    for begin in range(0, n_words, step):
-        part = topic_words.rows(slice(begin, begin + step))
+    for part in topic_words.parts(CHUNK):
         part = part[part > 0.0]
         n_pairs += part.size
         slope += psi(eta + part).sum()

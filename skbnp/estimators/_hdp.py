@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._cautions import warn_if_many_topics
 from skbnp.estimators._saved import (
     LARGE,
@@ -18,7 +19,7 @@ from skbnp.estimators._saved import (
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
 from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
-from skbnp.inference.protocols import NO_MOVES, Moves
+from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.collapsed_local import CollapsedStep
@@ -515,28 +516,31 @@ class HDP(VariationalTopicModel):
     def _start(self, model, counts, entropy, n_docs):
         """Start from documents that do not judge trials: no topic starts from one."""
         corpus = self._corpus(counts, entropy)
+        seen = SeenWords.of(corpus.word_counts())
         held = self._hold_out(corpus, entropy) if self._has_time_for_trials else None
         train = corpus if held is None else held.train
-        return self._start_from(train, model, entropy, n_docs)
+        return self._start_from(train, seen, model, entropy, n_docs)
 
     def _start_stream(self, model, counts, entropy, n_docs):
         """Start from documents that will not be held out."""
+        seen = SeenWords.of(Corpus(counts).word_counts())
         if self._reservoir_moves() is not None:
             reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
             learned = reservoir.select_learned(counts, entropy)
             counts = learned if learned.shape[0] > 0 else counts
-        return self._start_from(self._corpus(counts, entropy), model, entropy, n_docs)
+        corpus = self._corpus(counts, entropy)
+        return self._start_from(corpus, seen, model, entropy, n_docs)
 
-    def _start_topics(self, corpus, n_components, rng):
-        """Mixtures of a document each, and of the corpus with noise, (V, K).
+    def _start_topics(self, corpus, words, n_components, rng):
+        """Mixtures of a document each, and of the corpus with noise, (n_words, K).
 
         Collapsed learning needs no noise in words that neither holds.
         """
         whole = corpus.word_counts()
         if not (self._is_collapsed and self.init == "docs" and whole.sum() > 0.0):
-            return super()._start_topics(corpus, n_components, rng)
-        drawn = drawn_documents(corpus, n_components, rng)
-        return blur(drawn, DOC_SHARE, whole, rng)
+            return super()._start_topics(corpus, words, n_components, rng)
+        drawn = drawn_documents(corpus, words, n_components, rng)
+        return blur(drawn, DOC_SHARE, whole[words], rng)
 
     def _resumed(self, model, *, in_fit):
         if type(model) is not type(self._posterior.model):

@@ -38,6 +38,7 @@ __all__ = [
     "check_number",
     "check_numbers",
     "check_posterior",
+    "check_seen_words",
     "check_signed",
     "check_sparse",
 ]
@@ -262,6 +263,18 @@ def check_signed(name: str, values: Any, shape: tuple[int, int]) -> None:
     if values.data.dtype.kind == "f":
         magnitudes.data = np.abs(values.data)
     check_sparse(name, magnitudes, shape, kind="f")
+
+
+def check_seen_words(seen: Any, n_features: int) -> int:
+    """Raise unless rows of a table are named by different words; return how many."""
+    words = getattr(seen, "words", None)
+    check_array("seen words", words, (np.size(words),), kind="i")
+    if words.dtype != np.intp or seen.n_vocabulary != n_features:
+        raise _damaged("seen words", f"is not of {n_features} features")
+    check_number("seen words", words.max(initial=0), least=0, most=n_features - 1)
+    if len(np.unique(words)) < len(words):
+        raise _damaged("seen words", "names a word twice")
+    return len(words)
 
 
 def check_number(name: str, value: Any, *, least: float, most: float) -> None:

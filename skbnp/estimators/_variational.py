@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import WordTopics
 from skbnp.estimators._base import (
     COMMON,
@@ -33,6 +34,7 @@ from skbnp.estimators._saved import (
     check_needed,
     check_number,
     check_posterior,
+    check_seen_words,
 )
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
@@ -43,6 +45,7 @@ from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import OnlineSchedule
+from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.rows.batch import Batch
@@ -120,6 +123,10 @@ class VariationalEstimator(
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         """Return the posterior to go on from."""
 
+    def _has_started(self) -> bool:
+        """Whether what was learned so far is anything to go on from."""
+        return True
+
     def _needs_start(self, posterior) -> bool:
         """Whether a start is to be found that takes a while."""
         return False
@@ -172,6 +179,7 @@ class VariationalEstimator(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         rows = self._read(X, reset=not goes_on, method="fit", **given)
         entropy = draw_entropy(self.random_state)
+        goes_on = goes_on and self._has_started()
         if goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
@@ -216,7 +224,7 @@ class VariationalEstimator(
         self._limit()
         goes_on = self.__sklearn_is_fitted__()
         rows = self._read(X, reset=not goes_on, method="partial_fit", **given)
-        if goes_on:
+        if goes_on and self._has_started():
             posterior = self._resumed(model, in_fit=False)
             history, n_iter = self.history_, self.n_iter_
         else:
@@ -498,21 +506,26 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         }
 
     def _start(self, model, counts, entropy, n_docs) -> Posterior:
-        return self._start_from(self._corpus(counts, entropy), model, entropy, n_docs)
+        corpus = self._corpus(counts, entropy)
+        seen = SeenWords.of(corpus.word_counts())
+        return self._start_from(corpus, seen, model, entropy, n_docs)
 
-    def _start_from(self, corpus, model, entropy, n_docs) -> Posterior:
-        """Globals before the first update: topics of equal size, for `n_docs`."""
+    def _start_from(self, corpus, seen, model, entropy, n_docs) -> Posterior:
+        """Globals before the first update: topics of equal size, for `n_docs`.
+
+        Topics hold some of the words that are `seen`, no others.
+        """
         n_components = getattr(self, self._size_name)
         rng = stream(entropy, Purpose.START)
-        topics = self._start_topics(corpus, n_components, rng)
-        # Without a token the topics keep the noise that tells them apart.
-        n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
-        topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
+        topics = self._start_topics(corpus, seen.words, n_components, rng)
+        if len(seen):
+            n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
+            topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
         state, ids = self._start_state(n_docs), np.arange(n_components)
         return self._posterior_class(
             model,
             state,
-            model.start(state, WordTopics(topics)),
+            model.start(state, WordTopics(topics, seen)),
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             entropy=entropy,
@@ -523,13 +536,16 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Return the rows that teach as what learns reads them, see `Corpus`."""
         return Corpus(rows)
 
-    def _start_topics(self, corpus, n_components: int, rng) -> np.ndarray:
-        """Topics of noise, or of a document each with noise, (V, K)."""
-        topics = gamma_noise((corpus.n_features, n_components), rng)
+    def _start_topics(self, corpus, words, n_components: int, rng) -> np.ndarray:
+        """Topics of noise, or of a document each with noise, (n_words, K)."""
+        topics = gamma_noise((len(words), n_components), rng)
         if self.init == "docs" and corpus.n_docs > 0:
             topics *= 0.1
-            topics += drawn_documents(corpus, n_components, rng)
+            topics += drawn_documents(corpus, words, n_components, rng)
         return topics
+
+    def _has_started(self) -> bool:
+        return len(self._posterior.totals.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         if in_fit:
@@ -624,10 +640,16 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         check_kinds(totals, topic_words=WordTopics)
         n, held = state.n_components, totals.topic_words
         check_number("n_components_", self.n_components_, least=0, most=n)
-        # The table has columns in reserve.
-        width = np.shape(held._values)[-1]
+        check_kinds(held, seen=SeenWords)
+        n_seen = check_seen_words(held.seen, self.n_features_in_)
+        # The table has rows and columns in reserve; those of rows are empty.
+        n_rows, width = np.shape(held._values)
+        least = n_seen + (n_seen < self.n_features_in_)
+        check_number("topic_words", n_rows, least=least, most=self.n_features_in_)
         check_number("topic_words", width, least=max(n, 1), most=np.inf)
-        check_array("topic_words", held._values, (self.n_features_in_, width))
+        check_array("topic_words", held._values, (n_rows, width))
+        reserve = held._values[n_seen:]
+        check_array("topic_words", reserve, reserve.shape, most=0.0)
         check_number("topic_words", held._scale, least=1e-300, most=LARGE)
         # Counts are entries times the scale.
         most = held._values.max(initial=0.0) * held._scale
@@ -666,7 +688,9 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _predictor(self) -> MixturePredictor:
         check_is_fitted(self)
         prior = doc_prior_of(self.doc_concentration_, self.topic_weights_)
-        return MixturePredictor.of_topics(self.topic_word_distr_, prior)
+        words, rows = self._posterior.totals.topic_words, self._posterior.rows
+        topics = MeanTopics.of(words, self.topic_word_prior_)
+        return MixturePredictor.of_mean_topics(topics, rows, prior)
 
     def transform(self, X):
         """Infer the topic proportions of documents.
@@ -709,11 +733,15 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return per_token(terms, fresh.n_tokens)
 
 
-def drawn_documents(corpus: Corpus, n_drawn: int, rng) -> np.ndarray:
-    """Counts of random documents, different ones if there are enough, (V, n_drawn)."""
+def drawn_documents(corpus: Corpus, words, n_drawn: int, rng) -> np.ndarray:
+    """Counts of some words in random documents, (n_words, n_drawn).
+
+    Different documents if there are enough.
+    """
     chosen = rng.choice(corpus.n_docs, n_drawn, replace=corpus.n_docs < n_drawn)
     rows, places = np.unique(chosen, return_inverse=True)
-    stored, drawn = corpus.fetch(rows).tocsc(), np.empty((corpus.n_features, n_drawn))
-    for words in row_parts(drawn.shape):
-        drawn[words] = stored[:, words].T.toarray()[:, places]
+    stored = corpus.fetch(rows)[:, words].tocsc()
+    drawn = np.empty((len(words), n_drawn))
+    for some in row_parts(drawn.shape):
+        drawn[some] = stored[:, some].T.toarray()[:, places]
     return drawn

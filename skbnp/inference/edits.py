@@ -51,7 +51,7 @@ class Split:
 
     id: int
     child: int
-    halves: NDArray[np.float64]  # (2, n_words)
+    halves: NDArray[np.float64]  # (2, n_words) of the words that have been seen
     shares: NDArray[np.float64]  # (2,)
 
 

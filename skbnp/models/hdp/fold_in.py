@@ -12,6 +12,7 @@ topics share most words, or documents repeat few words, where more iterations ar
 needed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,6 +77,7 @@ class MeanTopics:
         """Return those of a posterior as it is now."""
         parts = (part + eta for part in topic_words.parts())
         norm = column_sums(parts, topic_words.shape[1])
+        norm += topic_words.seen.n_unseen * eta
         return cls(topic_words.frozen(), eta, norm)
 
     @property
@@ -88,8 +90,19 @@ class MeanTopics:
         more = self.shape[0] * (eta - self.eta)
         return replace(self, eta=eta, norm=self.norm + more)
 
+    def parts(self, size: int) -> Iterator[Array]:
+        """Yield the topics of the words that have been seen, some at a time."""
+        return (self._of(counts) for counts in self.counts.parts(size))
+
+    @property
+    def of_unseen(self) -> Array:
+        """Topics of each word that has not, (K,)."""
+        return self.eta / self.norm
+
     def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
-        topics = self.counts.rows(words)
+        return self._of(self.counts.rows(words))
+
+    def _of(self, topics: Array) -> Array:
         topics += self.eta
         topics /= self.norm
         return topics

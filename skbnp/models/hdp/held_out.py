@@ -240,23 +240,24 @@ def _log_likelihoods(
     """Log probability of counts in a fold under some priors, but for constants."""
     alpha, n_tokens = state.doc_concentration, fold.n_tokens
     rows, (n_words, n_topics) = rows_of(fold.held.indptr), topics.shape
-    parts = row_parts((len(fold.words), n_topics), PART_SIZE)
-    sums = (topics.counts.rows(fold.words[some]) for some in parts)
+    seen = topics.counts.seen.among(fold.words)
+    parts = row_parts((len(seen), n_topics), PART_SIZE)
+    sums = (topics.counts.rows(seen[some]) for some in parts)
     counts, size = column_sums(sums, n_topics), len(fold.words) / n_words
 
     def shares(topics: MeanTopics) -> Array:
         """Phi_k."""
         return (counts + len(fold.words) * topics.eta) / topics.norm
 
-    seen = 1.0 - shares(topics)
+    other_words = 1.0 - shares(topics)
     # Mean field weighs topics by alpha beta_k + N_jk, or by exp(psi) of it. Over the
     # denominators of E lambda, here those of a document of mean length, these are the
     # weights of E lambda_jk.
-    scale = seen + alpha / n_tokens.mean()
+    scale = other_words + alpha / n_tokens.mean()
     weighed = replace(topics, norm=topics.norm * scale)
     theta = fold_in_by_mean_field(weighed, state.doc_prior, fold.observed, executor)
     theta += state.doc_prior
-    theta /= alpha + n_tokens[:, None] * seen
+    theta /= alpha + n_tokens[:, None] * other_words
     rest = alpha * state.weights[-1] / (alpha + n_tokens * (1.0 - size))
     logs = np.empty(len(priors))
     for at, eta in enumerate(priors.tolist()):

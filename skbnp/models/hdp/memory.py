@@ -128,9 +128,9 @@ def _with_sums(
     return replace(totals, topic_words=words, **sums)
 
 
-def resummed(parts: Iterable[WordStats], n_words: int, n_topics: int) -> WordTopics:
-    """Sum of the topics' words of statistics; earlier rounding errors are gone."""
-    words = WordTopics(np.zeros((n_words, n_topics)))
+def resummed(parts: Iterable[WordStats], totals: WordTopics) -> WordTopics:
+    """Sum of the topics' words of statistics; rounding errors of totals are gone."""
+    words = totals.emptied()
     for stats in parts:
         words.add(stats.topic_words)
     return words
@@ -156,8 +156,8 @@ class MeanFieldMemory(Remembered[Collected, Memo]):
         return Memo.of(found)
 
     def _sum_afresh(self, posterior: Posterior) -> None:
-        shape = posterior.totals.topic_words.shape
-        words = resummed((memo.stats for memo in self.memos), *shape)
+        stats = (memo.stats for memo in self.memos)
+        words = resummed(stats, posterior.totals.topic_words)
         with commit():
             posterior.totals = replace(posterior.totals, topic_words=words)
         self.refresh(posterior)
@@ -248,7 +248,7 @@ class CollapsedMemory(Remembered[Collected, Statistics]):
 
     def _sum_afresh(self, posterior: Posterior) -> None:
         totals, stats = posterior.totals, [memo.stats for memo in self.memos]
-        words = resummed(stats, *totals.topic_words.shape)
+        words = resummed(stats, totals.topic_words)
         with commit():
             posterior.totals = _with_sums(totals, stats, words)
             posterior.state = posterior.model.update(posterior.state, posterior.totals)

@@ -27,11 +27,11 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     reservoir: Reservoir | None = None  # documents of a stream that are kept
 
     def restarted(
-        self, topics: NDArray[np.float64], weights: NDArray[np.float64], kept: NDArray
+        self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray
     ) -> "HDPPosterior":
         """Return one that starts afresh from some of its topics and from new ones.
 
-        `topics`, (V, K), begin with those of the columns `kept`; `weights`, (K + 1,).
+        `topics` begin with those of the columns `kept`; `weights`, (K + 1,).
         """
         names = self.n_named + np.arange(topics.shape[1] - len(kept))
         gone, step = np.delete(self.ids, kept).tolist(), self.n_steps
@@ -41,7 +41,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         return replace(
             self,
             state=state,
-            totals=self.model.start(state, WordTopics(topics)),
+            totals=self.model.start(state, topics),
             ids=np.concatenate([self.ids[kept], names]),
             stale=1.0,
             lineage=[*self.lineage, *log],

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.fold_in import fold_in, mix
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in, mix
 from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.validation import SMALLEST_PRIOR
@@ -19,10 +19,27 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class OrderedTopics:
+    """Mean topics in the order of users, made for the words that are asked for."""
+
+    topics: MeanTopics
+    columns: NDArray[np.intp]  # (K,)
+    doc_prior: Array  # (K + 1,)
+
+    def word_topic(self, words: NDArray[np.intp]) -> Array:
+        """phi_kw of some words, (n_words, K)."""
+        return np.take(self.topics[words], self.columns, axis=1)
+
+
+#: Topics of a model, with all that prediction needs.
+Sample = FixedTopics | OrderedTopics | FranchiseSample
+
+
+@dataclass(frozen=True, slots=True)
 class MixturePredictor:
     """Documents mix topics, under each of some samples."""
 
-    samples: Sequence[FixedTopics | FranchiseSample]
+    samples: Sequence[Sample]
 
     @classmethod
     def of_topics(cls, topics: Array, doc_prior: Array) -> "MixturePredictor":
@@ -31,12 +48,19 @@ class MixturePredictor:
         `doc_prior`, (K,) or (K + 1,), is as `doc_prior_of` returns it.
         """
         topics = topics / topics.sum(axis=1, keepdims=True)
-        rest = np.zeros(len(topics) + 1 - len(doc_prior))
-        return cls([FixedTopics(topics, np.append(doc_prior, rest))])
+        return cls([FixedTopics(topics, _with_rest(doc_prior, len(topics)))])
+
+    @classmethod
+    def of_mean_topics(
+        cls, topics: MeanTopics, columns: NDArray[np.intp], doc_prior: Array
+    ) -> "MixturePredictor":
+        """Make one of the topics of a posterior, which users see in another order."""
+        prior = _with_rest(doc_prior, len(columns))
+        return cls([OrderedTopics(topics, columns, prior)])
 
     def infer(
         self,
-        sample: FixedTopics | FranchiseSample,
+        sample: Sample,
         X: sp.csr_array,
         executor: Executor,
     ) -> Array:
@@ -65,6 +89,11 @@ class MixturePredictor:
         probability = np.minimum(probability / len(self.samples), 1.0)
         with np.errstate(divide="ignore"):
             return (held.data * np.log(probability)).sum()
+
+
+def _with_rest(doc_prior: Array, n_topics: int) -> Array:
+    """Let the last entry be that of all topics not represented."""
+    return np.append(doc_prior, np.zeros(n_topics + 1 - len(doc_prior)))
 
 
 def doc_prior_of(concentration: float, weights: Array) -> Array:

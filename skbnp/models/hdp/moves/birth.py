@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.statistics import WordTopics
 from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["propose", "share_kept"]
@@ -63,17 +64,18 @@ def propose(
     chosen = rng.choice(drawn, n_births, replace=False, p=surprise / surprise.sum())
     kept = np.sort(rng.choice(state.n_components, n_kept, replace=False))
 
-    born = 0.1 * rng.standard_gamma(1.0, size=(words.shape[0], n_births))
-    born += X[chosen].T.toarray()
+    seen = words.seen.with_words(np.unique(X.indices))
+    born = 0.1 * rng.standard_gamma(1.0, size=(len(seen), n_births))
+    born += X[chosen][:, seen.words].T.toarray()
     n_topics, n_words = n_kept + n_births, words.shape[0]
     mass = words.total.sum() / n_topics
     born *= min(mass, CLEAR * n_words * state.topic_word_prior) / born.sum(axis=0)
-    topics = np.column_stack([words.dense()[:, kept], born])
+    topics = np.column_stack([words.rows(seen.words)[:, kept], born])
 
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
     old = state.weights[:-1][kept]
     weights[:n_kept] = old * weights[:n_kept].sum() / old.sum()
-    return posterior.restarted(topics, weights, kept)
+    return posterior.restarted(WordTopics(topics, seen), weights, kept)
 
 
 def _surprise(

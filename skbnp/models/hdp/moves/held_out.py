@@ -6,14 +6,16 @@ what merges and ends of topics would cost is predicted from held-out documents w
 proportions and topics as they are; the cheapest are done together.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.protocols import Corpus
+from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.rows.word_sums import rows_of
@@ -83,11 +85,19 @@ def propose_births(
     """
     corpus = train.word_counts()
     drawn = rng.choice(train.n_docs, n_births, replace=False)
-    old, new = posterior.totals.topic_words, train.fetch(drawn)
+    old = posterior.totals.topic_words
+    seen = old.seen.with_words(np.flatnonzero(corpus))
+    corpus, new = corpus[seen.words], train.fetch(drawn)[:, seen.words]
     n_old, n_topics = old.shape[1], old.shape[1] + n_births
     topics = np.empty((len(corpus), n_topics))
-    totals = column_sums(old.parts(), n_old)
-    _blend(topics[:, :n_old], old.rows, totals, OLD_SHARE, corpus, rng)
+    _blend(
+        topics[:, :n_old],
+        lambda rows: old.rows(seen.words[rows]),
+        column_sums(old.parts(), n_old),
+        OLD_SHARE,
+        corpus,
+        rng,
+    )
     some = [new[rows].T.toarray().sum(axis=0) for rows in row_parts(new.shape)]
     by_word = new.T.tocsr()
     _blend(
@@ -100,7 +110,7 @@ def propose_births(
     )
     topics *= corpus.sum() / n_topics
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
-    return posterior.restarted(topics, weights, np.arange(n_old))
+    return posterior.restarted(WordTopics(topics, seen), weights, np.arange(n_old))
 
 
 class Reduction(NamedTuple):
@@ -117,14 +127,17 @@ def reductions(
     """Ends and merges with what they are predicted to cost, the cheapest first."""
     words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
     n_words, n_topics = words.shape
-    pairs = _nearest(_parts(found), n_topics)
+    pairs = _nearest(found.word_topic)
     one, other = pairs.T
     # After a merge, phi = (eta + S_one + S_other) / (V eta + sum of both).
     norm = words.total + n_words * eta
     joint = norm[one] + norm[other] - n_words * eta
     of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
     weights = posterior.state.weights[:-1]
-    corpus = np.concatenate([part @ weights for part in _parts(found)])
+    corpus = np.full(n_words, found.word_topic.of_unseen @ weights)
+    parts = found.word_topic.parts(WORDS_PART_SIZE)
+    seen = [np.zeros(0), *(part @ weights for part in parts)]
+    corpus[found.word_topic.counts.seen.words] = np.concatenate(seen)
     ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
     rows = rows_of(held.held.indptr)
     shape = held.held.nnz, max(len(pairs), len(found.prior))
@@ -159,16 +172,11 @@ def _log(probability: Array) -> Array:
     return np.log(np.maximum(probability, 1e-300))
 
 
-def _parts(found: Prediction) -> Iterator[Array]:
-    """Mean topics, some words at a time."""
-    shape = found.word_topic.shape
-    return (found.word_topic[words] for words in row_parts(shape, WORDS_PART_SIZE))
-
-
-def _nearest(word_topic: Iterator[Array], n_topics: int) -> NDArray[np.intp]:
+def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
-    overlap = np.zeros((n_topics, n_topics))
-    for part in word_topic:
+    unseen, n_topics = np.sqrt(topics.of_unseen), topics.shape[1]
+    overlap = topics.counts.seen.n_unseen * np.outer(unseen, unseen)
+    for part in topics.parts(WORDS_PART_SIZE):
         roots = np.sqrt(part)
         overlap += roots.T @ roots
     np.fill_diagonal(overlap, -1.0)

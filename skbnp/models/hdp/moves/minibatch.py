@@ -8,6 +8,8 @@ Algorithm 2 of Bryant and Sudderth (2012), except that
   documents that they were not fitted to.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -83,7 +85,7 @@ def merge(
         sums = sum(found.seen, sums)
     for evidence, row in zip(memory.pairs.values(), sums, strict=True):
         evidence.add(len(found.n_tokens), row)
-    for pair, evidence in _due(memory.pairs, found, words.shape):
+    for pair, evidence in _due(memory.pairs, found, len(words.seen)):
         evidence.look_at = 2 * evidence.n_docs
         gained, error = evidence.of_corpus(n_docs)
         gained += hdp_merge.words_gain(words, eta, *(columns[name] for name in pair))
@@ -104,15 +106,15 @@ def merge(
 
 
 def _due(
-    pairs: dict[Pair, Evidence], found: Collected, shape: tuple[int, int]
+    pairs: dict[Pair, Evidence], found: Collected, n_words: int
 ) -> list[tuple[Pair, Evidence]]:
-    """Pairs to look at now, the newest first: a few where the vocabulary is large.
+    """Pairs to look at now, the newest first: a few where many words are seen.
 
-    A look reads two topics of all words. All of them together read no more than a
+    A look reads two topics of all these. All of them together read no more than a
     share of what the visit read.
     """
-    n_words, n_topics = shape
-    read = len(found.stats.topic_words.words) * n_topics
+    fresh = found.stats.topic_words
+    read = len(fresh.words) * fresh.values.shape[1]
     n_looks = int(max(LOOKED * read, AT_LEAST)) // (2 * n_words)
     due = [item for item in pairs.items() if item[1].is_due]
     return sorted(due, key=lambda item: item[1].look_at)[: max(n_looks, 1)]
@@ -186,19 +188,20 @@ def split(
         return
     memory.credit -= X[rows].sum() / X.sum() + TRY * len(tried)
     look = hdp_split.Collection(tried.tolist())
-    seen = visitor.visit(posterior, X[rows], look=look).seen
+    said = visitor.visit(posterior, X[rows], look=look).seen
     fitted = np.ones(X.shape[0], dtype=bool)
     if moves.judge == "others":
         fitted[rng.permutation(X.shape[0])[X.shape[0] // 2 :]] = False
     n_accepted = 0
     for index, (name, column) in enumerate(zip(names, tried.tolist(), strict=True)):
-        parts = hdp_split.Parts.joined([block[index] for block in seen], rows)
-        topic = posterior.totals.topic_words.column(column)
-        prior = float(state.doc_prior[column])
-        train = hdp_split.Parent.among(parts, prior, topic, fitted, n_docs)
-        judge = train
+        parts = hdp_split.Parts.joined([block[index] for block in said], rows)
+        words = posterior.totals.topic_words
+        parts = replace(parts, words=words.seen.rows_of(parts.words))
+        prior, topic = float(state.doc_prior[column]), words.column(column)
+        rest = n_docs, words.seen.n_unseen
+        train = judge = hdp_split.Parent.among(parts, prior, topic, fitted, *rest)
         if moves.judge == "others":
-            judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, n_docs)
+            judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, *rest)
         children = hdp_split.propose(
             train, state.topic_word_prior, moves.start, step_size, rng
         )

@@ -83,13 +83,14 @@ class Parent:
     """The topic to split, in some documents of a visit."""
 
     prior: float  # x_k = alpha beta_k
-    topic: Array  # (n_words of the corpus,) S_k
-    words: NDArray[np.intp]  # (nnz,) word of each count
+    topic: Array  # (n_words,) S_k of the words that have been seen
+    words: NDArray[np.intp]  # (nnz,) which of these words each count is of
     rows: NDArray[np.intp]  # (nnz,) document of each count
     mass: Array  # (nnz,) n_jw r_jwk
     tokens: Array  # (n_docs,) N_jk
     n_docs: int  # documents chosen
     scale: float  # documents of the corpus over these
+    n_unseen: int = 0  # other words of the vocabulary
 
     @classmethod
     def among(
@@ -99,6 +100,7 @@ class Parent:
         topic: Array,
         chosen: NDArray[np.bool_],
         n_docs: float,
+        n_unseen: int = 0,
     ) -> "Parent":
         """The topic in the chosen documents, for a corpus of `n_docs`."""
         here = chosen[parts.rows]
@@ -113,6 +115,7 @@ class Parent:
             tokens=tokens.astype(np.float64),
             n_docs=n_chosen,
             scale=n_docs / n_chosen,
+            n_unseen=n_unseen,
         )
 
 
@@ -120,7 +123,7 @@ class Parent:
 class Children:
     """Two topics in place of one."""
 
-    topics: Array  # (2, n_words of the corpus) S', S''
+    topics: Array  # (2, n_words) S', S''
     shares: Array  # (2,) of the parent's weight
 
 
@@ -204,7 +207,7 @@ def _assign(
     Each child's tokens are a sum of their own: as a difference they would lose the
     digits that decide about an empty child.
     """
-    log_phi = _log_phi(children.topics, parent.words, eta)
+    log_phi = _log_phi(children.topics, parent, eta)
     shares, n_docs = children.shares, len(parent.tokens)
     tokens = np.tile(parent.tokens / 2.0, (2, 1))
     for _ in range(N_INNER):
@@ -241,8 +244,8 @@ def gain(
     held = parent.scale * (share * parent.mass).sum(axis=1)
     if held.min() < min_tokens:
         return -np.inf, 0.0
-    per_token = (share * _log_phi(children.topics, parent.words, eta)).sum(axis=0)
-    per_token -= _log_phi(parent.topic[None], parent.words, eta)[0]
+    per_token = (share * _log_phi(children.topics, parent, eta)).sum(axis=0)
+    per_token -= _log_phi(parent.topic[None], parent, eta)[0]
     per_token -= xlogy(share, share).sum(axis=0)
     mass = parent.mass * per_token
     each = np.bincount(parent.rows, mass, len(parent.tokens)).astype(np.float64)
@@ -251,8 +254,8 @@ def gain(
     each -= log_growth(parent.prior, tokens.sum(axis=0))
 
     nothing = np.zeros((1, len(parent.topic)))
-    fixed = words_term(eta, children.topics, nothing).sum()
-    fixed -= words_term(eta, parent.topic[None], nothing).sum()
+    fixed = words_term(eta, children.topics, nothing, parent.n_unseen).sum()
+    fixed -= words_term(eta, parent.topic[None], nothing, parent.n_unseen).sum()
     mean = each.sum() / parent.n_docs
     variance = max((each**2).sum() / parent.n_docs - mean**2, 0.0)
     return (
@@ -261,20 +264,22 @@ def gain(
     )
 
 
-def _log_phi(topics: Array, words: NDArray[np.intp], eta: float) -> Array:
-    """E[log phi_kw] of some words, (n_topics, nnz)."""
-    total = topics.shape[1] * eta + topics.sum(axis=1)
-    return psi(eta + topics[:, words]) - psi(total)[:, None]
+def _log_phi(topics: Array, parent: Parent, eta: float) -> Array:
+    """E[log phi_kw] of the words of a parent's counts, (n_topics, nnz)."""
+    n_words = topics.shape[1] + parent.n_unseen
+    total = n_words * eta + topics.sum(axis=1)
+    return psi(eta + topics[:, parent.words]) - psi(total)[:, None]
 
 
-def words_term(eta: float, topics: Array, sums: Array) -> Array:
+def words_term(eta: float, topics: Array, sums: Array, n_unseen: int = 0) -> Array:
     """E[log p(words)] - KL(q(phi) || p(phi)) of topics eta + S for other sums, nats.
 
-    logB(lambda) - logB(eta) + sum_w (eta + S_w - lambda_w) E[log phi_w].
+    logB(lambda) - logB(eta) + sum_w (eta + S_w - lambda_w) E[log phi_w]. Words that are
+    not seen have lambda_w = eta: they count in totals alone.
     """
     n_words, lam = topics.shape[1], eta + topics
-    total = lam.sum(axis=1)
+    total = lam.sum(axis=1) + n_unseen * eta
     log_phi = psi(lam) - psi(total)[:, None]
     gained = gammaln(lam).sum(axis=1) - gammaln(total)
-    gained -= n_words * gammaln(eta) - gammaln(n_words * eta)
+    gained -= n_words * gammaln(eta) - gammaln((n_words + n_unseen) * eta)
     return gained + ((sums - topics) * log_phi).sum(axis=1)

@@ -143,7 +143,7 @@ class ExactMoves(Moves):
         """Pairs of topics to compare in the next pass."""
         posterior = learner.posterior
         counts = sp.csr_array(doc_topic(learner.memory.memos))
-        words = sp.csr_array(posterior.totals.topic_words.dense())
+        words = sp.csr_array(posterior.totals.topic_words.held())
         pairs = hdp_merge.candidates(counts, words)
         names, now = posterior.ids.tolist(), learner.n_passes
         self.apart = {p: until for p, until in self.apart.items() if until > now}

@@ -1,0 +1,67 @@
+"""Which words of a vocabulary have a row in a table."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SeenWords"]
+
+Words = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class SeenWords:
+    """Words that documents have shown, in the order of their rows.
+
+    All others are alike: no topic holds them, so that a table needs no row for them.
+    """
+
+    words: Words  # (n,) of the vocabulary, one for each row
+    n_vocabulary: int  # V
+
+    @classmethod
+    def all(cls, n_vocabulary: int) -> "SeenWords":
+        """Return a vocabulary that is seen as a whole, in its order."""
+        return cls(np.arange(n_vocabulary), n_vocabulary)
+
+    @classmethod
+    def of(cls, counts: NDArray[np.float64]) -> "SeenWords":
+        """Return the words that have counts, (V,)."""
+        return cls(np.flatnonzero(counts), len(counts))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def n_unseen(self) -> int:
+        """Words that have no row."""
+        return self.n_vocabulary - len(self.words)
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int32] | None:
+        """Row of each word of the vocabulary, (V,); None if it is the word itself."""
+        n = len(self.words)
+        if not self.n_unseen and np.array_equal(self.words, np.arange(n)):
+            return None
+        rows = np.full(self.n_vocabulary, n, dtype=np.int32)
+        rows[self.words] = np.arange(n, dtype=np.int32)
+        return rows
+
+    def rows_of(self, words: Words | slice) -> Words | slice:
+        """Rows of some words; those that are not seen share the one behind the last."""
+        return words if self._rows is None else self._rows[words].astype(np.intp)
+
+    def among(self, words: Words) -> Words:
+        """Those of some words that are seen."""
+        return words[self.rows_of(words) < len(self)] if self.n_unseen else words
+
+    def with_words(self, words: Words) -> "SeenWords":
+        """Return one with further words, in their order, behind those it has."""
+        if not self.n_unseen:
+            return self
+        new = words[self.rows_of(words) == len(self)]
+        if len(new) == 0:
+            return self
+        return SeenWords(np.concatenate([self.words, new]), self.n_vocabulary)
