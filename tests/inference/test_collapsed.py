@@ -164,7 +164,7 @@ def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
 def check_totals(learner):
     """Totals are the sums of what all batches say."""
     totals, near = learner.posterior.totals, {"rtol": ROUNDING, "atol": ROUNDING}
-    words = resummed(statistics_of(learner), *totals.topic_words.shape)
+    words = resummed(statistics_of(learner), totals.topic_words)
     assert_allclose(totals.topic_words.dense(), words.dense(), **near)
     assert_allclose(totals.topic_words.total, words.total, **near)
     for item in fields(totals):

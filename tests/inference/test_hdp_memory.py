@@ -214,7 +214,7 @@ def check_totals(learner):
             assert_allclose(
                 getattr(totals, item.name), sum(parts), rtol=1e-9, atol=1e-9
             )
-    dense = resummed((memo.stats for memo in memos), *totals.topic_words.shape)
+    dense = resummed((memo.stats for memo in memos), totals.topic_words)
     assert_allclose(totals.topic_words.dense(), dense.dense(), rtol=1e-9, atol=1e-9)
     assert_allclose(totals.topic_words.total, dense.total, rtol=1e-9, atol=1e-9)
     assert_allclose(doc_topic(memos).sum(axis=0), dense.total, rtol=1e-9, atol=1e-9)

@@ -141,7 +141,7 @@ def test_few_pairs_are_looked_at_where_there_are_many_words(n_words, n_looks):
     pairs[9, 10] = memory.Evidence(n_docs=90, look_at=91)
     rows = WordRows(np.arange(10_000), sp.csr_array((10_000, 200)))
     found = SimpleNamespace(stats=SimpleNamespace(topic_words=rows))
-    due = minibatch._due(pairs, found, (n_words, 200))
+    due = minibatch._due(pairs, found, n_words)
     order = [0, 3, 6, 1, 4, 7, 2, 5, 8]
     assert [pair[0] for pair, _ in due] == order[:n_looks]
 

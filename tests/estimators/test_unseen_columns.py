@@ -1,0 +1,172 @@
+"""Columns that no document has shown cost nothing and change nothing but the prior."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skbnp import HDP, StickBreakingHDP
+from skbnp.components.statistics import WordTopics
+from skbnp.datasets import make_bars
+from skbnp.estimators import SplitMerge
+
+BOUND = SplitMerge(criterion="bound")
+MODELS = [
+    HDP(8, max_iter=30, random_state=0),
+    HDP(8, learning_method="memoized", max_iter=20, random_state=0),
+    HDP(8, init="random", split_merge=False, max_iter=4, random_state=0),
+    HDP(8, variational_family="mean_field", max_iter=30, random_state=0),
+    HDP(8, variational_family="mean_field", split_merge=BOUND, random_state=0),
+    HDP(
+        8,
+        variational_family="mean_field",
+        learning_method="batch",
+        split_merge=BOUND,
+        max_iter=40,
+        random_state=0,
+    ),
+    StickBreakingHDP(10, max_iter=5, random_state=0),
+]
+NAMES = [
+    "online",
+    "memoized",
+    "random",
+    "mean_field",
+    "bound",
+    "births",
+    "sticks",
+]
+X = sp.csr_array(make_bars(150, random_state=0).data, dtype=float)
+SHOWN = np.sort(np.random.default_rng(0).choice(3000, X.shape[1], replace=False))
+
+
+def spread(counts, n_features=3000):
+    """The same counts in a vocabulary with many more columns between."""
+    indices = SHOWN[counts.indices]
+    shape = counts.shape[0], n_features
+    return sp.csr_array((counts.data, indices, counts.indptr), shape)
+
+
+X_WIDE = spread(X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+def test_unseen_columns_hold_the_prior_and_have_no_rows(model):
+    """Whatever moves there are; tables grow with the words that are seen alone."""
+    fit = type(model)(**model.get_params()).fit(X_WIDE)
+    held = fit._posterior.totals.topic_words
+    assert_array_equal(np.sort(held.seen.words), SHOWN)
+    assert len(held._values) < 2 * len(SHOWN)
+    unseen = np.delete(fit.components_, SHOWN, axis=1)
+    assert_array_equal(unseen, fit.topic_word_prior_)
+    assert_allclose(fit.topic_word_distr_.sum(axis=1), 1.0)
+
+
+def rows_for_all(topics, seen):
+    """The same counts, and a row for each column."""
+    whole = np.zeros((seen.n_vocabulary, topics.shape[1]))
+    whole[seen.words] = topics
+    return WordTopics(whole)
+
+
+FLAT = [
+    HDP(8, split_merge=False, max_iter=3, random_state=0),
+    HDP(8, learning_method="batch", split_merge=False, max_iter=3, random_state=0),
+    HDP(
+        8,
+        variational_family="mean_field",
+        learning_method="memoized",
+        split_merge=False,
+        learn_priors=True,
+        max_iter=8,
+        random_state=0,
+    ),
+    StickBreakingHDP(10, learn_priors=True, max_iter=3, random_state=0),
+    *(
+        HDP(
+            4,
+            variational_family="mean_field",
+            learning_method=learning_method,
+            split_merge=SplitMerge(criterion="bound", births=False),
+            max_iter=20,
+            random_state=0,
+        )
+        for learning_method in ("online", "memoized")
+    ),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", FLAT, ids=range(len(FLAT)))
+def test_rows_for_all_columns_give_the_same(model, monkeypatch):
+    seen, whole = (type(model)(**model.get_params()) for _ in range(2))
+    seen.fit(spread(X))
+    assert len(seen._posterior.totals.topic_words.seen) == len(SHOWN)
+    monkeypatch.setattr("skbnp.estimators._variational.WordTopics", rows_for_all)
+    whole.fit(spread(X))
+    assert len(whole._posterior.totals.topic_words.seen) == 3000
+    assert seen.lineage_ == whole.lineage_
+    assert_allclose(seen.components_, whole.components_, rtol=1e-6, atol=1e-9)
+    assert_allclose(seen.transform(X_WIDE), whole.transform(X_WIDE), rtol=1e-6)
+    for name in ("elbo", "score"):
+        one, other = (getattr(fit, name)(X_WIDE) for fit in (seen, whole))
+        assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("model", MODELS[::3], ids=NAMES[::3])
+def test_columns_may_appear_late_in_a_stream(model):
+    wide, half = X_WIDE, len(SHOWN) // 2
+    first = wide @ sp.diags_array((np.arange(3000) < SHOWN[half]).astype(float))
+    first.eliminate_zeros()
+    stream = type(model)(**model.get_params()).partial_fit(first)
+    n_before = len(stream._posterior.totals.topic_words.seen)
+    unknown = stream.transform(wide)
+    assert_allclose(unknown.sum(axis=1), 1.0)
+    stream.partial_fit(wide).partial_fit(wide)
+    held = stream._posterior.totals.topic_words
+    assert n_before < len(held.seen) == len(SHOWN)
+    late = SHOWN[half:]
+    assert (stream.components_[:, late].max(axis=0) > 0.5).all()
+    assert stream.score(wide) > -np.log(len(SHOWN))
+
+
+def test_a_stream_starts_with_the_first_chunk_that_has_tokens():
+    nothing = sp.csr_array(X.shape)
+    late = HDP(8, random_state=0).partial_fit(nothing).partial_fit(X)
+    assert_array_equal(
+        late.components_, HDP(8, random_state=0).partial_fit(X).components_
+    )
+
+
+def test_hashed_words_take_little_memory():
+    """Peak above the imports, MB; a table of all columns would take 2.5 GB."""
+    took = float(subprocess.check_output([sys.executable, "-c", HASHED]))
+    assert took < 150.0
+
+
+HASHED = """
+import resource
+import numpy as np
+import scipy.sparse as sp
+from skbnp import HDP, StickBreakingHDP
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+rng, V = np.random.default_rng(0), 2**20
+words = rng.choice(V, 4000)[rng.zipf(1.3, 2400) % 4000]
+X = sp.csr_array((np.ones(2400), (np.repeat(np.arange(200), 12), words)), (200, V))
+before = peak()
+for model in (
+    HDP(random_state=0).partial_fit(X),
+    HDP(variational_family="mean_field", random_state=0).partial_fit(X),
+    HDP(random_state=0).fit(X),
+    StickBreakingHDP(max_iter=2, random_state=0).fit(X),
+):
+    model.transform(X)
+    model.score(X)
+    model.elbo(X)
+print(peak() - before)
+"""
