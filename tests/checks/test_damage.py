@@ -99,7 +99,7 @@ def test_words_of_another_vocabulary_are_refused(counts):
     fitted = HDP(4, max_iter=1, random_state=0).fit(counts)
     fitted.n_features_in_ = np.int64(1000)
     saved = pickle.dumps(fitted)
-    with pytest.raises(ValueError, match="topic_words is damaged"):
+    with pytest.raises(ValueError, match="seen words is damaged"):
         pickle.loads(saved)
 
 

@@ -354,7 +354,7 @@ def test_an_exact_bound_settles_after_trials(X):
 
 
 def test_where_nothing_can_be_held_out_there_are_no_trials(X):
-    hdp = mean_field_hdp(3, max_iter=40, random_state=0)
+    hdp = mean_field_hdp(3, max_iter=100, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         warnings.filterwarnings("ignore", "X has few documents")
