@@ -49,7 +49,7 @@ class SeenWords:
         rows[self.words] = np.arange(n, dtype=np.int32)
         return rows
 
-    def rows_of(self, words: Words | slice) -> Words | slice:
+    def rows_of(self, words: Words) -> Words:
         """Rows of some words; those that are not seen share the one behind the last."""
         return words if self._rows is None else self._rows[words].astype(np.intp)
 

@@ -180,6 +180,8 @@ class WordTopics:
 
     def rows(self, words: NDArray[np.intp] | slice) -> Array:
         """Counts of the named words, (n_words, n_topics)."""
+        if isinstance(words, slice):
+            words = np.arange(self.shape[0])[words]
         return self._scaled(self._values[self.seen.rows_of(words), : len(self.total)])
 
     def held(self) -> Array:

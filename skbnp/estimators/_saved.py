@@ -267,7 +267,7 @@ def check_signed(name: str, values: Any, shape: tuple[int, int]) -> None:
 
 def check_seen_words(seen: Any, n_features: int) -> int:
     """Raise unless rows of a table are named by different words; return how many."""
-    words = getattr(seen, "words", None)
+    words: Any = getattr(seen, "words", None)
     check_array("seen words", words, (np.size(words),), kind="i")
     if words.dtype != np.intp or seen.n_vocabulary != n_features:
         raise _damaged("seen words", f"is not of {n_features} features")
