@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import WordTopics
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
@@ -107,10 +108,11 @@ register("tree-moves/1", TreeMoves, make=TreeMoves)
 register("epoch-moves/1", EpochMoves, make=EpochMoves)
 
 # What models have learned.
-TABLE = {"_values": Array, "_scale": float, "total": Array}
+TABLE = {"_values": Array, "seen": SeenWords, "_scale": float, "total": Array}
 register("lineage/1", Lineage)
 register("posterior/1", Posterior)
-register("word-topics/1", WordTopics, TABLE, state=WordTopics.__getstate__)
+register("seen-words/1", SeenWords)
+register("word-topics/2", WordTopics, TABLE, state=WordTopics.__getstate__)
 register("level-priors/1", LevelPriors)
 register("hdp-posterior/1", HDPPosterior)
 register("hdp-state/1", HDPState)
