@@ -1,12 +1,9 @@
 """The extension modules; everything else is declared in pyproject.toml."""
 
 import os
+import re
 import sys
 from pathlib import Path
-
-import numpy as np
-from Cython.Build import cythonize
-from setuptools import Extension, setup
 
 DEBUG = os.environ.get("SKBNP_DEBUG", "0") == "1"
 #: One version of each loop, for the instruction set that the compiler assumes.
@@ -59,34 +56,87 @@ if SANITIZE:
 BUILD = f"build/{'debug' if DEBUG else 'release'}"
 BUILD += "-portable" * PORTABLE + "-watched" * SANITIZE
 
-setup(
-    options={"build": {"build_base": BUILD}},
-    ext_modules=cythonize(
-        [
-            Extension(
-                f"skbnp.kernels.{name}",
-                [] if name == SHARED else [f"skbnp/kernels/{name}.pyx"],
-                depends=sorted(map(str, Path("skbnp/kernels/src").glob("*.h"))),
-                include_dirs=["skbnp/kernels", np.get_include()],
-                define_macros=[("SKBNP_PORTABLE", "1")] if PORTABLE else [],
-                extra_compile_args=flags,
-                extra_link_args=watch,
-            )
-            for name in [*KERNELS, SHARED]
-        ],
-        shared_utility_qualified_name=f"skbnp.kernels.{SHARED}",
-        # Generated C goes to build/, so that the tree holds sources only, and into a
-        # cache where Cython is told of one: it is the same for several builds.
-        build_dir=BUILD,
-        cache="CYTHON_CACHE_DIR" in os.environ,
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": DEBUG,
-            "wraparound": False,
-            "initializedcheck": DEBUG,
-            "cdivision": not DEBUG,
-            "embedsignature": True,
-            "freethreading_compatible": True,
-        },
-    ),
+#: What a source of a kernel takes in: headers, and the `.pxd` of other kernels.
+TAKEN = re.compile(
+    r'''^ *(?:cdef extern from|\#include) "(?:src/)?(?P<header>\w+\.h)"'''
+    r"|^ *from skbnp\.kernels\.(?P<kernel>\w+) cimport",
+    re.MULTILINE,
 )
+
+
+def headers_of(name, kernels=Path("skbnp/kernels")):
+    """Return the paths of all headers that a kernel takes in, by whatever way."""
+    seen, waiting = set(), [kernels / f"{name}.pyx", kernels / f"{name}.pxd"]
+    while waiting:
+        path = waiting.pop()
+        if path in seen or not path.exists():
+            continue
+        seen.add(path)
+        for found in TAKEN.finditer(path.read_text(encoding="utf-8")):
+            if found["header"]:
+                waiting.append(kernels / "src" / found["header"])
+            else:
+                waiting.append(kernels / f"{found['kernel']}.pxd")
+    return sorted(path.as_posix() for path in seen if path.suffix == ".h")
+
+
+def long_description():
+    """Return the README without links to figures, which only a checkout has."""
+    text = Path("README.md").read_text(encoding="utf-8")
+    return re.sub(
+        r"!\[(.*?)\]\((.*?)\)",
+        r"(Figure `\2` of the source distribution: \1.)",
+        text,
+    )
+
+
+def count_processors():
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# The processes of `cythonize` read this file, too, where they are not forked.
+if __name__ == "__main__":
+    import numpy as np
+    from Cython.Build import cythonize
+    from setuptools import Extension, setup
+
+    setup(
+        long_description=long_description(),
+        long_description_content_type="text/markdown",
+        options={
+            "build": {"build_base": BUILD},
+            "build_ext": {"parallel": count_processors()},
+        },
+        ext_modules=cythonize(
+            [
+                Extension(
+                    f"skbnp.kernels.{name}",
+                    [] if name == SHARED else [f"skbnp/kernels/{name}.pyx"],
+                    depends=headers_of(name),
+                    include_dirs=["skbnp/kernels", np.get_include()],
+                    define_macros=[("SKBNP_PORTABLE", "1")] if PORTABLE else [],
+                    extra_compile_args=flags,
+                    extra_link_args=watch,
+                )
+                for name in [*KERNELS, SHARED]
+            ],
+            shared_utility_qualified_name=f"skbnp.kernels.{SHARED}",
+            # Generated C goes to build/, so that the tree has sources only, and into
+            # the cache of Cython if one is named: it is the same for several builds.
+            build_dir=BUILD,
+            nthreads=count_processors(),
+            cache="CYTHON_CACHE_DIR" in os.environ,
+            compiler_directives={
+                "language_level": 3,
+                "boundscheck": DEBUG,
+                "wraparound": False,
+                "initializedcheck": DEBUG,
+                "cdivision": not DEBUG,
+                "embedsignature": True,
+                "freethreading_compatible": True,
+            },
+        ),
+    )

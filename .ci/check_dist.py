@@ -1,8 +1,10 @@
 """What the source distribution and the wheel must hold, and what not."""
 
+import re
 import sys
 import tarfile
 import zipfile
+from email.parser import Parser
 
 sdist, wheel = sys.argv[1:]
 names = [name.split("/", 1)[-1] for name in tarfile.open(sdist).getnames()]
@@ -36,4 +38,14 @@ assert any(name.endswith((".so", ".pyd")) for name in names), "no compiled kerne
 assert "skbnp/py.typed" in names
 stray = [name for name in names if not name.startswith(("skbnp/", "skbnp-"))]
 assert not stray, f"the wheel holds {stray}"
+metadata = zipfile.ZipFile(wheel).read(
+    next(name for name in names if name.endswith(".dist-info/METADATA"))
+)
+page = Parser().parsestr(metadata.decode())
+assert page["Description-Content-Type"] == "text/markdown"
+assert "# skbnp" in page.get_payload(), "the wheel lacks the README"
+relative = re.findall(r"\]\((?!https?://)[^)]*\)", page.get_payload())
+assert not relative, f"links of the README that lead nowhere from PyPI: {relative}"
+addresses = page.get_all("Project-URL", [])
+assert any(address.startswith("Documentation, https://") for address in addresses)
 print(f"{sdist}: {len(generated)} generated files; {wheel}: {len(names)} files")

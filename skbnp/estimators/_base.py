@@ -78,6 +78,10 @@ except PackageNotFoundError:  # used from a source tree that is not installed
 class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
     """Output names, copies and pickles of all estimators."""
 
+    #: What scikit-learn's drawing of an estimator links to: the package's page.
+    _doc_link_module = "skbnp"
+    _doc_link_template = "https://pypi.org/project/skbnp/"
+
     @property
     def _n_features_out(self) -> int:
         return self.n_components_

@@ -1,0 +1,156 @@
+"""What is declared about the package agrees with what it is."""
+
+import ast
+import re
+import runpy
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import skbnp
+from checks.estimators import FIRST
+
+ROOT = Path(__file__).parents[1]
+DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = DECLARED["project"]
+#: Distributions that have another name than their module.
+DISTRIBUTIONS = {
+    "arviz_stats": "arviz-stats",
+    "mpl_toolkits": "matplotlib",
+    "sklearn": "scikit-learn",
+}
+
+
+def names(requirements):
+    return {Requirement(text).name.lower() for text in requirements}
+
+
+NEEDED = names(PROJECT["dependencies"])
+#: What users may add; the extras of those who change the package do not count.
+OPTIONAL = {
+    name
+    for extra, requirements in PROJECT["optional-dependencies"].items()
+    if extra not in ("test", "dev", "docs")
+    for name in names(requirements)
+}
+
+
+def outside(source):
+    """Yield distributions that a file imports, and whether importing it needs them."""
+    tree = ast.parse(source)
+    inner = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, (ast.FunctionDef, ast.If, ast.Try))
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [node.module]
+        else:
+            continue
+        for module in modules:
+            name = module.split(".")[0]
+            if name not in {"skbnp", "_typeshed", *sys.stdlib_module_names}:
+                yield DISTRIBUTIONS.get(name, name), id(node) not in inner
+
+
+def undeclared(path, source):
+    """Distributions that a file of the package imports without a right to."""
+    is_extra = path.startswith("dask/")
+    return {
+        name
+        for name, at_once in outside(source)
+        if name not in (NEEDED if at_once and not is_extra else NEEDED | OPTIONAL)
+    }
+
+
+def test_every_import_is_a_declared_dependency():
+    package = Path(skbnp.__file__).parent
+    for path in package.rglob("*.py"):
+        lost = undeclared(
+            path.relative_to(package).as_posix(), path.read_text(encoding="utf-8")
+        )
+        assert not lost, f"{path} imports {lost}, which pyproject.toml lacks"
+
+
+@pytest.mark.parametrize(
+    "source", ["import pandas", "def f():\n    from gensim import x"]
+)
+def test_an_import_that_is_not_declared_is_found(source):
+    assert undeclared("rows/a.py", source)
+    assert not undeclared("rows/a.py", "def f():\n    import pandas, threadpoolctl")
+
+
+def test_citation_has_the_version_and_a_date():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {skbnp.__version__}\n" in citation
+    assert re.search(r"\ndate-released: \d{4}-\d\d-\d\d\n", citation)
+
+
+def test_those_who_change_kernels_have_what_builds_them():
+    requirements = DECLARED["build-system"]["requires"]
+    dev = {*PROJECT["optional-dependencies"]["dev"], *PROJECT["dependencies"]}
+    assert set(requirements) <= dev
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    quoted = " ".join(f'"{text}"' for text in requirements)
+    assert f"pip install {quoted}\n" in contributing
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_drawing_of_an_estimator_links_to_its_documentation(name):
+    link = FIRST[name]._get_doc_link()
+    assert link.startswith(PROJECT["urls"]["Documentation"])
+    assert link in FIRST[name]._repr_html_()
+
+
+# -- setup.py --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def setup(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    return runpy.run_path("setup.py", run_name="setup")
+
+
+RELATIVE = re.compile(r"\]\((?!https?://)[^)]*\)")
+
+
+def test_description_has_no_link_that_only_a_checkout_can_follow(setup):
+    assert RELATIVE.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert not RELATIVE.search(setup["long_description"]())
+
+
+def test_every_kernel_is_built_from_its_headers_alone(setup, tmp_path):
+    for path, text in {
+        "_a.pyx": 'cdef extern from "src/one.h" nogil:\n',
+        "_b.pyx": "from skbnp.kernels._a cimport x, y\n",
+        "_a.pxd": "from skbnp.kernels._c cimport (\n",
+        "_c.pxd": 'cdef extern from "src/two.h":\n',
+        "_c.pyx": 'cdef extern from "src/three.h":\n',
+        "src/one.h": "",
+        "src/two.h": '#include <math.h>\n#include "deep.h"\n',
+        "src/three.h": "",
+        "src/deep.h": '#include "two.h"\n',
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found = {
+        name: {Path(path).stem for path in setup["headers_of"](name, tmp_path)}
+        for name in ("_a", "_b", "_c")
+    }
+    assert found["_a"] == {"one", "two", "deep"}
+    assert found["_b"] == {"two", "deep"}
+    assert found["_c"] == {"two", "three", "deep"}
+
+
+def test_every_header_belongs_to_a_kernel_and_every_kernel_is_built(setup):
+    folder = Path("skbnp/kernels")
+    taken = {path for name in setup["KERNELS"] for path in setup["headers_of"](name)}
+    assert taken == {path.as_posix() for path in (folder / "src").glob("*.h")}
+    assert {path.stem for path in folder.glob("*.pyx")} == set(setup["KERNELS"])
