@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from dask.array import Array as DaskArray
 from dask.delayed import Delayed, delayed
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
@@ -20,6 +22,7 @@ from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.schedules import ShardSchedule
 from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
 from skbnp.models.dependent_trees.row_samples import ROWS_PER_CLUSTER, draw_rows
 from skbnp.utils.epochs import (
@@ -45,7 +48,7 @@ def read_directions(
     They must have so many features, if that is known.
     """
     trees, is_first = LocalTrees(), n_features is None
-    if not is_first:
+    if n_features is not None:
         trees.n_features_in_ = n_features
     method = "fit" if is_first else "partial_fit"
     rows, _ = check_directions(trees, X, reset=is_first, method=method)
@@ -270,12 +273,12 @@ class DependentTrees(ShardedMixin, LocalTrees):
         *,
         child_concentration=0.5,
         stop_concentration=0.5,
-        vmf_concentration="auto",
-        prior_concentration="auto",
+        vmf_concentration: float | str = "auto",
+        prior_concentration: float | str = "auto",
         parent_weight=1.0,
-        past_weight="auto",
+        past_weight: float | str = "auto",
         window=1,
-        structure_moves=True,
+        structure_moves: bool | EpochMoves = True,
         sparse_output=False,
         batch_size=None,
         max_iter=100,
@@ -315,7 +318,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
     # -- learning ---------------------------------------------------------------------
 
-    def fit(self, X, y=None, epochs=None):
+    def fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
         """Learn a tree of each epoch, in their order.
 
         Parameters
@@ -353,7 +356,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         finally:
             self._close()
 
-    def partial_fit(self, X, y=None, epochs=None):
+    def partial_fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
         """Learn from further rows, of the open epoch or of later ones.
 
         Parameters
@@ -499,7 +502,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
             for block, part in zip(blocks, parts, strict=True)
         ]
 
-    def transform(self, X, epochs=None):
+    def transform(
+        self, X: MatrixLike, epochs: Any = None
+    ) -> np.ndarray | sp.csr_array | DaskArray:
         """Infer the proportions of nodes in rows.
 
         Parameters
@@ -524,7 +529,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
             meta = sp.csr_array(meta)
         return self._lazy_rows(X, epochs, _transform, meta)
 
-    def apply(self, X, epochs=None):
+    def apply(self, X: MatrixLike, epochs: Any = None) -> np.ndarray | DaskArray:  # type: ignore[override]
         """Find the most probable node of each row.
 
         Parameters
@@ -544,7 +549,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
         check_is_fitted(self)
         return self._lazy_rows(X, epochs, _apply, np.empty(0, dtype=np.intp))
 
-    def decision_path(self, X, epochs=None):
+    def decision_path(
+        self, X: MatrixLike, epochs: Any = None
+    ) -> sp.csr_array | DaskArray:
         """Mark the nodes between the root and the most probable node of each row.
 
         Parameters
@@ -566,7 +573,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
         meta = sp.csr_array((0, self.n_components_), dtype=np.intp)
         return self._lazy_rows(X, epochs, _decision_path, meta)
 
-    def score_samples(self, X, epochs=None):
+    def score_samples(  # type: ignore[override]
+        self, X: MatrixLike, epochs: Any = None
+    ) -> np.ndarray | DaskArray:
         """Log density of each row, less that of the uniform density.
 
         Parameters
@@ -586,7 +595,13 @@ class DependentTrees(ShardedMixin, LocalTrees):
         check_is_fitted(self)
         return self._lazy_rows(X, epochs, _score_samples, np.empty(0))
 
-    def score(self, X, y=None, epochs=None, sample_weight=None):
+    def score(  # type: ignore[override]
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float | DaskArray:
         """Mean log density of rows, less that of the uniform density.
 
         Parameters

@@ -1,13 +1,14 @@
 """The direct-assignment HDP topic model, for documents on a cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from dask.array import Array as DaskArray
 from dask.delayed import delayed
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
@@ -26,6 +27,7 @@ from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
 from skbnp.models.forms import from_plain, to_plain
+from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.shards import (
     BlockHoldings,
     BlockSchedule,
@@ -220,11 +222,11 @@ class HDP(ShardedMixin, LocalHDP):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
-        learn_priors="auto",
-        corpus_concentration_prior=(1.0, 1.0),
-        doc_concentration_prior=(1.0, 1.0),
-        split_merge=True,
-        batch_size="auto",
+        learn_priors: bool | str = "auto",
+        corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
+        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
+        split_merge: bool | SplitMerge = True,
+        batch_size: int | str = "auto",
         learning_offset=1.0,
         learning_decay=0.5,
         total_samples=None,
@@ -279,7 +281,7 @@ class HDP(ShardedMixin, LocalHDP):
 
     # -- learning ---------------------------------------------------------------------
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: object = None) -> Self:
         """Learn topics from all documents.
 
         Parameters
@@ -313,7 +315,7 @@ class HDP(ShardedMixin, LocalHDP):
             self._close()
 
     @property
-    def partial_fit(self):
+    def partial_fit(self) -> NoReturn:
         """Not there: blocks on a cluster are no stream."""
         raise AttributeError(
             "HDP on a cluster has no partial_fit: fit skbnp.HDP to a stream."
@@ -347,7 +349,7 @@ class HDP(ShardedMixin, LocalHDP):
 
     def _corpus(self, rows: Documents, entropy: int) -> ShardCorpus:
         survey, (n_docs, _) = rows.survey, rows.shape
-        fixed = None if self.batch_size == "auto" else self.batch_size
+        fixed = None if isinstance(self.batch_size, str) else self.batch_size
         least = self._batch_size_of(survey.n_tokens, n_docs)
         n_groups = self._n_groups(len(survey.n_docs))
         cut = n_blocks(n_docs, fixed, least, n_groups)
@@ -435,7 +437,7 @@ class HDP(ShardedMixin, LocalHDP):
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> np.ndarray | DaskArray:  # type: ignore[override]
         """Infer the topic proportions of documents.
 
         Parameters
@@ -455,7 +457,7 @@ class HDP(ShardedMixin, LocalHDP):
         meta = np.empty((0, self.n_components_))
         return self._lazy_rows(X, None, _transform, meta)
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: object = None) -> float | DaskArray:  # type: ignore[override]
         """Mean log probability of held-out tokens, by document completion.
 
         Parameters

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from skbnp.estimators._cautions import (
@@ -19,6 +20,7 @@ from skbnp.estimators._cautions import (
     warn_of_values,
 )
 from skbnp.estimators._saved import check_fitted
+from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
@@ -81,6 +83,15 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
     #: What scikit-learn's drawing of an estimator links to: the package's page.
     _doc_link_module = "skbnp"
     _doc_link_template = "https://pypi.org/project/skbnp/"
+
+    # Fitted
+    n_components_: int
+    component_ids_: np.ndarray
+    lineage_: list[Lineage]
+    history_: dict[str, list]
+    n_iter_: int
+    n_features_in_: int
+    feature_names_in_: np.ndarray
 
     @property
     def _n_features_out(self) -> int:
@@ -232,6 +243,15 @@ class TopicModelMixin(ComponentModelMixin):
         warn_of_values(survey, are_rounded=self._rounds_counts)
         warn_of_columns(survey, words, getattr(self, "feature_names_in_", None))
 
+    # Fitted
+    topic_weights_: np.ndarray
+
+    if TYPE_CHECKING:  # the type of scikit-learn's
+
+        def fit_transform(
+            self, X: MatrixLike, y: object = None, **fit_params: Any
+        ) -> np.ndarray: ...
+
     @property
     def _n_enough_docs(self) -> int:
         """Different documents that tell a fit how many topics there are, at most 100.
@@ -314,7 +334,7 @@ class ComponentEditsMixin(ABC):
     def _publish_edits(self) -> None:
         """Let the fitted attributes follow an edit."""
 
-    def merge_components(self, ids):
+    def merge_components(self, ids: ArrayLike) -> Self:
         """Merge topics of a fitted model into the first of them.
 
         Counts and weights add up. The other ids end; the merge is recorded in
@@ -341,7 +361,7 @@ class ComponentEditsMixin(ABC):
             self._publish_edits()
         return self
 
-    def drop_components(self, ids):
+    def drop_components(self, ids: ArrayLike) -> Self:
         """Drop topics of a fitted model.
 
         Their counts are forgotten. Their weights go to the topics not represented, or

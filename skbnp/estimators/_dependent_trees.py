@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,6 +65,7 @@ from skbnp.models.dependent_trees.start import (
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -323,12 +324,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         *,
         child_concentration=0.5,
         stop_concentration=0.5,
-        vmf_concentration="auto",
-        prior_concentration="auto",
+        vmf_concentration: float | str = "auto",
+        prior_concentration: float | str = "auto",
         parent_weight=1.0,
-        past_weight="auto",
+        past_weight: float | str = "auto",
         window=1,
-        structure_moves=True,
+        structure_moves: bool | EpochMoves = True,
         sparse_output=False,
         batch_size=None,
         max_iter=100,
@@ -363,7 +364,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     # -- learning ---------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, epochs=None):
+    def fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
         """Learn a tree of each epoch, in their order.
 
         Parameters
@@ -404,7 +405,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, epochs=None):
+    def partial_fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
         """Learn from further rows, of the open epoch or of later ones.
 
         The first call fixes the features. Rows of the open epoch join those that it
@@ -438,7 +439,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             self._warn_of_narrow_nodes(X)
             return self
 
-    def fit_transform(self, X, y=None, epochs=None):
+    def fit_transform(
+        self, X: MatrixLike, y: object = None, epochs: Any = None
+    ) -> np.ndarray | sp.csr_array:
         """Fit, and infer the proportions of nodes in the rows.
 
         Parameters
@@ -722,7 +725,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """Bound of the newest epoch, nats per row."""
         return self._last("elbo")
 
-    def elbo(self, X):
+    def elbo(self, X: MatrixLike) -> float:
         """Evidence lower bound of rows under the newest tree.
 
         The posterior of the tree is held fixed, and its divergence from the prior
@@ -740,7 +743,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """
         return sum(self.elbo_terms(X).values())
 
-    def elbo_terms(self, X):
+    def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.
 
         Parameters

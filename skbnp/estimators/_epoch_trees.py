@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
@@ -18,6 +19,7 @@ from skbnp.models.dependent_trees.model import EpochState, TreePriors
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import Label, check_after, check_epochs, warn_if_few_rows
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     check_directions,
     check_is_fitted,
@@ -72,16 +74,21 @@ class EpochRecord:
 class EpochTreeMixin(TransformerMixin, ABC):
     """Concentrations and evaluation, which writes nothing and draws nothing."""
 
-    n_components_: int
     n_jobs: int | None
     sparse_output: bool
     vmf_concentration: float | str
-    vmf_concentration_: float
     prior_concentration: float | str
     child_concentration: float
     stop_concentration: float
     parent_weight: float
     past_weight: float | str
+
+    # Fitted
+    tree_: TreeView
+    vmf_concentration_: float
+    prior_concentration_: float
+    past_weight_: float
+    n_active_components_: int
 
     def _given_priors(self) -> TreePriors:
         """Return those before anything is learned."""
@@ -179,7 +186,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
             )
         return found
 
-    def transform(self, X, epochs=None):
+    def transform(self, X: MatrixLike, epochs: Any = None) -> np.ndarray | sp.csr_array:
         """Infer the proportions of nodes in rows.
 
         Parameters
@@ -226,7 +233,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         found = sp.csr_array((values, (at, nodes)), shape=(n, k)).astype(dtype)
         return found if self.sparse_output else found.toarray()
 
-    def apply(self, X, epochs=None):
+    def apply(self, X: MatrixLike, epochs: Any = None) -> np.ndarray:
         """Find the most probable node of each row.
 
         Parameters
@@ -248,7 +255,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         nodes[np.diff(rows.indptr) == 0] = 0
         return nodes
 
-    def decision_path(self, X, epochs=None):
+    def decision_path(self, X: MatrixLike, epochs: Any = None) -> sp.csr_array:
         """Mark the nodes between the root and the most probable node of each row.
 
         Parameters
@@ -271,7 +278,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         shape = (len(paths), self.n_components_)
         return sp.csr_array((ones, paths[known], limits), shape=shape)
 
-    def score_samples(self, X, epochs=None):
+    def score_samples(self, X: MatrixLike, epochs: Any = None) -> np.ndarray:
         """Log density of each row, less that of the uniform density.
 
         Parameters
@@ -298,7 +305,13 @@ class EpochTreeMixin(TransformerMixin, ABC):
         gains[np.diff(rows.indptr) == 0] = 0.0
         return gains
 
-    def score(self, X, y=None, epochs=None, sample_weight=None):
+    def score(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Mean log density of rows, less that of the uniform density.
 
         Parameters

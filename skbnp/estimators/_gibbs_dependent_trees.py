@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,6 +45,7 @@ from skbnp.models.dependent_trees.start import (
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -299,10 +300,10 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         *,
         child_concentration=0.5,
         stop_concentration=0.5,
-        vmf_concentration="auto",
-        prior_concentration="auto",
+        vmf_concentration: float | str = "auto",
+        prior_concentration: float | str = "auto",
         parent_weight=1.0,
-        past_weight="auto",
+        past_weight: float | str = "auto",
         window=1,
         split_merge=True,
         n_split_merge=5,
@@ -348,7 +349,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     _sample_class, _chain_class = TreeSample, TreeChainState
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, epochs=None):
+    def fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
         """Sample a tree of each epoch, in their order.
 
         Parameters
@@ -393,7 +394,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, epochs=None):
+    def partial_fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
         """Sample further rows, of the open epoch or of later ones.
 
         The first call fixes the features. Rows of the open epoch join those that it
@@ -428,7 +429,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             self._warn_of_narrow_nodes(X)
             return self
 
-    def fit_transform(self, X, y=None, epochs=None):
+    def fit_transform(
+        self, X: MatrixLike, y: object = None, epochs: Any = None
+    ) -> np.ndarray | sp.csr_array:
         """Fit, and infer the proportions of nodes in the rows.
 
         Parameters

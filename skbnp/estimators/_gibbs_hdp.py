@@ -1,6 +1,6 @@
 """The HDP topic model by Gibbs sampling of the Chinese restaurant franchise."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -39,6 +39,7 @@ from skbnp.models.hdp_franchise.model import (
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
@@ -222,6 +223,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     samples_: list[FranchiseSample]
 
+    # Fitted
+    doc_concentration_: float
+    corpus_concentration_: float
+    topic_word_prior_: float
+
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
         **CONSTRAINTS,
@@ -234,14 +240,14 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def __init__(
         self,
-        n_components=100,
+        n_components: int | None = 100,
         *,
         corpus_concentration=1.0,
         doc_concentration=1.0,
         topic_word_prior=0.05,
-        learn_priors="concentrations",
-        corpus_concentration_prior=(1.0, 1.0),
-        doc_concentration_prior=(1.0, 1.0),
+        learn_priors: bool | str = "concentrations",
+        corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
+        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
         split_merge=True,
         n_split_merge=5,
         split_merge_sweeps=None,
@@ -464,7 +470,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         check_is_fitted(self)
         return MixturePredictor(self.samples_)
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.
 
         Under the sample with the highest log joint, by the deterministic fold-in of

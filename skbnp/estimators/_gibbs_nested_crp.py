@@ -1,14 +1,14 @@
 """The nested CRP topic model by collapsed Gibbs sampling."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from skbnp.estimators._base import are_in_use
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler
@@ -255,10 +255,10 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         max_depth=3,
         *,
         child_concentration=1.0,
-        level_prior=(50, 20, 10),
-        topic_word_prior=1.0,
-        learn_priors=False,
-        child_concentration_prior=(1.0, 1.0),
+        level_prior: ArrayLike = (50, 20, 10),
+        topic_word_prior: ArrayLike = 1.0,
+        learn_priors: bool | str = False,
+        child_concentration_prior: Sequence[float] = (1.0, 1.0),
         init=None,
         max_iter=500,
         burn_in=None,

@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,6 +43,7 @@ from skbnp.models.hca.start import path_of_directions
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -244,6 +246,20 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     (900, 30)
     """
 
+    # Fitted
+    tree_: TreeView
+    components_: np.ndarray
+    mean_: np.ndarray
+    noise_variance_: float
+    loading_variance_: float
+    n_active_components_: int
+
+    if TYPE_CHECKING:  # the type of scikit-learn's
+
+        def fit_transform(
+            self, X: MatrixLike, y: object = None, **fit_params: Any
+        ) -> np.ndarray: ...
+
     _parameter_constraints: dict = {
         **VariationalEstimator._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
@@ -265,8 +281,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         *,
         max_components=None,
         child_concentration=1.0,
-        loading_variance=50.0,
-        structure_moves=True,
+        loading_variance: float | str = 50.0,
+        structure_moves: bool | TreeMoves = True,
         sparse_output=False,
         batch_size=1024,
         learning_offset=1.0,
@@ -304,7 +320,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     # -- learning ---------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: object = None) -> Self:
         """Learn a tree of directions from all rows.
 
         Parameters
@@ -332,7 +348,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             return self._fit(X, y)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: MatrixLike, y: object = None) -> Self:
         """Learn from a chunk of a stream: one online update per `batch_size` rows.
 
         The first call fixes the features, and centres the prior of the mean; priors
@@ -600,7 +616,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         """Bound of the training data, nats per row."""
         return self._last("elbo")
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Express rows by the directions on their most probable paths.
 
         Parameters
@@ -629,7 +645,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         sparse = sp.csr_array((found, nodes[known], limits), shape=shape)
         return sparse if self.sparse_output else sparse.toarray()
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Put rows together from their coordinates.
 
         ``inverse_transform(transform(X))`` is the reconstruction whose error the paper
@@ -655,7 +671,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         rows = X @ self.components_ + self.mean_
         return rows.astype(np.float32) if X.dtype == np.float32 else rows
 
-    def score_samples(self, X):
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log density of each row.
 
         Parameters
@@ -676,7 +692,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         with Executor(self.n_jobs) as executor, one_blas_thread():
             return log_density(mean_paths(model, state), rows, model.frame, executor)
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: object = None) -> float:
         """Mean log density of rows.
 
         Parameters
@@ -693,7 +709,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         """
         return float(self.score_samples(X).mean())
 
-    def apply(self, X):
+    def apply(self, X: MatrixLike) -> np.ndarray:
         """Find the node where the most probable path of each row ends.
 
         Parameters
@@ -710,7 +726,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         _, memo, _ = self._visited(X, "apply")
         return self._places(memo.stubs[memo.best])
 
-    def decision_path(self, X):
+    def decision_path(self, X: MatrixLike) -> sp.csr_array:
         """Mark the nodes on the most probable path of each row.
 
         Parameters
@@ -731,7 +747,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         shape = (len(rows), self.n_components_)
         return sp.csr_array((ones, nodes[known], limits), shape=shape)
 
-    def doc_paths(self, X):
+    def doc_paths(self, X: MatrixLike) -> sp.csr_array:
         """Infer where the paths of rows end.
 
         Parameters
@@ -753,7 +769,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             (shares, self._places(memo.stubs), memo.limits), shape=shape
         )
 
-    def elbo(self, X):
+    def elbo(self, X: MatrixLike) -> float:
         """Evidence lower bound of rows under the fitted tree.
 
         The posterior of the tree is held fixed, and its divergence from the prior
@@ -771,7 +787,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         """
         return sum(self.elbo_terms(X).values())
 
-    def elbo_terms(self, X):
+    def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.
 
         Parameters

@@ -1,5 +1,6 @@
 """The direct-assignment HDP topic model."""
 
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -39,6 +40,7 @@ from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir
 from skbnp.rows.batch import Batch
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, StrOptions
 from skbnp.utils.warnings import warn_caller
 
@@ -442,11 +444,11 @@ class HDP(VariationalTopicModel):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
-        learn_priors="auto",
-        corpus_concentration_prior=(1.0, 1.0),
-        doc_concentration_prior=(1.0, 1.0),
-        split_merge=True,
-        batch_size="auto",
+        learn_priors: bool | str = "auto",
+        corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
+        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
+        split_merge: bool | SplitMerge = True,
+        batch_size: int | str = "auto",
         learning_offset=1.0,
         learning_decay=0.5,
         total_samples=None,
@@ -664,7 +666,7 @@ class HDP(VariationalTopicModel):
         return moves if moves is not None and moves.criterion == "held_out" else None
 
     def _batch_size(self, counts) -> int:
-        if self.batch_size != "auto":
+        if not isinstance(self.batch_size, str):
             return self.batch_size
         return self._batch_size_of(counts.sum(), counts.shape[0])
 
@@ -866,7 +868,7 @@ class HDP(VariationalTopicModel):
         """Log probability of training tokens given all others, nats per token."""
         return self._last("log_predictive")
 
-    def elbo_terms(self, X):
+    def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.
 
         Parameters

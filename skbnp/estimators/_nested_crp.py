@@ -1,10 +1,13 @@
 """The nested CRP topic model by variational inference."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors, stick_parameters
@@ -46,6 +49,7 @@ from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp.start import topics_of_paths
 from skbnp.models.nested_crp.start_choice import choose_start, start_posterior
 from skbnp.trees import Tree, TreeView
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
@@ -311,13 +315,13 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         max_components=None,
         learning_method="batch",
         child_concentration=1.0,
-        level_prior=(50, 20, 10),
-        topic_word_prior=1.0,
-        learn_priors=False,
-        child_concentration_prior=(1.0, 1.0),
-        structure_moves=True,
+        level_prior: ArrayLike = (50, 20, 10),
+        topic_word_prior: ArrayLike = 1.0,
+        learn_priors: bool | str = False,
+        child_concentration_prior: Sequence[float] = (1.0, 1.0),
+        structure_moves: bool | TreeMoves = True,
         local_family="conditional",
-        init="auto",
+        init: Any = "auto",
         init_n_leaves=None,
         batch_size=256,
         learning_offset=1.0,
@@ -555,7 +559,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         tree = path_globals(self._posterior.state, self._posterior.model.priors)
         return PathPredictor([tree], self._local_stop(), self.local_family)
 
-    def elbo_terms(self, X):
+    def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.
 
         Parameters

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,12 +36,12 @@ from skbnp.inference.chains import (
     GibbsChain,
     run_chains,
 )
-from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import shown
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.random import draw_entropy
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     check_is_fitted,
@@ -85,9 +85,7 @@ class Sampler(
     warm_start: bool
     # Fitted
     samples_: list[Any]
-    lineage_: list[Lineage]
-    history_: dict[str, list]
-    n_iter_: int
+    n_components_posterior_: dict[int, float]
     _entropy: int
     _next_id: int  # of components
     _chains: tuple[ChainState, ...] | None  # None: no chain can go on
@@ -424,7 +422,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: object = None) -> Self:
         """Sample topics of all documents.
 
         Parameters
@@ -463,7 +461,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         return self._fit(X, y)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: MatrixLike, y: object = None) -> Self:
         """Sample topics of a chunk of documents, given the counts of those before.
 
         The chunk is seated sequentially, each part given those before it, and swept

@@ -1,5 +1,6 @@
 """The HDP topic model with sticks in the corpus and in each document."""
 
+from collections.abc import Sequence
 from numbers import Integral
 
 import numpy as np
@@ -17,6 +18,7 @@ from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp_sticks.local import Tables, TableStep
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.rows.batch import Batch
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, StrOptions
 from skbnp.utils.warnings import warn_caller
 
@@ -230,9 +232,9 @@ class StickBreakingHDP(VariationalTopicModel):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
-        learn_priors="concentrations",
-        corpus_concentration_prior=(1.0, 1.0),
-        doc_concentration_prior=(1.0, 1.0),
+        learn_priors: bool | str = "concentrations",
+        corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
+        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
         batch_size=256,
         learning_offset=64.0,
         learning_decay=0.6,
@@ -331,7 +333,7 @@ class StickBreakingHDP(VariationalTopicModel):
 
     # -- evaluation -------------------------------------------------------------------
 
-    def elbo_terms(self, X):
+    def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.
 
         Parameters
@@ -354,7 +356,7 @@ class StickBreakingHDP(VariationalTopicModel):
         """
         return self._elbo_terms(X)
 
-    def doc_components(self, X):
+    def doc_components(self, X: MatrixLike) -> tuple[np.ndarray, np.ndarray]:
         """Infer the tables of documents: weights of sticks, and topics served.
 
         Parameters

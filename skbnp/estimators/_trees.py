@@ -15,6 +15,7 @@ from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted, check_per_level
 
 __all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree", "is_bare_path"]
@@ -35,6 +36,12 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
     max_depth: int
     child_concentration: float
+
+    # Fitted
+    tree_: TreeView
+    child_concentration_: float
+    level_prior_: np.ndarray
+    topic_word_prior_: float | np.ndarray
 
     @property
     def _n_enough_docs(self) -> int:
@@ -67,7 +74,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
     # -- evaluation: reads the model, writes nothing, draws nothing --------------------
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the proportions of nodes in documents.
 
         Parameters
@@ -87,7 +94,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         distr /= distr.sum(axis=1, keepdims=True)
         return distr.astype(dtype, copy=False)
 
-    def apply(self, X):
+    def apply(self, X: MatrixLike) -> np.ndarray:
         """Find the node where the most probable path of each document ends.
 
         Parameters
@@ -103,7 +110,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         """
         return self._infer(X, "apply")[0].best.astype(np.intp)
 
-    def decision_path(self, X):
+    def decision_path(self, X: MatrixLike) -> sp.csr_array:
         """Mark the nodes on the most probable path of each document.
 
         Parameters
@@ -124,7 +131,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         shape = len(nodes), len(tree.stub_nodes)
         return sp.csr_array((ones, nodes[known], limits), shape=shape)
 
-    def doc_paths(self, X):
+    def doc_paths(self, X: MatrixLike) -> sp.csr_array:
         """Infer where the paths of documents end.
 
         Parameters
@@ -144,7 +151,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         shares = docs.shares.astype(dtype, copy=False)
         return sp.csr_array((shares, docs.stubs, docs.limits), shape=shape)
 
-    def doc_levels(self, X):
+    def doc_levels(self, X: MatrixLike) -> np.ndarray:
         """Infer the proportions of levels in documents.
 
         Parameters

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +51,7 @@ from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.rows.batch import Batch
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
+from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
@@ -91,6 +92,9 @@ class VariationalEstimator(
         "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
         "tol": [Interval(Real, 0, np.inf, closed="left")],
     }
+
+    # Fitted
+    converged_: bool
 
     @abstractmethod
     def _read(self, X, *, reset: bool, method: str) -> Any:
@@ -358,7 +362,7 @@ class VariationalModel(TopicModelMixin, VariationalEstimator):
     }
 
     @abstractmethod
-    def elbo_terms(self, X):
+    def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`."""
 
     def _accepter(self, goes_on: bool) -> Callable[[sp.csr_array], sp.csr_array]:
@@ -376,7 +380,7 @@ class VariationalModel(TopicModelMixin, VariationalEstimator):
         return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: object = None) -> Self:
         """Learn topics from all documents.
 
         Parameters
@@ -409,7 +413,7 @@ class VariationalModel(TopicModelMixin, VariationalEstimator):
         return self._fit(X, y)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: MatrixLike, y: object = None) -> Self:
         """Learn from a chunk of a stream: one online update per `batch_size` documents.
 
         The first call fixes the vocabulary. A failed call leaves the estimator as it
@@ -440,7 +444,7 @@ class VariationalModel(TopicModelMixin, VariationalEstimator):
         """Bound of the training data, nats per token."""
         return self._last("elbo")
 
-    def elbo(self, X):
+    def elbo(self, X: MatrixLike) -> float:
         """Evidence lower bound of documents under the fitted topics.
 
         The topics' variational distribution is held fixed, and its divergence from the
@@ -468,6 +472,11 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "init": [StrOptions({"docs", "random"})],
     }
+
+    # Fitted
+    doc_concentration_: float
+    corpus_concentration_: float
+    topic_word_prior_: float
 
     @abstractmethod
     def _start_state(self, n_docs: float) -> Any:
@@ -692,7 +701,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         topics = MeanTopics.of(words, self.topic_word_prior_)
         return MixturePredictor.of_mean_topics(topics, rows, prior)
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.
 
         Parameters

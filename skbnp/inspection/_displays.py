@@ -1,6 +1,6 @@
 """Figures of a fit, drawn with matplotlib where it is installed."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from skbnp.inspection._terms import (
 )
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import StrOptions, validate_params
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Blue and vermilion of Okabe and Ito: told apart by every kind of eye.
 BLUE, VERMILION = "#0072B2", "#D55E00"
@@ -91,6 +95,10 @@ class TopicTermsDisplay:
     >>> plt.show()
     """
 
+    ax_: "Axes"
+    figure_: "Figure"
+    axes_: np.ndarray
+
     def __init__(
         self,
         *,
@@ -122,7 +130,7 @@ class TopicTermsDisplay:
         n_terms=8,
         ax=None,
         **kwargs,
-    ):
+    ) -> Self:
         """Draw the heaviest topics of a fitted model.
 
         Parameters
@@ -163,7 +171,7 @@ class TopicTermsDisplay:
             noun=noun_of(model),
         ).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax=None, **kwargs) -> Self:
         """Draw the panels.
 
         Parameters
@@ -350,6 +358,10 @@ class HistoryDisplay:
     >>> plt.show()
     """
 
+    ax_: "Axes"
+    figure_: "Figure"
+    twin_ax_: "Axes | None"
+
     def __init__(
         self,
         *,
@@ -382,7 +394,7 @@ class HistoryDisplay:
         ax=None,
         x="step",
         **kwargs,
-    ):
+    ) -> Self:
         """Draw the history of a fitted model.
 
         Parameters
@@ -431,7 +443,7 @@ class HistoryDisplay:
     @validate_params(
         {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
     )
-    def plot(self, ax=None, *, x="step", **kwargs):
+    def plot(self, ax=None, *, x="step", **kwargs) -> Self:
         """Draw the history.
 
         Parameters

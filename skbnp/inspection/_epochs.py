@@ -1,6 +1,7 @@
 """The figure of topics over epochs."""
 
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -9,6 +10,10 @@ from skbnp.inspection._over_time import parent_ids, terms_of
 from skbnp.inspection._terms import POSITIVE, column_names, fitted
 from skbnp.trees import Tree
 from skbnp.utils.validation import Interval, validate_params
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["EpochTreeDisplay"]
 
@@ -67,6 +72,9 @@ class EpochTreeDisplay:
     >>> plt.show()
     """
 
+    ax_: "Axes"
+    figure_: "Figure"
+
     def __init__(self, *, epochs, terms):
         self.epochs = epochs
         self.terms = terms
@@ -84,7 +92,7 @@ class EpochTreeDisplay:
         n_leading_terms=0,
         min_share=0.0,
         ax=None,
-    ):
+    ) -> Self:
         """Draw the epochs of a fitted model.
 
         Parameters
@@ -124,7 +132,9 @@ class EpochTreeDisplay:
         {"n_terms": [POSITIVE], "topic": [Integral]},
         prefer_skip_nested_validation=False,
     )
-    def from_topic(cls, estimator, topic, feature_names=None, *, n_terms=4, ax=None):
+    def from_topic(
+        cls, estimator, topic, feature_names=None, *, n_terms=4, ax=None
+    ) -> Self:
         """Draw one topic of a fitted model over epochs, and no trees.
 
         Parameters
@@ -173,7 +183,7 @@ class EpochTreeDisplay:
         return cls(epochs=epochs, terms=terms)
 
     @validate_params(DRAWN, prefer_skip_nested_validation=False)
-    def plot(self, ax=None, *, n_leading_terms=0, min_share=0.0):
+    def plot(self, ax=None, *, n_leading_terms=0, min_share=0.0) -> Self:
         """Draw the epochs.
 
         Parameters
@@ -234,7 +244,7 @@ class EpochTreeDisplay:
         return self
 
     @validate_params({"topic": [Integral]}, prefer_skip_nested_validation=False)
-    def plot_topic(self, topic, ax=None):
+    def plot_topic(self, topic, ax=None) -> "Axes":
         """Draw the share of a topic over epochs, with its terms in each.
 
         Parameters

@@ -1,7 +1,7 @@
 """The genealogy of topics as a figure."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from skbnp.inspection._terms import (
 )
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import validate_params
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Inches, where the figure is ours: its least width and that of the time axis; below,
 #: above and left of the axes.
@@ -195,6 +199,9 @@ class LineageDisplay:
     >>> plt.show()
     """
 
+    ax_: "Axes"
+    figure_: "Figure"
+
     def __init__(
         self,
         *,
@@ -229,7 +236,7 @@ class LineageDisplay:
         terms=None,
         n_terms=5,
         ax=None,
-    ):
+    ) -> Self:
         """Draw the genealogy of the topics of a fitted model.
 
         Parameters
@@ -309,7 +316,7 @@ class LineageDisplay:
                 self.ids = family
         self.n_hidden = len(set(heaviest) - self.ids)
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> Self:
         """Draw the genealogy.
 
         Parameters
@@ -446,7 +453,10 @@ class LineageDisplay:
             if kind == "split":  # a list of terms may hide the line
                 ax.plot(x, source, ".", color=GREY, ms=5.0, zorder=2.3)
             else:  # rows run downwards
-                tip = {"color": VERMILION, "marker": "^" if target < source else "v"}
+                tip: dict = {
+                    "color": VERMILION,
+                    "marker": "^" if target < source else "v",
+                }
                 ax.plot(x, target, zorder=2.3, ls="", markersize=5.0, **tip)
                 kinds[kind] |= {"marker": "v", "markersize": 5.0}
         if kinds:

@@ -1,9 +1,12 @@
 """Topics over time, as frames."""
 
 from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skbnp.inspection._terms import (
     POSITIVE,
@@ -17,6 +20,9 @@ from skbnp.inspection._terms import (
 from skbnp.utils.epochs import check_epochs
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, validate_params
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 #: Probability that chance alone makes any topic of a frame begin in any epoch.
 CHANCE = 0.05
@@ -57,7 +63,14 @@ def _is_native(estimator):
 
 
 @validate_params({"n_terms": [POSITIVE]}, prefer_skip_nested_validation=False)
-def topics_over_time(estimator, X=None, epochs=None, feature_names=None, *, n_terms=5):
+def topics_over_time(
+    estimator: BaseEstimator,
+    X: Any = None,
+    epochs: Any = None,
+    feature_names: ArrayLike | None = None,
+    *,
+    n_terms: int = 5,
+) -> "DataFrame":
     """List the share of each topic in each epoch.
 
     Parameters
@@ -260,15 +273,15 @@ def _tokens(model, shares, lengths):
     prefer_skip_nested_validation=False,
 )
 def emerging_topics(
-    estimator,
-    X=None,
-    epochs=None,
-    feature_names=None,
+    estimator: BaseEstimator,
+    X: Any = None,
+    epochs: Any = None,
+    feature_names: ArrayLike | None = None,
     *,
-    n_terms=5,
-    n_documents=5,
-    min_samples=1.0,
-):
+    n_terms: int = 5,
+    n_documents: int = 5,
+    min_samples: float = 1.0,
+) -> "DataFrame":
     """List the topics that begin in later epochs, with their first documents.
 
     Parameters

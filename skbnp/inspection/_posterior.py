@@ -1,6 +1,7 @@
 """Figures of what a sampler drew: how many topics, and how tokens fall to them."""
 
 from numbers import Integral
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -9,6 +10,10 @@ from skbnp.inspection._displays import BLUE, GREY, _pyplot, round_ticks, shades
 from skbnp.inspection._terms import POSITIVE, fitted, fitted_model, unit_of
 from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.validation import validate_params
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Numbers of topics that get a bar each; a wider range is cut into bins.
 MOST_BARS, MOST_BINS = 30, 25
@@ -69,13 +74,18 @@ class ComponentsPosteriorDisplay:
     >>> plt.show()
     """
 
+    ax_: "Axes"
+    figure_: "Figure"
+
     def __init__(self, *, n_components, shares, r_hat=None):
         self.n_components = n_components
         self.shares = shares
         self.r_hat = r_hat
 
     @classmethod
-    def from_estimator(cls, estimator, feature_names=None, *, ax=None, **kwargs):
+    def from_estimator(
+        cls, estimator, feature_names=None, *, ax=None, **kwargs
+    ) -> Self:
         """Draw the posterior of a fitted sampler.
 
         Parameters
@@ -104,7 +114,7 @@ class ComponentsPosteriorDisplay:
             shares = (traces[:, :, None] == numbers).sum(axis=1) / traces.size
         return cls(n_components=numbers, shares=shares, r_hat=r_hat).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax=None, **kwargs) -> Self:
         """Draw the bars.
 
         Parameters
@@ -232,6 +242,9 @@ class TopicTraceDisplay:
     >>> plt.show()
     """
 
+    ax_: "Axes"
+    figure_: "Figure"
+
     def __init__(self, *, step, shares, chain=None, unit="tokens"):
         self.step = step
         self.shares = shares
@@ -252,7 +265,7 @@ class TopicTraceDisplay:
         n_components=20,
         ax=None,
         **kwargs,
-    ):
+    ) -> Self:
         """Draw the trace of one chain of a fitted sampler.
 
         Parameters
@@ -297,7 +310,7 @@ class TopicTraceDisplay:
         ).plot(ax, n_components=n_components, **kwargs)
 
     @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
-    def plot(self, ax=None, *, n_components=20, **kwargs):
+    def plot(self, ax=None, *, n_components=20, **kwargs) -> Self:
         """Draw the trace.
 
         Parameters

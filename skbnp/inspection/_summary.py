@@ -3,8 +3,11 @@
 import math
 import textwrap
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._terms import (
@@ -41,7 +44,14 @@ CRITERIA = {
     {"n_components": [POSITIVE, None], "n_terms": [POSITIVE]},
     prefer_skip_nested_validation=False,
 )
-def summary(estimator, feature_names=None, *, X=None, n_components=None, n_terms=8):
+def summary(
+    estimator: BaseEstimator,
+    feature_names: ArrayLike | None = None,
+    *,
+    X: Any = None,
+    n_components: int | None = None,
+    n_terms: int = 8,
+) -> str:
     """Describe a fitted topic model in a page of plain text.
 
     Parameters

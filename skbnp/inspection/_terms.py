@@ -1,9 +1,12 @@
 """What topics are made of: their terms, their documents, their weights."""
 
 from numbers import Integral
+from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import (
@@ -29,7 +32,9 @@ INSTEAD = {
 
 
 @validate_params({"n": [POSITIVE]}, prefer_skip_nested_validation=False)
-def top_terms(estimator, feature_names=None, n=10):
+def top_terms(
+    estimator: BaseEstimator, feature_names: ArrayLike | None = None, n: int = 10
+) -> list[list[str]]:
     """List the most probable terms of each topic.
 
     Parameters
@@ -78,6 +83,26 @@ def top_terms(estimator, feature_names=None, n=10):
     return [terms_of(row, names, n) for row in components]
 
 
+@overload
+def top_documents(
+    estimator: BaseEstimator,
+    X: Any,
+    n: int = 10,
+    *,
+    by: str = "share",
+    epochs: Any = None,
+    return_shares: Literal[False] = False,
+) -> np.ndarray: ...
+@overload
+def top_documents(
+    estimator: BaseEstimator,
+    X: Any,
+    n: int = 10,
+    *,
+    by: str = "share",
+    epochs: Any = None,
+    return_shares: Literal[True],
+) -> tuple[np.ndarray, np.ndarray]: ...
 @validate_params(
     {
         "n": [POSITIVE],

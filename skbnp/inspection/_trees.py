@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,10 @@ from skbnp.inspection._terms import (
 )
 from skbnp.utils.layout import DEEPEST, tidy
 from skbnp.utils.validation import Interval, validate_params
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Inches that a figure of ours does not exceed, where that can be.
 PAGE = (10.0, 8.0)
@@ -81,6 +86,9 @@ class TopicTreeDisplay:
     >>> plt.show()
     """
 
+    ax_: "Axes"
+    figure_: "Figure"
+
     def __init__(self, *, tree, terms):
         self.tree = tree
         self.terms = terms
@@ -98,7 +106,7 @@ class TopicTreeDisplay:
         min_weight=0.0,
         max_depth=None,
         ax=None,
-    ):
+    ) -> Self:
         """Draw the tree of a fitted model.
 
         Parameters
@@ -140,7 +148,7 @@ class TopicTreeDisplay:
         )
 
     @validate_params(DRAWN, prefer_skip_nested_validation=False)
-    def plot(self, ax=None, *, min_weight=0.0, max_depth=None):
+    def plot(self, ax=None, *, min_weight=0.0, max_depth=None) -> Self:
         """Draw the tree.
 
         Parameters
@@ -189,7 +197,7 @@ class TopicTreeDisplay:
                     break
                 size = plan.size * min(extent(ax) / plan.extent)
                 plan = planned(plan.n_lines, size)
-        self.figure_ = self.ax_.figure
+        self.figure_ = cast("Figure", self.ax_.figure)
         self._draw(plan, parent, depth)
         return self
 
@@ -202,9 +210,9 @@ class TopicTreeDisplay:
     def _size_figure(self, inside):
         """Make a figure of ours as large as its tree, in inches."""
         whole = inside + 2 * MARGIN
-        self.figure_ = self.ax_.figure
+        self.figure_ = cast("Figure", self.ax_.figure)
         self.figure_.set_size_inches(whole)
-        self.ax_.set_position([*(MARGIN / whole), *(inside / whole)])
+        self.ax_.set_position((*(MARGIN / whole), *(inside / whole)))
 
     def _draw(self, plan, parent, depth):
         from matplotlib.collections import PathCollection
@@ -239,7 +247,13 @@ class TopicTreeDisplay:
             return np.maximum(DISC**2 * weight / top, DOT**2) * size**2
 
         ax.scatter(
-            *at.T, s=area(weight), color=BLUE, linewidth=0, zorder=2, clip_on=False
+            at[:, 0],
+            at[:, 1],
+            s=area(weight),
+            color=BLUE,
+            linewidth=0,
+            zorder=2,
+            clip_on=False,
         )
         shift = (DISC / 2 + PAD) * size
         self.texts_ = [

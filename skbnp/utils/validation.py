@@ -7,20 +7,18 @@ but may move; they are imported here and nowhere else.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.base import _fit_context as fit_context
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
     StrOptions,
-    validate_params,
 )
 from sklearn.utils.validation import (
     _check_sample_weight as check_sample_weight,
@@ -36,6 +34,22 @@ from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    Method = TypeVar("Method", bound=Callable)
+
+    def fit_context(
+        *, prefer_skip_nested_validation: bool
+    ) -> Callable[[Method], Method]:
+        """Check parameters before a method, whose type scikit-learn's would lose."""
+
+    def validate_params(
+        parameter_constraints: dict, *, prefer_skip_nested_validation: bool
+    ) -> Callable[[Method], Method]:
+        """Check the parameters of a function, likewise."""
+
+else:
+    from sklearn.base import _fit_context as fit_context
+    from sklearn.utils._param_validation import validate_params
 
 __all__ = [
     "SMALLEST_PRIOR",
