@@ -250,6 +250,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
     tree_: TreeView
     components_: np.ndarray
     mean_: np.ndarray
+    centres_: np.ndarray
+    scale_: float
     noise_variance_: float
     loading_variance_: float
     n_active_components_: int

@@ -111,7 +111,9 @@ def top_documents(
     },
     prefer_skip_nested_validation=False,
 )
-def top_documents(estimator, X, n=10, *, by="share", epochs=None, return_shares=False):
+def top_documents(
+    estimator, X, n=10, *, by="share", epochs=None, return_shares=False
+) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """Find the documents in which each topic has its largest share, or most tokens.
 
     Parameters
