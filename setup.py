@@ -24,6 +24,7 @@ KERNELS = [
     "_merge",
     "_ncrp_local",
     "_nested_crp",
+    "_restaurant",
     "_seating",
     "_special",
     "_sphere",

@@ -20,6 +20,10 @@ def infer_collapsed(
     held: NDArray[float64],
     max_iter: int,
     tol: float,
+    n_features: float = ...,
+    grid: NDArray[float32] | None = ...,
+    discount: float = ...,
+    concentration: float = ...,
 ) -> tuple[
     NDArray[int32],
     NDArray[int32],
@@ -28,6 +32,8 @@ def infer_collapsed(
     NDArray[int32],
     NDArray[float64],
     float,
+    NDArray[float64],
+    NDArray[float64],
 ]: ...
 def infer_zero_order(
     indptr: NDArray[int32],
@@ -38,7 +44,19 @@ def infer_zero_order(
     active: float,
     max_iter: int,
     tol: float,
-) -> tuple[NDArray[int32], NDArray[int32], NDArray[float64]]: ...
+    tops: NDArray[float64] | None = ...,
+    rest: float = ...,
+    n_features: float = ...,
+    grid: NDArray[float32] | None = ...,
+    discount: float = ...,
+    concentration: float = ...,
+) -> tuple[
+    NDArray[int32],
+    NDArray[int32],
+    NDArray[float64],
+    NDArray[float64],
+    NDArray[float64],
+]: ...
 def collapsed_sums(
     begin: int,
     end: int,

@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset
 
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport fast_log
+from skbnp.kernels._restaurant cimport GRID_COLUMNS, Restaurant, expected_tables
 from skbnp.kernels._sparse cimport (
     Entries,
     copy_entries,
@@ -41,7 +42,7 @@ cdef extern from "src/collapsed.h" nogil:
     SKBNP_CLONES static Py_ssize_t skbnp_finish(
         const struct skbnp_topics *, const struct skbnp_document *,
         const struct skbnp_space *, const int32_t *, Py_ssize_t, int32_t *, int32_t *,
-        double *, double *, double *);
+        double *, double *, double *, double *);
     SKBNP_CLONES static Py_ssize_t skbnp_sum_words(
         const struct skbnp_word_sums *, Py_ssize_t, Py_ssize_t);
     """
@@ -63,19 +64,26 @@ cdef extern from "src/collapsed.h" nogil:
     )
     float fold_sums(Py_ssize_t n_used, const float* lanes, float* tokens)
     void start_chunk(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* prior,
-        const float* tokens, const float* tile, float* shares, float* lanes,
+        Py_ssize_t n_used, Py_ssize_t wide, const float* prior, const float* tokens,
+        const float* tile, float* shares, float* sums,
+    )
+    void normalise(
+        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* sums,
+        float* shares, float* lanes,
     )
     void update_chunk(
         Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
         const float* low, const float* prior, const float* inverse,
         const float* tokens, const float* rates, const float* tile, float* shares,
-        float* lanes,
+        float* sums,
     )
     void update_fixed_chunk(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* taken,
-        const float* prior, const float* tokens, const float* tile, float* shares,
-        float* scales, float* lanes,
+        Py_ssize_t n_used, Py_ssize_t wide, const float* taken, const float* prior,
+        const float* tokens, const float* tile, float* shares, float* scales,
+    )
+    void sum_fixed_chunk(
+        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* shares,
+        const float* scales, float* lanes,
     )
     void predict_words(
         Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
@@ -119,6 +127,9 @@ cdef struct Topics "skbnp_topics":
     double tol, eta
     double active               # tokens of a topic in use
     Py_ssize_t* done            # work, for `count_work`
+    const double* tops          # (n_words,) scale of the weights, if there are tables
+    double rest                 # probability of a word under all other topics, likewise
+    Restaurant restaurant       # of no rows: a token opens a table each
 
 
 # Arrays by word hold zeros up to a multiple of CHUNK.
@@ -126,14 +137,16 @@ cdef struct Document "skbnp_document":
     Py_ssize_t n
     const int32_t* words        # (n,) rows of the table
     const double* exact         # (n,) counts
-    float* counts               # (n,) n_w, scaled
+    float* counts               # (n,) n_w, or expected tables t_w, scaled
     float* own                  # (n,) n_w / unit_w times what the totals hold of it
     float* low                  # (n,) eta / unit_w: no weight is less, times inverse
     float* taken                # (n,) tokens taken out of those of fixed topics
     float* scales               # (n,) of responsibilities
     double n_tokens
+    double n_tables             # T, of the iteration before
     double seen                 # scale of the prior
     float scale                 # the same
+    bint repeats                # whether its words have tables
     float tol, active, idle     # in tokens
 
 
@@ -254,6 +267,7 @@ cdef inline int start(
 ) except -1 nogil:
     """First responsibilities of the topics in use, nothing taken out."""
     cdef Py_ssize_t i = 0, a
+    cdef float[CHUNK] sums
     for a in range(n_used):
         s.tokens[a] = doc_topic[topics[a]]
         s.prior[a], s.inverse[a] = m.prior[topics[a]], m.inverse[topics[a]]
@@ -261,13 +275,71 @@ cdef inline int start(
     memset(s.lanes, 0, n_used * LANES * sizeof(float))
     while i < s.wide:
         start_chunk(
-            n_used, s.wide, d.counts + i, s.prior, s.tokens, s.tile + i, s.shares + i,
-            s.lanes,
+            n_used, s.wide, s.prior, s.tokens, s.tile + i, s.shares + i, sums
         )
+        normalise(n_used, s.wide, d.counts + i, sums, s.shares + i, s.lanes)
         count_work(CHUNK * n_used, m.done)
         i += CHUNK
     fold_sums(n_used, s.lanes, s.tokens)
     return 0
+
+
+cdef inline double tables_of(const Document* d, Py_ssize_t i) noexcept nogil:
+    """Tables of a word; its tokens, if each opens one."""
+    return <double>d.counts[i] if d.repeats and d.exact[i] > 1.0 else d.exact[i]
+
+
+cdef inline double base_probability(
+    const Topics* m, const Document* d, Py_ssize_t i, double mass
+) noexcept nogil:
+    """p, the probability of a word under the topics of the tables of all others.
+
+    `mass` is sum_k (prior_k + N_k - ..) b_wk.
+    """
+    cdef double others = fmax(d.n_tables - tables_of(d, i), 0.0)
+    mass *= m.tops[d.words[i]] / m.heaviest / d.seen
+    return (mass + m.rest) / (others + m.whole)
+
+
+cdef inline void seat(
+    const Topics* m, const Document* d, Py_ssize_t i, double mass
+) noexcept nogil:
+    """Expected tables of a word, `mass` as in `base_probability`."""
+    cdef const Restaurant* r = &m.restaurant
+    cdef double opens = fmax(d.n_tables - tables_of(d, i), 0.0)
+    opens = r.concentration + r.discount * opens
+    opens *= base_probability(m, d, i, mass)
+    d.counts[i] = expected_tables(r, <float>d.exact[i], <float>opens)
+
+
+cdef inline void seat_learned_chunk(
+    const Topics* m, const Document* d, Py_ssize_t begin, const float* sums
+) noexcept nogil:
+    """Expected tables of the words of a chunk that a document repeats."""
+    cdef Py_ssize_t i
+    cdef float before
+    for i in range(begin, min(begin + CHUNK, d.n)):
+        if d.exact[i] > 1.0:
+            before = d.counts[i]
+            seat(m, d, i, sums[i - begin])
+            d.own[i] *= d.counts[i] / before
+
+
+cdef inline void seat_fixed_chunk(
+    const Topics* m, const Document* d, Py_ssize_t begin
+) noexcept nogil:
+    """Expected tables of the words of a chunk that a document repeats."""
+    cdef Py_ssize_t i
+    for i in range(begin, min(begin + CHUNK, d.n)):
+        if d.exact[i] > 1.0:
+            seat(m, d, i, 1.0 / d.scales[i])
+
+
+cdef inline void count_tables(Document* d) noexcept nogil:
+    cdef Py_ssize_t i
+    d.n_tables = 0.0
+    for i in range(d.n):
+        d.n_tables += d.counts[i]
 
 
 cdef Py_ssize_t _iterate "skbnp_iterate"(
@@ -280,6 +352,7 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
     zero treated apart.
     """
     cdef Py_ssize_t i
+    cdef float[CHUNK] sums
     start(m, d, s, doc_topic, topics, n_used)
     for _ in range(m.max_iter):
         set_rates(n_used, s.prior, s.tokens, d.scale, s.rates)
@@ -288,10 +361,15 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
         while i < s.wide:
             update_chunk(
                 n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.prior, s.inverse,
-                s.tokens, s.rates, s.tile + i, s.shares + i, s.lanes,
+                s.tokens, s.rates, s.tile + i, s.shares + i, sums,
             )
+            if d.repeats:
+                seat_learned_chunk(m, d, i, sums)
+            normalise(n_used, s.wide, d.counts + i, sums, s.shares + i, s.lanes)
             count_work(CHUNK * n_used, m.done)
             i += CHUNK
+        if d.repeats:
+            count_tables(d)
         if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
             break
         n_used = drop_idle(s, d.idle, topics, n_used)
@@ -312,15 +390,36 @@ cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
         i = 0
         while i < s.wide:
             update_fixed_chunk(
-                n_used, s.wide, d.counts + i, d.taken + i, s.prior, s.tokens,
-                s.tile + i, s.shares + i, d.scales + i, s.lanes,
+                n_used, s.wide, d.taken + i, s.prior, s.tokens, s.tile + i,
+                s.shares + i, d.scales + i,
+            )
+            if d.repeats:
+                seat_fixed_chunk(m, d, i)
+            sum_fixed_chunk(
+                n_used, s.wide, d.counts + i, s.shares + i, d.scales + i, s.lanes
             )
             count_work(CHUNK * n_used, m.done)
             i += CHUNK
+        if d.repeats:
+            count_tables(d)
         if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
             break
         n_used = drop_idle(s, d.idle, topics, n_used)
     return n_used
+
+
+cdef inline double log_repeating(
+    const Topics* m, const Document* d, Py_ssize_t i, double p
+) noexcept nogil:
+    """Log probability of a token of a word given all others of the document."""
+    cdef const Restaurant* r = &m.restaurant
+    cdef double others = fmax(d.n_tables - tables_of(d, i), 0.0), before = 0.0
+    cdef double n = d.exact[i] - 1.0, c = r.concentration, share = 0.0
+    if n > 0.0:
+        before = expected_tables(r, <float>fmin(n, 1e30), <float>((c + r.discount * others) * p))
+        share = fmax(n - r.discount * before, 0.0)
+    share += (c + r.discount * (others + before)) * p
+    return fast_log(fmax(share / (c + fmax(d.n_tokens - 1.0, 0.0)), 1e-300))
 
 
 cdef inline Py_ssize_t keep_shares(
@@ -345,7 +444,7 @@ cdef inline Py_ssize_t keep_shares(
             put += share >= least
         for a in range(begin, put):
             total += sums[a]
-        total = d.exact[i] / total
+        total = tables_of(d, i) / total
         for a in range(begin, put):
             sums[a] *= total
             tokens[places[a]] += sums[a]
@@ -358,7 +457,7 @@ cdef inline Py_ssize_t keep_shares(
 cdef Py_ssize_t _finish "skbnp_finish"(
     const Topics* m, const Document* d, const Space* s, const int32_t* topics,
     Py_ssize_t n_used, int32_t* lengths, int32_t* places, double* sums, double* tokens,
-    double* log_predictive,
+    double* log_predictive, double* base,
 ) except -1 nogil:
     """Make responsibilities exact, and predict each token from all others.
 
@@ -382,11 +481,27 @@ cdef Py_ssize_t _finish "skbnp_finish"(
             m.inverse, topics, s.tile + i, s.shares + i, masses,
         )
         for j in range(min(<Py_ssize_t>LANES, d.n - i)):
-            total += d.exact[i + j] * fast_log(<double>masses[j])
+            if m.restaurant.n_rows:
+                base[i + j] = base_probability(m, d, i + j, masses[j])
+                total += d.exact[i + j] * log_repeating(m, d, i + j, base[i + j])
+            else:
+                total += d.exact[i + j] * fast_log(<double>masses[j])
         count_work(LANES * n_used, m.done)
         i += LANES
     log_predictive[0] = total
     return put
+
+
+cdef inline void open_restaurant(
+    const Topics* m, Document* d, float* doc_topic
+) noexcept nogil:
+    """Begin with one table of each word, or less where it has less than a token."""
+    cdef Py_ssize_t i, k
+    for i in range(d.n):
+        d.counts[i] = fmin(d.counts[i], <float>1.0)
+    count_tables(d)
+    for k in range(m.n_topics):
+        doc_topic[k] = <float>(d.n_tables * m.share[k])
 
 
 cdef void _open(
@@ -412,7 +527,11 @@ cdef void _open(
         d.counts[i] = <float>(counts[i] * scale)
     for i in range(n, n + CHUNK):
         d.counts[i] = 0.0
-    d.scale = <float>d.seen
+    d.scale, d.n_tables = <float>d.seen, d.n_tokens
+    # Counts beyond single precision are taken as they are.
+    d.repeats = m.restaurant.n_rows > 0 and scale == 1.0
+    if d.repeats:
+        open_restaurant(m, d, doc_topic)
     d.tol = <float>(m.tol * d.n_tokens * scale)
     d.active = <float>(fmin(m.active, SHARE_IN_USE * d.n_tokens) * scale)
     d.idle = IDLE_SHARE * d.active
@@ -427,7 +546,9 @@ cdef void _set_own(
     for i in range(d.n):
         unit = tops[d.words[i]]
         d.low[i] = _lane(m.eta / unit)
-        d.own[i] = _lane(held * d.exact[i] / unit) if held > 0.0 else <float>0.0
+        d.own[i] = <float>0.0
+        if held > 0.0:
+            d.own[i] = _lane(held * tables_of(d, i) / unit)
     for i in range(d.n, d.n + CHUNK):
         d.own[i] = d.low[i] = 0.0
 
@@ -437,7 +558,7 @@ cdef void _set_taken(Document* d) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(d.n):
         d.taken[i] = d.counts[i]
-        if d.exact[i] > 1.0:
+        if d.exact[i] > 1.0 and not d.repeats:
             d.taken[i] = <float>(<double>d.counts[i] / d.exact[i])
     for i in range(d.n, d.n + CHUNK):
         d.taken[i] = 0.0
@@ -446,7 +567,7 @@ cdef void _set_taken(Document* d) noexcept nogil:
 cdef int _infer(
     const Topics* m, Document* d, Space* s, Entries* sums, Entries* kept,
     float* doc_topic, float* work, int32_t* chosen, int32_t* lengths, double* tokens,
-    Py_ssize_t* word_ends, Py_ssize_t* n_used, double* found,
+    Py_ssize_t* word_ends, Py_ssize_t* n_used, double* found, double* base,
 ) except -1 nogil:
     """Put the sums of a document; whether there was memory."""
     cdef Py_ssize_t i, k, used = _choose_topics(m, d, doc_topic, work, chosen)
@@ -457,7 +578,7 @@ cdef int _infer(
     used = _iterate(m, d, s, doc_topic, chosen, used)
     sums.n += _finish(
         m, d, s, chosen, used, lengths, sums.indices + sums.n, sums.values + sums.n,
-        tokens, found,
+        tokens, found, base,
     )
     for i in range(d.n):
         word_ends[i + 1] = word_ends[i] + lengths[i]
@@ -482,6 +603,10 @@ def infer_collapsed(
     const double[::1] held,         # IN    (n_docs,) how often totals hold a document
     Py_ssize_t max_iter,
     double tol,
+    double n_features=1.0,
+    const float[:, ::1] grid=None,  # IN    of expected tables, or none: tokens do not
+    double discount=1.0,            #       repeat
+    double concentration=0.0,
 ):
     """Responsibilities of documents, each token's own counts taken out.
 
@@ -543,13 +668,24 @@ def infer_collapsed(
         raise ValueError("prior, norm and share disagree on the topics")
     if tops.shape[0] != weights.shape[0]:
         raise ValueError("tops and weights disagree on the words")
+    m.restaurant.n_rows = 0
+    if grid is not None:
+        if grid.shape[1] != GRID_COLUMNS:
+            raise ValueError("grid has another number of columns")
+        m.restaurant.expected, m.restaurant.n_rows = &grid[0, 0], grid.shape[0]
+        m.restaurant.discount = <float>discount
+        m.restaurant.concentration = <float>concentration
     limits = np.zeros(n_docs + 1, dtype=np.int32)
     ends = np.zeros(nnz + 1, dtype=np.intp)
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
+    n = nnz if grid is not None else 0
+    tables, base = np.ones(n), np.empty(n)
     if longest == 0:
         none, nothing = np.zeros(0, dtype=np.int32), np.zeros(0)
-        return limits, none, nothing, ends, none, nothing, 0.0
+        return limits, none, nothing, ends, none, nothing, 0.0, tables, base
+    cdef double[::1] seated = tables, based = base
+    cdef double* bases = &based[0] if n else NULL
     cdef int32_t[::1] doc_limits = limits
     cdef Py_ssize_t[::1] word_ends = ends
     cdef int32_t[::1] chosen = np.empty(n_topics, dtype=np.int32)
@@ -572,6 +708,7 @@ def infer_collapsed(
     d.low = d.own + longest + CHUNK
     s.tile, s.room = NULL, 0
     m.heaviest, m.whole = 0.0, rest
+    m.tops, m.rest = &tops[0], rest / n_features
     try:
         with nogil:
             for k in range(n_topics):
@@ -590,11 +727,14 @@ def infer_collapsed(
                 failed = not _infer(
                     &m, &d, &s, &put, &kept, doc_topic, work, &chosen[0], &lengths[0],
                     &tokens[0], &word_ends[begin], &n_used, &found,
+                    bases + begin if m.restaurant.n_rows else NULL,
                 )
                 if failed:
                     break
                 logs += found
-                for i in range(n):
+                for i in range(n if m.restaurant.n_rows else 0):
+                    seated[begin + i] = tables_of(&d, i)
+                for i in range(0 if m.restaurant.n_rows else n):
                     logs += d.exact[i] * (
                         log(tops[d.words[i]] / m.heaviest / d.seen)
                         - log(m.whole + (d.n_tokens - d.exact[i]))
@@ -610,7 +750,7 @@ def infer_collapsed(
         free(s.tile)
         release(&kept)
         release(&put)
-    return limits, topics, doc_tokens, ends, used, sums, logs
+    return limits, topics, doc_tokens, ends, used, sums, logs, tables, base
 
 
 def infer_zero_order(
@@ -622,6 +762,12 @@ def infer_zero_order(
     double active,                  # IN    tokens of a topic in use
     Py_ssize_t max_iter,
     double tol,
+    const double[::1] tops=None,    # IN    (n_words,) max_l phi_wl, where tokens repeat
+    double rest=0.0,                # IN    prior of all other topics together
+    double n_features=1.0,
+    const float[:, ::1] grid=None,  # IN    of expected tables, or none: tokens do not
+    double discount=1.0,
+    double concentration=0.0,
 ):
     """Expected tokens of documents whose topics are held fixed: CVB0 of [1].
 
@@ -654,7 +800,7 @@ def infer_zero_order(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
-    cdef Py_ssize_t doc, k, begin, n, n_used, longest = 0, done = 0
+    cdef Py_ssize_t doc, i, k, begin, n, n_used, longest = 0, done = 0
     cdef double total
     cdef bint failed = False
     cdef Topics m
@@ -665,11 +811,25 @@ def infer_zero_order(
         raise ValueError("weights must have a column per topic, and lanes filled")
     if words.shape[0] != nnz or indptr[n_docs] != nnz:
         raise ValueError("indptr, words and counts disagree on documents")
+    if grid is not None:
+        if grid.shape[1] != GRID_COLUMNS or tops.shape[0] != weights.shape[0]:
+            raise ValueError("grid, tops and weights disagree")
+        m.restaurant.expected, m.restaurant.n_rows = &grid[0, 0], grid.shape[0]
+        m.restaurant.discount = <float>discount
+        m.restaurant.concentration = <float>concentration
+        m.tops, m.rest, m.whole = &tops[0], rest / n_features, rest + np.sum(prior)
+        m.heaviest = 1.0
+    else:
+        m.restaurant.n_rows = 0
     limits = np.zeros(n_docs + 1, dtype=np.int32)
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
+    n = nnz if grid is not None else 0
+    tables, base = np.ones(n), np.empty(n)
     if longest == 0:
-        return limits, np.zeros(0, dtype=np.int32), np.zeros(0)
+        none = np.zeros(0)
+        return limits, np.zeros(0, dtype=np.int32), none, tables, base
+    cdef double[::1] seated = tables, based = base
     cdef int32_t[::1] doc_limits = limits
     cdef int32_t[::1] chosen = np.empty(n_topics, dtype=np.int32)
     cdef double[::1] share = np.asarray(prior) / np.sum(prior)
@@ -708,11 +868,16 @@ def infer_zero_order(
                 total = 0.0
                 for k in range(n_used):
                     total += <double>s.tokens[k]
+                total = d.n_tables / total
                 for k in range(n_used):
                     kept.indices[kept.n] = chosen[k]
-                    kept.values[kept.n] = <double>s.tokens[k] / total * d.n_tokens
+                    kept.values[kept.n] = <double>s.tokens[k] * total
                     kept.n += 1
                 doc_limits[doc + 1] = doc_limits[doc] + <int32_t>n_used
+                if m.restaurant.n_rows:
+                    for i in range(n):
+                        seated[begin + i] = tables_of(&d, i)
+                        based[begin + i] = base_probability(&m, &d, i, 1.0 / d.scales[i])
         if failed:
             raise MemoryError("no memory for the responsibilities of a document")
         topics, doc_tokens = np.empty(kept.n, dtype=np.int32), np.empty(kept.n)
@@ -720,7 +885,7 @@ def infer_zero_order(
     finally:
         free(s.tile)
         release(&kept)
-    return limits, topics, doc_tokens
+    return limits, topics, doc_tokens, tables, base
 
 
 # The stored counts of words, see `collapsed_sums`.

@@ -14,6 +14,12 @@ from skbnp.kernels._collapsed import (
     infer_collapsed,
     infer_zero_order,
 )
+from skbnp.kernels._restaurant import (
+    expected_tables_grid,
+    leave_one_out,
+    n_grid_rows,
+    tables_of,
+)
 
 #: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the
 #: logarithm and exponential of a rate make that 1e-6; ten iterations pass it on, and
@@ -56,7 +62,7 @@ def run(
     counts = np.atleast_2d(np.asarray(counts, dtype=float))
     given = inputs(counts, topic_words, eta, prior, held)
     share = prior / prior.sum() if share is None else share
-    limits, topics, tokens, ends, used, sums, logs = infer_collapsed(
+    limits, topics, tokens, ends, used, sums, logs, *_ = infer_collapsed(
         **given, rest=rest, share=share, max_iter=max_iter, tol=tol
     )
     doc = np.repeat(np.arange(len(counts)), np.diff(limits))
@@ -270,7 +276,7 @@ def test_sums_are_the_counts_exactly(n_topics, held, seed):
 def test_topics_of_documents_and_counts_increase(seed):
     counts, topic_words, prior = corpus([seed, 12], 20, 50, 70, 0.05)
     given = inputs(counts, topic_words, 0.05, prior, 1.0)
-    limits, topics, _, ends, used, _, _ = infer_collapsed(
+    limits, topics, _, ends, used, *_ = infer_collapsed(
         **given, rest=0.1, share=prior / prior.sum(), max_iter=10, tol=1e-2
     )
     for edges, numbers in ((limits, topics), (ends, used)):
@@ -378,7 +384,7 @@ def fixed_inputs(counts, phi, prior):
 
 def count_fixed(counts, phi, prior, **options):
     """N (D, K)."""
-    limits, topics, tokens = infer_zero_order(
+    limits, topics, tokens, *_ = infer_zero_order(
         **fixed_inputs(counts, phi, prior), **options
     )
     doc_topic = np.zeros((len(counts), len(prior)))
@@ -391,7 +397,7 @@ def check_zero_order(counts, phi, prior, *, mixed=None, **options):
     options = {"active": 0.1, "max_iter": 10, "tol": 1e-3} | options
     found, n_clear = count_fixed(counts, phi, prior, **options), 0
     for row, tokens in zip(counts, found, strict=True):
-        want, margin = reference.zero_order_step(
+        want, margin, *_ = reference.zero_order_step(
             row, phi, prior, **options | (mixed or {})
         )
         if margin >= CLEAR:
@@ -476,6 +482,144 @@ def test_zero_order_refuses_shapes_that_disagree(name, spoil):
     given[name] = spoil(given[name])
     with pytest.raises(ValueError, match=r"disagree|must have"):
         infer_zero_order(**given, **options)
+
+
+# Words that documents repeat ----------------------------------------------------------
+
+
+def bursty(seed, n_docs, n_words, n_topics, *, length=40.0):
+    """Documents that repeat words: counts times a few."""
+    counts, topic_words, prior = corpus(seed, n_docs, n_words, n_topics, 0.05)
+    rng = np.random.default_rng(seed)
+    counts *= rng.geometric(0.4, size=counts.shape)
+    counts[0] = np.minimum(counts[0], 1.0)
+    return counts, topic_words, prior
+
+
+def repeating(counts, discount, concentration, n_features):
+    """Arguments of the kernels."""
+    grid = expected_tables_grid(discount, n_grid_rows(counts.max()))
+    return {
+        "grid": grid,
+        "discount": discount,
+        "concentration": concentration,
+        "n_features": float(n_features),
+    }
+
+
+def on_grid(counts):
+    """E[t | n, m, d] as the kernels read it, for the twin."""
+
+    grids = {}
+
+    def tables(n, mass, discount):
+        if discount not in grids:
+            n_rows = n_grid_rows(counts.max())
+            grids[discount] = expected_tables_grid(discount, n_rows)
+        grid = grids[discount]
+        return tables_of(np.array([n]), np.array([mass]), grid, discount)[0]
+
+    return tables
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.4, 0.9])
+@pytest.mark.parametrize("concentration", [1.0, 40.0, 1e6])
+@pytest.mark.parametrize("held", [0.0, 1.0])
+def test_kernel_equals_its_twin_where_words_repeat(held, concentration, discount, seed):
+    counts, topic_words, prior = bursty([seed, 23], 8, 40, 9)
+    given = inputs(counts, topic_words, 0.05, prior, held)
+    share, n_clear = prior / prior.sum(), 0
+    options = {"rest": 0.2, "share": share, "max_iter": 10, "tol": 1e-3}
+    result = infer_collapsed(
+        **given, **options, **repeating(counts, discount, concentration, 40)
+    )
+    limits, topics, tokens, ends, used, sums, _, tables, base = result
+    found = np.zeros((len(counts), 9))
+    found[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
+    of_counts = np.zeros((len(ends) - 1, 9))
+    of_counts[np.repeat(np.arange(len(ends) - 1), np.diff(ends)), used] = sums
+    repeats = reference.Repeats(discount, concentration, 0.2, on_grid(counts))
+    rows, words = np.nonzero(counts)
+    for doc, row in enumerate(counts):
+        want = reference.document_step(
+            row, topic_words, 0.05, prior, held=held, **options, repeats=repeats
+        )
+        if want.margin < CLEAR:
+            continue
+        n_clear += 1
+        here = rows == doc
+        near = SINGLE * row.sum()
+        assert_allclose(found[doc], want.tokens, rtol=0, atol=near)
+        assert_allclose(tables[here], want.tables[words[here]], rtol=SINGLE)
+        assert_allclose(base[here], want.base[words[here]], rtol=10.0 * SINGLE)
+        assert_allclose(of_counts[here], want.sums[words[here]], rtol=0, atol=near)
+        # Of each table one part of a topic: sums are the tables exactly.
+        assert_allclose(of_counts[here].sum(axis=1), tables[here], rtol=EXACT)
+    assert 2 * n_clear > len(counts), "most documents should be clear"
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.7])
+def test_log_predictive_is_that_of_repeats(discount, seed):
+    counts, topic_words, prior = bursty([seed, 24], 1, 40, 9)
+    counts[0] *= np.random.default_rng(seed).geometric(0.4, size=40)
+    given = inputs(counts, topic_words, 0.05, prior, 1.0)
+    options = {"rest": 0.2, "share": prior / prior.sum(), "max_iter": 10, "tol": 1e-3}
+    args = repeating(counts, discount, 20.0, 40)
+    *_, logs, tables, base = infer_collapsed(**given, **options, **args)
+    n = given["counts"]
+    sums = np.full(len(n), tables.sum()), np.full(len(n), n.sum())
+    want = leave_one_out(n, tables, base, *sums, args["grid"], discount, 20.0).sum()
+    assert_allclose(logs, want, rtol=SINGLE)
+    alone = run(counts, topic_words, 0.05, prior, tol=1e-3)[2]
+    assert abs(logs - alone) > 0.01 * abs(alone)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.4, 0.9])
+@pytest.mark.parametrize("concentration", [1.0, 40.0, 1e6])
+def test_zero_order_equals_its_twin_where_words_repeat(concentration, discount, seed):
+    counts, phi, prior = fixed([seed, 25], 12, 60, 9)
+    counts = counts * np.random.default_rng(seed).geometric(0.4, size=counts.shape)
+    counts[2] = 0
+    options = {"active": 0.1, "max_iter": 10, "tol": 1e-3}
+    more = repeating(counts, discount, concentration, 60)
+    more |= {"tops": phi.max(axis=1), "rest": 0.3}
+    given = fixed_inputs(counts, phi, prior)
+    limits, topics, tokens, tables, base = infer_zero_order(**given, **options, **more)
+    found = np.zeros((len(counts), 9))
+    found[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
+    repeats = reference.Repeats(discount, concentration, 0.3, on_grid(counts))
+    (rows, words), n_clear = np.nonzero(counts), 0
+    for doc, row in enumerate(counts.astype(float)):
+        want, margin, t, p = reference.zero_order_step(
+            row, phi, prior, **options, repeats=repeats
+        )
+        if margin < CLEAR:
+            continue
+        n_clear += 1
+        here = rows == doc
+        assert_allclose(found[doc], want, rtol=0, atol=SINGLE * row.sum())
+        assert_allclose(tables[here], t[words[here]], rtol=SINGLE)
+        assert_allclose(base[here], p[words[here]], rtol=SINGLE)
+    assert 2 * n_clear > len(counts), "most documents should be clear"
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e12, 1e200])
+@pytest.mark.parametrize("concentration", [1.0, 1e10])
+def test_tables_are_finite_whatever_is_given(concentration, size):
+    counts, topic_words, prior = bursty(0, 9, 40, 12)
+    counts *= size
+    given = inputs(counts, topic_words, 0.05, prior, 1.0)
+    options = {"max_iter": 10, "tol": 1e-2}
+    args = repeating(counts, 0.7, concentration, 40)
+    share = prior / prior.sum()
+    result = infer_collapsed(**given, rest=0.2, share=share, **options, **args)
+    tables, base = result[-2:]
+    n = given["counts"]
+    assert np.isfinite(result[6])
+    assert (tables <= n * (1.0 + SINGLE)).all()
+    assert (tables >= np.minimum(n, 1.0) * (1.0 - SINGLE)).all()
+    assert ((base > 0.0) & (base <= 1.0 + SINGLE)).all()
+    assert_allclose(result[2].sum(), tables.sum(), rtol=EXACT)
 
 
 # Sums by word -------------------------------------------------------------------------

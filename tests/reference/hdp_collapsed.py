@@ -20,12 +20,14 @@ inference for hierarchical Dirichlet process. KDD, 2012.
 """
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, psi
+
+from reference import restaurant
 
 Array = NDArray[np.float64]
 
@@ -50,6 +52,31 @@ def growth_rate(prior: Array, tokens: Array) -> Array:
 
 
 @dataclass
+class Repeats:
+    """Words that a document repeats, see `restaurant`.
+
+    ``rest`` is the prior of all other topics together, ``tables`` E[t | n, m, d].
+    """
+
+    discount: float
+    concentration: float
+    rest: float
+    tables: Callable[[float, float, float], float] = restaurant.expected_tables
+
+    def base(self, mass: float, others: float, prior: Array, n_words: int) -> float:
+        """p, from the mass of a word in the topics of all other tables."""
+        whole = others + prior.sum() + self.rest
+        return (mass + self.rest / n_words) / whole
+
+    def seat(self, n: float, t: float, total: float, p: float) -> float:
+        """Expected tables of n tokens, t of ``total`` before."""
+        if n <= 1.0:
+            return t
+        mass = (self.concentration + self.discount * (total - t)) * p
+        return self.tables(n, mass, self.discount)
+
+
+@dataclass
 class Document:
     """What one document says."""
 
@@ -60,6 +87,8 @@ class Document:
     #: Relative distance of the closest of all decisions that a rounding error could
     #: turn: topics in use, idle topics, small responsibilities, the end.
     margin: float
+    tables: Array = field(default_factory=lambda: np.zeros(0))  # (V,) t, if repeated
+    base: Array = field(default_factory=lambda: np.zeros(0))  # (V,) p
 
 
 def _distance(values: Array | float, threshold: float) -> float:
@@ -68,14 +97,20 @@ def _distance(values: Array | float, threshold: float) -> float:
 
 
 def start(
-    counts: Array, phi: Array, prior: Array, share: Array, active: float, tol: float
+    counts: Array,
+    phi: Array,
+    prior: Array,
+    share: Array,
+    active: float,
+    tol: float,
+    n_tokens: float,
 ) -> tuple[NDArray[np.bool_], Array, float]:
     """Topics in use, those of ``active`` tokens, first responsibilities and margin.
 
     Of all topics, own counts included.
     """
-    n_tokens, words, margin = counts.sum(), np.flatnonzero(counts), np.inf
-    tokens = n_tokens * share
+    words, margin = np.flatnonzero(counts), np.inf
+    tokens = counts.sum() * share
     for _ in range(N_START):
         before, tokens = tokens, np.zeros(len(prior))
         for w in words:
@@ -119,28 +154,35 @@ def zero_order_step(
     *,
     takes_out: bool = True,
     takes_out_all: bool = False,
-) -> tuple[Array, float]:
-    """N (K,) of a document whose topics ``phi`` (V, K) are held fixed, and margin.
+    repeats: Repeats | None = None,
+) -> tuple[Array, float, Array, Array]:
+    """N (K,) of a document whose topics ``phi`` (V, K) are fixed, margin, t and p.
 
     CVB0 of [AWST09]: one token of a word is taken out (or all of them, with
     ``takes_out_all``; none without ``takes_out``).
     """
     n_tokens, words = counts.sum(), np.flatnonzero(counts)
+    t = counts.astype(float) if repeats is None else np.minimum(counts, 1.0)
+    base = mass = np.zeros(len(counts))
     if n_tokens == 0.0:
-        return np.zeros(len(prior)), np.inf
+        return np.zeros(len(prior)), np.inf, t, base
     phi = np.maximum(phi, WORD_FLOOR * phi.max(axis=1, keepdims=True))
     active = min(active, ACTIVE_SHARE * n_tokens)
-    used, r, margin = start(counts, phi, prior, prior / prior.sum(), active, tol)
-    tokens = counts @ r
+    used, r, margin = start(t, phi, prior, prior / prior.sum(), active, tol, n_tokens)
+    tokens, total = t @ r, t.sum()
     for _ in range(max_iter):
         new = np.zeros_like(r)
         for w in words:
             taken = counts[w] if takes_out_all else min(counts[w], 1.0)
             others = np.maximum(tokens - takes_out * taken * r[w], 0.0)
             new[w, used] = (np.maximum(prior + others, TOPIC_FLOOR) * phi[w])[used]
-            new[w] /= new[w].sum()
+            mass[w] = new[w].sum()
+            new[w] /= mass[w]
+            if repeats is not None:
+                p = repeats.base(mass[w], total - t[w], prior, len(counts))
+                t[w] = repeats.seat(counts[w], t[w], total, p)
         r = new
-        before, tokens = tokens, counts @ r
+        before, tokens, total = tokens, t @ r, t.sum()
         change = np.abs(tokens - before).sum()
         if tol > 0.0:
             margin = min(margin, _distance(change, tol * n_tokens))
@@ -148,8 +190,12 @@ def zero_order_step(
             break
         used, near = drop_idle(used, tokens, IDLE * active)
         margin, r, tokens = min(margin, near), r * used, tokens * used
-    total = tokens[used].sum()
-    return np.where(used, tokens, 0.0) * n_tokens / total, margin
+    if repeats is not None:
+        others = t.sum() - t
+        pairs = zip(mass, others, strict=True)
+        base = np.array([repeats.base(*pair, prior, len(counts)) for pair in pairs])
+    tokens = np.where(used, tokens, 0.0)
+    return tokens * t.sum() / tokens.sum(), margin, t, base
 
 
 def document_step(
@@ -165,6 +211,7 @@ def document_step(
     *,
     takes_out: bool = True,
     grows: bool = True,
+    repeats: Repeats | None = None,
 ) -> Document:
     """Responsibilities of one document, each token's own counts taken out, [AWST09].
 
@@ -181,18 +228,19 @@ def document_step(
     if n_tokens == 0.0:
         nothing = np.zeros((n_words, n_topics))
         return Document(np.arange(0), np.zeros(n_topics), nothing, 0.0, np.inf)
+    t = counts.astype(float) if repeats is None else np.minimum(counts, 1.0)
     active = min(ACTIVE, ACTIVE_SHARE * n_tokens)
-    used, r, margin = start(counts, phi, prior, share, active, tol)
-    tokens = counts @ r
+    used, r, margin = start(t, phi, prior, share, active, tol, n_tokens)
+    tokens, total = t @ r, t.sum()
 
     def weight(w: int, r: Array) -> Array:
         """Mean of the word in each topic, without what the document put there."""
-        own = held * counts[w] * r[w] / norm if takes_out else 0.0
+        own = held * t[w] * r[w] / norm if takes_out else 0.0
         return np.maximum(np.maximum(phi[w] - own, eta / norm), WORD_FLOOR * top[w])
 
     def others(w: int, r: Array) -> Array:
         """Tokens of the document but for those of the word."""
-        own = counts[w] * r[w] if takes_out else 0.0
+        own = t[w] * r[w] if takes_out else 0.0
         return np.maximum(tokens - own, 0.0)
 
     for _ in range(max_iter):
@@ -201,9 +249,13 @@ def document_step(
         for w in words:
             e = np.maximum(prior + rate * others(w, r), TOPIC_FLOOR)
             new[w, used] = (e * weight(w, r))[used]
-            new[w] /= new[w].sum()
+            mass = new[w].sum()
+            new[w] /= mass
+            if repeats is not None:
+                p = repeats.base(mass, total - t[w], prior, n_words)
+                t[w] = repeats.seat(counts[w], t[w], total, p)
         r = new
-        before, tokens = tokens, counts @ r
+        before, tokens, total = tokens, t @ r, t.sum()
         change = np.abs(tokens - before).sum()
         if tol > 0.0:
             margin = min(margin, _distance(change, tol * n_tokens))
@@ -218,14 +270,24 @@ def document_step(
     for w in words:
         kept[w] = np.where(r[w] >= least, r[w], 0.0)
         kept[w] /= kept[w].sum()
-    sums = counts[:, None] * kept
+    sums = t[:, None] * kept
     tokens = sums.sum(axis=0)
-    logs = 0.0
+    logs, base = 0.0, np.zeros(n_words)
     for w in words:
         each = np.maximum(prior + others(w, r), TOPIC_FLOOR) * weight(w, r)
         whole = prior.sum() + rest + n_tokens - counts[w]
+        if repeats is not None:
+            base[w] = repeats.base(each[used].sum(), total - t[w], prior, n_words)
         logs += counts[w] * np.log(each[used].sum() / whole)
-    return Document(np.flatnonzero(used), tokens, sums, float(logs), margin)
+    if repeats is not None:
+        logs = restaurant.leave_one_out(
+            counts[words],
+            t[words],
+            base[words],
+            repeats.discount,
+            repeats.concentration,
+        ).sum()
+    return Document(np.flatnonzero(used), tokens, sums, float(logs), margin, t, base)
 
 
 def sums_by_word(documents: Sequence[Document]) -> Array:

@@ -37,7 +37,7 @@ def fold_in(
     found = [
         hdp_collapsed.zero_order_step(
             np.where(possible, counts, 0.0), topic_word.T, doc_prior, active, **stop
-        )
+        )[:2]
         for counts in X
     ]
     return np.array([tokens for tokens, _ in found]), np.array([m for _, m in found])

@@ -56,11 +56,11 @@ SKBNP_INLINE float fold_sums(ptrdiff_t n_used, const float *lanes, float *tokens
 
 /* Make the responsibilities of a chunk sum to one, and add n_w r_wk to the topics. */
 SKBNP_INLINE void normalise(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
-                            const Lanes *norms, float *shares, float *lanes)
+                            const float *norms, float *shares, float *lanes)
 {
     Lanes inverse[4], n[4];
     for (int j = 0; j < 4; j++) {
-        inverse[j] = lanes_div(lanes_of(1.0f), norms[j]);
+        inverse[j] = lanes_div(lanes_of(1.0f), lanes_load(norms + j * LANES));
         n[j] = lanes_load(counts + j * LANES);
     }
     for (ptrdiff_t a = 0; a < n_used; a++) {
@@ -82,10 +82,10 @@ SKBNP_INLINE Lanes word_weight(Lanes b, Lanes own, Lanes low, Lanes inverse, Lan
     return lanes_max(weight, lanes_of(SMALLEST_WORD_WEIGHT));
 }
 
-/* r_wk ~ (prior_k + N_k) b_wk for a chunk of words. */
-SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
-                              const float *prior, const float *tokens, const float *tile,
-                              float *shares, float *lanes)
+/* (prior_k + N_k) b_wk for a chunk of words, and the sums over topics. */
+SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *prior,
+                              const float *tokens, const float *tile, float *shares,
+                              float *sums)
 {
     Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
     for (ptrdiff_t a = 0; a < n_used; a++) {
@@ -98,15 +98,17 @@ SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *cou
             norms[j] = lanes_add(norms[j], share);
         }
     }
-    normalise(n_used, wide, counts, norms, shares, lanes);
+    for (int j = 0; j < 4; j++)
+        lanes_store(sums + j * LANES, norms[j]);
 }
 
-/* r_wk ~ (prior_k + rate_k [N_k - n_w r_wk]_+) max(b_wk - own_w inverse_k r_wk, ..). */
+/* (prior_k + rate_k [N_k - n_w r_wk]_+) max(b_wk - own_w inverse_k r_wk, ..), and the
+   sums over topics. */
 SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
                                const float *own, const float *low, const float *prior,
                                const float *inverse, const float *all_tokens,
                                const float *rates, const float *tile, float *shares,
-                               float *lanes)
+                               float *sums)
 {
     Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
     Lanes count[4], mine[4], least[4];
@@ -131,16 +133,16 @@ SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *co
             norms[j] = lanes_add(norms[j], share);
         }
     }
-    normalise(n_used, wide, counts, norms, shares, lanes);
+    for (int j = 0; j < 4; j++)
+        lanes_store(sums + j * LANES, norms[j]);
 }
 
 /* r_wk ~ (prior_k + [N_k - taken_w r_wk]_+) b_wk for fixed topics, where r_wk is
-   scale_w shares_wk. */
+   scale_w shares_wk: 1 / scale_w is the sum. */
 SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide,
-                                     const float *counts, const float *taken,
-                                     const float *prior, const float *all_tokens,
-                                     const float *tile, float *shares, float *scales,
-                                     float *lanes)
+                                     const float *taken, const float *prior,
+                                     const float *all_tokens, const float *tile,
+                                     float *shares, float *scales)
 {
     Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
     Lanes scale[4], n[4];
@@ -162,9 +164,18 @@ SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide,
             norms[j] = lanes_add(norms[j], share);
         }
     }
+    for (int j = 0; j < 4; j++)
+        lanes_store(scales + j * LANES, lanes_div(lanes_of(1.0f), norms[j]));
+}
+
+/* Add n_w r_wk of a chunk to the topics. */
+SKBNP_INLINE void sum_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+                                  const float *shares, const float *scales,
+                                  float *lanes)
+{
+    Lanes scale[4], n[4];
     for (int j = 0; j < 4; j++) {
-        scale[j] = lanes_div(lanes_of(1.0f), norms[j]);
-        lanes_store(scales + j * LANES, scale[j]);
+        scale[j] = lanes_load(scales + j * LANES);
         n[j] = lanes_load(counts + j * LANES);
     }
     for (ptrdiff_t a = 0; a < n_used; a++) {

@@ -140,7 +140,7 @@ class CollapsedStep:
                 np.ascontiguousarray(self.held[block.rows]),
                 self.stop.max_iter,
                 self.stop.tol,
-            )
+            )[:7]
         )
 
 

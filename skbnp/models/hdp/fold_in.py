@@ -14,6 +14,7 @@ needed.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +26,7 @@ from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._collapsed import infer_zero_order
 from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
     TOL,
@@ -43,6 +45,7 @@ __all__ = [
     "fold_in",
     "fold_in_batch",
     "fold_in_by_mean_field",
+    "fold_in_tables",
     "mix",
 ]
 
@@ -132,8 +135,16 @@ class _ZeroOrderStep:
                 ACTIVE,
                 self.stop.max_iter,
                 self.stop.tol,
-            )
+            )[:3]
         )
+
+
+class Seated(NamedTuple):
+    """Documents whose words have tables, topics held fixed."""
+
+    doc_topic: sp.csr_array  # (n_docs, K) expected tables of each topic
+    tables: Array  # (nnz,) expected tables of each stored count
+    base: Array  # (nnz,) probability of its word under the topics of all others
 
 
 def fold_in(
@@ -149,6 +160,56 @@ def fold_in(
     """
     batch, table = _weighed(word_topic, len(prior), X)
     return _ZeroOrderStep(table, prior, stop).expected_counts(batch, executor)
+
+
+def fold_in_tables(
+    word_topic: Array | MeanTopics,
+    prior: Array,
+    rest: float,
+    X: sp.csr_array,
+    burstiness: Burstiness,
+    executor: Executor,
+    n_features: int,
+) -> Seated:
+    """Infer the same of the tables of words, and the expected tables of each word.
+
+    `rest` is the prior of all other topics together, which predict each of `n_features`
+    words alike.
+    """
+    batch, weights = _weighed(word_topic, len(prior), X)
+    parts = row_parts((len(batch.words), len(prior)), PART_SIZE)
+    tops = [np.zeros(0), *(word_topic[batch.words[p]].max(axis=1) for p in parts)]
+    top, grid = np.concatenate(tops), burstiness.grid(X.data.max(initial=1.0))
+
+    def run(block: Block) -> tuple:
+        return infer_zero_order(
+            block.indptr,
+            block.indices,
+            block.counts,
+            weights,
+            prior,
+            ACTIVE,
+            SHORT_STOP.max_iter,
+            SHORT_STOP.tol,
+            top,
+            rest,
+            float(n_features),
+            grid,
+            burstiness.discount,
+            burstiness.concentration,
+        )
+
+    found = list(executor.map(run, batch.blocks))
+    doc_topic = doc_topic_matrix(
+        [DocumentTopics(*one[:3]) for one in found], (X.shape[0], len(prior))
+    )
+    # Words that no topic has come from the others alone, a table for each.
+    tables = np.minimum(X.data, 1.0)
+    base = np.full(X.nnz, rest / n_features / (prior.sum() + rest))
+    is_in = np.isin(X.indices, batch.words)
+    tables[is_in] = np.concatenate([np.zeros(0), *(one[3] for one in found)])
+    base[is_in] = np.concatenate([np.zeros(0), *(one[4] for one in found)])
+    return Seated(doc_topic, tables, base)
 
 
 def fold_in_batch(

@@ -8,7 +8,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.fold_in import MeanTopics, fold_in, mix
+from skbnp.models.hdp.burstiness import Burstiness, learn_burstiness
+from skbnp.models.hdp.fold_in import (
+    MeanTopics,
+    Seated,
+    fold_in,
+    fold_in_tables,
+    mix,
+)
 from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.validation import SMALLEST_PRIOR
@@ -16,6 +23,9 @@ from skbnp.utils.validation import SMALLEST_PRIOR
 __all__ = ["MixturePredictor", "doc_prior_of"]
 
 Array = NDArray[np.float64]
+
+#: Where learning of burstiness begins, and its rounds: tables follow.
+START, N_ROUNDS = Burstiness(0.5, 20.0), 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +50,18 @@ class MixturePredictor:
     """Documents mix topics, under each of some samples."""
 
     samples: Sequence[Sample]
+    repeats: bool = False  # whether a document predicts its own words
 
     @classmethod
-    def of_topics(cls, topics: Array, doc_prior: Array) -> "MixturePredictor":
+    def of_topics(
+        cls, topics: Array, doc_prior: Array, repeats: bool = False
+    ) -> "MixturePredictor":
         """Make one of topics (K, V), whose rows are normalised.
 
         `doc_prior`, (K,) or (K + 1,), is as `doc_prior_of` returns it.
         """
         topics = topics / topics.sum(axis=1, keepdims=True)
-        return cls([FixedTopics(topics, _with_rest(doc_prior, len(topics)))])
+        return cls([FixedTopics(topics, _with_rest(doc_prior, len(topics)))], repeats)
 
     @classmethod
     def of_mean_topics(
@@ -82,13 +95,65 @@ class MixturePredictor:
         held = sp.csr_array((X_held.data, at.ravel(), X_held.indptr), shape)
         probability = np.zeros(held.nnz)
         for sample in self.samples:
-            theta, rest = self.infer(sample, X_observed, executor), sample.doc_prior[-1]
-            mixed = mix(theta, sample.word_topic(words), held) + rest / n_words
-            probability += mixed / (theta.sum(axis=1) + rest)[rows]
+            burstiness = self._burstiness(sample, X_observed, executor)
+            rest, topics = sample.doc_prior[-1], sample.word_topic(words)
+            if burstiness is None:
+                theta = self.infer(sample, X_observed, executor)
+            else:
+                seated = self._seat(sample, X_observed, burstiness, executor)
+                theta = seated.doc_topic.toarray() + sample.doc_prior[:-1]
+            mixed = mix(theta, topics, held) + rest / n_words
+            mixed /= (theta.sum(axis=1) + rest)[rows]
+            if burstiness is not None:
+                mixed = _with_repeats(mixed, burstiness, seated, X_observed, X_held)
+            probability += mixed
         # Rounding must not make a certain word more than certain.
         probability = np.minimum(probability / len(self.samples), 1.0)
         with np.errstate(divide="ignore"):
             return (held.data * np.log(probability)).sum()
+
+    def _seat(
+        self,
+        sample: Sample,
+        X: sp.csr_array,
+        burstiness: Burstiness,
+        executor: Executor,
+    ) -> Seated:
+        """Infer tables of topics and words."""
+        words, prior = np.unique(X.indices), sample.doc_prior
+        topics, counts = sample.word_topic(words), sp.csr_array(X[:, words])
+        return fold_in_tables(
+            topics, prior[:-1], prior[-1], counts, burstiness, executor, X.shape[1]
+        )
+
+    def _burstiness(
+        self, sample: Sample, X: sp.csr_array, executor: Executor
+    ) -> Burstiness | None:
+        """Learn it from the observed tokens; None if documents do not repeat words."""
+        burstiness: Burstiness | None = START if self.repeats and X.nnz else None
+        for _ in range(N_ROUNDS):
+            if burstiness is not None:
+                seated = self._seat(sample, X, burstiness, executor)
+                burstiness = learn_burstiness(X, seated.tables, seated.base)
+        return burstiness
+
+
+def _with_repeats(
+    mixed: Array,
+    burstiness: Burstiness,
+    seated: Seated,
+    X_observed: sp.csr_array,
+    X_held: sp.csr_array,
+) -> Array:
+    """([n - d t]_+ + [c + d T] mixed) / (c + N) of each stored entry to predict."""
+    rows, shape = rows_of(X_held.indptr), X_observed.shape
+    n_tokens = np.asarray(X_observed.sum(axis=1)).ravel()
+    n_tables = np.bincount(rows_of(X_observed.indptr), seated.tables, shape[0])
+    d, c = burstiness.discount, burstiness.concentration
+    left = np.maximum(X_observed.data - d * seated.tables, 0.0)
+    own = sp.csr_array((left, X_observed.indices, X_observed.indptr), shape)
+    shown = np.asarray(own[rows, X_held.indices]).ravel()
+    return (shown + (c + d * n_tables)[rows] * mixed) / (c + n_tokens)[rows]
 
 
 def _with_rest(doc_prior: Array, n_topics: int) -> Array:

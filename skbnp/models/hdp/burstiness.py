@@ -1,0 +1,125 @@
+"""Words that documents repeat for reasons of their own: a restaurant in each document.
+
+With the mixture H_j = sum_k pi_jk phi_k of the topics of document j,
+
+    G_j ~ PYP(d, c, H_j),    tokens of j ~ G_j,
+
+the n_jw tokens of word w sit at t_jw tables, each of which is drawn from H_j: topics
+explain tables, and the restaurant explains how often a word comes again (Buntine and
+Mishra [1]; with d = 0 Doyle and Elkan [2], after Madsen et al. [3]). Expected tables
+are
+
+    E[t | n, m],    m = (c + d [T_j - t_jw]) p_jw,
+
+with T_j the tables of the document and p_jw the probability of the word under the
+topics of all its other tables. Discount d and concentration c maximise the probability
+of each token given all others of its document.
+
+References
+----------
+.. [1] Buntine and Mishra, "Experiments with Non-parametric Topic Models", KDD 2014.
+.. [2] Doyle and Elkan, "Accounting for Burstiness in Topic Models", ICML 2009.
+.. [3] Madsen, Kauchak and Elkan, "Modeling Word Burstiness Using the Dirichlet
+   Distribution", ICML 2005.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from skbnp.kernels._restaurant import (
+    expected_tables_grid,
+    leave_one_out,
+    n_grid_rows,
+)
+from skbnp.rows.word_sums import rows_of
+
+__all__ = ["Burstiness", "learn_burstiness"]
+
+Array = NDArray[np.float64]
+
+#: Range of c: below one a document hardly shows a word that it has not had; at the
+#: upper end no document of fewer than a million tokens repeats.
+LEAST_CONCENTRATION, MOST_CONCENTRATION = 1.0, 1e8
+#: Largest discount.
+MOST_DISCOUNT = 0.98
+#: Documents from which both are learned, at most.
+N_DOCS = 600
+#: Where the search begins: all pairs of these.
+DISCOUNTS, CONCENTRATIONS = (0.0, 0.3, 0.6, 0.8), (1.0, 10.0, 100.0, 1e3, 1e5)
+#: Standard errors by which repeats must be better predicted than by topics alone.
+ERRORS = 2.0
+#: Discounts are rounded, so that the search meets few grids.
+DECIMALS = 4
+
+
+@lru_cache(maxsize=4)
+def _grid(discount: float, n_rows: int) -> NDArray[np.float32]:
+    return expected_tables_grid(discount, n_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Burstiness:
+    """Parameters of the restaurants of all documents."""
+
+    discount: float  # d, in [0, 1)
+    concentration: float  # c > 0
+
+    def grid(self, most: float) -> NDArray[np.float32]:
+        """Expected tables of up to `most` tokens, see `expected_tables_grid`."""
+        return _grid(self.discount, n_grid_rows(most))
+
+
+def learn_burstiness(X: sp.csr_array, tables: Array, base: Array) -> Burstiness | None:
+    """Maximise the probability of each token given all others of its document.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_docs, V)
+        Tokens n.
+    tables, base : ndarray of shape (nnz,)
+        Expected tables t, and the probability p of a word under the topics, of each
+        stored count.
+
+    Returns
+    -------
+    burstiness : Burstiness or None
+        None if repeats are no better predicted than by topics alone.
+    """
+    n_docs, rows = X.shape[0], rows_of(X.indptr)
+    some = np.isin(rows, np.unique(np.linspace(0, n_docs - 1, N_DOCS).astype(np.intp)))
+    n, rows, t, p = X.data[some], rows[some], tables[some], base[some]
+    if len(n) == 0 or n.max() <= 1.0:
+        return None
+    n_tables = np.bincount(rows, t, n_docs).astype(np.float64)[rows]
+    n_tokens = np.bincount(rows, n, n_docs).astype(np.float64)[rows]
+
+    def logs(concentration: float, discount: float) -> Array:
+        grid = Burstiness(discount, concentration).grid(n.max())
+        at = discount, concentration
+        return leave_one_out(n, t, p, n_tables, n_tokens, grid, *at)
+
+    def loss(point: Array) -> float:
+        discount = round(float(point[1]), DECIMALS)
+        return -float(logs(float(np.exp(point[0])), discount).sum() / n.sum())
+
+    starts = [np.array([np.log(c), d]) for c in CONCENTRATIONS for d in DISCOUNTS]
+    start = min(starts, key=loss)
+    bounds = np.log([LEAST_CONCENTRATION, MOST_CONCENTRATION]), (0.0, MOST_DISCOUNT)
+    steps = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.1 if start[1] < 0.8 else -0.1]])
+    found = minimize(
+        loss,
+        start,
+        method="Nelder-Mead",
+        bounds=bounds,
+        options={"initial_simplex": start + steps, "xatol": 1e-3, "fatol": 1e-7},
+    )
+    best = Burstiness(round(float(found.x[1]), DECIMALS), float(np.exp(found.x[0])))
+    gains = logs(best.concentration, best.discount) - logs(MOST_CONCENTRATION, 0.0)
+    by_doc = np.bincount(rows, gains, n_docs)[np.unique(rows)]
+    error = np.sqrt(len(by_doc)) * by_doc.std()
+    return best if by_doc.sum() > ERRORS * error else None

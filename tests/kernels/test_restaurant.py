@@ -1,0 +1,156 @@
+"""Expected tables of repeated words against all seatings, and leave-one-out."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import psi
+
+from reference import restaurant as reference
+from skbnp.kernels._restaurant import (
+    MOST_TOKENS,
+    expected_tables_grid,
+    leave_one_out,
+    n_grid_rows,
+    tables_of,
+)
+
+#: The grid is linear between columns an eighth apart and, above 64 tokens, between
+#: rows a twelfth part of an octave apart: relative error of E[t]. Largest at the bend
+#: where hardly any token opens no table of its own, for discounts near one.
+GRID = 0.004
+EXACT = 1e-9
+
+
+def tables(n, mass, discount, most=None):
+    n, mass = np.broadcast_arrays(np.asarray(n, float), np.asarray(mass, float))
+    grid = expected_tables_grid(
+        discount, n_grid_rows(n.max() if most is None else most)
+    )
+    return tables_of(
+        np.ascontiguousarray(n), np.ascontiguousarray(mass), grid, discount
+    )
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.3, 0.75, 0.95])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("mass", [1e-3, 0.4, 3.0, 200.0])
+def test_reference_equals_the_mean_over_all_seatings(mass, n, discount):
+    by_seatings = reference.expected_tables_by_seatings(n, mass, discount)
+    assert_allclose(
+        reference.expected_tables(n, mass, discount), by_seatings, rtol=EXACT
+    )
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.1, 0.5, 0.75, 0.95])
+@pytest.mark.parametrize("n", [2, 3, 5, 17, 64, 65, 66, 70, 100, 131, 200])
+def test_tables_equal_the_reference(n, discount):
+    masses = np.exp(np.linspace(-17.0, 17.0, 35))
+    want = [reference.expected_tables(n, mass, discount) for mass in masses]
+    assert_allclose(tables(n, masses, discount, most=300), want, rtol=GRID)
+
+
+def test_another_discount_has_other_tables():
+    masses = np.exp(np.linspace(-3.0, 3.0, 7))
+    want = [reference.expected_tables(20, mass, 0.5) for mass in masses]
+    assert (np.abs(tables(20, masses, 0.4) / want - 1.0) > GRID).all()
+
+
+@pytest.mark.parametrize("mass", [1e-12, 1e-3, 1.0, 1e5, 1e12])
+@pytest.mark.parametrize("discount", [0.0, 0.6, 0.99])
+def test_one_token_has_a_table_and_two_have_the_closed_form(discount, mass):
+    assert tables(1.0, mass, discount)[0] == 1.0
+    assert tables(0.3, mass, discount)[0] == np.float32(0.3)
+    want = 1.0 + mass / (mass + 1.0 - discount)
+    assert_allclose(tables(2.0, mass, discount)[0], want, rtol=GRID)
+
+
+@pytest.mark.parametrize("n", [3, 40, 300])
+def test_without_discount_tables_have_the_closed_form(n):
+    masses = np.exp(np.linspace(-12.0, 12.0, 25))
+    want = masses * (psi(masses + n) - psi(masses))
+    assert_allclose(tables(n, masses, 0.0), want, rtol=GRID)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.75])
+@pytest.mark.parametrize("n", [0.2, 1.5, 7.0, 64.5, 900.0])
+def test_tables_grow_with_the_mass_from_one_to_the_tokens(n, discount):
+    masses = np.concatenate([[1e-300], np.geomspace(1e-9, 1e9, 400), [1e300]])
+    grown = tables(n, masses, discount, most=2000.0)
+    assert (np.diff(grown) >= 0.0).all()
+    assert_allclose(grown[0], min(n, 1.0), rtol=GRID)
+    assert grown[-1] <= np.float32(n)
+    assert_allclose(grown[-1], n, rtol=GRID)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.75])
+def test_tables_of_more_tokens_than_rows_go_on(discount):
+    """As the last rows grow: within a twentieth at twice as many tokens."""
+    n, masses = 2 * MOST_TOKENS, np.exp(np.linspace(-10.0, 4.0, 8))
+    want = [reference.expected_tables(n, mass, discount) for mass in masses]
+    assert_allclose(tables(n, masses, discount), want, rtol=0.05)
+
+
+@pytest.mark.parametrize(("discount", "near"), [(0.0, 0.001), (0.7, 0.08)])
+def test_fixed_masses_are_near_the_exact_tables_of_a_document(discount, near):
+    """m_w = (c + d [T - t_w]) p_w at the means, for the sum over all numbers of tables.
+
+    Exact but for the share of d, which then is that of the mean.
+    """
+    counts, base, concentration = [1, 4, 2, 6, 1, 3], np.full(6, 0.02), 8.0
+    base[3] = 0.1
+    t = np.ones(6)
+    for _ in range(50):
+        mass = (concentration + discount * (t.sum() - t)) * base
+        t = tables(np.array(counts, float), mass, discount)
+    want = reference.document_tables(counts, base, discount, concentration)
+    assert_allclose(t, want, rtol=near)
+    several = np.array(counts) > 1
+    assert (np.minimum(want - 1.0, counts - want)[several] > 0.08 * want[several]).all()
+
+
+def some_document(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 12, size=15).astype(float)
+    t = 1.0 + (counts - 1.0) * rng.random(15)
+    return counts, t, rng.dirichlet(np.ones(15)) * 0.3
+
+
+@pytest.mark.parametrize("concentration", [1.0, 30.0, 1e5])
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
+def test_leave_one_out_equals_the_reference(discount, concentration, seed):
+    counts, t, base = some_document(seed)
+    sums = np.full(15, t.sum()), np.full(15, counts.sum())
+    grid = expected_tables_grid(discount, n_grid_rows(counts.max()))
+    found = leave_one_out(counts, t, base, *sums, grid, discount, concentration)
+    want = reference.leave_one_out(counts, t, base, discount, concentration)
+    assert_allclose(found, want, rtol=GRID, atol=GRID * counts.max())
+    other = reference.leave_one_out(counts, t, 1.1 * base, discount, concentration)
+    assert not np.allclose(found, other, rtol=GRID, atol=GRID)
+
+
+def test_leave_one_out_is_a_distribution_over_the_words():
+    """Of a document whose next token is any word, given the same tokens before."""
+    counts, base = np.array([3.0, 1.0, 2.0]), np.array([0.2, 0.5, 0.3])
+    discount, concentration = 0.4, 5.0
+    t = np.array([1.5, 1.0, 1.2])
+    open_share = concentration + discount * t.sum()
+    chance = (counts - discount * t + open_share * base) / (
+        concentration + counts.sum()
+    )
+    assert_allclose(chance.sum(), 1.0, rtol=EXACT)
+
+
+@pytest.mark.parametrize("discount", [-0.1, 1.0, 1.5])
+def test_discounts_out_of_range_are_refused(discount):
+    with pytest.raises(ValueError, match="discount"):
+        expected_tables_grid(discount, 5)
+
+
+def test_shapes_that_disagree_are_refused():
+    grid = expected_tables_grid(0.5, 5)
+    for n, mass, table in (
+        (np.ones(2), np.ones(3), grid),
+        (np.ones(2), np.ones(2), grid[:, :-1].copy()),
+    ):
+        with pytest.raises(ValueError, match="disagree"):
+            tables_of(n, mass, table, 0.5)

@@ -1,0 +1,147 @@
+"""Held-out tokens that documents repeat, beside those that topics tell."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from reference import hdp_collapsed as reference
+from skbnp.inference.executor import Executor
+from skbnp.metrics import held_out_log_likelihood, split_tokens
+from skbnp.models.hdp.burstiness import Burstiness, learn_burstiness
+from skbnp.models.hdp.fold_in import fold_in_tables
+from skbnp.models.hdp.prediction import MixturePredictor, _with_repeats
+
+#: Expected tables are read from a grid in single precision.
+GRID = 0.004
+
+
+def draw(n_docs, discount, concentration, seed, n_words=300, length=80):
+    """Documents of Pitman-Yor processes over mixtures of topics; topics, and prior.
+
+    Without a concentration tokens are of the mixture.
+    """
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.1), size=6)
+    prior = np.full(6, 0.4)
+    counts = np.zeros((n_docs, n_words))
+    for row in counts:
+        mixture = rng.dirichlet(prior) @ topics
+        sizes, words = [], []
+        for n in range(length):
+            weights = [*(np.array(sizes) - discount), 0.0]
+            weights[-1] = (concentration or np.inf) + discount * len(sizes)
+            opens = concentration is None
+            table = (
+                len(sizes)
+                if opens
+                else rng.choice(len(weights), p=np.array(weights) / (n + concentration))
+            )
+            if table == len(sizes):
+                sizes.append(0)
+                words.append(rng.choice(n_words, p=mixture))
+            sizes[table] += 1
+            row[words[table]] += 1
+    return sp.csr_array(counts), topics, prior
+
+
+@pytest.mark.parametrize(("discount", "concentration"), [(0.0, 30.0), (0.5, 10.0)])
+def test_repeats_are_predicted_where_documents_repeat(discount, concentration, seed):
+    X, topics, prior = draw(150, discount, concentration, seed)
+    parts = split_tokens(X)
+    alone = held_out_log_likelihood(topics, prior, *parts)
+    repeats = held_out_log_likelihood(topics, prior, *parts, repeats=True)
+    assert repeats > alone + 0.3
+
+
+def test_nothing_changes_where_documents_do_not_repeat(seed):
+    X, topics, prior = draw(150, 0.0, None, seed)
+    parts = split_tokens(X)
+    alone = held_out_log_likelihood(topics, prior, *parts)
+    assert held_out_log_likelihood(topics, prior, *parts, repeats=True) == alone
+
+
+@pytest.mark.parametrize(
+    ("discount", "concentration", "factor"), [(0.0, 30.0, 1.5), (0.5, 10.0, 2.0)]
+)
+def test_parameters_are_near_those_of_the_documents(
+    discount, concentration, factor, seed
+):
+    """With a discount the two stand for each other, as documents are of one length."""
+    X, topics, prior = draw(400, discount, concentration, seed)
+    found = Burstiness(0.3, 100.0)
+    with Executor(None) as executor:
+        for _ in range(3):
+            seated = fold_in_tables(
+                np.ascontiguousarray(topics.T), prior, 0.0, X, found, executor, 300
+            )
+            found = learn_burstiness(X, seated.tables, seated.base)
+    assert abs(found.discount - discount) < 0.15
+    assert concentration / factor < found.concentration < concentration * factor
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.6])
+def test_probabilities_are_those_of_the_formula(discount, seed):
+    X, topics, prior = draw(5, 0.5, 10.0, seed, n_words=40, length=30)
+    word_topic, burstiness, rest = np.ascontiguousarray(topics.T), None, 0.2
+    burstiness = Burstiness(discount, 12.0)
+    every = sp.csr_array(np.ones((5, 40)))
+    with Executor(None) as executor:
+        seated = fold_in_tables(word_topic, prior, rest, X, burstiness, executor, 40)
+    theta = seated.doc_topic.toarray() + prior
+    mixed = theta @ topics + rest / 40
+    mixed /= (theta.sum(axis=1) + rest)[:, None]
+    found = _with_repeats(mixed.ravel(), burstiness, seated, X, every).reshape(5, 40)
+    repeats = reference.Repeats(discount, 12.0, rest)
+    for doc, counts in enumerate(X.toarray()):
+        tokens, margin, t, _ = reference.zero_order_step(
+            counts, word_topic, prior, 0.1, 10, 0.01, repeats=repeats
+        )
+        if margin < 0.05:
+            continue
+        shares = (tokens + prior) @ topics + rest / 40
+        shares /= tokens.sum() + prior.sum() + rest
+        want = np.maximum(counts - discount * t, 0.0)
+        want += (12.0 + discount * t.sum()) * shares
+        want /= 12.0 + counts.sum()
+        assert_allclose(found[doc], want, rtol=5 * GRID)
+        assert_allclose(want.sum(), 1.0, rtol=1e-12)
+    assert_allclose(found.sum(axis=1), 1.0, rtol=1e-6)
+
+
+def test_words_that_no_topic_has_have_a_table_each():
+    topics = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
+    X = sp.csr_array([[4.0, 1.0, 3.0], [0.0, 2.0, 0.0]])
+    with Executor(None) as executor:
+        seated = fold_in_tables(
+            topics.T.copy(), np.ones(2), 0.5, X, Burstiness(0.3, 5.0), executor, 3
+        )
+    assert seated.tables[2] == 1.0
+    assert_allclose(seated.base[2], 0.5 / 3 / 2.5)
+    assert (seated.tables <= X.data).all()
+
+
+def test_result_depends_neither_on_threads_nor_on_the_order_of_rows(seed):
+    X, topics, prior = draw(120, 0.5, 10.0, seed)
+    parts = split_tokens(X)
+    one, two = (
+        held_out_log_likelihood(topics, prior, *parts, repeats=True, n_jobs=n)
+        for n in (1, 2)
+    )
+    assert one == two
+    turned = [part[::-1] for part in parts]
+    again = held_out_log_likelihood(topics, prior, *turned, repeats=True)
+    assert_allclose(again, one, rtol=1e-6)
+
+
+def test_nothing_is_learned_of_words_that_come_once():
+    X = sp.csr_array(np.eye(5))
+    assert learn_burstiness(X, np.ones(5), np.full(5, 0.2)) is None
+
+
+@pytest.mark.parametrize("n_docs", [0, 1])
+def test_documents_without_tokens_are_not_scored(n_docs):
+    predictor = MixturePredictor.of_topics(np.ones((2, 3)), np.ones(2), repeats=True)
+    nothing = sp.csr_array((n_docs, 3))
+    with Executor(None) as executor:
+        assert predictor.log_likelihood(nothing, nothing, executor) == 0.0
