@@ -103,8 +103,22 @@ if __name__ == "__main__":
     import numpy as np
     from Cython.Build import cythonize
     from setuptools import Extension, setup
+    from setuptools.command.build_ext import build_ext
+
+    class BuildExt(build_ext):
+        """Compile for the source tree what has changed since this was last done."""
+
+        def run(self):
+            if self.inplace:  # `pip install -e` starts from an empty folder otherwise
+                self.build_lib = f"{BUILD}/in-place"
+            super().run()
+
+        def copy_extensions_to_source(self):
+            self.force = True  # what is there may be newer, of other flags
+            super().copy_extensions_to_source()
 
     setup(
+        cmdclass={"build_ext": BuildExt},
         long_description=long_description(),
         long_description_content_type="text/markdown",
         options={

@@ -36,7 +36,6 @@ ELSEWHERE = {
     ),
     "pytest tests/test_docs.py tests/test_docstrings.py": "a part of `pytest`",
     "pytest -n auto -m long": "`.ci/run`, in the environment of the README",
-    "pip install -e .": "the page says what to take instead",
     "SKBNP_PORTABLE=1 pip install": "`.ci/run` builds the wheel so",
 }
 TOOLS = r"(?:(?:\w+=\S+ )*(?:python3? (?:-m|\S+\.py)|pip|pytest|sphinx-build|dask))"
