@@ -324,7 +324,7 @@ def _last_update(model: BaseEstimator) -> int:
 def _present_topics(model: BaseEstimator, step: int) -> Iterator[tuple[int, Any, Any]]:
     """Chain, ids and weights of terms of the latest topics, chain by chain."""
     samples = getattr(model, "samples_", None)
-    if not samples:
+    if not samples or not hasattr(samples[0], "topic_word_counts"):
         yield 0, model.component_ids_, model.components_
         return
     for sample in samples:

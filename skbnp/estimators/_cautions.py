@@ -19,6 +19,9 @@ __all__ = [
 #: Topics for each document. Of 100 to 300 documents, planted topics are at most a
 #: quarter of these, and topics of text that is too little are three quarters.
 MOST_SHARE = 0.5
+#: Tokens of a document, on average, that say enough however small each weight is:
+#: half of what percentages sum to.
+SHORT = 50.0
 
 
 def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
@@ -58,17 +61,18 @@ def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
     Of small weights that are rounded, rounding itself warns.
     """
     mean = survey.n_tokens / max(survey.n_stored, 1)
+    length = survey.n_tokens / max(survey.n_docs, 1)
     if survey.form not in ("", "flat", None):
         warn_caller(
             f"The values in X are counts x, or shares of them, that went through "
             f"{survey.form}: sums of such values mean nothing, and topics may come "
             "out too many. Give the counts themselves (percentages will do, too)."
         )
-    elif survey.n_stored and mean < 1.0 and not are_rounded:
+    elif survey.n_stored and mean < 1.0 and length < SHORT and not are_rounded:
         warn_caller(
             f"The weights in X are {mean:.2g} on average, as of tf-idf or of shares, "
             "but stand for tokens: a document of small weights tells little of its "
-            "topics. Use counts (CountVectorizer), or multiply weights by a number.",
+            "topics. Use counts (CountVectorizer), or percentages of shares.",
         )
     elif survey.form == "flat":
         warn_caller(

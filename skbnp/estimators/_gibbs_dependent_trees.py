@@ -42,6 +42,7 @@ from skbnp.models.dependent_trees.start import (
     spherical_kmeans,
     start_tree,
 )
+from skbnp.rows.word_sums import rows_of
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
@@ -597,7 +598,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             check_signed(name, getattr(state, name), shape)
         check_array("place", state.place, (len(state.place),), kind="i", most=n - 1)
         masses = state.gone + np.bincount(state.place, minlength=n)
-        norms = np.sqrt(state.sums.power(2).sum(axis=1))
+        # `power` of SciPy would sort the entries, and sums round in their order.
+        squares = np.square(state.sums.data)
+        norms = np.sqrt(np.bincount(rows_of(state.sums.indptr), squares, n))
         check_array("sums", masses - norms, (n,), least=-1e-6 * masses.max())
         for name in ("concentration", "prior_concentration"):
             check_number(name, getattr(state, name), least=1e-300, most=LARGE)

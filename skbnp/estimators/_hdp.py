@@ -611,8 +611,7 @@ class HDP(VariationalTopicModel):
 
     @property
     def _n_enough_docs(self) -> int:
-        by_bound = self._moves() is not None and self._held_out_moves() is None
-        return ENOUGH_DOCS if by_bound or self._has_time_for_trials else 0
+        return 0 if self._moves() is None else ENOUGH_DOCS
 
     def _has_trials_left(self, posterior) -> bool:
         return self._held_out_moves() is not None and not posterior.trials_ended

@@ -17,7 +17,7 @@ from skbnp.inspection._terms import (
     top_terms,
     topic_numbers,
 )
-from skbnp.utils.epochs import check_epochs
+from skbnp.utils.epochs import check_after, check_epochs, warn_if_few_rows
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, validate_params
 
@@ -204,6 +204,9 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
         lengths, least = np.asarray(counts.sum(axis=1)).ravel(), 1.0
     tokens = _tokens(model, shares, lengths)
     labels = check_epochs(epochs, len(tokens))
+    if not _is_native(estimator):  # a fit has warned before
+        check_after(labels.kinds, labels.order)
+        warn_if_few_rows([len(of) for of in labels.rows()], labels.kinds)
     ids = topic_numbers(estimator, len(terms))
     if _is_native(estimator):
         ids = model.component_ids_

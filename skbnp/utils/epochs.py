@@ -46,6 +46,11 @@ N_SHOWN = 5
 _DIGITS = re.compile(r"(\d{1,300})")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?")
 _VERSION = re.compile(r"\d+\.\d+")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+#: Years of two digits, and dates of eight digits that end in a year.
+_SHORT_YEARS = re.compile(r"'\d\d(?!\d)|(?<!\d)\d\d([./-])\d\d(\1\d\d)?(?!\d)")
+_LATE_YEAR = re.compile(r"[0-3]\d[01]\d(1[5-9]|20)\d\d")
+_EARLY_YEAR = re.compile(r"(1[5-9]|20)\d\d[01]\d[0-3]\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +188,8 @@ def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
     if all(issubclass(kind, Real) for kind in kinds):
         whole = np.array(listed)  # integers, where all are and none is too large
         is_whole = whole.dtype.kind in "bi"
+        if not is_whole and len(set(listed)) != len(set(map(float, listed))):
+            raise ValueError("epochs must be integers below 2**63 in size.")
         return whole if is_whole else values.astype(np.float64), None
     if all(issubclass(kind, (date, np.datetime64)) for kind in kinds):
         return _dates(listed), None
@@ -272,7 +279,7 @@ def _key(label: Label) -> Any:
 
 def _text_key(text: str) -> tuple[tuple[str, float], ...]:
     """Compare numbers in a text as numbers: pairs of a number and what precedes it."""
-    text = text.strip().casefold()
+    text = _without_commas(text)
     if _NUMBER.fullmatch(text):
         return (("", float(text)),)
     words, numbers = _split(text)
@@ -280,6 +287,12 @@ def _text_key(text: str) -> tuple[tuple[str, float], ...]:
         (word, int(number)) for word, number in zip(words, numbers, strict=False)
     ]
     return (*pairs, (words[-1], -1)) if words[-1] else tuple(pairs)
+
+
+def _without_commas(text: str) -> str:
+    """Return a text in lower case; a number without the commas of its thousands."""
+    text = text.strip().casefold()
+    return text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
 
 
 def _split(text: str) -> tuple[list[str], list[str]]:
@@ -292,10 +305,16 @@ def _is_evident(texts: Sequence[str]) -> bool:
     if len(texts) < 2:
         return True
     split = [_split(text) for text in texts]
+    if any(_SHORT_YEARS.search(text) for text in texts) and not any(
+        len(number) == 4 for _, numbers in split for number in numbers
+    ):
+        return False
+    if all(map(_LATE_YEAR.fullmatch, texts)):
+        return all(map(_EARLY_YEAR.fullmatch, texts))
     if all(_VERSION.fullmatch(text.strip()) for text in texts):
         by_parts = [tuple(map(int, numbers)) for _, numbers in split]
         return all(one <= other for one, other in pairwise(by_parts))
-    if all(_NUMBER.fullmatch(text.strip().casefold()) for text in texts):
+    if all(_NUMBER.fullmatch(_without_commas(text)) for text in texts):
         return True
     if not all(numbers for _, numbers in split):
         return False
@@ -464,12 +483,24 @@ def warn_if_y_is_labels(y: object, epochs: object) -> None:
         values = np.asarray(y, dtype=object).ravel()
         if not any(bool(value != values[0]) for value in values[1:]):
             return
+        if not all(map(_may_be_time, values)):
+            return  # classes, or targets of a regression
     warn_caller(
         "y is ignored, and epochs is None: all rows are of one epoch. Pass labels of "
         "time as epochs=; in a Pipeline, a search or cross_validate by metadata "
         "routing: sklearn.set_config(enable_metadata_routing=True), and "
-        "set_fit_request(epochs=True) of the estimator."
+        "set_fit_request(epochs=True) and set_score_request(epochs=True) of the "
+        "estimator."
     )
+
+
+def _may_be_time(value: Any) -> bool:
+    """Tell dates, whole numbers and texts with digits from names and measurements."""
+    if isinstance(value, str):
+        return bool(_DIGITS.search(value))
+    if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)):
+        return bool(value == value // 1)
+    return not isinstance(value, (bool, np.bool_))
 
 
 def _listed(values: Sequence[Any], show: Callable[[Any], str] = repr) -> str:

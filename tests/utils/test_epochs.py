@@ -212,10 +212,59 @@ def test_time_stamps_are_named():
 
 
 def test_labels_given_as_y_are_named():
-    for y in ([1, 2], np.array([[0], [1]]), pd.Series(["a", "b"]), da.arange(2)):
+    for y in ([1, 2], np.array([[0], [1]]), pd.Series(["q1", "q2"]), da.arange(2)):
         with pytest.warns(UserWarning, match=r"epochs=.*set_fit_request\(epochs=True"):
             warn_if_y_is_labels(y, None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for y, epochs in (([1, 2], 0), (None, None), ([1, 1], None), ([], None)):
             warn_if_y_is_labels(y, epochs)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("'99", "'00"),
+        ("FY99/00", "FY00/01"),
+        ("01.02.03", "02.01.03"),
+        ("31121999", "01012000"),
+    ],
+)
+def test_years_of_two_digits_and_late_ones_are_not_evident(texts):
+    labels = check_epochs(list(texts), len(texts))
+    with pytest.warns(UserWarning, match="order does not show"):
+        check_after(labels.kinds, labels.order)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("200", "1,000", "30,000"),
+        ("week 09", "week 10"),
+        ("2001-09", "2001-10"),
+        ("20011231", "20020101"),
+        ("9", "10", "11"),
+    ],
+)
+def test_numbers_in_texts_are_evident(texts):
+    with warnings.catch_warnings(action="error"):
+        labels = check_epochs(list(texts[::-1]), len(texts))
+        check_after(labels.kinds, labels.order)
+    assert labels.kinds == list(texts)
+
+
+def test_integers_that_are_no_numbers_of_numpy_are_refused():
+    with pytest.raises(ValueError, match=r"2\*\*63"):
+        check_epochs([10**20, 10**20 + 1], 2)
+
+
+@pytest.mark.parametrize("y", [["a", "b"], [0.5, 1.5], [True, False]])
+def test_classes_and_targets_are_not_taken_for_labels_of_time(y):
+    with warnings.catch_warnings(action="error"):
+        warn_if_y_is_labels(y, None)
+
+
+@pytest.mark.parametrize("y", [[2001, 2002], ["2001", "2002"], [1.0, 2.0]])
+def test_years_passed_as_y_are_named(y):
+    with pytest.warns(UserWarning, match=r"epochs=.*set_score_request"):
+        warn_if_y_is_labels(y, None)
