@@ -24,7 +24,12 @@ from skbnp.inference.schedules import ShardSchedule
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
-from skbnp.models.dependent_trees.row_samples import ROWS_PER_CLUSTER, draw_rows
+from skbnp.models.dependent_trees.row_samples import (
+    ROWS_PER_CLUSTER,
+    SAMPLE,
+    draw_rows,
+)
+from skbnp.models.dependent_trees.shard_tasks import seen_columns
 from skbnp.utils.epochs import (
     Label,
     check_after,
@@ -350,6 +355,12 @@ class DependentTrees(ShardedMixin, LocalTrees):
             checkpoint is of another fit.
         WorkersLostError
             If there has been no worker for `timeout` seconds.
+
+        Warns
+        -----
+        UserWarning
+            If the tree of the start takes more than 100 MB for columns of which most
+            have a value in no row.
         """
         try:
             return super().fit(X, y, epochs=epochs)
@@ -399,6 +410,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
+        if reset:
+            seen = partial(_n_seen_columns, session, sizes)
+            self._warn_if_mostly_unseen(sizes.values(), session.n_features, seen)
         rows = SessionRows(session, sizes)
         if method == "fit":
             rows.checkpoints = self._checkpoints(session)
@@ -408,8 +422,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
         """Have some rows sent here."""
         return draw_rows(self._shards_of(X, map), rng)
 
-    def _most_clusters(self, rows):
-        return max(rows.shape[0] // ROWS_PER_CLUSTER, 1)
+    def _n_clusters(self, n_rows):
+        most = max(min(n_rows, SAMPLE) // ROWS_PER_CLUSTER, 1)
+        return min(super()._n_clusters(n_rows), most)
 
     def _shards(self, X, executor):
         """Return the rows of an epoch as they are cut."""
@@ -632,6 +647,15 @@ class DependentTrees(ShardedMixin, LocalTrees):
         check_is_fitted(self)
         parts = list(self._blockwise(X, epochs, _score))
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
+
+
+def _n_seen_columns(session: Session, sizes: dict[Label, int]) -> int:
+    """Columns in which some row of some label has a value."""
+    seen = np.zeros(session.n_features, dtype=bool)
+    for label in filter(sizes.get, sizes):
+        shards = session.shards(label, map, is_lasting=False)
+        seen |= shards.total(seen_columns, range(len(shards.n_rows))).mask
+    return int(seen.sum())
 
 
 def _transform(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Self
@@ -14,6 +15,7 @@ from skbnp.estimators._epoch_trees import (
     EpochRecord,
     EpochTreeMixin,
     check_state,
+    n_seen_columns,
     view_of,
 )
 from skbnp.estimators._saved import (
@@ -396,7 +398,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         -----
         UserWarning
             If `vmf_concentration` is learned from rows of which many are copies of
-            others, or that share nearly all of their few features with their node.
+            others, or that share nearly all of their few features with their node; if
+            the tree of the start takes more than 100 MB for columns of which most have
+            a value in no row.
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
@@ -473,6 +477,10 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
+        if reset:
+            sizes = [len(numbers) for _, numbers in groups]
+            seen = partial(n_seen_columns, rows)
+            self._warn_if_mostly_unseen(sizes, rows.shape[1], seen)
         return _Rows(rows, groups)
 
     def _describe(self, rows) -> str:
@@ -512,8 +520,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """Clusters below a root, from which rows then choose their nodes."""
         rng, limit = stream(entropy, Purpose.START), self._limit()
         rows = self._rows_at_hand(X, rng)
-        n_clusters = min(n_clusters_for(X.shape[0]), self._most_clusters(rows))
-        labels = spherical_kmeans(rows, int(min(n_clusters, max(limit - 1, 1))), rng)
+        labels = spherical_kmeans(rows, self._n_clusters(X.shape[0]), rng)
         state, stats = start_tree(rows, labels, model.priors)
         if limit == 1 and len(state.tree) == 2:
             state, stats = merged(state, stats, model.priors, 1, 0)
@@ -527,8 +534,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """Return rows that choose their nodes one by one."""
         return X
 
-    def _most_clusters(self, rows) -> int:
-        return rows.shape[0]
+    def _n_clusters(self, n_rows: int) -> int:
+        return int(min(n_clusters_for(n_rows), max(self._limit() - 1, 1)))
 
     def _moves(self) -> EpochMoves | None:
         moves = self.structure_moves

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
+from skbnp.estimators._cautions import warn_if_mostly_unseen
 from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.estimators._saved import LARGE, check_array, check_number
 from skbnp.inference.executor import Executor
@@ -30,6 +31,7 @@ __all__ = [
     "EpochRecord",
     "EpochTreeMixin",
     "check_state",
+    "n_seen_columns",
     "view_of",
 ]
 
@@ -108,6 +110,10 @@ class EpochTreeMixin(TransformerMixin, ABC):
             if value != "auto":
                 state = replace(state, **{name: float(value)})
         return state
+
+    @abstractmethod
+    def _n_clusters(self, n_rows: int) -> int:
+        """Clusters that a first epoch of so many rows starts from."""
 
     @abstractmethod
     def _known_epochs(self) -> list[ClosedEpoch]:
@@ -345,6 +351,13 @@ class EpochTreeMixin(TransformerMixin, ABC):
         total = weights.sum()
         return float(weights @ gains / total) if total > 0.0 else 0.0
 
+    def _warn_if_mostly_unseen(
+        self, sizes: Iterable[int], n_features: int, count_seen: Callable[[], int]
+    ) -> None:
+        """Warn of columns that no row has, given the numbers of rows by epoch."""
+        n_rows = next(filter(None, sizes), 0)
+        warn_if_mostly_unseen(self._n_clusters(n_rows) + 1, n_features, count_seen)
+
     def _warn_of_narrow_nodes(self, X: Any) -> None:
         """Warn where equal or short rows have made the concentration that is learned.
 
@@ -353,7 +366,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         if self.vmf_concentration != "auto":
             return
         rows = None if X is None else self._rows(X, "fit")[0]
-        n_nodes, dimension = self.components_.shape
+        n_nodes, dimension = self._known_epochs()[-1].state.means.shape
         warn_of_narrow_nodes(rows, dimension, n_nodes, self.vmf_concentration_)
 
     def _rows(self, X, method: str) -> tuple[sp.csr_array, np.dtype]:
@@ -383,6 +396,11 @@ class EpochTreeMixin(TransformerMixin, ABC):
 def _directions(state: EpochState) -> np.ndarray:
     lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
     return state.means / np.maximum(lengths, 1e-300)
+
+
+def n_seen_columns(rows: sp.csr_array) -> int:
+    """Columns in which some row has a value."""
+    return int(np.count_nonzero(np.bincount(rows.indices)))
 
 
 def view_of(state: EpochState) -> TreeView:

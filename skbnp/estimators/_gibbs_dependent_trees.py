@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Self
@@ -14,6 +15,7 @@ from scipy.special import logsumexp
 from skbnp.estimators._epoch_trees import (
     EpochTreeMixin,
     check_state,
+    n_seen_columns,
     view_of,
 )
 from skbnp.estimators._samplers import Sampler
@@ -386,7 +388,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             chains, or the halves of one, have not come to the same posterior.
         UserWarning
             If `vmf_concentration` is learned from rows of which many are copies of
-            others, or that share nearly all of their few features with their node.
+            others, or that share nearly all of their few features with their node; if
+            the tree of the start takes more than 100 MB for columns of which most have
+            a value in no row.
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
@@ -465,6 +469,10 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
+        if reset:
+            sizes = [len(numbers) for _, numbers in groups]
+            seen = partial(n_seen_columns, rows)
+            self._warn_if_mostly_unseen(sizes, rows.shape[1], seen)
         parts = [EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups]
         while len(parts) > 1 and len(parts[0].rows) == 0:
             parts.pop(0)
@@ -534,14 +542,17 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         for number in range(self.n_chains):
             name = (number,) if number else ()
             rng = stream(entropy, Purpose.START, *name)
-            n_clusters = self.n_components or n_clusters_for(len(rows))
-            n_clusters = min(n_clusters, len(rows))
             with Executor(self.n_jobs) as executor:
                 run, priors = executor.run, self._tree_priors()
-                labels = spherical_kmeans(rows.X, n_clusters, rng, run=run)
+                labels = spherical_kmeans(
+                    rows.X, self._n_clusters(len(rows)), rng, run=run
+                )
                 state, _ = start_tree(rows.X, labels, priors, run)
             place = state.tree.positions(labels + 1).astype(np.int32)
             yield TreeStart(state=self._given(state), place=place)
+
+    def _n_clusters(self, n_rows: int) -> int:
+        return min(self.n_components or n_clusters_for(n_rows), n_rows)
 
     def _shown(self, kept, chains) -> list[Any]:
         """Samples of the newest epoch."""

@@ -29,11 +29,13 @@ from skbnp.trees import Tree
 __all__ = [
     "Edit",
     "RowSample",
+    "SeenColumns",
     "Sight",
     "TargetRows",
     "collect_rows",
     "recall_rows",
     "remembered",
+    "seen_columns",
     "sum_losses",
     "take_rows",
     "visit_rows",
@@ -167,3 +169,20 @@ def take_rows(shard: Shard, world: World, argument: tuple[Edits, Ints]) -> RowSa
     )
     own = rows[begin:end] - shard.first_row
     return RowSample(shard.X[own], remembered(shard, world, edits).taken(own))
+
+
+@dataclass(frozen=True, slots=True)
+class SeenColumns:
+    """Columns in which some row has a value."""
+
+    mask: NDArray[np.bool_]
+
+    def plus(self, other: "SeenColumns") -> "SeenColumns":
+        """Return those of both."""
+        return SeenColumns(self.mask | other.mask)
+
+
+def seen_columns(shard: Shard, world: None, argument: None) -> SeenColumns:
+    """Mark the columns that rows of the shard have."""
+    n_features = shard.X.shape[1]
+    return SeenColumns(np.bincount(shard.X.indices, minlength=n_features) > 0)
