@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 __all__ = ["SeenWords"]
@@ -56,6 +57,21 @@ class SeenWords:
     def among(self, words: Words) -> Words:
         """Those of some words that are seen."""
         return words[self.rows_of(words) < len(self)] if self.n_unseen else words
+
+    def compact(self, X: sp.csr_array) -> sp.csr_array:
+        """Return counts whose columns are rows of the table.
+
+        Words that are not seen share a last column, if there are any in `X`; a row may
+        have several entries there.
+        """
+        if self._rows is None:
+            return X
+        rows = self.rows_of(X.indices)
+        n_columns = max(len(self), int(rows.max(initial=-1)) + 1)
+        parts = X.data.copy(), rows.astype(X.indices.dtype), X.indptr
+        compact = sp.csr_array(parts, (X.shape[0], n_columns))
+        compact.sort_indices()
+        return compact
 
     def with_words(self, words: Words) -> "SeenWords":
         """Return one with further words, in their order, behind those it has."""

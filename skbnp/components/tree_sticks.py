@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, psi
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.trees import Tree
 
 __all__ = [
@@ -33,6 +34,12 @@ class LevelPriors:
     concentration: float  # gamma
     level_prior: Array  # (n_levels,) alpha, Dirichlet of a document's levels
     topic_prior: Array  # (n_levels,) eta, Dirichlet of topics over words
+    seen: SeenWords | None = None  # words that topics have columns for; None: all
+
+    @property
+    def n_unseen(self) -> int:
+        """Words that topics have no columns for: they hold none of them."""
+        return 0 if self.seen is None else self.seen.n_unseen
 
     @property
     def n_levels(self) -> int:

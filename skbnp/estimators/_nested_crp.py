@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors, stick_parameters
 from skbnp.estimators._base import are_in_use, drop_empty
@@ -16,8 +17,10 @@ from skbnp.estimators._saved import (
     LARGE,
     LEAST_MASS,
     check_array,
+    check_kinds,
     check_level_priors,
     check_number,
+    check_seen_words,
 )
 from skbnp.estimators._trees import (
     MOST_LEVELS,
@@ -28,6 +31,7 @@ from skbnp.estimators._trees import (
 from skbnp.estimators._variational import VariationalModel
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
@@ -389,12 +393,15 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return np.inf if self.max_components is None else self.max_components
 
     def _start(self, model, counts, entropy, n_docs) -> Posterior:
-        root = TopicTree(Tree(), np.zeros((1, counts.shape[1])), np.zeros(1))
+        root = TopicTree(Tree(), np.zeros((1, 0)), np.zeros(1))
+        nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
+        model = _with_seen(model, nothing)
         return start_posterior(model, root, entropy, self._limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         self._check_depth(self._posterior.model.priors.n_levels)
         learned = self._posterior.model.priors
+        model = _with_seen(model, learned.seen)
         if model.learn_concentration:
             model = replace(
                 model,
@@ -428,8 +435,13 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         init = self.init
         if not isinstance(init, str):
             best = max(init.samples_, key=lambda sample: sample.log_joint)
-            words = best.topic_word_counts.toarray()
+            held = best.topic_word_counts
+            seen = _learn_words(
+                posterior, np.concatenate([held.indices, counts.indices])
+            )
+            words = held[:, seen.words].toarray()
             init = topics_of_paths(best.depth, words, best.doc_counts)
+        counts = _compact(posterior, counts)
         choose_start(
             posterior,
             counts,
@@ -464,6 +476,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     def _make_learner(self, posterior, counts, executor, goes_on):
         visitor, moves = self._visitor(executor), self._moves()
+        counts = _compact(posterior, counts)
         if self.learning_method == "online":
             schedule = self._schedule(posterior, counts)
             return self._online_learner(Learner, posterior, counts, schedule, visitor)
@@ -483,6 +496,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         visitor = self._visitor(executor)
         if posterior.n_steps == 0:
             self._begin(posterior, counts, visitor, monitor, keep_best=False)
+        counts = _compact(posterior, counts)
         schedule = self._stream_schedule(posterior, counts)
         self._online_learner(
             StreamLearner, posterior, counts, schedule, visitor
@@ -520,7 +534,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         super()._check_saved()
         posterior = self._posterior
         topics, totals = posterior.state, posterior.totals
-        n_levels, tree = check_level_priors(posterior.model.priors), topics.tree
+        priors, tree = posterior.model.priors, topics.tree
+        n_levels = check_level_priors(priors)
+        check_kinds(priors, seen=SeenWords)
+        n_seen = check_seen_words(priors.seen, self.n_features_in_)
         tree.check()
         n = len(tree)
         check_number("tree_", tree.max_depth, least=0, most=n_levels - 1)
@@ -528,7 +545,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             for item in fields(stats):
                 value, name = getattr(stats, item.name), item.name
                 if name.startswith("word_"):
-                    check_array(name, value, (n, self.n_features_in_), least=-LARGE)
+                    check_array(name, value, (n, n_seen), least=-LARGE)
                 elif name.startswith("stub_"):
                     check_array(name, value, (n,), least=LEAST_MASS)
         check_array(
@@ -544,8 +561,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def components_(self) -> np.ndarray:
         """Variational Dirichlet parameters of the topics, (n_components_, V)."""
         check_is_fitted(self)
-        topics, eta = self._posterior.state, self._posterior.model.priors.topic_prior
-        return topics.word_counts + eta[topics.tree.depth][:, None]
+        topics, priors = self._posterior.state, self._posterior.model.priors
+        eta = priors.topic_prior[topics.tree.depth][:, None]
+        components = np.repeat(eta, priors.seen.n_vocabulary, axis=1)
+        components[:, priors.seen.words] += topics.word_counts
+        return components
 
     @property
     def n_active_components_(self) -> int:
@@ -556,8 +576,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     def _predictor(self) -> PathPredictor:
         check_is_fitted(self)
-        tree = path_globals(self._posterior.state, self._posterior.model.priors)
-        return PathPredictor([tree], self._local_stop(), self.local_family)
+        priors = self._posterior.model.priors
+        tree = path_globals(self._posterior.state, priors)
+        stop, family = self._local_stop(), self.local_family
+        return PathPredictor([tree], stop, family, priors.seen)
 
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.
@@ -579,7 +601,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
               constant, where they are learned.
         """
         counts, _ = self._check_counts(X, "elbo")
-        posterior = self._posterior
+        posterior = replace(self._posterior)  # which gets the words of X
+        counts = _compact(posterior, counts)
         model, topics = posterior.model, posterior.state
         with Executor(self.n_jobs) as executor:
             counts = drop_empty(counts)
@@ -587,6 +610,27 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         fresh = sum_documents(found, counts, topics.tree, model.priors.n_levels)
         terms = model.objective(topics, fresh)
         return per_token(terms, fresh.n_tokens)
+
+
+def _with_seen(model: NestedModel, seen: SeenWords | None) -> NestedModel:
+    return replace(model, priors=replace(model.priors, seen=seen))
+
+
+def _learn_words(posterior: Posterior, words: np.ndarray) -> SeenWords:
+    """Give topics columns for some words too; return all that have one."""
+    model, tree = posterior.model, posterior.state.tree
+    seen = model.priors.seen.with_words(np.unique(words).astype(np.intp))
+    if seen is not model.priors.seen:
+        totals = posterior.totals.with_words(len(seen))
+        with commit():
+            posterior.model = _with_seen(model, seen)
+            posterior.replace_globals(totals.held(tree), totals)
+    return seen
+
+
+def _compact(posterior: Posterior, counts: sp.csr_array) -> sp.csr_array:
+    """Counts by columns of the topics, which have one for each word of them."""
+    return _learn_words(posterior, counts.indices).compact(counts)
 
 
 def _passing(topics: TopicTree, priors: LevelPriors) -> np.ndarray:

@@ -316,6 +316,7 @@ def sweep(
     double concentration,
     const double[::1] level_prior,      # IN    (n_levels,)
     const double[::1] topic_prior,      # IN    (n_levels,)
+    Py_ssize_t n_unseen,                # words beyond the rows of counts
     const float[:, ::1] log_counts,     # IN    (n_levels, n) log(n + eta)
     Py_ssize_t doc,
     Py_ssize_t stop,
@@ -339,9 +340,10 @@ def sweep(
     cdef Tree s
     cdef Py_ssize_t longest = 1, j
     cdef bitgen_t* rng = borrow(bit_generator)
-    s.n_docs, s.n_levels, s.n_words = path.shape[0], path.shape[1], counts.shape[0]
+    s.n_docs, s.n_levels = path.shape[0], path.shape[1]
+    s.n_words = counts.shape[0] + n_unseen
     s.stride = counts.shape[1]
-    if not 1 <= s.n_levels <= MOST_LEVELS or s.n_words < 1:
+    if not 1 <= s.n_levels <= MOST_LEVELS or counts.shape[0] < 1 or n_unseen < 0:
         raise ValueError("there must be a word, and 1 to 255 levels")
     if begin.shape[0] != s.n_docs + 1 or begin[s.n_docs] > words.shape[0]:
         raise ValueError("begin, words and path disagree")

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from skbnp import HDP, StickBreakingHDP
+from skbnp import HDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
 from skbnp.components.statistics import WordTopics
 from skbnp.datasets import make_bars
-from skbnp.estimators import SplitMerge
+from skbnp.estimators import SplitMerge, _nested_crp
 
 BOUND = SplitMerge(criterion="bound")
 MODELS = [
@@ -134,6 +135,79 @@ def test_columns_may_appear_late_in_a_stream(model):
     assert stream.score(wide) > -np.log(len(SHOWN))
 
 
+CRP = NestedCRP(
+    level_prior=4.0,
+    topic_word_prior=0.1,
+    init="sequential",
+    max_iter=4,
+    random_state=0,
+)
+TREES = {
+    "batch": {},
+    "learned": {"learn_priors": True},
+    "online": {"learning_method": "online", "init": "agglomerative"},
+    "memoized": {"learning_method": "memoized", "batch_size": 40},
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("params", TREES.values(), ids=TREES)
+def test_trees_with_columns_for_all_words_are_the_same(params, monkeypatch):
+    # Moves of a tree are chosen among many that are equally good but for rounding.
+    params = {"structure_moves": False, **params}
+    seen, whole = (clone(CRP).set_params(**params) for _ in range(2))
+    seen.fit(X_WIDE)
+    assert seen._posterior.state.word_counts.shape[1] == len(SHOWN)
+    learn_words = _nested_crp._learn_words
+    monkeypatch.setattr(
+        _nested_crp,
+        "_learn_words",
+        lambda posterior, words: learn_words(posterior, np.arange(3000)),
+    )
+    whole.fit(X_WIDE)
+    assert whole._posterior.state.word_counts.shape[1] == 3000
+    assert seen.n_components_ > 2
+    assert seen.lineage_ == whole.lineage_
+    assert_array_equal(seen.tree_.parent, whole.tree_.parent)
+    assert_allclose(seen.components_, whole.components_, rtol=1e-6, atol=1e-9)
+    more = spread(sp.csr_array(X[:, ::-1])) + X_WIDE[:, ::-1]  # with unseen words
+    bounds = [
+        fit._posterior.model.collapsed_bound(
+            fit._posterior.state.tree, fit._posterior.totals
+        )
+        for fit in (seen, whole)
+    ]
+    assert_allclose(*bounds, rtol=1e-9)
+    for name in ("transform", "score", "elbo"):
+        one, other = (getattr(fit, name)(more) for fit in (seen, whole))
+        assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+
+
+def test_columns_may_appear_late_in_a_stream_of_trees():
+    half = len(SHOWN) // 2
+    first = X_WIDE @ sp.diags_array((np.arange(3000) < SHOWN[half]).astype(float))
+    first.eliminate_zeros()
+    stream = clone(CRP).partial_fit(first)
+    before = stream.components_
+    stream.transform(X_WIDE), stream.elbo(X_WIDE), stream.score(X_WIDE)
+    assert_array_equal(stream.components_, before)
+    assert_allclose(before[:, SHOWN[half:]], 0.1)
+    stream.partial_fit(X_WIDE).partial_fit(X_WIDE)
+    assert stream._posterior.state.word_counts.shape[1] == len(SHOWN)
+    assert (stream.components_[:, SHOWN[half:]].max(axis=0) > 0.5).all()
+    assert_allclose(np.delete(stream.components_, SHOWN, axis=1), 0.1)
+
+
+def test_a_tree_may_start_from_samples_of_other_words():
+    gibbs = GibbsNestedCRP(
+        level_prior=4.0, topic_word_prior=0.1, max_iter=5, random_state=0
+    ).fit(X_WIDE)
+    fit = clone(CRP).set_params(init=gibbs, max_iter=1).fit(X_WIDE[:, ::-1])
+    words = np.union1d(SHOWN, 2999 - SHOWN)
+    assert_array_equal(np.sort(fit._posterior.model.priors.seen.words), words)
+    assert_allclose(np.delete(fit.components_, words, axis=1), 0.1)
+
+
 def test_a_stream_starts_with_the_first_chunk_that_has_tokens():
     nothing = sp.csr_array(X.shape)
     late = HDP(8, random_state=0).partial_fit(nothing).partial_fit(X)
@@ -142,29 +216,39 @@ def test_a_stream_starts_with_the_first_chunk_that_has_tokens():
     )
 
 
-def test_hashed_words_take_little_memory():
+@pytest.mark.parametrize(
+    "fits",
+    ["TOPICS", "STREAM_OF_TREES", pytest.param("TREES", marks=pytest.mark.long)],
+)
+def test_hashed_words_take_little_memory(fits):
     """Peak above the imports, MB; a table of all columns would take 2.5 GB."""
-    took = float(subprocess.check_output([sys.executable, "-c", HASHED]))
+    code = HASHED.format(fits=FITS[fits])
+    took = float(subprocess.check_output([sys.executable, "-c", code]))
     assert took < 150.0
 
 
+FITS = {
+    "TOPICS": """(
+    HDP(random_state=0).partial_fit(X),
+    HDP(variational_family="mean_field", random_state=0).partial_fit(X),
+    HDP(random_state=0).fit(X),
+    StickBreakingHDP(max_iter=2, random_state=0).fit(X),
+)""",
+    "STREAM_OF_TREES": "(NestedCRP(init='sequential', random_state=0).partial_fit(X),)",
+    "TREES": "(NestedCRP(random_state=0).fit(X),)",
+}
 HASHED = """
 import resource
 import numpy as np
 import scipy.sparse as sp
-from skbnp import HDP, StickBreakingHDP
+from skbnp import HDP, NestedCRP, StickBreakingHDP
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 rng, V = np.random.default_rng(0), 2**20
 words = rng.choice(V, 4000)[rng.zipf(1.3, 2400) % 4000]
 X = sp.csr_array((np.ones(2400), (np.repeat(np.arange(200), 12), words)), (200, V))
 before = peak()
-for model in (
-    HDP(random_state=0).partial_fit(X),
-    HDP(variational_family="mean_field", random_state=0).partial_fit(X),
-    HDP(random_state=0).fit(X),
-    StickBreakingHDP(max_iter=2, random_state=0).fit(X),
-):
+for model in {fits}:
     model.transform(X)
     model.score(X)
     model.elbo(X)

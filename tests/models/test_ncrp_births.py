@@ -35,7 +35,7 @@ def document(rng, *, fractions=False):
 
 def births_of(x, topics, priors=PRIORS):
     given, words = path_globals(topics, priors), np.flatnonzero(x)
-    return score_branches(given, given.log_topics(words), x[words], len(x))
+    return score_branches(given, given.log_topics(words), x[words])
 
 
 def transcribed(x, topics, priors, stub, n_iterations=N_ITERATIONS):

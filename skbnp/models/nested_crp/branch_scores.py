@@ -26,7 +26,7 @@ class BranchScores:
 
 
 def score_branches(
-    paths: PathGlobals, log_topics: Array, counts: Array, n_words: int
+    paths: PathGlobals, log_topics: Array, counts: Array
 ) -> BranchScores:
     """Score a branch below each inner stub for a document.
 
@@ -44,10 +44,9 @@ def score_branches(
         E log W of the words of the document.
     counts : (n_unique,)
         x
-    n_words : int
-        Of the vocabulary.
     """
     nodes, alpha, eta = paths.stub_nodes, paths.level_prior, paths.topic_prior
+    n_words = paths.n_words
     stubs = np.flatnonzero(nodes[:, -1] < 0)
     is_new = (nodes[stubs] < 0)[:, None, :]  # (n_inner, 1, n_levels)
     known = np.concatenate([log_topics, np.zeros((len(counts), 1))], axis=1)

@@ -219,7 +219,7 @@ def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array
     """
     words, at = np.unique(X.indices, return_inverse=True)
     topics = paths.topics(words)
-    topics = np.column_stack([topics, np.full(len(words), 1.0 / X.shape[1])])
+    topics = np.column_stack([topics, np.full(len(words), 1.0 / paths.n_words)])
     theta = docs.levels / docs.levels.sum(axis=1, keepdims=True)
     nodes = paths.stub_nodes[docs.stubs]  # -1 is the last column
     entry, limits = np.arange(len(docs.stubs)), X.indptr.astype(np.int64)

@@ -108,6 +108,14 @@ class PathStats(NodeStatistics):
         """Tokens of all documents."""
         return float(self.word_counts.sum() + self.off_tree_tokens.sum())
 
+    def with_words(self, n_words: int) -> "PathStats":
+        """Return them with columns of zeros, `n_words` in all."""
+        more = ((0, 0), (0, n_words - self.word_counts.shape[1]))
+        words, spread = (
+            np.pad(values, more) for values in (self.word_counts, self.word_variances)
+        )
+        return replace(self, word_counts=words, word_variances=spread)
+
     def held(self, tree: Tree) -> TopicTree:
         """Topics that hold them."""
         return TopicTree(tree, self.word_counts, self.stub_masses)
@@ -150,13 +158,26 @@ class PathGlobals:
     level_prior: Array  # (n_levels,) alpha
     topic_prior: Array  # (n_levels,) eta
     is_mean: bool  # logarithms of mean topics, not mean logarithms
+    n_unseen: int = 0  # further words, which topics hold none of
+
+    @property
+    def n_words(self) -> int:
+        """Size of the vocabulary."""
+        return self.word_counts.shape[1] + self.n_unseen
 
     def _parameters(self, words: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Dirichlet parameters of some words, (n_words, n_nodes), and their totals."""
+        """Dirichlet parameters of some words, (n_words, n_nodes), and their totals.
+
+        Words without a column are those that topics hold none of.
+        """
         eta = self.topic_prior[self.depth]
-        held = self.word_counts[:, words]
+        has_column = words < self.word_counts.shape[1]
+        held = self.word_counts[:, words[has_column]]
         held = held if isinstance(held, np.ndarray) else held.toarray()
-        totals = self.word_counts.sum(axis=1) + self.word_counts.shape[1] * eta
+        if not has_column.all():
+            known, held = held, np.zeros((len(eta), len(words)))
+            held[:, has_column] = known
+        totals = self.word_counts.sum(axis=1) + self.n_words * eta
         return np.ascontiguousarray(held.T + eta), np.asarray(totals, dtype=float)
 
     def topics(self, words: NDArray[np.intp]) -> Array:
@@ -174,7 +195,7 @@ class PathGlobals:
     @property
     def off_tree(self) -> Array:
         """The same of topics that are not in the tree, (n_levels,)."""
-        eta, n_words = self.topic_prior, self.word_counts.shape[1]
+        eta, n_words = self.topic_prior, self.n_words
         if self.is_mean:
             return np.full(len(eta), -np.log(n_words))
         return psi(eta) - psi(n_words * eta)
@@ -192,6 +213,7 @@ def path_globals(topics: TopicTree, priors: LevelPriors) -> PathGlobals:
         priors.level_prior,
         priors.topic_prior,
         is_mean=False,
+        n_unseen=priors.n_unseen,
     )
 
 
@@ -217,7 +239,8 @@ def elbo_terms(
     tree, gamma, held = topics.tree, priors.concentration, topics.word_counts
     globals = path_globals(topics, priors)
     log_topics = globals.log_topics(np.arange(held.shape[1])).T
-    evidence = log_topic_evidence(held, priors.topic_prior[tree.depth])
+    eta = priors.topic_prior[tree.depth]
+    evidence = log_topic_evidence(held, eta, priors.n_unseen)
     a, b = stick_parameters(tree, topics.stub_masses, gamma)
     log_stay, log_pass = expected_log_sticks(a, b)
     sticks = betaln(a, b) - betaln(1.0, gamma)
@@ -235,10 +258,14 @@ def elbo_terms(
     }
 
 
-def log_topic_evidence(word_counts: Array, eta: Array) -> Array:
-    """Log B(eta + S) - log B(eta) of each row, whose eta is given."""
-    n_words, total = word_counts.shape[1], word_counts.sum(axis=1)
-    words = gammaln(eta[:, None] + word_counts).sum(axis=1) - n_words * gammaln(eta)
+def log_topic_evidence(word_counts: Array, eta: Array, n_unseen: int = 0) -> Array:
+    """Log B(eta + S) - log B(eta) of each row, whose eta is given.
+
+    Rows hold none of further `n_unseen` words.
+    """
+    n_columns, total = word_counts.shape[1], word_counts.sum(axis=1)
+    words = gammaln(eta[:, None] + word_counts).sum(axis=1) - n_columns * gammaln(eta)
+    n_words = n_columns + n_unseen
     return words - gammaln(n_words * eta + total) + gammaln(n_words * eta)
 
 
@@ -256,7 +283,7 @@ def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     .. [2] Teh, Kurihara and Welling, "Collapsed Variational Inference for HDP", NIPS
        2007.
     """
-    eta, n_words = priors.topic_prior, stats.word_counts.shape[1]
+    eta, n_words = priors.topic_prior, stats.word_counts.shape[1] + priors.n_unseen
     means, variances = stats.word_counts, stats.word_variances
     words, totals = np.empty((2, len(tree)))
     expected_growth(means, variances, eta[tree.depth], words)
@@ -317,14 +344,15 @@ class NestedModel:
             gamma = _climb(sticks, priors.concentration)
             priors = replace(priors, concentration=gamma)
         if self.learn_topic_prior:
-            eta = priors.topic_prior.copy()
+            eta, n_unseen = priors.topic_prior.copy(), priors.n_unseen
             for level in range(priors.n_levels):
                 held = totals.word_counts[tree.depth == level]
                 lost = totals.off_tree_tokens[level]
 
                 def height(eta: float, held: Array = held, lost: float = lost) -> float:
-                    off_tree = psi(eta) - psi(held.shape[1] * eta)
-                    found = log_topic_evidence(held, np.full(len(held), eta)).sum()
+                    off_tree = psi(eta) - psi((held.shape[1] + n_unseen) * eta)
+                    etas = np.full(len(held), eta)
+                    found = log_topic_evidence(held, etas, n_unseen).sum()
                     density = log_gamma_density(eta, self.topic)
                     return float(found + lost * off_tree + density)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.models.nested_crp.local import (
@@ -27,12 +28,15 @@ class PathPredictor:
     samples: Sequence[PathGlobals]
     stop: LocalStop
     family: LocalFamily = "conditional"
+    seen: SeenWords | None = None  # words of the columns; None: all
 
     def infer(
         self, sample: PathGlobals, X: sp.csr_array, executor: Executor
     ) -> DocPaths:
         """Infer the paths and levels of documents."""
-        return visit_paths(sample, X, self.stop, executor, family=self.family)
+        return visit_paths(
+            sample, self._columns(X), self.stop, executor, family=self.family
+        )
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
@@ -43,11 +47,16 @@ class PathPredictor:
         """
         if X_held.nnz == 0:
             return 0.0
+        held = self._columns(X_held)
         logs = mean_log(
             [
-                log_predictive(sample, self.infer(sample, X_observed, executor), X_held)
+                log_predictive(sample, self.infer(sample, X_observed, executor), held)
                 for sample in self.samples
             ]
         )
         # Documents without tokens add roundings alone.
         return logs[np.diff(X_held.indptr) > 0].sum()
+
+    def _columns(self, X: sp.csr_array) -> sp.csr_array:
+        """Counts by columns of the topics."""
+        return X if self.seen is None else self.seen.compact(X)

@@ -133,6 +133,7 @@ def _clamped(
                 model.priors.level_prior,
                 model.priors.topic_prior,
                 is_mean=False,
+                n_unseen=model.priors.n_unseen,
             )
             found = visit_paths(path, rows, visitor.stop, visitor.executor)
             found = found.renamed(np.full(len(found.stubs), at))
@@ -198,7 +199,7 @@ def _join(
         with np.errstate(divide="ignore"):
             scores = np.where(full, found.bounds[0] + np.log(found.shares), -np.inf)
         best, score = int(np.argmax(scores)), float(scores.max())
-    opened = score_branches(given, given.log_topics(x.indices), x.data, x.shape[1])
+    opened = score_branches(given, given.log_topics(x.indices), x.data)
     tree = topics.tree
     if len(opened.stubs) and opened.scores.max() > score:
         k = int(np.argmax(opened.scores))

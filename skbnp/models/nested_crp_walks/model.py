@@ -230,6 +230,7 @@ class Walks:
                 self.priors.concentration,
                 self.priors.level_prior,
                 self.priors.topic_prior,
+                self.priors.n_unseen,
                 self.log_counts,
                 begin,
                 stop,
@@ -256,6 +257,11 @@ class Walks:
     def n_docs(self) -> int:
         """Number of documents."""
         return len(self.tokens.begin) - 1
+
+    @property
+    def n_words(self) -> int:
+        """Size of the vocabulary."""
+        return self.tokens.n_words + self.priors.n_unseen
 
     def tree(self) -> tuple[Tree, NDArray[np.intp]]:
         """Return the tree, most documents first, and the columns of its nodes."""
@@ -297,7 +303,7 @@ class Walks:
         for level, eta in enumerate(self.priors.topic_prior.tolist()):
             part = held[depth == level]
             totals = np.asarray(part.sum(axis=1)).ravel()
-            joint += _log_evidence(eta, self.tokens.n_words, part.data, totals)
+            joint += _log_evidence(eta, self.n_words, part.data, totals)
         return joint
 
     def _log_prior_of_levels(self) -> float:
@@ -314,9 +320,7 @@ class Walks:
     def log_evidence_of(self, level: int, eta: float) -> float:
         """Log p(words of a level | paths, levels) for a topic prior, of all counts."""
         part = slice(*self.first[level : level + 2])
-        return _log_evidence(
-            eta, self.tokens.n_words, self.counts[:, part], self.totals[part]
-        )
+        return _log_evidence(eta, self.n_words, self.counts[:, part], self.totals[part])
 
 
 def _limits(n_columns: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -136,13 +136,14 @@ def propose_prune(context: Context, leaf: int) -> Proposal | None:
 def _list_siblings(context: Context) -> list[Ids]:
     """Siblings, by what their topics would gain."""
     tree, words = context.tree, context.posterior.totals.word_counts
-    eta = context.posterior.model.priors.topic_prior[tree.depth]
-    alone = log_topic_evidence(words, eta)
+    priors = context.posterior.model.priors
+    eta, n_unseen = priors.topic_prior[tree.depth], priors.n_unseen
+    alone = log_topic_evidence(words, eta, n_unseen)
     found: list[tuple[float, int, int]] = []
     for parent in range(len(tree)):
         siblings = np.flatnonzero(tree.parent == parent)
         one, other = siblings[_pair_similar_rows(words[siblings])].T
-        gains = log_topic_evidence(words[one] + words[other], eta[one])
+        gains = log_topic_evidence(words[one] + words[other], eta[one], n_unseen)
         gains -= alone[one] + alone[other]
         names = tree.ids[one].tolist(), tree.ids[other].tolist()
         found += zip((-gains).tolist(), *names, strict=True)
@@ -340,7 +341,7 @@ def _list_poor_fits(context: Context) -> list[Ids]:
     n_scored = min(N_SCORED, corpus.n_docs)
     for doc in context.rng.choice(corpus.n_docs, n_scored, replace=False).tolist():
         x, bound = corpus.document(doc)
-        opened = score_branches(given, given.log_topics(x.indices), x.data, x.shape[1])
+        opened = score_branches(given, given.log_topics(x.indices), x.data)
         best = int(np.argmax(opened.scores))
         gain = float(opened.scores[best]) - bound
         found.append((-gain, int(tree.ids[opened.stubs[best]]), doc))
