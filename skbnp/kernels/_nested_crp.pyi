@@ -20,6 +20,7 @@ def sweep(
     concentration: float,
     level_prior: NDArray[float64],
     topic_prior: NDArray[float64],
+    n_unseen: int,
     log_counts: NDArray[float32],
     doc: int,
     stop: int,
