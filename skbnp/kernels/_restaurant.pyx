@@ -13,7 +13,7 @@ References
 
 import numpy as np
 
-from libc.math cimport INFINITY, exp, fmax, lgamma, log
+from libc.math cimport INFINITY, fmax, lgamma, log
 
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport fast_exp, fast_log
