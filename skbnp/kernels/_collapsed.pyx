@@ -415,8 +415,9 @@ cdef inline double log_repeating(
     cdef const Restaurant* r = &m.restaurant
     cdef double others = fmax(d.n_tables - tables_of(d, i), 0.0), before = 0.0
     cdef double n = d.exact[i] - 1.0, c = r.concentration, share = 0.0
+    cdef double opens = (c + r.discount * others) * p
     if n > 0.0:
-        before = expected_tables(r, <float>fmin(n, 1e30), <float>((c + r.discount * others) * p))
+        before = expected_tables(r, <float>fmin(n, 1e30), <float>opens)
         share = fmax(n - r.discount * before, 0.0)
     share += (c + r.discount * (others + before)) * p
     return fast_log(fmax(share / (c + fmax(d.n_tokens - 1.0, 0.0)), 1e-300))
@@ -604,8 +605,8 @@ def infer_collapsed(
     Py_ssize_t max_iter,
     double tol,
     double n_features=1.0,
-    const float[:, ::1] grid=None,  # IN    of expected tables, or none: tokens do not
-    double discount=1.0,            #       repeat
+    const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
+    double discount=1.0,
     double concentration=0.0,
 ):
     """Responsibilities of documents, each token's own counts taken out.
@@ -765,7 +766,7 @@ def infer_zero_order(
     const double[::1] tops=None,    # IN    (n_words,) max_l phi_wl, where tokens repeat
     double rest=0.0,                # IN    prior of all other topics together
     double n_features=1.0,
-    const float[:, ::1] grid=None,  # IN    of expected tables, or none: tokens do not
+    const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
     double discount=1.0,
     double concentration=0.0,
 ):
@@ -877,7 +878,8 @@ def infer_zero_order(
                 if m.restaurant.n_rows:
                     for i in range(n):
                         seated[begin + i] = tables_of(&d, i)
-                        based[begin + i] = base_probability(&m, &d, i, 1.0 / d.scales[i])
+                        total = 1.0 / d.scales[i]
+                        based[begin + i] = base_probability(&m, &d, i, total)
         if failed:
             raise MemoryError("no memory for the responsibilities of a document")
         topics, doc_tokens = np.empty(kept.n, dtype=np.int32), np.empty(kept.n)
