@@ -83,7 +83,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
 
     All priors are in units of `scale_`, the standard deviation of the data, so that
     ``fit(s * X + c)`` gives the same tree, `components_` times s, `noise_variance_`
-    times s^2 and log densities less n_features_in_ log s.
+    times s^2 and log densities less `n_features_in_` log s.
 
     Parameters
     ----------
