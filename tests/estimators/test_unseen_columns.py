@@ -223,7 +223,7 @@ def test_a_stream_starts_with_the_first_chunk_that_has_tokens():
 def test_hashed_words_take_little_memory(fits):
     """Peak above the imports, MB; a table of all columns would take 2.5 GB."""
     code = HASHED.format(fits=FITS[fits])
-    took = float(subprocess.check_output([sys.executable, "-c", code]))
+    took = float(subprocess.check_output([sys.executable, "-P", "-c", code]))
     assert took < 150.0
 
 
