@@ -174,7 +174,7 @@ class WordTopics:
         return self.seen.n_vocabulary, len(self.total)
 
     @property
-    def _held(self) -> Array:
+    def _seen_rows(self) -> Array:
         """Rows of the words that have one."""
         return self._values[: len(self.seen)]
 
@@ -186,16 +186,16 @@ class WordTopics:
 
     def held(self) -> Array:
         """Counts of the words that have been seen, (n_seen, n_topics)."""
-        return self._scaled(self._held[:, : len(self.total)])
+        return self._scaled(self._seen_rows[:, : len(self.total)])
 
     def parts(self, size: int = ENTRIES_PER_PART) -> Iterator[Array]:
         """Yield the same, some words at a time; of others there is nothing."""
-        held = self._held[:, : len(self.total)]
+        held = self._seen_rows[:, : len(self.total)]
         return (self._scaled(held[rows]) for rows in row_parts(held.shape, size))
 
     def column(self, topic: int) -> Array:
         """Counts of one topic, of the words that have been seen, (n_seen,)."""
-        return self._scaled(self._held[:, topic])
+        return self._scaled(self._seen_rows[:, topic])
 
     def _scaled(self, values: Array) -> Array:
         first, *others = (*self._factors, self._scale)
@@ -208,13 +208,13 @@ class WordTopics:
         """Sums of lnG(eta + S) - lnG(eta) and S psi(eta + S) by topic."""
         self._settle()
         growths, moments = np.zeros_like(self.total), np.zeros_like(self.total)
-        growth(self._held, self._scale, eta, growths, moments)
+        growth(self._seen_rows, self._scale, eta, growths, moments)
         return growths, moments
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
         """By how much the former is larger for two topics together; visits both."""
         self._settle()
-        return joint_growth(self._held, self._scale, eta, one, other)
+        return joint_growth(self._seen_rows, self._scale, eta, one, other)
 
     def entries(self, rows: WordRows) -> Array:
         """Counts where some rows hold something, (n,)."""
@@ -322,8 +322,8 @@ class WordTopics:
             values = np.zeros((self._values.shape[0], wide))
             values[:, :n_topics] = self._values
             self._values = values
-        self._held[:, topic] = first / self._scale
-        self._held[:, n_topics] = second / self._scale
+        self._seen_rows[:, topic] = first / self._scale
+        self._seen_rows[:, n_topics] = second / self._scale
         self.total = np.append(self.total, second.sum())
         self.total[topic] = first.sum()
 

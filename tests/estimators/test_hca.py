@@ -239,7 +239,7 @@ def test_rows_from_elsewhere_are_refused(few):
         hca.score(np.eye(12)[[0, 1, 2, 3]] * np.array([[0, 0, 0, 1e60]]).T)
 
 
-def test_a_bare_path_is_told(few):
+def test_a_bare_path_raises_a_warning(few):
     cloud = np.random.default_rng(0).normal(size=(200, 6))
     with pytest.warns(UserWarning, match="single path.*No branch.*loading_variance"):
         hca = HierarchicalComponentAnalysis(random_state=0).fit(cloud)
@@ -275,7 +275,7 @@ def test_fits_that_take_long_say_what_is_quicker(shape, max_depth, match):
 
 
 @pytest.mark.parametrize("X", [["a text", "another"], [["some", "words"], ["more"]]])
-def test_texts_are_told_what_makes_rows_of_them(X):
+def test_error_for_texts_names_what_makes_rows_of_them(X):
     with pytest.raises(ValueError, match=r"got texts.*TruncatedSVD.*NestedCRP"):
         HierarchicalComponentAnalysis().fit(X)
 

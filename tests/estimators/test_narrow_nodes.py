@@ -2,6 +2,7 @@
 
 import warnings
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -32,7 +33,7 @@ def blocks(n_tokens=5, n_words=15, n_rows=150, seed=0):
     return X
 
 
-def said(trees, X, method="fit"):
+def messages_of(trees, X, method="fit"):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         getattr(trees, method)(X)
@@ -42,7 +43,7 @@ def said(trees, X, method="fit"):
 @every_tree
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_short_rows_are_named(trees, method):
-    (message,) = said(clone(trees), blocks(), method)
+    (message,) = messages_of(clone(trees), blocks(), method)
     assert "4 features" in message
     assert "set vmf_concentration=" in message
 
@@ -50,33 +51,32 @@ def test_short_rows_are_named(trees, method):
 @pytest.mark.parametrize("seed", range(2))
 def test_the_cure_that_is_named_leaves_few_nodes(seed):
     X = blocks(seed=seed)
-    (message,) = said(trees := DependentTrees(random_state=0), X)
+    (message,) = messages_of(trees := DependentTrees(random_state=0), X)
     cure = float(message.split("set vmf_concentration=")[1].split()[0])
     cured = DependentTrees(vmf_concentration=cure, random_state=0)
-    assert not said(cured, X)
+    assert not messages_of(cured, X)
     assert 3 * cured.n_components_ < trees.n_components_
 
 
 @every_tree
 def test_copies_are_named(trees):
     X = make_dependent_trees(100, random_state=0).data
-    assert not said(clone(trees), X)
-    (message,) = said(clone(trees), np.vstack([X, X]))
+    assert not messages_of(clone(trees), X)
+    (message,) = messages_of(clone(trees), np.vstack([X, X]))
     assert "50% of the rows" in message
     assert "Drop duplicates" in message
 
 
 def test_copies_elsewhere_are_named_by_the_concentration():
-    da = pytest.importorskip("dask.array")
     X = make_dependent_trees(100, random_state=0).data
     twice = da.from_array(np.vstack([X, X]), chunks=(50, -1))
-    (message,) = said(skbnp.dask.DependentTrees(random_state=0), twice)
+    (message,) = messages_of(skbnp.dask.DependentTrees(random_state=0), twice)
     assert "rows of X may be copies" in message
 
 
 def test_nobody_is_warned_of_a_concentration_that_is_given():
     X = np.vstack([blocks(), blocks()])
-    assert not said(DependentTrees(vmf_concentration=50.0, random_state=0), X)
+    assert not messages_of(DependentTrees(vmf_concentration=50.0, random_state=0), X)
 
 
 def test_copies_are_counted():
@@ -98,5 +98,5 @@ def test_no_false_alarm_on_topics_of_long_rows():
             prior_concentration=2.5 * n_features,
             random_state=0,
         )
-        assert not said(DependentTrees(random_state=0), drawn.data)
-    assert not said(DependentTrees(random_state=0), blocks(100, 60))
+        assert not messages_of(DependentTrees(random_state=0), drawn.data)
+    assert not messages_of(DependentTrees(random_state=0), blocks(100, 60))
