@@ -56,7 +56,10 @@ def standard_split(counts, test_share=0.1):
 def standard_score(topic_word_distr, doc_prior, test):
     """Score anybody's topics on the same 80/20 split of tokens, by the same fold-in."""
     return held_out_log_likelihood(
-        topic_word_distr, doc_prior, *split_tokens(test, random_state=0)
+        topic_word_distr,
+        doc_prior,
+        *split_tokens(test, random_state=0),
+        repeats=False,
     )
 
 
@@ -173,7 +176,7 @@ class KnownTopics(BaseEstimator):
         return theta / theta.sum(axis=1, keepdims=True)
 
     def score(self, X, y=None):
-        return document_completion_score(self, X)
+        return document_completion_score(self, X, repeats=False)
 
 
 class GibbsRun:

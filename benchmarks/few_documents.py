@@ -65,7 +65,8 @@ def run(corpus, split, models, limit):
 
     def row(model, topics, prior, n_topics, seconds):
         by_token, by_type = (
-            held_out_log_likelihood(topics, prior, *part) for part in parts
+            held_out_log_likelihood(topics, prior, *part, repeats=False)
+            for part in parts
         )
         found = {"tokens": by_token, "types": by_type, "topics": n_topics}
         where = {"corpus": corpus, "split": split, "documents": train.shape[0]}

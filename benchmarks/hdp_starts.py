@@ -39,7 +39,7 @@ def run(train, test, recipe, start, seed):
         "recipe": recipe,
         "start": start,
         "seed": seed,
-        "score": hdp.score(test),
+        "score": hdp.score(test, repeats=False),
         "bound": hdp.elbo_,
         "topics": hdp.n_components_,
         "CPU s": seconds,

@@ -65,7 +65,7 @@ def run(bars, method, n_components, seed, moves):
         "topics": hdp.n_components_,
         "in use": hdp.n_active_components_,
         "bars found": int((distance[linear_sum_assignment(distance)] < 0.3).sum()),
-        "score": hdp.score(test),
+        "score": hdp.score(test, repeats=False),
         "births": hdp.history_["n_births"][-1],
         "splits": hdp.history_["n_splits"][-1],
         "merges": hdp.history_["n_merges"][-1],

@@ -27,7 +27,9 @@ RUNS = [
 
 
 def run(train, test, method, start, moves, limit):
-    curve = Curve(lambda model: [model.score(test), model.n_components_], limit)
+    curve = Curve(
+        lambda model: [model.score(test, repeats=False), model.n_components_], limit
+    )
     hdp = HDP(
         start,
         variational_family="mean_field",
@@ -43,7 +45,7 @@ def run(train, test, method, start, moves, limit):
         "method": method,
         "start": start,
         "moves": moves,
-        "score": hdp.score(test),
+        "score": hdp.score(test, repeats=False),
         "bound": hdp.elbo_,
         "topics": hdp.n_components_,
         "active": hdp.n_active_components_,

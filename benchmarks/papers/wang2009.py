@@ -173,7 +173,7 @@ def unigram(train, test):
 
 def flat(hdp, train, test):
     _, seconds = cpu_seconds(lambda: hdp.fit(train))
-    completion = document_completion_score(hdp, test, observed=0.5)
+    completion = document_completion_score(hdp, test, observed=0.5, repeats=False)
     return {"completion": completion, "CPU s": seconds}
 
 

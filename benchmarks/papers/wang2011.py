@@ -52,7 +52,7 @@ class Scorer:
         self.parts = split_tokens(test[:N_TEST], observed=0.9, random_state=0)
 
     def __call__(self, topics, prior):
-        return held_out_log_likelihood(topics, prior, *self.parts)
+        return held_out_log_likelihood(topics, prior, *self.parts, repeats=False)
 
 
 class OnlineHDP:

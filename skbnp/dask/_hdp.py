@@ -91,6 +91,8 @@ class HDP(ShardedMixin, LocalHDP):
     doc_concentration, corpus_concentration, topic_word_prior : float
         Concentrations alpha and gamma, 1.0 by default, and Dirichlet parameter eta,
         0.05, that learning starts from; in [1e-100, 1e10].
+    burstiness : "auto" or False, default="auto"
+        Whether documents repeat words for reasons of their own, as in `skbnp.HDP`.
     learn_priors : bool, "auto" or "concentrations", default="auto"
         What is learned of the priors, as in `skbnp.HDP`.
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
@@ -162,6 +164,8 @@ class HDP(ShardedMixin, LocalHDP):
         Where each id came from.
     doc_concentration_, corpus_concentration_, topic_word_prior_ : float
         Values in force after learning.
+    word_discount_, word_concentration_ : float
+        Of the words that documents repeat, as in `skbnp.HDP`.
     elbo_, log_predictive_ : float
         What the fit was followed by, in nats per token, of the mean-field and of the
         collapsed family.
@@ -222,6 +226,7 @@ class HDP(ShardedMixin, LocalHDP):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
+        burstiness: bool | str = "auto",
         learn_priors: bool | str = "auto",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),
@@ -254,6 +259,7 @@ class HDP(ShardedMixin, LocalHDP):
             doc_concentration=doc_concentration,
             corpus_concentration=corpus_concentration,
             topic_word_prior=topic_word_prior,
+            burstiness=burstiness,
             learn_priors=learn_priors,
             corpus_concentration_prior=corpus_concentration_prior,
             doc_concentration_prior=doc_concentration_prior,
@@ -457,7 +463,9 @@ class HDP(ShardedMixin, LocalHDP):
         meta = np.empty((0, self.n_components_))
         return self._lazy_rows(X, None, _transform, meta)
 
-    def score(self, X: MatrixLike, y: object = None) -> float | DaskArray:  # type: ignore[override]
+    def score(  # type: ignore[override]
+        self, X: MatrixLike, y: object = None, *, repeats: bool = True
+    ) -> float | DaskArray:
         """Mean log probability of held-out tokens, by document completion.
 
         Parameters
@@ -466,6 +474,9 @@ class HDP(ShardedMixin, LocalHDP):
             Counts; rows are documents.
         y : None
             Ignored.
+        repeats : bool, default=True
+            Whether a document predicts words that it has shown, with the discount and
+            concentration of the fit; of lazy documents nothing more is learned.
 
         Returns
         -------
@@ -473,9 +484,9 @@ class HDP(ShardedMixin, LocalHDP):
             Nats per held-out token; 0.0 if no token can be scored; lazy where `X` is.
         """
         if not is_lazy(X):
-            return super().score(X, y)
+            return super().score(X, y, repeats=repeats)
         check_is_fitted(self)
-        parts = list(self._blockwise(X, None, _score))
+        parts = list(self._blockwise(X, None, partial(_score, repeats=bool(repeats))))
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
 
@@ -487,14 +498,19 @@ def _transform(local: LocalHDP, X: MatrixLike, labels: Labels) -> np.ndarray:
     return local.transform(X) if X.shape[0] else np.empty((0, local.n_components_))
 
 
-def _score(local: LocalHDP, X: MatrixLike, labels: Labels) -> tuple[float, float]:
+def _score(
+    local: LocalHDP, X: MatrixLike, labels: Labels, *, repeats: bool
+) -> tuple[float, float]:
     """Sum of the log probabilities of held-out tokens, and their number."""
     if X.shape[0] == 0:
         return 0.0, 0.0
     counts, _ = local._check_counts(X, "score")
     observed, held = split_tokens(counts)
     with Executor(1) as executor:
-        total = local._predictor().log_likelihood(observed, held, executor)
+        predictor = local._predictor()
+        repeats = repeats and predictor.burstiness is not None
+        predictor = replace(predictor, repeats=repeats)
+        total = predictor.log_likelihood(observed, held, executor)
     return float(total), float(held.sum())
 
 

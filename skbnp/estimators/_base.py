@@ -274,7 +274,7 @@ class TopicModelMixin(ComponentModelMixin):
         distr /= distr.sum(axis=1, keepdims=True)
         return distr
 
-    def score(self, X: MatrixLike, y: object = None) -> float:
+    def score(self, X: MatrixLike, y: object = None, *, repeats: bool = True) -> float:
         """Mean log probability of held-out tokens, by document completion.
 
         80 % of each document's tokens are observed, the other 20 % are predicted; the
@@ -287,6 +287,10 @@ class TopicModelMixin(ComponentModelMixin):
             Counts; rows are documents.
         y : None
             Ignored.
+        repeats : bool, default=True
+            Whether a document predicts words that it has shown beyond what topics
+            tell, see :func:`skbnp.metrics.document_completion_score`. False: topics
+            alone, as topic trees always do.
 
         Returns
         -------
@@ -298,22 +302,25 @@ class TopicModelMixin(ComponentModelMixin):
         skbnp.metrics.document_completion_score : The same with other splits.
         """
         counts, _ = self._check_counts(X, "score")
-        return score_completion(self._predictor(), counts, self.n_jobs)
+        predictor = self._predictor()
+        return score_completion(predictor, counts, self.n_jobs, repeats=repeats)
 
-    def perplexity(self, X: MatrixLike) -> float:
+    def perplexity(self, X: MatrixLike, *, repeats: bool = True) -> float:
         """Held-out perplexity, exp(-score).
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts; rows are documents.
+        repeats : bool, default=True
+            As in `score`.
 
         Returns
         -------
         perplexity : float
             Smaller is better.
         """
-        return float(np.exp(-self.score(X)))
+        return float(np.exp(-self.score(X, repeats=repeats)))
 
 
 class ComponentEditsMixin(ABC):

@@ -1,6 +1,7 @@
 """The direct-assignment HDP topic model."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -23,9 +24,15 @@ from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.models.hdp.bound_trials import BoundTrials
+from skbnp.models.hdp.burstiness import (
+    MOST_CONCENTRATION,
+    MOST_DISCOUNT,
+    NO_BURSTINESS,
+    Burstiness,
+)
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp.fold_in import fold_in_batch
+from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
@@ -33,15 +40,19 @@ from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
 from skbnp.models.hdp.model import DirectHDP, HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.moves.held_out import blur
 from skbnp.models.hdp.moves.memory import MoveMemory
+from skbnp.models.hdp.moves.repeats import (
+    PLAIN_PASSES,
+    LearnBurstiness,
+    suit_burstiness_to,
+)
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir
-from skbnp.rows.batch import Batch
+from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir, has_doubled
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, StrOptions
+from skbnp.utils.validation import Interval, Options, StrOptions
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["HDP", "SplitMerge"]
@@ -432,6 +443,7 @@ class HDP(VariationalTopicModel):
         ],
         "learning_method": [StrOptions({"batch", "memoized", "online"})],
         "split_merge": ["boolean", SplitMerge],
+        "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
     }
 
     def __init__(
@@ -444,6 +456,7 @@ class HDP(VariationalTopicModel):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
+        burstiness: bool | str = "auto",
         learn_priors: bool | str = "auto",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),
@@ -470,6 +483,7 @@ class HDP(VariationalTopicModel):
         self.doc_concentration = doc_concentration
         self.corpus_concentration = corpus_concentration
         self.topic_word_prior = topic_word_prior
+        self.burstiness = burstiness
         self.learn_priors = learn_priors
         self.corpus_concentration_prior = corpus_concentration_prior
         self.doc_concentration_prior = doc_concentration_prior
@@ -495,6 +509,10 @@ class HDP(VariationalTopicModel):
     def _is_collapsed(self) -> bool:
         return self.variational_family == "collapsed"
 
+    @property
+    def _learns_burstiness(self) -> bool:
+        return self._is_collapsed and self.burstiness == "auto"
+
     def _make_model(self) -> HDPModel:
         moves = self._moves()
         if self._is_collapsed and moves is not None and moves.criterion == "bound":
@@ -512,8 +530,7 @@ class HDP(VariationalTopicModel):
         """Infer them as `score` does, or in the mean-field family by its own step."""
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
-        batch = Batch.from_counts(counts, posterior.state.n_components)
-        return fold_in_batch(posterior, batch, executor).toarray()
+        return fold_in_posterior(posterior, counts, executor).toarray()
 
     def _start(self, model, counts, entropy, n_docs):
         """Start from documents that do not judge trials: no topic starts from one."""
@@ -551,6 +568,10 @@ class HDP(VariationalTopicModel):
                 "from began with the other one."
             )
         posterior: Any = super()._resumed(model, in_fit=in_fit)
+        state = posterior.state
+        by_tables = state.by_tables and in_fit  # a stream learns from tokens
+        burstiness = state.burstiness if self._learns_burstiness else None
+        posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
             posterior.move_memory = MoveMemory()  # of the topics before it
@@ -574,8 +595,18 @@ class HDP(VariationalTopicModel):
         check_kinds(posterior, totals=stats)
         weights = posterior.state.topic_weights
         check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
+        self._check_burstiness(posterior.state)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
+
+    def _check_burstiness(self, state: HDPState) -> None:
+        burstiness = state.burstiness
+        if burstiness is not None:
+            check_kinds(state, burstiness=Burstiness)
+            discount, concentration = burstiness.discount, burstiness.concentration
+            check_number("word_discount_", discount, least=0.0, most=MOST_DISCOUNT)
+            most = 2.0 * MOST_CONCENTRATION  # as exponentials round
+            check_number("word_concentration_", concentration, least=0.5, most=most)
 
     def _check_reservoir(self, reservoir: Reservoir) -> None:
         keys, last = reservoir.keys, (reservoir.last_key, reservoir.last_held_key)
@@ -695,10 +726,15 @@ class HDP(VariationalTopicModel):
                     partial(self._final_learner, corpus, visitor),
                     n_final_passes=self._final_passes,
                     prior_limit=self._prior_limit,
+                    learns_burstiness=self._learns_burstiness,
                 )
         warm_up = 0 if goes_on else self._warm_up
         documents = self._documents(corpus, goes_on)
-        return self._learner(posterior, corpus, visitor, warm_up, documents)
+        learner = self._learner(posterior, corpus, visitor, warm_up, documents)
+        if self._learns_burstiness and posterior.state.burstiness is None:
+            n_plain = min(PLAIN_PASSES, (self.max_iter + 1) // 2)
+            learner.moves = LearnBurstiness(learner.moves, n_plain)
+        return learner
 
     def _hold_out(self, corpus, entropy):
         """Hold documents out that judge trials; None if there are too few.
@@ -816,7 +852,10 @@ class HDP(VariationalTopicModel):
         posterior.trials_ended = True  # a stream keeps its topics in later fits
         moves = self._reservoir_moves()
         if moves is None:
+            n_before = posterior.n_seen
             super()._learn_chunk(posterior, counts, executor, monitor)
+            if self._learns_burstiness and has_doubled(n_before, posterior.n_seen):
+                suit_burstiness_to(Corpus(counts), posterior, executor)
             return
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
@@ -858,9 +897,23 @@ class HDP(VariationalTopicModel):
         least = self._least_samples(posterior, held.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)
         n_accepted = try_on_sample(
-            posterior, learner, held, moves, self._prior_limit, n_docs, monitor
+            posterior,
+            learner,
+            held,
+            moves,
+            self._prior_limit,
+            self._learns_burstiness,
+            n_docs,
+            monitor,
         )
         posterior.reservoir = reservoir.tried(n_accepted)
+
+    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        found = super()._fitted_attributes(posterior, history, n_iter, converged)
+        burstiness = posterior.state.burstiness or NO_BURSTINESS
+        found["word_discount_"] = burstiness.discount
+        found["word_concentration_"] = burstiness.concentration
+        return found
 
     @property
     def log_predictive_(self) -> float:

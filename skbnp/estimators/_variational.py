@@ -699,7 +699,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         prior = doc_prior_of(self.doc_concentration_, self.topic_weights_)
         words, rows = self._posterior.totals.topic_words, self._posterior.rows
         topics = MeanTopics.of(words, self.topic_word_prior_)
-        return MixturePredictor.of_mean_topics(topics, rows, prior)
+        burstiness = getattr(self._posterior.state, "burstiness", None)
+        return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.

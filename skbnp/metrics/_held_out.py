@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +16,11 @@ from sklearn.utils.validation import check_array
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.prediction import Predictor
+from skbnp.models.hdp.burstiness import learn_burstiness
 from skbnp.models.hdp.fold_in import mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
+from skbnp.rows.word_sums import rows_of
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.validation import check_counts, check_documents
@@ -118,7 +121,7 @@ def held_out_log_likelihood(
     X_observed: MatrixLike,
     X_held: MatrixLike,
     *,
-    repeats: bool = False,
+    repeats: bool = True,
     n_jobs: int | None = None,
 ) -> float:
     """Mean log probability of held-out tokens under anybody's topics.
@@ -137,12 +140,12 @@ def held_out_log_likelihood(
 
         sum_jw held_jw log( sum_k pibar_jk phi_kw ) / sum_jw held_jw,
 
-    the metric of section 4 of [2]_, in nats per token. Where documents are drawn from
-    the model, it is at most .03 below what exact posterior means score; mean field
-    (Eqs. (3) and (4) of [2]_) is up to .08 below, for topics of small prior weight are
-    out of its reach. (Of few topics that share most words, mean field is nearer, by
-    .007; of long documents as near.) Text is predicted .03 better than by exact
-    posterior means (``benchmarks/results/fold_in.md``).
+    the metric of section 4 of [2]_ (``repeats=False``), in nats per token. Where
+    documents are drawn from the model, it is at most .03 below what exact posterior
+    means score; mean field (Eqs. (3) and (4) of [2]_) is up to .08 below, for topics of
+    small prior weight are out of its reach. (Of few topics that share most words, mean
+    field is nearer, by .007; of long documents as near.) Text is predicted .03 better
+    than by exact posterior means (``benchmarks/results/fold_in.md``).
 
     Parameters
     ----------
@@ -153,7 +156,7 @@ def held_out_log_likelihood(
         the mass of all topics not represented; it predicts ``1 / n_features``.
     X_observed, X_held : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts, for example from :func:`split_tokens`.
-    repeats : bool, default=False
+    repeats : bool, default=True
         Whether a document predicts its own words, too: words that it has shown come
         again more often than topics tell. Its tokens are those of a Pitman-Yor process
         [3]_ of discount d and concentration c over the mixture of its topics, which
@@ -257,6 +260,7 @@ def document_completion_score(
     *,
     observed: float = 0.8,
     random_state: RandomStateLike = 0,
+    repeats: bool = True,
 ) -> float:
     """Mean log probability of held-out tokens given the rest of their documents.
 
@@ -279,6 +283,12 @@ def document_completion_score(
         Share of each document's tokens that is observed.
     random_state : int, RandomState instance or None, default=0
         Names the split, see :func:`split_tokens`.
+    repeats : bool, default=True
+        Whether a document predicts words that it has shown beyond what topics tell, see
+        :func:`held_out_log_likelihood`: by the discount and concentration that a model
+        has learned (`word_discount_`, `word_concentration_`), by those of the observed
+        tokens of `X` for any other mixture of topics. Topic trees have no such part.
+        False: topics alone.
 
     Returns
     -------
@@ -306,7 +316,8 @@ def document_completion_score(
     if hasattr(estimator, "n_features_in_"):
         X, _ = check_documents(estimator, X, reset=False, method="score")
     n_jobs = getattr(estimator, "n_jobs", None)
-    return score_completion(_predictor_of(estimator), X, n_jobs, observed, random_state)
+    predictor = _predictor_of(estimator)
+    return score_completion(predictor, X, n_jobs, observed, random_state, repeats)
 
 
 def unwrap(estimator: BaseEstimator, X: MatrixLike) -> tuple[BaseEstimator, MatrixLike]:
@@ -322,8 +333,11 @@ def score_completion(
     n_jobs: int | None,
     observed: float = 0.8,
     random_state: RandomStateLike = 0,
+    repeats: bool = True,
 ) -> float:
     """Score the predictor of a model on documents that have been checked."""
+    if isinstance(predictor, MixturePredictor | _Transformer):
+        predictor = replace(predictor, repeats=repeats)
     parts = split_tokens(X, observed=observed, random_state=random_state)
     return _mean_log_likelihood(predictor, *parts, n_jobs)
 
@@ -339,11 +353,12 @@ def _predictor_of(estimator: BaseEstimator) -> Predictor:
     return _Transformer(estimator)
 
 
+@dataclass(frozen=True)
 class _Transformer:
     """Predict by `transform` and `components_`."""
 
-    def __init__(self, estimator: BaseEstimator):
-        self._estimator = estimator
+    estimator: BaseEstimator
+    repeats: bool = False
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
@@ -351,10 +366,20 @@ class _Transformer:
         """Log probability of all held-out tokens, given the observed ones."""
         with warnings.catch_warnings():  # names were checked; the parts have none
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            theta = self._estimator.transform(X_observed)
+            theta = self.estimator.transform(X_observed)
         theta = _proportions(theta, "transform(X)")
-        topics = _proportions(self._estimator.components_, "components_")
-        mixed = mix(theta, np.ascontiguousarray(topics.T), X_held)
+        topics = _proportions(self.estimator.components_, "components_")
+        word_topic = np.ascontiguousarray(topics.T)
+        mixed = mix(theta, word_topic, X_held)
+        if self.repeats and X_observed.nnz:
+            base = mix(theta, word_topic, X_observed)
+            burstiness = learn_burstiness(
+                X_observed, lambda b: (b.tables(X_observed, base), base)
+            )
+            if burstiness is not None:
+                tables = burstiness.tables(X_observed, base)
+                shown, opens = burstiness.repeats(X_observed, tables, X_held)
+                mixed = shown + opens[rows_of(X_held.indptr)] * mixed
         with np.errstate(divide="ignore"):
             return (X_held.data * np.log(mixed)).sum()
 
@@ -416,6 +441,7 @@ def perplexity(
     *,
     observed: float = 0.8,
     random_state: RandomStateLike = 0,
+    repeats: bool = True,
 ) -> float:
     """Held-out perplexity, exp(-:func:`document_completion_score`).
 
@@ -429,6 +455,8 @@ def perplexity(
         Share of each document's tokens that is observed.
     random_state : int, RandomState instance or None, default=0
         Names the split, see :func:`split_tokens`.
+    repeats : bool, default=True
+        As in :func:`document_completion_score`.
 
     Returns
     -------
@@ -445,10 +473,7 @@ def perplexity(
     >>> 0 < perplexity(hdp, X) <= 110
     True
     """
-    return float(
-        np.exp(
-            -document_completion_score(
-                estimator, X, observed=observed, random_state=random_state
-            )
-        )
+    score = document_completion_score(
+        estimator, X, observed=observed, random_state=random_state, repeats=repeats
     )
+    return float(np.exp(-score))

@@ -34,6 +34,7 @@ from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
 from skbnp.models.hca import model as hca
 from skbnp.models.hca.frame import Frame
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction, WordFold
@@ -41,6 +42,7 @@ from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
 from skbnp.models.hdp.memory import Holdings
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
 from skbnp.models.hdp.moves.memory import Evidence, MoveMemory
+from skbnp.models.hdp.moves.repeats import LearnBurstiness
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -115,7 +117,8 @@ register("seen-words/1", SeenWords)
 register("word-topics/2", WordTopics, TABLE, state=WordTopics.__getstate__)
 register("level-priors/1", LevelPriors)
 register("hdp-posterior/1", HDPPosterior)
-register("hdp-state/1", HDPState)
+register("hdp-burstiness/1", Burstiness)
+register("hdp-state/2", HDPState)
 register("hdp-collapsed/1", CollapsedHDP)
 register("hdp-collapsed-stats/1", CollapsedStats)
 register("hdp-mean-field/1", DirectHDP)
@@ -156,7 +159,8 @@ register("slice-sample/1", TreeSample)
 LEARNER = "posterior schedule moves corpus visitor memory warm_up n_passes"
 TRIALS = (
     "posterior held moves folds prior_limit length passes_left finish n_tokens "
-    "n_trials n_accepted final is_complete n_final n_final_passes model run best"
+    "n_trials n_accepted final is_complete n_final n_final_passes model run best "
+    "learns_burstiness tries_tables"
 )
 MONITOR = (
     "verbose _told history criterion parts_name unit tol change n_passes _last _start"
@@ -172,6 +176,7 @@ register("learner/1", Learner, _any(*LEARNER.split()))
 register("monitor/1", Monitor, _any(*MONITOR.split()))
 register("no-moves/1", Moves, {})
 register("end-unused/1", EndUnused, {"moves": SplitMerge})
+register("learn-burstiness/1", LearnBurstiness, {"moves": Moves, "n_plain": int})
 register("no-memory/1", DocumentMemory, {})
 register("running-average/1", RunningAverage, {"documents": DocumentMemory})
 register("online-schedule/1", OnlineSchedule)
@@ -183,7 +188,7 @@ register("cut/1", Cut)
 register("shard-corpus/1", ShardCorpus)
 register("sent/1", Sent, {}, make=Sent)
 register("held-out/1", HeldOut)
-register("held-out-prediction/1", Prediction)
+register("held-out-prediction/2", Prediction)
 register("held-out-topics/1", MeanTopics)
 register("held-out-words/1", WordFold)
 register("held-out-trials/1", HeldOutTrials, _any(*TRIALS.split()))

@@ -18,6 +18,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
+    Options,
     StrOptions,
 )
 from sklearn.utils.validation import (
@@ -55,6 +56,7 @@ __all__ = [
     "SMALLEST_PRIOR",
     "HasMethods",
     "Interval",
+    "Options",
     "StrOptions",
     "as_counts",
     "check_container",

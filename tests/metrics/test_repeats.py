@@ -8,9 +8,13 @@ from numpy.testing import assert_allclose
 from reference import hdp_collapsed as reference
 from skbnp.inference.executor import Executor
 from skbnp.metrics import held_out_log_likelihood, split_tokens
-from skbnp.models.hdp.burstiness import Burstiness, learn_burstiness
+from skbnp.models.hdp.burstiness import (
+    Burstiness,
+    learn_burstiness,
+    maximise_burstiness,
+)
 from skbnp.models.hdp.fold_in import fold_in_tables
-from skbnp.models.hdp.prediction import MixturePredictor, _with_repeats
+from skbnp.models.hdp.prediction import MixturePredictor
 
 #: Expected tables are read from a grid in single precision.
 GRID = 0.004
@@ -69,13 +73,12 @@ def test_parameters_are_near_those_of_the_documents(
 ):
     """With a discount the two stand for each other, as documents are of one length."""
     X, topics, prior = draw(400, discount, concentration, seed)
-    found = Burstiness(0.3, 100.0)
+    word_topic = np.ascontiguousarray(topics.T)
     with Executor(None) as executor:
-        for _ in range(3):
-            seated = fold_in_tables(
-                np.ascontiguousarray(topics.T), prior, 0.0, X, found, executor, 300
-            )
-            found = learn_burstiness(X, seated.tables, seated.base)
+        found = learn_burstiness(
+            X,
+            lambda b: fold_in_tables(word_topic, prior, 0.0, X, b, executor, 300)[1:],
+        )
     assert abs(found.discount - discount) < 0.15
     assert concentration / factor < found.concentration < concentration * factor
 
@@ -91,7 +94,8 @@ def test_probabilities_are_those_of_the_formula(discount, seed):
     theta = seated.doc_topic.toarray() + prior
     mixed = theta @ topics + rest / 40
     mixed /= (theta.sum(axis=1) + rest)[:, None]
-    found = _with_repeats(mixed.ravel(), burstiness, seated, X, every).reshape(5, 40)
+    shown, opens = burstiness.repeats(X, seated.tables, every)
+    found = (shown + np.repeat(opens, 40) * mixed.ravel()).reshape(5, 40)
     repeats = reference.Repeats(discount, 12.0, rest)
     for doc, counts in enumerate(X.toarray()):
         tokens, margin, t, _ = reference.zero_order_step(
@@ -136,7 +140,7 @@ def test_result_depends_neither_on_threads_nor_on_the_order_of_rows(seed):
 
 def test_nothing_is_learned_of_words_that_come_once():
     X = sp.csr_array(np.eye(5))
-    assert learn_burstiness(X, np.ones(5), np.full(5, 0.2)) is None
+    assert maximise_burstiness(X, np.ones(5), np.full(5, 0.2)) is None
 
 
 @pytest.mark.parametrize("n_docs", [0, 1])

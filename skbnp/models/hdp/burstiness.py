@@ -23,6 +23,7 @@ References
    Distribution", ICML 2005.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,10 +36,20 @@ from skbnp.kernels._restaurant import (
     expected_tables_grid,
     leave_one_out,
     n_grid_rows,
+    tables_of,
 )
 from skbnp.rows.word_sums import rows_of
 
-__all__ = ["Burstiness", "learn_burstiness"]
+__all__ = [
+    "MOST_CONCENTRATION",
+    "MOST_DISCOUNT",
+    "NO_BURSTINESS",
+    "N_DOCS",
+    "Burstiness",
+    "evenly",
+    "learn_burstiness",
+    "maximise_burstiness",
+]
 
 Array = NDArray[np.float64]
 
@@ -53,6 +64,8 @@ N_DOCS = 600
 DISCOUNTS, CONCENTRATIONS = (0.0, 0.3, 0.6, 0.8), (1.0, 10.0, 100.0, 1e3, 1e5)
 #: Standard errors by which repeats must be better predicted than by topics alone.
 ERRORS = 2.0
+#: Rounds of expected tables of all words of a document, given those of the others.
+N_SEATINGS = 10
 #: Discounts are rounded, so that the search meets few grids.
 DECIMALS = 4
 
@@ -73,8 +86,81 @@ class Burstiness:
         """Expected tables of up to `most` tokens, see `expected_tables_grid`."""
         return _grid(self.discount, n_grid_rows(most))
 
+    def tables(self, X: sp.csr_array, base: Array) -> Array:
+        """Expected tables of each stored count, given its `base` probability p."""
+        rows, tables = rows_of(X.indptr), np.minimum(X.data, 1.0)
+        grid = self.grid(X.data.max(initial=1.0))
+        for _ in range(N_SEATINGS):
+            others = np.bincount(rows, tables, X.shape[0])[rows] - tables
+            mass = (self.concentration + self.discount * others) * base
+            tables = tables_of(X.data, mass, grid, self.discount)
+        return tables
 
-def learn_burstiness(X: sp.csr_array, tables: Array, base: Array) -> Burstiness | None:
+    def repeats(
+        self, observed: sp.csr_array, tables: Array, held: sp.csr_array
+    ) -> tuple[Array, Array]:
+        """Split the probability of held-out words into repeats and first uses.
+
+        With topics that give a word the probability q, p(w | j) = shown + opens q.
+
+        Parameters
+        ----------
+        observed, held : csr_array of shape (n_docs, V)
+            Counts to predict from, and to predict.
+        tables : ndarray of shape (nnz of `observed`,)
+            Expected tables t.
+
+        Returns
+        -------
+        shown : ndarray of shape (nnz of `held`,)
+            [n - d t]_+ / (c + N).
+        opens : ndarray of shape (n_docs,)
+            (c + d T) / (c + N).
+        """
+        d, c, rows = self.discount, self.concentration, rows_of(held.indptr)
+        n_tokens = np.asarray(observed.sum(axis=1)).ravel()
+        n_tables = np.bincount(rows_of(observed.indptr), tables, observed.shape[0])
+        left = np.maximum(observed.data - d * tables, 0.0)
+        own = sp.csr_array((left, observed.indices, observed.indptr), observed.shape)
+        shown = np.zeros(held.nnz)
+        if own.nnz and held.nnz:
+            shown = np.asarray(own[rows, held.indices]).ravel()
+        return shown / (c + n_tokens)[rows], (c + d * n_tables) / (c + n_tokens)
+
+
+#: Where learning begins, and its rounds: expected tables follow the parameters.
+START, N_ROUNDS = Burstiness(0.5, 20.0), 3
+
+
+#: That of documents that repeat no word for reasons of their own.
+NO_BURSTINESS = Burstiness(0.0, np.inf)
+
+
+def evenly(n_docs: int, most: int) -> NDArray[np.intp]:
+    """Numbers of at most so many documents, evenly spread, increasing."""
+    return np.unique(np.linspace(0, max(n_docs - 1, 0), most).astype(np.intp))[:n_docs]
+
+
+def learn_burstiness(
+    X: sp.csr_array,
+    seat: Callable[[Burstiness], tuple[Array, Array]],
+    start: Burstiness | None = None,
+) -> Burstiness | None:
+    """Alternate expected tables and `maximise_burstiness`.
+
+    `seat` returns the tables and base probabilities of the stored counts of `X`. With
+    a `start` one round follows, as topics move between calls.
+    """
+    burstiness: Burstiness | None = START if start is None else start
+    for _ in range(N_ROUNDS if start is None else 1):
+        if burstiness is not None:
+            burstiness = maximise_burstiness(X, *seat(burstiness))
+    return burstiness
+
+
+def maximise_burstiness(
+    X: sp.csr_array, tables: Array, base: Array
+) -> Burstiness | None:
     """Maximise the probability of each token given all others of its document.
 
     Parameters
@@ -91,7 +177,7 @@ def learn_burstiness(X: sp.csr_array, tables: Array, base: Array) -> Burstiness 
         None if repeats are no better predicted than by topics alone.
     """
     n_docs, rows = X.shape[0], rows_of(X.indptr)
-    some = np.isin(rows, np.unique(np.linspace(0, n_docs - 1, N_DOCS).astype(np.intp)))
+    some = np.isin(rows, evenly(n_docs, N_DOCS))
     n, rows, t, p = X.data[some], rows[some], tables[some], base[some]
     if len(n) == 0 or n.max() <= 1.0:
         return None
@@ -99,7 +185,7 @@ def learn_burstiness(X: sp.csr_array, tables: Array, base: Array) -> Burstiness 
     n_tokens = np.bincount(rows, n, n_docs).astype(np.float64)[rows]
 
     def logs(concentration: float, discount: float) -> Array:
-        grid = Burstiness(discount, concentration).grid(n.max())
+        grid = Burstiness(discount, concentration).grid(X.data.max())
         at = discount, concentration
         return leave_one_out(n, t, p, n_tables, n_tokens, grid, *at)
 

@@ -1,7 +1,7 @@
 """The collapsed document step over a batch."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.local import Collected, LocalStop, Look
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
 
@@ -66,6 +67,8 @@ class CollapsedStep:
     share: Array  # (K,) of the start
     held: Array  # (n_docs,) how often the totals count each document
     stop: LocalStop
+    n_features: float  # V
+    restaurant: tuple[Any, ...]  # V, grid, d and c, if words have tables
 
     @classmethod
     def prepare(
@@ -85,6 +88,8 @@ class CollapsedStep:
         del weighting  # there is no other way
         model, state = posterior.model, posterior.state
         weights, tops, norm, eta = mean_weights(posterior, batch, executor)
+        burstiness = state.burstiness if state.by_tables else None
+        n_features = float(posterior.totals.topic_words.shape[0])
         return cls(
             weights=weights,
             tops=tops,
@@ -95,6 +100,8 @@ class CollapsedStep:
             share=model.cold_share(state),
             held=np.zeros(batch.n_docs) if remembered is None else remembered,
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
+            n_features=n_features,
+            restaurant=_restaurant(burstiness, batch, n_features),
         )
 
     def collect(
@@ -119,29 +126,53 @@ class CollapsedStep:
             posterior.state,
             WordRows(batch.words, sums),
             doc_topic,
-            batch.n_tokens,
+            doc_topic.sum(axis=1) if self.restaurant else batch.n_tokens,
+            float(batch.n_tokens.sum()),
             logs,
         )
         return Collected(stats, batch.n_tokens, [], doc_topic)
 
+    def seat(
+        self, burstiness: Burstiness, batch: Batch, executor: Executor
+    ) -> tuple[Array, Array]:
+        """Infer tables and base probabilities of the stored counts, both (nnz,)."""
+        words = _restaurant(burstiness, batch, self.n_features)
+        step = replace(self, restaurant=words)
+        parts = [found[7:] for found in executor.map(step._infer, batch.blocks)]
+        tables, base = zip(*parts, strict=True) if parts else ((), ())
+        return np.concatenate([[], *tables]), np.concatenate([[], *base])
+
     def _run(self, block: Block) -> _Found:
-        return _Found(
-            *infer_collapsed(
-                block.indptr,
-                block.indices,
-                block.counts,
-                self.weights,
-                self.tops,
-                self.norm,
-                self.topic_prior,
-                self.prior,
-                self.rest,
-                self.share,
-                np.ascontiguousarray(self.held[block.rows]),
-                self.stop.max_iter,
-                self.stop.tol,
-            )[:7]
+        return _Found(*self._infer(block)[:7])
+
+    def _infer(self, block: Block) -> tuple[Any, ...]:
+        return infer_collapsed(
+            block.indptr,
+            block.indices,
+            block.counts,
+            self.weights,
+            self.tops,
+            self.norm,
+            self.topic_prior,
+            self.prior,
+            self.rest,
+            self.share,
+            np.ascontiguousarray(self.held[block.rows]),
+            self.stop.max_iter,
+            self.stop.tol,
+            *self.restaurant,
         )
+
+
+def _restaurant(
+    burstiness: Burstiness | None, batch: Batch, n_features: float
+) -> tuple[Any, ...]:
+    """Return the last arguments of `infer_collapsed`."""
+    if burstiness is None:
+        return ()
+    most = max((block.counts.max(initial=1.0) for block in batch.blocks), default=1.0)
+    grid = burstiness.grid(most)
+    return n_features, grid, burstiness.discount, burstiness.concentration
 
 
 def mean_weights(

@@ -98,10 +98,14 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
         state: HDPState,
         topic_words: WordsT,
         doc_topic: sp.csr_array,
-        n_tokens: Array,
+        lengths: Array,
+        n_tokens: float,
         log_predictive: float,
     ) -> CollapsedStats[WordsT]:
-        """Statistics of documents from their expected counts N, (n_docs, K)."""
+        """Statistics of documents from their expected counts N, (n_docs, K).
+
+        `lengths` are the sums of these: of tokens, or of the tables of words.
+        """
         alpha, used = state.doc_concentration, doc_topic.data > 0.0
         tokens, topic = doc_topic.data[used], doc_topic.indices[used]
         at = state.doc_prior[topic]
@@ -115,9 +119,9 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
         return CollapsedStats(
             topic_words=topic_words,
             tables=np.bincount(topic, tables, state.n_components).astype(np.float64),
-            length_slope=float((psi(alpha + n_tokens) - psi(alpha)).sum()),
+            length_slope=float((psi(alpha + lengths) - psi(alpha)).sum()),
             log_predictive=log_predictive,
-            n_tokens=float(n_tokens.sum()),
+            n_tokens=n_tokens,
         )
 
     # -- global -----------------------------------------------------------------------

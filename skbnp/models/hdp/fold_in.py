@@ -14,7 +14,7 @@ needed.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,8 +43,8 @@ __all__ = [
     "PART_SIZE",
     "MeanTopics",
     "fold_in",
-    "fold_in_batch",
     "fold_in_by_mean_field",
+    "fold_in_posterior",
     "fold_in_tables",
     "mix",
 ]
@@ -111,6 +111,14 @@ class MeanTopics:
         return topics
 
 
+class Seated(NamedTuple):
+    """Documents whose words have tables, topics held fixed."""
+
+    doc_topic: sp.csr_array  # (n_docs, K) expected tables of each topic
+    tables: Array  # (nnz,) expected tables of each stored count
+    base: Array  # (nnz,) probability of its word under the topics of all others
+
+
 @dataclass(frozen=True, slots=True)
 class _ZeroOrderStep:
     """What every document sees, and when its iteration stops."""
@@ -118,33 +126,36 @@ class _ZeroOrderStep:
     weights: NDArray[np.float32]  # (n_words, stride) of the batch, relative
     prior: Array  # (K,)
     stop: LocalStop
+    restaurant: tuple[Any, ...] = ()  # scale of weights, rest, V, grid, d and c
 
     def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
-        """Infer the expected tokens of topics in the documents of a batch, (n, K)."""
+        """Infer the expected tokens, or tables, of topics in documents, (n, K)."""
+        return self._doc_topic(batch, list(executor.map(self._run, batch.blocks)))
+
+    def seat(self, batch: Batch, executor: Executor) -> Seated:
+        """Infer the same, and tables and base probabilities of stored counts."""
         found = list(executor.map(self._run, batch.blocks))
-        return doc_topic_matrix(found, (batch.n_docs, len(self.prior)))
-
-    def _run(self, block: Block) -> DocumentTopics:
-        return DocumentTopics(
-            *infer_zero_order(
-                block.indptr,
-                block.indices,
-                block.counts,
-                self.weights,
-                self.prior,
-                ACTIVE,
-                self.stop.max_iter,
-                self.stop.tol,
-            )[:3]
+        tables, base = (
+            np.concatenate([np.zeros(0), *(one[at] for one in found)]) for at in (3, 4)
         )
+        return Seated(self._doc_topic(batch, found), tables, base)
 
+    def _doc_topic(self, batch: Batch, found: list[tuple]) -> sp.csr_array:
+        doc_topics = [DocumentTopics(*one[:3]) for one in found]
+        return doc_topic_matrix(doc_topics, (batch.n_docs, len(self.prior)))
 
-class Seated(NamedTuple):
-    """Documents whose words have tables, topics held fixed."""
-
-    doc_topic: sp.csr_array  # (n_docs, K) expected tables of each topic
-    tables: Array  # (nnz,) expected tables of each stored count
-    base: Array  # (nnz,) probability of its word under the topics of all others
+    def _run(self, block: Block) -> tuple[Any, ...]:
+        return infer_zero_order(
+            block.indptr,
+            block.indices,
+            block.counts,
+            self.weights,
+            self.prior,
+            ACTIVE,
+            self.stop.max_iter,
+            self.stop.tol,
+            *self.restaurant,
+        )
 
 
 def fold_in(
@@ -170,6 +181,7 @@ def fold_in_tables(
     burstiness: Burstiness,
     executor: Executor,
     n_features: int,
+    stop: LocalStop = SHORT_STOP,
 ) -> Seated:
     """Infer the same of the tables of words, and the expected tables of each word.
 
@@ -179,45 +191,40 @@ def fold_in_tables(
     batch, weights = _weighed(word_topic, len(prior), X)
     parts = row_parts((len(batch.words), len(prior)), PART_SIZE)
     tops = [np.zeros(0), *(word_topic[batch.words[p]].max(axis=1) for p in parts)]
-    top, grid = np.concatenate(tops), burstiness.grid(X.data.max(initial=1.0))
-
-    def run(block: Block) -> tuple:
-        return infer_zero_order(
-            block.indptr,
-            block.indices,
-            block.counts,
-            weights,
-            prior,
-            ACTIVE,
-            SHORT_STOP.max_iter,
-            SHORT_STOP.tol,
-            top,
-            rest,
-            float(n_features),
-            grid,
-            burstiness.discount,
-            burstiness.concentration,
-        )
-
-    found = list(executor.map(run, batch.blocks))
-    doc_topic = doc_topic_matrix(
-        [DocumentTopics(*one[:3]) for one in found], (X.shape[0], len(prior))
-    )
+    words = _restaurant(np.concatenate(tops), rest, n_features, burstiness, X)
+    seated = _ZeroOrderStep(weights, prior, stop, words).seat(batch, executor)
     # Words that no topic has come from the others alone, a table for each.
     tables = np.minimum(X.data, 1.0)
     base = np.full(X.nnz, rest / n_features / (prior.sum() + rest))
     is_in = np.isin(X.indices, batch.words)
-    tables[is_in] = np.concatenate([np.zeros(0), *(one[3] for one in found)])
-    base[is_in] = np.concatenate([np.zeros(0), *(one[4] for one in found)])
-    return Seated(doc_topic, tables, base)
+    tables[is_in], base[is_in] = seated.tables, seated.base
+    return Seated(seated.doc_topic, tables, base)
 
 
-def fold_in_batch(
-    posterior: Posterior, batch: Batch, executor: Executor
+def _restaurant(
+    tops: Array, rest: float, n_features: int, burstiness: Burstiness, X: sp.csr_array
+) -> tuple[Any, ...]:
+    """Return the last arguments of `infer_zero_order`."""
+    d, c = burstiness.discount, burstiness.concentration
+    grid = burstiness.grid(X.data.max(initial=1.0))
+    return tops, rest, float(n_features), grid, d, c
+
+
+def fold_in_posterior(
+    posterior: Posterior, X: sp.csr_array, executor: Executor
 ) -> sp.csr_array:
-    """Infer the same under the mean topics of a posterior."""
-    weights, *_ = mean_weights(posterior, batch, executor)
-    step = _ZeroOrderStep(weights, posterior.state.doc_prior, SHORT_STOP)
+    """Infer the expected counts N under the mean topics of a posterior, (n_docs, K).
+
+    Of tokens, or where documents repeat words of tables, which are first uses.
+    """
+    state, batch = posterior.state, Batch.from_counts(X, posterior.state.n_components)
+    weights, tops, *_ = mean_weights(posterior, batch, executor)
+    words: tuple[Any, ...] = ()
+    if state.burstiness is not None:
+        rest = state.doc_concentration * state.weights[-1]
+        n_features = posterior.totals.topic_words.shape[0]
+        words = _restaurant(tops, rest, n_features, state.burstiness, X)
+    step = _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words)
     return step.expected_counts(batch, executor)
 
 

@@ -20,11 +20,13 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
+from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import (
     PART_SIZE,
     MeanTopics,
     fold_in,
     fold_in_by_mean_field,
+    fold_in_tables,
     mix,
 )
 from skbnp.models.hdp.model import HDPState
@@ -44,6 +46,7 @@ __all__ = [
     "n_held_out",
     "n_judges",
     "split",
+    "suit_burstiness",
     "suit_prior",
 ]
 
@@ -90,6 +93,8 @@ class Prediction(NamedTuple):
     total: Array  # (n_rows,) Dirichlet parameters of all topics together
     rest: Array  # (n_rows,) proportions of all topics not represented
     word_topic: MeanTopics  # (V, K)
+    shown: Array  # (nnz,) of the probability of each word, what repeats have
+    opens: Array  # (n_rows,) share of first uses, which topics predict
 
     @property
     def theta(self) -> Array:
@@ -99,10 +104,15 @@ class Prediction(NamedTuple):
         theta /= self.total[:, None]
         return theta
 
-    def of(self, rows: NDArray[np.bool_]) -> "Prediction":
-        """Return what is said of some rows."""
-        tokens, total, rest = self.tokens[rows], self.total[rows], self.rest[rows]
-        return self._replace(tokens=tokens, total=total, rest=rest)
+    def of(self, rows: NDArray[np.bool_], held: sp.csr_array) -> "Prediction":
+        """Return the same of some rows of the counts `held` that are predicted."""
+        return self._replace(
+            tokens=self.tokens[rows],
+            total=self.total[rows],
+            rest=self.rest[rows],
+            shown=self.shown[rows[rows_of(held.indptr)]],
+            opens=self.opens[rows],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,31 +140,62 @@ class HeldOut:
         rows = self.docs % 2 == 0
         observed, held = self.observed[rows], self.held[rows]
         some = replace(self, docs=self.docs[rows] // 2, observed=observed, held=held)
-        return some, found.of(rows)
+        return some, found.of(rows, self.held)
 
     def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
         """Fold in the observed counts."""
         state, prior = posterior.state, posterior.state.doc_prior
         word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
-        tokens = fold_in(word_topic, prior, self.observed, executor, JUDGE_STOP)
         rest = state.doc_concentration * state.weights[-1]
+        tokens, shown, opens = self._fold_in(
+            word_topic, prior, rest, state.burstiness, executor
+        )
         sums = [
             (tokens[rows].toarray() + prior).sum(axis=1)
             for rows in row_parts(tokens.shape, PART_SIZE)
         ]
         total = np.concatenate([np.zeros(0), *sums]) + rest
-        return Prediction(tokens, prior, total, rest / total, word_topic)
+        return Prediction(tokens, prior, total, rest / total, word_topic, shown, opens)
+
+    def _fold_in(
+        self,
+        word_topic: Array | MeanTopics,
+        prior: Array,
+        rest: float,
+        burstiness: Burstiness | None,
+        executor: Executor,
+    ) -> tuple[sp.csr_array, Array, Array]:
+        """Return expected counts of topics, and the repeats of words."""
+        X, stop = self.observed, JUDGE_STOP
+        if burstiness is None:
+            tokens = fold_in(word_topic, prior, X, executor, stop)
+            return tokens, np.zeros(self.held.nnz), np.ones(X.shape[0])
+        n_words = X.shape[1]
+        seated = fold_in_tables(
+            word_topic, prior, rest, X, burstiness, executor, n_words, stop
+        )
+        return seated.doc_topic, *burstiness.repeats(X, seated.tables, self.held)
 
     def log_probability(self, found: Prediction) -> Array:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
         rows, n_words = rows_of(self.held.indptr), self.held.shape[1]
         mixed = mix(found.theta, found.word_topic, self.held)
-        return self._by_document(np.log(mixed + found.rest[rows] / n_words))
+        mixed += found.rest[rows] / n_words
+        return self._by_document(np.log(found.shown + found.opens[rows] * mixed))
 
-    def log_probability_of_words(self, topic_prior: float) -> Array:
+    def log_probability_of_words(
+        self, posterior: Posterior, executor: Executor
+    ) -> Array:
         """Return the same under one topic, that of all documents to learn from."""
-        words = self.train.word_counts() + topic_prior
-        return self._by_document(np.log(words / words.sum())[self.held.indices])
+        state = posterior.state
+        words = self.train.word_counts() + state.topic_word_prior
+        words /= words.sum()
+        prior = np.array([state.doc_concentration])
+        _, shown, opens = self._fold_in(
+            words[:, None], prior, 0.0, state.burstiness, executor
+        )
+        opens = opens[rows_of(self.held.indptr)]
+        return self._by_document(np.log(shown + opens * words[self.held.indices]))
 
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of the stored entries to predict over documents."""
@@ -228,6 +269,32 @@ def suit_prior(
     with commit():
         posterior.state = replace(state, topic_word_prior=new)
     return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
+
+
+def suit_burstiness(held: HeldOut, posterior: Posterior, executor: Executor) -> None:
+    """Learn the burstiness of held-out documents, with topics as they are."""
+    state = posterior.state
+    first = np.unique(held.docs, return_index=True)[1]
+    first = first[evenly(len(first), N_DOCS)]
+    whole = sp.csr_array(held.observed[first] + held.held[first])
+    word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
+    rest = state.doc_concentration * state.weights[-1]
+
+    def seat(burstiness: Burstiness) -> tuple[Array, Array]:
+        seated = fold_in_tables(
+            word_topic,
+            state.doc_prior,
+            rest,
+            whole,
+            burstiness,
+            executor,
+            whole.shape[1],
+        )
+        return seated.tables, seated.base
+
+    burstiness = learn_burstiness(whole, seat, state.burstiness)
+    with commit():
+        posterior.state = replace(state, burstiness=burstiness)
 
 
 def _log_likelihoods(

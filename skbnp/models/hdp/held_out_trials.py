@@ -13,7 +13,7 @@ these documents are predicted best from their other words.
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ from skbnp.models.hdp.held_out import (
     Prediction,
     compare,
     fold_words,
+    suit_burstiness,
     suit_prior,
 )
 from skbnp.models.hdp.moves import held_out as held_out_moves
@@ -47,7 +48,7 @@ __all__ = ["HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentVisitor, RunningAverage]
-Kind = Literal["start", "births", "continuation", "reduction", "merge of all"]
+Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "tables"]
 
 #: Births for each present topic, and at the least.
 BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
@@ -58,6 +59,9 @@ ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
 ALIKE, ALIKE_ERRORS = 0.002, 0.25
+#: Standard errors by which fewer topics may predict worse where documents explain their
+#: repeats: the rule of one standard error.
+FEWER_ERRORS = 1.0
 #: Standard errors by which a reduction must gain to be the posterior before the end.
 SURE_ERRORS = 2.0
 #: Steps of the topic prior before the model goes on, at the most.
@@ -144,16 +148,19 @@ class HeldOutTrials:
         *,
         n_final_passes: int,
         prior_limit: float | None = None,
+        learns_burstiness: bool = False,
         length: int | None = None,
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
         self.folds = [] if prior_limit is None else fold_words(held)
         self.prior_limit = HIGHEST if prior_limit is None else prior_limit
+        self.learns_burstiness = learns_burstiness
         self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
         self.n_tokens, self.n_trials, self.n_accepted = held.n_tokens, 0, 0
         self.final: PassLearner | None = None
         self.is_complete = False  # no trial is left
+        self.tries_tables = learns_burstiness and finish is not None
         self.n_final, self.n_final_passes = 0, n_final_passes
         # Of the model itself; of what learns now, it or a candidate.
         self.model = self.run = self._new_run("start", learner, 0)
@@ -184,7 +191,7 @@ class HeldOutTrials:
         run.learner.one_pass(monitor if run is self.model else run.monitor)
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
-        may_end = run.kind in ("births", "continuation")
+        may_end = run.kind in ("births", "continuation", "tables")
         if is_half or is_over:
             executor = run.learner.visitor.executor
             run.found = self._predict(run, executor)
@@ -217,11 +224,14 @@ class HeldOutTrials:
             has_grown = run.kind in ("continuation", "reduction")
             limit = HIGHEST if has_grown else self.prior_limit
             run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
+        if self.learns_burstiness and not is_raw:
+            suit_burstiness(self.held, posterior, executor)
         return self.held.predict(posterior, executor)
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
         """Gain over another run after as many passes, or over the one that goes on."""
-        n_passes = self.length if run.kind == "continuation" else run.n_passes
+        goes_on = run.kind in ("continuation", "tables")
+        n_passes = self.length if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
         judges = OTHERS if run.kind == "reduction" else slice(None)
         return compare(new[judges], old[judges], self.n_tokens[judges])
@@ -236,8 +246,10 @@ class HeldOutTrials:
         They may be worse by half of what the merge of all topics is allowed to lose, so
         that it is then accepted.
         """
-        prior = run.learner.posterior.state.topic_word_prior
-        words = self.held.log_probability_of_words(prior)
+        learner = run.learner
+        words = self.held.log_probability_of_words(
+            learner.posterior, learner.visitor.executor
+        )
         gain = compare(words, run.logs[run.n_passes], self.n_tokens)
         return gain.mean > -ALIKE / 2.0
 
@@ -266,6 +278,10 @@ class HeldOutTrials:
             if accepted:
                 self._adopted(run, monitor)
             more = self._after_births() if accepted else self._first_reduction()
+        elif run.kind == "tables":
+            more = None
+            if accepted:
+                self.model, self.n_accepted = run, self.n_accepted + 1
         else:  # one topic is as a start with one: the others predicted nothing more
             more = self._births(self._adopted(run, monitor)) if accepted else None
             if run.kind == "births":
@@ -281,6 +297,8 @@ class HeldOutTrials:
             return run.n_passes == self.length and bool(is_better)
         if run.kind == "continuation":
             return gain.mean > max(error, ALIKE)
+        if self.learns_burstiness and run.kind == "reduction":
+            error = FEWER_ERRORS * gain.error
         return gain.mean >= -max(error, ALIKE)
 
     def _after_births(self) -> Trial | None:
@@ -315,8 +333,20 @@ class HeldOutTrials:
         self.best = self.model.logs
         return self._reduction(self.model)
 
+    def _tables(self) -> Trial | None:
+        """Let topics explain the tables of words alone, once their number stands."""
+        learner = self.model.learner
+        if not self.tries_tables or learner.posterior.state.burstiness is None:
+            return None
+        self.tries_tables = False
+        learner = learner.fork(learner.posterior.copy(), learner.memory.copy())
+        posterior = learner.posterior
+        posterior.state = replace(posterior.state, by_tables=True)
+        return self._new_run("tables", learner, 0)
+
     def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
         """Begin a trial if it can be completed, or go over to learning from all."""
+        candidate = candidate or self._tables()
         enough = self.passes_left >= self.length + self.n_final_passes
         if candidate is not None and enough:
             self.run = candidate
@@ -348,8 +378,9 @@ class HeldOutTrials:
 
     def _report(self, run: Trial, gain: Gain, accepted: bool, monitor: Monitor) -> None:
         """Report a decision; who loses frees its topics before others begin."""
+        what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
         monitor.report(
-            f"trial of {run.n_topics} topics {'accepted' if accepted else 'rejected'}: "
+            f"trial of {what} {'accepted' if accepted else 'rejected'}: "
             f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
         )
         if not accepted:
@@ -443,6 +474,7 @@ def try_on_sample(
     held: HeldOut,
     moves: SplitMerge,
     prior_limit: float | None,
+    learns_burstiness: bool,
     n_docs: float,
     monitor: Monitor,
 ) -> int:
@@ -451,8 +483,11 @@ def try_on_sample(
     During the trials totals stand for the sample alone. Nothing is written before they
     are over. Returns the number of trials that were accepted.
     """
-    copy = posterior.copy()
-    learner = make_learner(copy)
+    learner = make_learner(posterior)
+    executor = learner.visitor.executor
+    if learns_burstiness:
+        suit_burstiness(held, posterior, executor)
+    copy = learner.posterior = posterior.copy()
     trials = StreamTrials(
         learner,
         held,
@@ -461,9 +496,10 @@ def try_on_sample(
         finish=None,
         n_final_passes=moves.trial_passes,  # the stream goes on
         prior_limit=prior_limit,
+        learns_burstiness=learns_burstiness,
         length=2 * moves.trial_passes,  # the model knows more documents
     )
-    trials.begin(held.predict(copy, learner.visitor.executor))
+    trials.begin(held.predict(copy, executor))
     n_tokens = posterior.totals.topic_words.total.sum()
     multiply(copy.totals, held.train.n_tokens / max(n_tokens, 1e-300))
     beside = discarding(posterior.model.criterion, verbose=monitor.verbose)

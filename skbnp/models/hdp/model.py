@@ -44,6 +44,7 @@ from skbnp.components.statistics import WordsT, WordStats, WordTopics, remaining
 from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
+from skbnp.models.hdp.burstiness import Burstiness
 
 __all__ = ["DirectHDP", "HDPModel", "HDPState", "HDPStats", "TopicStats"]
 
@@ -61,6 +62,8 @@ class HDPState:
     doc_concentration: float  # alpha
     corpus_concentration: float  # gamma
     topic_word_prior: float  # eta
+    burstiness: Burstiness | None = None  # None: documents repeat no word
+    by_tables: bool = False  # whether topics explain the tables of words, not tokens
 
     @property
     def n_components(self) -> int:

@@ -8,7 +8,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.burstiness import Burstiness, learn_burstiness
+from skbnp.models.hdp.burstiness import (
+    N_DOCS,
+    Burstiness,
+    evenly,
+    learn_burstiness,
+)
 from skbnp.models.hdp.fold_in import (
     MeanTopics,
     Seated,
@@ -23,9 +28,6 @@ from skbnp.utils.validation import SMALLEST_PRIOR
 __all__ = ["MixturePredictor", "doc_prior_of"]
 
 Array = NDArray[np.float64]
-
-#: Where learning of burstiness begins, and its rounds: tables follow.
-START, N_ROUNDS = Burstiness(0.5, 20.0), 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class MixturePredictor:
 
     samples: Sequence[Sample]
     repeats: bool = False  # whether a document predicts its own words
+    burstiness: Burstiness | None = None  # of the model; None: learned where it serves
 
     @classmethod
     def of_topics(
@@ -65,11 +68,16 @@ class MixturePredictor:
 
     @classmethod
     def of_mean_topics(
-        cls, topics: MeanTopics, columns: NDArray[np.intp], doc_prior: Array
+        cls,
+        topics: MeanTopics,
+        columns: NDArray[np.intp],
+        doc_prior: Array,
+        burstiness: Burstiness | None,
     ) -> "MixturePredictor":
         """Make one of the topics of a posterior, which users see in another order."""
         prior = _with_rest(doc_prior, len(columns))
-        return cls([OrderedTopics(topics, columns, prior)])
+        samples = [OrderedTopics(topics, columns, prior)]
+        return cls(samples, burstiness=burstiness)
 
     def infer(
         self,
@@ -105,7 +113,8 @@ class MixturePredictor:
             mixed = mix(theta, topics, held) + rest / n_words
             mixed /= (theta.sum(axis=1) + rest)[rows]
             if burstiness is not None:
-                mixed = _with_repeats(mixed, burstiness, seated, X_observed, X_held)
+                shown, opens = burstiness.repeats(X_observed, seated.tables, X_held)
+                mixed = shown + opens[rows] * mixed
             probability += mixed
         # Rounding must not make a certain word more than certain.
         probability = np.minimum(probability / len(self.samples), 1.0)
@@ -129,31 +138,18 @@ class MixturePredictor:
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> Burstiness | None:
-        """Learn it from the observed tokens; None if documents do not repeat words."""
-        burstiness: Burstiness | None = START if self.repeats and X.nnz else None
-        for _ in range(N_ROUNDS):
-            if burstiness is not None:
-                seated = self._seat(sample, X, burstiness, executor)
-                burstiness = learn_burstiness(X, seated.tables, seated.base)
-        return burstiness
+        """Return that of the model, or learn it from the observed tokens.
 
-
-def _with_repeats(
-    mixed: Array,
-    burstiness: Burstiness,
-    seated: Seated,
-    X_observed: sp.csr_array,
-    X_held: sp.csr_array,
-) -> Array:
-    """([n - d t]_+ + [c + d T] mixed) / (c + N) of each stored entry to predict."""
-    rows, shape = rows_of(X_held.indptr), X_observed.shape
-    n_tokens = np.asarray(X_observed.sum(axis=1)).ravel()
-    n_tables = np.bincount(rows_of(X_observed.indptr), seated.tables, shape[0])
-    d, c = burstiness.discount, burstiness.concentration
-    left = np.maximum(X_observed.data - d * seated.tables, 0.0)
-    own = sp.csr_array((left, X_observed.indices, X_observed.indptr), shape)
-    shown = np.asarray(own[rows, X_held.indices]).ravel()
-    return (shown + (c + d * n_tables)[rows] * mixed) / (c + n_tokens)[rows]
+        None if documents do not repeat words.
+        """
+        if not self.repeats or X.nnz == 0:
+            return None
+        if self.burstiness is not None:
+            return self.burstiness
+        some = X[evenly(X.shape[0], N_DOCS)]
+        return learn_burstiness(
+            some, lambda b: self._seat(sample, some, b, executor)[1:]
+        )
 
 
 def _with_rest(doc_prior: Array, n_topics: int) -> Array:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 
-__all__ = ["LAST_KEY", "Reservoir", "document_keys"]
+__all__ = ["LAST_KEY", "Reservoir", "document_keys", "has_doubled"]
 
 #: Share of the documents that are held out, as long as these are few: what is held out
 #: of a stream is never learned from.
@@ -28,6 +28,14 @@ INCREMENT, FIRST, SECOND = (
     np.uint64(number)
     for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
+
+
+def has_doubled(n_before: float, n_now: float) -> bool:
+    """Tell whether a stream has passed 125 documents, 250, or any double of these."""
+    limit = FIRST_TRIALS / GROWTH
+    while limit * GROWTH <= n_now:
+        limit *= GROWTH
+    return n_before < limit <= n_now
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,15 +146,16 @@ def reductions(
         theta, topics = found.theta[row], found.word_topic[word]  # (n, K), phi_kw
         shares = theta * topics
         mixed = (shares.sum(axis=1) + found.rest[row] / n_words)[:, None]
-        logs = np.log(mixed)
+        shown, opens = found.shown[part, None], found.opens[row, None]
+        logs = np.log(shown + opens * mixed)
         heard += counts @ theta
         left = 1.0 - (1.0 - ELSEWHERE) * theta
         without = mixed - shares + ELSEWHERE * theta * corpus[word, None]
-        ends += counts @ (logs - _log(without / left))
+        ends += counts @ (logs - _log(shown + opens * (without / left)))
         taken = shares[:, one] + shares[:, other]
         either = topics[:, one] * of_one + topics[:, other] * of_other
         joined = (theta[:, one] + theta[:, other]) * (either - less)
-        merges += counts @ (logs - _log(mixed - taken + joined))
+        merges += counts @ (logs - _log(shown + opens * (mixed - taken + joined)))
     n_tokens, mass = held.held.sum(), words.total
     judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
     ends, merges = ends / n_tokens, merges / n_tokens

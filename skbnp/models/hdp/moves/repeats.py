@@ -1,0 +1,85 @@
+"""Burstiness learned from the documents that topics are learned from.
+
+Each token is predicted from all others of its document, whose own tokens are taken out
+of the topics; where held-out documents judge trials, they serve instead, see
+`held_out_trials`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from skbnp.inference.engine import Learner
+from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
+from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.schedules import Round
+from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
+from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
+from skbnp.rows.batch import Batch
+
+__all__ = ["LearnBurstiness", "suit_burstiness_to"]
+
+#: Passes over tokens before topics explain tables: from a cold start these are slower.
+PLAIN_PASSES = 15
+#: Passes between two searches of the parameters.
+SPACING = 3
+
+
+def suit_burstiness_to(
+    corpus: Corpus, posterior: Posterior, executor: Executor
+) -> None:
+    """Learn the burstiness of some documents of a corpus, which totals count once."""
+    X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
+    batch = Batch.from_counts(X, posterior.state.n_components)
+    stop = LocalStop(MAX_ITER, TOL)
+    held = np.ones(batch.n_docs)
+    step = CollapsedStep.prepare(posterior, batch, stop, executor, remembered=held)
+    burstiness = learn_burstiness(
+        X, lambda b: step.seat(b, batch, executor), posterior.state.burstiness
+    )
+    with commit():
+        posterior.state = replace(posterior.state, burstiness=burstiness)
+
+
+class LearnBurstiness(Moves):
+    """Other moves, and after some passes topics that explain the tables of words.
+
+    Parameters
+    ----------
+    moves : Moves
+    n_plain : int
+        Passes over tokens before.
+    """
+
+    def __init__(self, moves: Moves, n_plain: int):
+        self.moves, self.n_plain = moves, n_plain
+
+    def begin_pass(self, learner: Learner) -> None:
+        """Change components before a pass."""
+        self.moves.begin_pass(learner)
+
+    def look(self, learner: Learner) -> Look | None:
+        """Return what to look at while blocks are visited, if anything."""
+        return self.moves.look(learner)
+
+    def end_round(
+        self, learner: Learner, round: Round, found: Sequence[Collected]
+    ) -> None:
+        """Change components after a round."""
+        self.moves.end_round(learner, round, found)
+
+    def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
+        """Learn burstiness where it is due; whether the fit can converge."""
+        has_stayed = self.moves.end_pass(learner, monitor)
+        n_more = learner.n_passes - self.n_plain
+        if n_more >= 0 and n_more % SPACING == 0:
+            posterior = learner.posterior
+            suit_burstiness_to(learner.corpus, posterior, learner.visitor.executor)
+            with commit():
+                posterior.state = replace(posterior.state, by_tables=True)
+        return has_stayed and n_more > 0
