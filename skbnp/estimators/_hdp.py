@@ -124,6 +124,14 @@ class HDP(VariationalTopicModel):
     topic_word_prior : float, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
         values make more specific topics. A starting value, likewise.
+    burstiness : "auto" or False, default="auto"
+        Collapsed family: whether documents repeat words for reasons of their own [5]_,
+        so that topics need not explain repeats. "auto" learns how much, from held-out
+        documents where these judge trials (`split_merge`) and by leaving out one token
+        at a time otherwise; nothing where repeats are no better predicted so by two
+        standard errors. False, and the mean-field family: topics explain all tokens,
+        as they should where their shares of tokens, or prediction by topics alone
+        (``score(X, repeats=False)``), are what is asked for.
     learn_priors : bool, "auto" or "concentrations", default="auto"
         What is learned of the priors: "concentrations" for both concentrations, True
         for these and, after each pass, the topic prior, False for nothing. "auto":
@@ -212,6 +220,10 @@ class HDP(VariationalTopicModel):
         Topics with at least max(1, 1e-4 of all) expected tokens.
     doc_concentration_, corpus_concentration_, topic_word_prior_ : float
         Values in force after learning.
+    word_discount_, word_concentration_ : float
+        Discount d in [0, 1) and concentration c of the words that a document repeats:
+        with N tokens of T first uses so far, its next token is a first use with
+        probability (c + d T) / (c + N). 0.0 and inf where documents repeat none.
     elbo_ : float
         Mean-field family only: bound of the training data in nats per token; after
         online learning that of the recent documents, weighted as the step sizes weigh
@@ -269,12 +281,26 @@ class HDP(VariationalTopicModel):
     counts, and concentrations follow from these [4]_. Topics start as mixtures of a
     document (20 %) and the corpus.
 
+    **Burstiness.** With the mixture H_j = sum_k pi_jk phi_k of a document, its tokens
+    are those of a restaurant PYP(d, c, H_j) [5]_: n_jw tokens of word w sit at t_jw
+    tables (first uses), which topics explain, and
+
+        p(w | j) = ([n_jw - d t_jw]_+ + [c + d T_j] sum_k pi_jk phi_kw) / (c + N_j).
+
+    This predicts the documents that judge trials, and d and c maximise the probability
+    of each token given all others. Fewer topics are then kept within one standard error
+    of the best. Once their number stands, a copy in which expected tables take the
+    place of tokens throughout replaces the model if it predicts no worse; fits without
+    trials go over to tables after 15 passes (or half of `max_iter`). Streams learn from
+    tokens.
+
     **Prediction.** `score` folds documents in by the step of [2]_ as it is, with topics
     held fixed: c_jk = 1, and one token is taken out, not all of its word. That is
     mostly nearer to posterior means than mean field, and predicts text better than
     exact ones, see :func:`skbnp.metrics.held_out_log_likelihood`. So does `transform`,
-    but in the mean-field family it is the document step of [1]_. `elbo` is of that step
-    in both families.
+    whose shares are of first uses, not of tokens, where documents repeat words; but in
+    the mean-field family it is the document step of [1]_. `elbo` is of that step in
+    both families.
 
     **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
     full, all constants included.
@@ -336,8 +362,8 @@ class HDP(VariationalTopicModel):
       topics and each end of a topic would cost with proportions as they are. The
       cheapest, of .001 nats together, are made in a candidate that learns as long, with
       steps as from a start, or with those of a model that has gone on. It is kept if it
-      predicts the other held-out documents alike, within .002 nats or a quarter of a
-      standard error of the best; and so on until hardly any are left; those that do not
+      predicts the other held-out documents alike, within .002 nats or one standard
+      error of the best (a quarter of one without burstiness); and so on until hardly any are left; those that do not
       gain two standard errors wait beside the model for the end. Documents that choose
       what ends must not judge it: of many topics some are cheap because these documents
       happen to have none of them.
@@ -419,6 +445,9 @@ class HDP(VariationalTopicModel):
        Inference for HDP", Advances in Neural Information Processing Systems 20, 2007.
     .. [4] Issei Sato, Kenichi Kurihara and Hiroshi Nakagawa, "Practical Collapsed
        Variational Bayes Inference for Hierarchical Dirichlet Process", KDD 2012.
+    .. [5] Wray Buntine and Swapnil Mishra, "Experiments with Non-parametric Topic
+       Models", KDD 2014; with d = 0 Gabriel Doyle and Charles Elkan, "Accounting for
+       Burstiness in Topic Models", ICML 2009.
 
     Examples
     --------

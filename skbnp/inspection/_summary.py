@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._chains import best_sample, is_sampler
@@ -30,6 +31,8 @@ from skbnp.utils.validation import check_counts, validate_params
 WIDTH = 80
 #: Topics printed unless asked otherwise: about one screen.
 MAX_TOPICS = 20
+#: Tokens of a document for which repeats are counted.
+SAMPLE_LENGTH = 100
 #: What a variational fit is followed by: its attribute, name and unit.
 CRITERIA = {
     "elbo_": ("bound", "nats per {}"),
@@ -116,16 +119,17 @@ def summary(
     <BLANKLINE>
     vocabulary            3 terms
     topics                2
-    fit                   30 passes, converged, ... seconds
+    fit                   34 passes, converged, ... seconds
     moves                 10 births, 0 splits, 4 merges accepted
-    log probability       -0.85... nats per training token, each given all others
-    corpus_concentration  0.38...
-    doc_concentration     0.36...
+    log probability       -0.81... nats per training token, each given all others
+    a document repeats    27 of the first 100 tokens, beyond its topics
+    corpus_concentration  0.39...
+    doc_concentration     0.28...
     topic_word_prior      0.001
     <BLANKLINE>
     topic   weight  terms
-        9   55.1 %  rain, snow, sun
-        2   44.2 %  sun, rain, snow
+        9   54.1 %  rain, snow, sun
+        2   45.1 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)
@@ -137,6 +141,7 @@ def summary(
         columns[0]: _count(len(names), columns[1]),
         **_found(model, n_active, len(weights)),
         **(_chains(model, unit) if is_sampler(model) else _course(model, unit)),
+        **_repeats(model),
         **_settings(model),
     }
     if X is not None:
@@ -264,6 +269,27 @@ def _mixing(model):
     }
 
 
+def _repeats(model):
+    """Tell how many tokens of a document repeat its own words."""
+    if getattr(model, "burstiness", False) is False:
+        return {}
+    n = repeated(SAMPLE_LENGTH, model.word_discount_, model.word_concentration_)
+    found = "none beyond what topics explain"
+    if n >= 0.5:
+        found = f"{n:.0f} of the first {SAMPLE_LENGTH} tokens, beyond its topics"
+    return {"a document repeats": found}
+
+
+def repeated(n_tokens, discount, concentration):
+    """Tokens of a restaurant that are not the first of their table, expected."""
+    d, c = max(discount, 1e-9), concentration
+    if math.isinf(c):
+        return 0.0
+    growth = gammaln(c + d + n_tokens) - gammaln(c + d)
+    growth -= gammaln(c + n_tokens) - gammaln(c)
+    return n_tokens - float(c / d * np.expm1(growth))
+
+
 def _settings(model):
     """Collect concentrations and priors in force, learned or given."""
     values = {
@@ -271,6 +297,7 @@ def _settings(model):
         for name in dir(model)
         if name.endswith(("concentration_", "prior_", "variance_", "past_weight_"))
         and name[0] != "_"
+        and name != "word_concentration_"
     }
     return {k: f"{value:.4g}" for k, value in values.items() if isinstance(value, Real)}
 

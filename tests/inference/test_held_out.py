@@ -156,6 +156,7 @@ def test_prediction_is_that_of_the_metric(X, held, monkeypatch):
         prior,
         held.observed,
         held.held,
+        repeats=False,
     )
     logs = held.log_probability(predict(held, posterior))
     assert_allclose(logs.sum() / held.held.sum(), expected, rtol=1e-12)
@@ -171,16 +172,31 @@ def test_log_probability_is_that_of_the_reference(X, held):
 
 
 @pytest.mark.parametrize("eta", [ETA, 3.0])
-def test_words_alone_predict_as_one_topic_does(eta, held):
-    """Another topic prior gives another answer."""
-    words = held.train.word_counts().reshape(-1, 1)
-    one = held_out_log_likelihood(
-        reference.mean_topics(words, eta).T, [1e-9], held.observed, held.held
+def test_words_alone_predict_as_one_topic_does(X, eta, held):
+    """Another topic prior gives another answer, and so do repeats."""
+    words, posterior = held.train.word_counts().reshape(-1, 1), make_posterior(X)
+    topic, parts = reference.mean_topics(words, eta).T, (held.observed, held.held)
+
+    def logs(eta, burstiness=None):
+        posterior.state = replace(
+            posterior.state, topic_word_prior=eta, burstiness=burstiness
+        )
+        with Executor(None) as executor:
+            return held.log_probability_of_words(posterior, executor)
+
+    one = held_out_log_likelihood(topic, [1e-9], *parts, repeats=False)
+    assert_allclose(logs(eta).sum() / held.n_tokens.sum(), one, rtol=1e-9)
+    assert len(logs(eta)) == len(held.n_tokens)
+    assert abs(logs(2 * eta).sum() - logs(eta).sum()) > 1e-3
+    repeats = replace(
+        MixturePredictor.of_topics(topic, np.ones(1)),
+        repeats=True,
+        burstiness=Burstiness(0.4, 9.0),
     )
-    found = held.log_probability_of_words(eta)
-    assert_allclose(found.sum() / held.n_tokens.sum(), one, rtol=1e-9)
-    assert len(found) == len(held.n_tokens)
-    assert abs(held.log_probability_of_words(2 * eta).sum() - found.sum()) > 1e-3
+    with Executor(None) as executor:
+        want = repeats.log_likelihood(*parts, executor)
+    assert_allclose(logs(eta, Burstiness(0.4, 9.0)).sum(), want, rtol=1e-4)
+    assert abs(logs(eta).sum() - want) > 1.0
 
 
 def test_the_error_of_a_gain_is_that_of_repeated_draws():
@@ -381,7 +397,7 @@ def test_documents_that_choose_reductions_flatter_them(X, held):
             observed=held.observed[rest],
             held=held.held[rest],
         )
-        seen = found.of(rest)
+        seen = found.of(rest, held.held)
         losses = {r[1:]: r.loss for r in moves.reductions(posterior, judges, seen)}
         ranked = moves.reductions(posterior, choosers, said)
         gaps = [losses[r[1:]] - r.loss for r in ranked if r[1:] in losses]

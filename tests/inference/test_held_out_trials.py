@@ -225,7 +225,7 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
 @pytest.mark.parametrize("eta", [1e-3, 50.0])
 def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
     """Once for the model that births end with, not again for one that went on."""
-    limits, freed = [], HeldOutTrials._free_prior
+    limits, freed = [], HeldOutTrials._judge_anew
 
     def note_limit(folds, posterior, highest, executor):
         suit_prior(folds, posterior, highest, executor)
@@ -239,7 +239,7 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
         found.append((run.kind, limits[before:]))
 
     monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
-    monkeypatch.setattr(HeldOutTrials, "_free_prior", look)
+    monkeypatch.setattr(HeldOutTrials, "_judge_anew", look)
     monkeypatch.setattr(held_out_trials, "ALIKE", -1.0)  # all go on
     monkeypatch.setattr(held_out_trials, "ALIKE_ERRORS", -1e9)
     moves = SplitMerge(births=False)
@@ -282,9 +282,9 @@ def test_the_prior_steps_on_while_it_falls(
             free(self, run)
             freed.append(list(steps))
 
-    free = HeldOutTrials._free_prior
+    free = HeldOutTrials._judge_anew
     monkeypatch.setattr(held_out_trials, "suit_prior", step)
-    monkeypatch.setattr(HeldOutTrials, "_free_prior", look)
+    monkeypatch.setattr(HeldOutTrials, "_judge_anew", look)
     HDP(30, split_merge=SplitMerge(births=False), random_state=0).fit(bars.data[:300])
     assert freed == [[HIGHEST] * expected]
 
@@ -328,7 +328,7 @@ def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
             judged.append((run.kind, posterior.state.topic_word_prior))
         decide(self, run, monitor)
 
-    freed, free = [], HeldOutTrials._free_prior
+    freed, free = [], HeldOutTrials._judge_anew
 
     def look_again(self, run):
         before = run.learner.posterior.state.topic_word_prior
@@ -342,7 +342,7 @@ def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
             freed.append(run.kind)
 
     monkeypatch.setattr(HeldOutTrials, "_decide", look)
-    monkeypatch.setattr(HeldOutTrials, "_free_prior", look_again)
+    monkeypatch.setattr(HeldOutTrials, "_judge_anew", look_again)
     HDP(30, random_state=0).fit(X)
     assert {"start", "continuation"} <= {kind for kind, _ in judged}
     assert len({prior for _, prior in judged}) > 1

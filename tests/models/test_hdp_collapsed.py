@@ -43,8 +43,9 @@ def random_counts(rng, n_docs, n_topics):
 
 def statistics(state, doc_topic, log_predictive=-7.0):
     words = WordRows(np.arange(1), sp.csr_array(doc_topic.sum(axis=0)[None]))
+    lengths = doc_topic.sum(axis=1)
     return model().collapsed_statistics(
-        state, words, sp.csr_array(doc_topic), doc_topic.sum(axis=1), log_predictive
+        state, words, sp.csr_array(doc_topic), lengths, lengths.sum(), log_predictive
     )
 
 

@@ -154,7 +154,9 @@ class HeldOutTrials:
         self.posterior, self.held, self.moves = learner.posterior, held, moves
         self.folds = [] if prior_limit is None else fold_words(held)
         self.prior_limit = HIGHEST if prior_limit is None else prior_limit
-        self.learns_burstiness = learns_burstiness
+        self.learns_burstiness, self.knows_repeats = learns_burstiness, False
+        state = replace(learner.posterior.state, burstiness=None, by_tables=False)
+        learner.posterior.state = state
         self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
         self.n_tokens, self.n_trials, self.n_accepted = held.n_tokens, 0, 0
@@ -221,17 +223,17 @@ class HeldOutTrials:
         posterior = run.learner.posterior
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.folds and not is_raw:  # topics of a start must form first
-            has_grown = run.kind in ("continuation", "reduction")
+            has_grown = run.kind in ("continuation", "reduction", "tables")
             limit = HIGHEST if has_grown else self.prior_limit
             run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
-        if self.learns_burstiness and not is_raw:
+        if self.knows_repeats:
             suit_burstiness(self.held, posterior, executor)
         return self.held.predict(posterior, executor)
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
         """Gain over another run after as many passes, or over the one that goes on."""
         goes_on = run.kind in ("continuation", "tables")
-        n_passes = self.length if goes_on else run.n_passes
+        n_passes = max(others) if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
         judges = OTHERS if run.kind == "reduction" else slice(None)
         return compare(new[judges], old[judges], self.n_tokens[judges])
@@ -297,7 +299,9 @@ class HeldOutTrials:
             return run.n_passes == self.length and bool(is_better)
         if run.kind == "continuation":
             return gain.mean > max(error, ALIKE)
-        if self.learns_burstiness and run.kind == "reduction":
+        if run.kind == "tables" and run.n_passes < self.length:
+            return False
+        if self.knows_repeats and run.kind == "reduction":
             error = FEWER_ERRORS * gain.error
         return gain.mean >= -max(error, ALIKE)
 
@@ -307,7 +311,7 @@ class HeldOutTrials:
         Mean-field topics are not: after so many passes with mean weights, exact ones
         would be another kind of learning.
         """
-        self._free_prior(self.model)
+        self._judge_anew(self.model)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
         is_early = self.passes_left < n_both or self.posterior.model.has_bound
         if is_early or self._is_no_better_than_words(self.model):
@@ -316,16 +320,25 @@ class HeldOutTrials:
         learner = learner.fork(learner.posterior.copy(), learner.memory.copy())
         return self._new_run("continuation", learner, 0)
 
-    def _free_prior(self, run: Trial) -> None:
-        """Judge a state under any topic prior that suits it, as those that follow."""
+    def _judge_anew(self, run: Trial) -> None:
+        """Judge a state as those that follow, once births have ended.
+
+        Under any topic prior that suits it; and from now on documents know which words
+        they repeat. Births must not: one topic and repeats explain as much as a few.
+        """
         posterior, executor = run.learner.posterior, run.learner.visitor.executor
         is_limited = run.kind != "continuation"
         is_limited &= posterior.state.topic_word_prior >= self.prior_limit
-        if not self.folds or run.found is None or not (is_limited or run.prior_falls):
+        is_free = bool(self.folds) and (is_limited or run.prior_falls)
+        is_first = self.learns_burstiness and not self.knows_repeats
+        self.knows_repeats = self.learns_burstiness
+        if run.found is None or not (is_free or is_first):
             return
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_STEPS * is_free):
             if not suit_prior(self.folds, posterior, HIGHEST, executor):
                 break
+        if is_first:
+            suit_burstiness(self.held, posterior, executor)
         run.found = self.held.predict(posterior, executor)
         run.logs[run.n_passes] = self.held.log_probability(run.found)
 
@@ -396,6 +409,7 @@ class HeldOutTrials:
         was_tried = n_births < wanted and run.n_topics + n_births <= run.n_started
         alive = ALIVE_MEAN_FIELD if self.posterior.model.has_bound else ALIVE
         is_open = run.alive >= alive and not was_tried
+        is_open &= run.learner.posterior.state.burstiness is None
         if not (self.moves.births and is_open and n_births >= 1):
             return None
         place = (self.posterior.n_steps, self.n_trials)
@@ -452,6 +466,8 @@ class StreamTrials(HeldOutTrials):
 
     def _after_births(self) -> Trial | None:
         """Reduce: the stream itself goes on."""
+        if self.learns_burstiness:
+            self._judge_anew(self.model)
         return self._first_reduction()
 
     def begin(self, found: Prediction) -> None:
