@@ -15,12 +15,14 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import Corpus
 from skbnp.metrics import held_out_log_likelihood
 from skbnp.models.hdp import held_out
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.fold_in import SHORT_STOP
 from skbnp.models.hdp.held_out import OTHERS, HeldOut, compare, hold_out
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import held_out as moves
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.prediction import MixturePredictor
 
 N_DOCS, N_WORDS, N_TOPICS, ETA = 60, 30, 5, 0.05
 #: Of the tokens of a document in single precision, and decisions closer than this may
