@@ -36,6 +36,11 @@ class SeenWords:
         return len(self.words)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all words have a row, in their order."""
+        return self._rows is None
+
+    @property
     def n_unseen(self) -> int:
         """Words that have no row."""
         return self.n_vocabulary - len(self.words)
@@ -72,6 +77,16 @@ class SeenWords:
         compact = sp.csr_array(parts, (X.shape[0], n_columns))
         compact.sort_indices()
         return compact
+
+    def spread(self, rows: sp.csr_array) -> sp.csr_array:
+        """Return rows by words of the vocabulary, given some by the first words here."""
+        if self.is_whole:
+            return rows
+        words = self.words[rows.indices].astype(rows.indices.dtype)
+        shape = rows.shape[0], self.n_vocabulary
+        found = sp.csr_array((rows.data, words, rows.indptr), shape)
+        found.sort_indices()
+        return found
 
     def with_words(self, words: Words) -> "SeenWords":
         """Return one with further words, in their order, behind those it has."""

@@ -13,6 +13,7 @@ from dask.delayed import Delayed, delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.dask._inputs import Block, NpzFile, is_lazy
@@ -21,7 +22,7 @@ from skbnp.dask._sessions import Session, sizes_by_label
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.schedules import ShardSchedule
-from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.memory import EpochLearner, RowVisitor
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
 from skbnp.models.dependent_trees.row_samples import (
@@ -77,6 +78,7 @@ class EpochRows:
     session: Session
     label: Label
     shape: tuple[int, int]
+    seen: SeenWords
 
 
 @dataclass
@@ -85,6 +87,7 @@ class SessionRows:
 
     session: Session
     sizes: dict[Label, int]
+    seen: SeenWords  # by rows of this session, or before
     checkpoints: Checkpoints | None = None
     account: Account | None = None  # from which learning goes on
 
@@ -102,7 +105,7 @@ class SessionRows:
     def __iter__(self) -> Iterator[tuple[Label, EpochRows]]:
         for label, size in self.sizes.items():
             shape = size, self.session.n_features
-            yield label, EpochRows(self.session, label, shape)
+            yield label, EpochRows(self.session, label, shape, self.seen)
 
 
 @dataclass(frozen=True)
@@ -355,12 +358,6 @@ class DependentTrees(ShardedMixin, LocalTrees):
             checkpoint is of another fit.
         WorkersLostError
             If there has been no worker for `timeout` seconds.
-
-        Warns
-        -----
-        UserWarning
-            If the tree of the start takes more than 100 MB for columns of which most
-            have a value in no row.
         """
         try:
             return super().fit(X, y, epochs=epochs)
@@ -410,17 +407,15 @@ class DependentTrees(ShardedMixin, LocalTrees):
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
-        if reset:
-            seen = partial(_n_seen_columns, session, sizes)
-            self._warn_if_mostly_unseen(sizes.values(), session.n_features, seen)
-        rows = SessionRows(session, sizes)
+        seen = self._seen_with(_find_columns(session, sizes), reset=reset)
+        rows = SessionRows(session, sizes, seen)
         if method == "fit":
             rows.checkpoints = self._checkpoints(session)
         return rows
 
     def _rows_at_hand(self, X, rng):
         """Have some rows sent here."""
-        return draw_rows(self._shards_of(X, map), rng)
+        return X.seen.compact(draw_rows(self._shards_of(X, map), rng))
 
     def _n_clusters(self, n_rows):
         most = max(min(n_rows, SAMPLE) // ROWS_PER_CLUSTER, 1)
@@ -433,6 +428,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
     def _shards_of(self, X: EpochRows, run):
         is_lasting = self.checkpoint_dir is None
         return X.session.shards(X.label, run, is_lasting=is_lasting)
+
+    def _visitor(self, posterior, shards, n_rounds):
+        return RowVisitor(shards, n_rounds, posterior.seen)
 
     def _rounds(self, shards) -> ShardSchedule:
         n_shards = len(shards.n_rows)
@@ -649,13 +647,13 @@ class DependentTrees(ShardedMixin, LocalTrees):
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
 
-def _n_seen_columns(session: Session, sizes: dict[Label, int]) -> int:
-    """Columns in which some row of some label has a value."""
+def _find_columns(session: Session, sizes: dict[Label, int]) -> np.ndarray:
+    """Find the columns in which some row of some label has a value."""
     seen = np.zeros(session.n_features, dtype=bool)
     for label in filter(sizes.get, sizes):
         shards = session.shards(label, map, is_lasting=False)
         seen |= shards.total(seen_columns, range(len(shards.n_rows))).mask
-    return int(seen.sum())
+    return np.flatnonzero(seen)
 
 
 def _transform(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:

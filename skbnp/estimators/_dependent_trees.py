@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Self
@@ -11,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._epoch_trees import (
     EpochRecord,
     EpochTreeMixin,
     check_state,
-    n_seen_columns,
     view_of,
 )
 from skbnp.estimators._saved import (
@@ -25,6 +24,7 @@ from skbnp.estimators._saved import (
     check_concentrations,
     check_kinds,
     check_number,
+    check_seen_words,
     check_signed,
 )
 from skbnp.estimators._variational import VariationalEstimator
@@ -89,12 +89,13 @@ MOST_PARTS = 32
 class _Rows:
     """Rows of length one by epoch, in the order of the epochs."""
 
-    X: sp.csr_array
+    X: sp.csr_array  # by columns that are seen
     epochs: list[tuple[Any, np.ndarray]]  # label, numbers of rows
+    seen: SeenWords  # by these rows, or before
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.X.shape
+        return self.X.shape[0], self.seen.n_vocabulary
 
     def __iter__(self) -> Iterator[tuple[Any, sp.csr_array]]:
         for label, rows in self.epochs:
@@ -477,11 +478,15 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
-        if reset:
-            sizes = [len(numbers) for _, numbers in groups]
-            seen = partial(n_seen_columns, rows)
-            self._warn_if_mostly_unseen(sizes, rows.shape[1], seen)
-        return _Rows(rows, groups)
+        seen = self._seen_with(np.unique(rows.indices), reset=reset)
+        return _Rows(seen.compact(rows), groups, seen)
+
+    def _seen_with(self, columns: np.ndarray, *, reset: bool) -> SeenWords:
+        """Return columns that were seen before, and others behind them: one at least."""
+        nothing = SeenWords(np.empty(0, np.intp), self.n_features_in_)
+        before = nothing if reset else self._seen_columns()
+        seen = before.with_words(columns.astype(np.intp))
+        return seen if len(seen) else seen.with_words(np.zeros(1, np.intp))
 
     def _describe(self, rows) -> str:
         n_epochs = len(rows.epochs)
@@ -514,6 +519,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             max_components=self._limit(),
             label=label,
             window=self.window,
+            seen=rows.seen,
         )
 
     def _first_tree(self, model, X, entropy) -> tuple[EpochState, EpochStats]:
@@ -521,12 +527,13 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         rng, limit = stream(entropy, Purpose.START), self._limit()
         rows = self._rows_at_hand(X, rng)
         labels = spherical_kmeans(rows, self._n_clusters(X.shape[0]), rng)
-        state, stats = start_tree(rows, labels, model.priors)
+        n_unseen = self.n_features_in_ - rows.shape[1]
+        state, stats = start_tree(rows, labels, model.priors, n_unseen=n_unseen)
         if limit == 1 and len(state.tree) == 2:
             state, stats = merged(state, stats, model.priors, 1, 0)
         if not (model.learns_concentration and model.learns_prior_concentration):
             state = update_means(self._given(state), stats, model.priors)
-        none = EpochStats.zero(len(state.tree), state.dimension)
+        none = EpochStats.zero(len(state.tree), state.width)
         found = assign_rows(model, state, none, rows, self._moves(), limit, rng)
         return found.state, found.stats
 
@@ -561,27 +568,31 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """Learn rows of the open epoch, of which `others` are not at hand any more."""
         moves = self._moves()
         if others is None:
-            others = EpochStats.zero(len(posterior.ids), shards.n_features)
+            others = EpochStats.zero(len(posterior.ids), posterior.state.width)
         schedule = self._rounds(shards)
         return EpochLearner(
             posterior,
             ShardCorpus(shards),
             schedule,
-            RowVisitor(shards, schedule.n_rounds),
+            self._visitor(posterior, shards, schedule.n_rounds),
             EpochMemory(shards, others, executor.map),
             NO_MOVES if moves is None else TreeEdits(moves),
         )
 
+    def _visitor(self, posterior, shards, n_rounds) -> RowVisitor:
+        """Have rows visited that are by columns of the state."""
+        return RowVisitor(shards, n_rounds)
+
     def _shards(self, X, executor) -> Shards:
         """Cut the rows of an epoch into parts, each followed by an update."""
-        n_rows, n_features = X.shape
+        n_rows, n_columns = X.shape
         if self.batch_size is None:
-            n_parts = min(max(n_rows // n_features, 1), MOST_PARTS)
+            n_parts = min(max(n_rows // self.n_features_in_, 1), MOST_PARTS)
         else:
             n_parts = max(-(-n_rows // self.batch_size), 1)
         limits = even_limits(n_rows, n_parts)
         blocks = [X[begin:end] for begin, end in pairwise(limits)]
-        return LocalShards(blocks, n_features, executor.map)
+        return LocalShards(blocks, n_columns, executor.map)
 
     def _rounds(self, shards) -> ShardSchedule:
         """All parts, then one update after each."""
@@ -591,6 +602,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return self.max_iter * (len(rows.epochs) - 1)
 
     def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
+        posterior.see(rows.seen)
         passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end_pass}
         self._learn_epochs(posterior, rows, executor, monitor, **passes)
         return not posterior.unsettled
@@ -700,10 +712,13 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         posterior, n_features = self._posterior, self.n_features_in_
         check_kinds(self, _posterior=EpochPosterior)
         super()._check_saved()
+        check_kinds(posterior, seen=SeenWords)
+        n_seen = check_seen_words(posterior.seen, n_features)
         for epoch in posterior.closed:
-            check_state(epoch.state, n_features)
+            check_state(epoch.state, n_features, n_seen)
         state, totals = posterior.state, posterior.totals
-        check_state(state, n_features)
+        width = check_state(state, n_features, n_seen)
+        check_number("seen words", n_seen, least=width, most=width)
         priors = posterior.model.priors
         check_concentrations(priors, ("child_concentration", "stop_concentration"))
         for name in ("parent_weight", "past_weight"):
@@ -715,7 +730,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         check_number("n_components_", self.n_components_, least=n, most=n)
         check_array("masses", totals.masses, (n,))
         check_array("entropies", totals.entropies, (n,), least=-LARGE)
-        check_signed("sums", totals.sums, (n, n_features))
+        check_signed("sums", totals.sums, (n, width))
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
 
@@ -723,6 +738,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _known_epochs(self) -> list[ClosedEpoch]:
         return self._posterior.epochs
+
+    def _seen_columns(self) -> SeenWords:
+        return self._posterior.seen
 
     def _tree_priors(self) -> TreePriors:
         return self._posterior.model.priors
@@ -769,7 +787,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             - "sticks": -KL of all sticks.
         """
         rows, _ = self._rows(X, "elbo")
-        model, state = self._posterior.model, self._posterior.state
+        model = self._posterior.model
+        state = self._posterior.state.with_columns(rows.shape[1])
         with Executor(self.n_jobs) as executor, one_blas_thread():
             table = NodeTable.of(state, model.priors)
             _, fresh = visit(table, rows, run=executor.map)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
-from skbnp.estimators._cautions import warn_if_mostly_unseen
+from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.estimators._saved import LARGE, check_array, check_number
 from skbnp.inference.executor import Executor
@@ -31,7 +31,6 @@ __all__ = [
     "EpochRecord",
     "EpochTreeMixin",
     "check_state",
-    "n_seen_columns",
     "view_of",
 ]
 
@@ -116,6 +115,10 @@ class EpochTreeMixin(TransformerMixin, ABC):
         """Clusters that a first epoch of so many rows starts from."""
 
     @abstractmethod
+    def _seen_columns(self) -> SeenWords:
+        """Columns of the newest epoch; those before have the first of them."""
+
+    @abstractmethod
     def _known_epochs(self) -> list[ClosedEpoch]:
         """All epochs, the newest last."""
 
@@ -163,7 +166,13 @@ class EpochTreeMixin(TransformerMixin, ABC):
     def components_(self) -> np.ndarray:
         """Mean directions of the nodes in the newest epoch."""
         check_is_fitted(self)
-        return _directions(self._known_epochs()[-1].state)
+        seen = self._seen_columns()
+        directions = _directions(self._known_epochs()[-1].state)
+        if seen.is_whole:
+            return directions
+        found = np.zeros((len(directions), seen.n_vocabulary))
+        found[:, seen.words] = directions
+        return found
 
     @property
     def topic_weights_(self) -> np.ndarray:
@@ -176,14 +185,14 @@ class EpochTreeMixin(TransformerMixin, ABC):
     def epochs_(self) -> dict[Any, EpochRecord]:
         """What was learned of each epoch, in order."""
         check_is_fitted(self)
-        found = {}
+        found, seen = {}, self._seen_columns()
         for epoch in self._known_epochs():
             directions = _directions(epoch.state)
             directions[np.abs(directions) < SHOWN] = 0.0
             tree = epoch.state.tree
             found[epoch.label] = EpochRecord(
                 view_of(epoch.state),
-                sp.csr_array(directions),
+                seen.spread(sp.csr_array(directions)),
                 tree.ids.copy(),
                 epoch.state.masses.copy(),
                 epoch.n_rows,
@@ -351,13 +360,6 @@ class EpochTreeMixin(TransformerMixin, ABC):
         total = weights.sum()
         return float(weights @ gains / total) if total > 0.0 else 0.0
 
-    def _warn_if_mostly_unseen(
-        self, sizes: Iterable[int], n_features: int, count_seen: Callable[[], int]
-    ) -> None:
-        """Warn of columns that no row has, given the numbers of rows by epoch."""
-        n_rows = next(filter(None, sizes), 0)
-        warn_if_mostly_unseen(self._n_clusters(n_rows) + 1, n_features, count_seen)
-
     def _warn_of_narrow_nodes(self, X: Any) -> None:
         """Warn where equal or short rows have made the concentration that is learned.
 
@@ -366,12 +368,14 @@ class EpochTreeMixin(TransformerMixin, ABC):
         if self.vmf_concentration != "auto":
             return
         rows = None if X is None else self._rows(X, "fit")[0]
-        n_nodes, dimension = self._known_epochs()[-1].state.means.shape
-        warn_of_narrow_nodes(rows, dimension, n_nodes, self.vmf_concentration_)
+        n_nodes, n_features = self.n_components_, self.n_features_in_
+        warn_of_narrow_nodes(rows, n_features, n_nodes, self.vmf_concentration_)
 
     def _rows(self, X, method: str) -> tuple[sp.csr_array, np.dtype]:
+        """Put rows on the unit sphere, by columns of the newest epoch."""
         check_is_fitted(self)
-        return check_directions(self, X, reset=False, method=method)
+        rows, dtype = check_directions(self, X, reset=False, method=method)
+        return self._seen_columns().compact(rows), dtype
 
     def _visited(
         self, rows: sp.csr_array, epochs: Any
@@ -398,11 +402,6 @@ def _directions(state: EpochState) -> np.ndarray:
     return state.means / np.maximum(lengths, 1e-300)
 
 
-def n_seen_columns(rows: sp.csr_array) -> int:
-    """Columns in which some row has a value."""
-    return int(np.count_nonzero(np.bincount(rows.indices)))
-
-
 def view_of(state: EpochState) -> TreeView:
     """Show a tree, with the share of rows at each node or below."""
     tree, total = state.tree, float(state.masses.sum())
@@ -411,16 +410,22 @@ def view_of(state: EpochState) -> TreeView:
     return TreeView(tree.parent, weight, tree.ids, through >= max(1.0, 1e-4 * total))
 
 
-def check_state(state: EpochState, n_features: int) -> None:
+def check_state(state: EpochState, n_features: int, n_seen: int) -> int:
+    """Refuse an epoch that compiled code must not read; return its columns.
+
+    Those are at most `n_seen`.
+    """
     state.tree.check()
-    n = len(state.tree)
+    n, unseen = len(state.tree), state.n_unseen
+    check_number("n_unseen", unseen, least=n_features - n_seen, most=n_features)
+    width = n_features - unseen
     for name in ("masses", "history", "concentrations"):
         check_array(name, getattr(state, name), (n,))
     for name, shape in (
-        ("means", (n, n_features)),
-        ("previous", (len(state.previous), n_features)),
-        ("above", (n_features,)),
-        ("centroid", (n_features,)),
+        ("means", (n, width)),
+        ("previous", (len(state.previous), width)),
+        ("above", (width,)),
+        ("centroid", (width,)),
     ):
         check_array(name, getattr(state, name), shape, least=-LARGE)
     check_array("past", state.past, (n,), kind="i", least=-1)
@@ -429,3 +434,4 @@ def check_state(state: EpochState, n_features: int) -> None:
     check_array("past_ids", state.past_ids, (n_before,), kind="i", least=0)
     for name in ("concentration", "prior_concentration"):
         check_number(name, getattr(state, name), least=1e-300, most=LARGE)
+    return width

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Self
@@ -15,7 +14,6 @@ from scipy.special import logsumexp
 from skbnp.estimators._epoch_trees import (
     EpochTreeMixin,
     check_state,
-    n_seen_columns,
     view_of,
 )
 from skbnp.estimators._samplers import Sampler
@@ -469,10 +467,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
-        if reset:
-            sizes = [len(numbers) for _, numbers in groups]
-            seen = partial(n_seen_columns, rows)
-            self._warn_if_mostly_unseen(sizes, rows.shape[1], seen)
         parts = [EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups]
         while len(parts) > 1 and len(parts[0].rows) == 0:
             parts.pop(0)

@@ -20,7 +20,13 @@ from skbnp.kernels._directions cimport (
     square_of,
     worth_of,
 )
-from skbnp.kernels._normaliser cimport Sphere, at_zero, log_constant, make_sphere
+from skbnp.kernels._normaliser cimport (
+    Sphere,
+    at_zero,
+    dimension_of,
+    log_constant,
+    make_sphere,
+)
 from skbnp.kernels._sticks cimport log_beta
 from skbnp.kernels._vectors cimport add_scaled, dot, put_both
 
@@ -132,13 +138,13 @@ cdef double worth_below(
     cdef Py_ssize_t n_below = e.limits[d.node + 1] - first
     cdef const double* up = e.means + parent * n
     cdef const double* mu = past_of(e, d.node)
-    cdef double spread, natural, length, found, along
+    cdef double spread, natural, length, found, along, dimension = dimension_of(s)
     put_both(n, 1.0, d.rest, e.pull, up, d.natural)
     natural = sqrt(dot(n, d.natural, d.natural))
     spread = e.pull * e.pull * max(1.0 - square_of(e, parent, d.squares), 0.0)
-    length = best_length(s, natural, spread, n_below, d.below, e.pull, n)
+    length = best_length(s, natural, spread, n_below, d.below, e.pull, dimension)
     found = worth_of(
-        s, length, natural, spread, n_below, d.below, e.pull, zero, n
+        s, length, natural, spread, n_below, d.below, e.pull, zero, dimension
     )
     if mu != NULL:
         found += log_constant(s, prior_square(e, dot(n, up, mu)), zero)

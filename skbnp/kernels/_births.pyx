@@ -19,6 +19,7 @@ from skbnp.kernels._normaliser cimport (
     Sphere,
     at_zero,
     bessel_slope,
+    dimension_of,
     log_constant,
     make_sphere,
 )
@@ -593,7 +594,7 @@ def find_birth(
     cdef double best = -INFINITY, gain
     t.sphere, t.done = make_sphere(order, n_steps, terms), 0
     t.n_rows, t.n_best, t.n_nodes = places.shape[0], places.shape[1], parent.shape[0]
-    t.place, t.target, t.dimension = place, target, <double>n_features
+    t.place, t.target, t.dimension = place, target, dimension_of(&t.sphere)
     t.indptr, t.values, t.places = &indptr[0], &values[0], &places[0, 0]
     t.strength, t.pull, t.stop, t.child = strength, pull, stop, child
     t.share, t.spread = shares[target], spreads[target]

@@ -13,6 +13,7 @@ from skbnp.kernels._normaliser cimport (
     Sphere,
     at_zero,
     bessel_slope,
+    dimension_of,
     log_constant,
     make_sphere,
     n_terms,
@@ -497,7 +498,7 @@ cdef double update_direction(
     """Put the mean of a node at its maximum; return eta with A_V(eta) = |E|."""
     cdef Py_ssize_t n = e.n_words, first = e.limits[row], at
     cdef Py_ssize_t n_below = e.limits[row + 1] - first
-    cdef double square, spread, length, found
+    cdef double square, spread, length, found, dimension = dimension_of(s)
     fill_natural(e, s, row, natural)
     if row:
         square = square_of(e, e.parent[row], squares)
@@ -508,10 +509,10 @@ cdef double update_direction(
     for at in range(n_below):
         below[at] = sqrt(square_of(e, e.children[first + at], squares))
     length = sqrt(dot(n, natural, natural))
-    found = best_length(s, length, spread, n_below, below, e.pull, n)
+    found = best_length(s, length, spread, n_below, below, e.pull, dimension)
     put_scaled(n, found / max(length, LEAST), natural, e.means + row * n)
     squares[row] = found * found  # known to those below, whichever thread updates them
-    return natural_length(s, found, 0.0, n)
+    return natural_length(s, found, 0.0, dimension)
 
 
 def inner_products(

@@ -20,6 +20,11 @@ cdef struct Sphere:
     const double* slopes        # (TERMS, WIDTH)
 
 
+cdef inline double dimension_of(const Sphere* s) noexcept nogil:
+    """V: vectors may leave out columns that are zero in all of them."""
+    return 2.0 * (s.order - s.n_steps) + 2.0
+
+
 cdef inline double at_zero(const Sphere* s) noexcept nogil:
     """Log of one plus the tail of the expansion at zero, where p = 1."""
     cdef double tail = 0.0, power = 1.0 / s.order

@@ -12,7 +12,7 @@ from skbnp.models.dependent_trees import local
 from skbnp.models.dependent_trees.epoch import rows_by_epoch
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_directions, check_is_fitted
+from skbnp.utils.validation import check_is_fitted
 
 __all__ = ["plug_in_gain"]
 
@@ -78,7 +78,7 @@ def plug_in_gain(
     if not hasattr(estimator, "_known_epochs"):
         name = type(estimator).__name__
         raise TypeError(f"estimator must be a DependentTrees, got {name}.")
-    rows, _ = check_directions(estimator, X, reset=False, method="plug_in_gain")
+    rows, _ = estimator._rows(X, "plug_in_gain")
     gains, priors = np.zeros(rows.shape[0]), estimator._tree_priors()
     known = estimator._known_epochs()
     with Executor(estimator.n_jobs) as executor, one_blas_thread():

@@ -597,7 +597,9 @@ def test_an_epoch_ends_when_moves_gain_little(drawn, monkeypatch):
 )
 def test_a_pass_has_32_updates_at_the_most_by_default(shape, batch_size, n_parts):
     X = sp.csr_array(np.ones(shape, dtype=np.float32))
+    trees = DependentTrees(batch_size=batch_size)
+    trees.n_features_in_ = shape[1]
     with Executor(1) as executor:
-        shards = DependentTrees(batch_size=batch_size)._shards(X, executor)
+        shards = trees._shards(X, executor)
     assert len(shards.n_rows) == n_parts
     assert shards.n_rows.sum() == shape[0]

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
@@ -182,7 +183,18 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
     window: int = 1  # epochs whose rows count for the sticks
     n_open: int = 0  # rows of the open epoch that the totals may hold
     unsettled: tuple[object, ...] = ()  # epochs whose bound has not converged
+    seen: SeenWords | None = None  # columns of the state; closed ones have the first
     closed: list[ClosedEpoch] = field(default_factory=list)
+
+    def see(self, seen: SeenWords) -> None:
+        """Let the state have all columns that are seen, those it has first."""
+        width = len(seen)
+        with commit():
+            if width > self.state.width:
+                state, totals = self.state, self.totals
+                wider = state.with_columns(width), totals.with_columns(width)
+                self.replace_globals(*wider)
+            self.seen = seen
 
     def as_closed(self) -> ClosedEpoch:
         """Return the open epoch as it would be closed now."""
@@ -230,7 +242,7 @@ def close_epoch(posterior: EpochPosterior, label: Label) -> None:
     before = [ids for ids, _ in past[-1 - N_RETURN : -1]]
     returning = np.unique(np.concatenate([NO_IDS, *before]))
     state = next_epoch(posterior.state, history, returning)
-    totals = EpochStats.zero(len(state.tree), state.dimension)
+    totals = EpochStats.zero(len(state.tree), state.width)
     with commit():
         posterior.closed = closed
         posterior.model = replace(posterior.model, is_first=False)

@@ -38,6 +38,7 @@ from skbnp.models.dependent_trees.model import (
     EpochStats,
     TreePriors,
     lengths_and_spreads,
+    padded,
 )
 from skbnp.trees import Tree
 
@@ -147,7 +148,7 @@ class NodeTable:
 
     tree: Tree
     ids: NDArray[np.intp]  # (n_nodes,) of columns, increasing
-    directions: NDArray[np.float32]  # (n_tiles, V, TILE) E
+    directions: NDArray[np.float32]  # (n_tiles, n_columns, TILE) E
     log_weights: Array  # (n_tiles * TILE,) E log pi, -inf behind the last
     concentration: float  # beta
     naturals: "Naturals | None" = None  # for collapsed visits
@@ -160,14 +161,17 @@ class NodeTable:
 
     @classmethod
     def of(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
-        """Copy the means, rounded to single precision."""
-        n_nodes, dimension = state.means.shape
+        """Copy the means, rounded to single precision.
+
+        Columns that are unseen share one more, of zeros.
+        """
+        n_nodes, n_columns = len(state.tree), _n_columns(state)
         places = np.argsort(state.tree.ids)
         n_tiles = -(-n_nodes // TILE)
-        table = np.zeros((n_tiles, dimension, TILE), dtype=np.float32)
+        table = np.zeros((n_tiles, n_columns, TILE), dtype=np.float32)
         for tile in range(n_tiles):
             part = places[tile * TILE : (tile + 1) * TILE]
-            table[tile, :, : len(part)] = state.means[part].T
+            table[tile, : state.width, : len(part)] = state.means[part].T
         log_weights = np.full(n_tiles * TILE, -np.inf)
         log_weights[:n_nodes] = state.log_weights(priors)[places]
         ids = state.tree.ids[places]
@@ -321,8 +325,8 @@ def visit(
     ----------
     table : NodeTable
         What rows see.
-    X : csr_array of float32 of shape (n_rows, V)
-        Rows of length one, or zero.
+    X : csr_array of float32 of shape (n_rows, n_columns)
+        Rows of length one, or zero. Columns behind those of the table are as its last.
     memo, drift : Memo, ndarray of shape (n_tiles,), default=None
         What is remembered of the rows, and by how much scores may have risen since
         (`Drift.since`): nodes are left out that cannot be within 40 nats of the best,
@@ -338,7 +342,9 @@ def visit(
     stats : EpochStats
         Sums by block, added in order.
     """
-    n_rows = X.shape[0]
+    n_rows, n_columns = X.shape[0], table.directions.shape[1]
+    if X.shape[1] > n_columns:
+        X = _folded(X, n_columns)
     begins = range(0, n_rows, ROWS_PER_BLOCK)
 
     def score(begin: int) -> Memo:
@@ -362,6 +368,17 @@ def recall(tree: Tree, memo: Memo, X: sp.csr_array, *, run: Run = map) -> EpochS
     for part in run(add_up, range(0, n_rows, ROWS_PER_BLOCK)):
         total = total.plus(part)
     return total
+
+
+def _n_columns(state: EpochState) -> int:
+    """Columns of rows that are told apart: unseen ones are alike."""
+    return state.width + (state.n_unseen > 0)
+
+
+def _folded(X: sp.csr_array, n_columns: int) -> sp.csr_array:
+    """Return rows with so many columns; those behind are put to the last one."""
+    columns = np.minimum(X.indices, n_columns - 1)
+    return sp.csr_array((X.data, columns, X.indptr), (X.shape[0], n_columns))
 
 
 def _none() -> Memo:
@@ -515,7 +532,9 @@ def _mixed(
     """Mix densities of nodes, C_V(beta) / C_V(0) aside functions of cosines to them."""
     lengths = np.linalg.norm(state.means, axis=1)
     directions = state.means / np.maximum(lengths, 1e-300)[:, None]
-    directions = np.ascontiguousarray(directions.T)
+    directions = np.ascontiguousarray(padded(directions, _n_columns(state)).T)
+    if X.shape[1] != len(directions):
+        X = _folded(X, len(directions))
     both = log_normaliser(np.array([state.concentration, 0.0]), state.dimension)
     weights = state.sticks(priors).mean_weights(state.tree)
     with np.errstate(divide="ignore"):

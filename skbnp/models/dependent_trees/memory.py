@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import Weighting
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Run
@@ -79,10 +80,12 @@ class RowVisitor:
     shards : Shards
     n_rounds : int
         Visits of other shards, at the most, before a shard is visited again.
+    seen : SeenWords or None
+        Columns of the state, if rows of the shards have others too.
     """
 
-    def __init__(self, shards: Shards, n_rounds: int):
-        self.shards, self.n_rounds = shards, n_rounds
+    def __init__(self, shards: Shards, n_rounds: int, seen: SeenWords | None = None):
+        self.shards, self.n_rounds, self.seen = shards, n_rounds, seen
         self._last: tuple[ref[EpochState] | None, World] | None = None
 
     def visit(
@@ -106,11 +109,12 @@ class RowVisitor:
         """Return what rows see; equal states are one world."""
         state, last = posterior.state, self._last
         if last is None or last[0] is None or last[0]() is not state:
-            seen: Sight | None = None if last is None else last[1].content
+            before: Sight | None = None if last is None else last[1].content
             table = NodeTable.of(state, posterior.model.priors)
-            drift = Drift() if seen is None else seen.drift
-            drift = drift.followed_by(table, None if seen is None else seen.table)
-            world = World(Sight(table, drift.latest(self.n_rounds + 1)))
+            drift = Drift() if before is None else before.drift
+            drift = drift.followed_by(table, None if before is None else before.table)
+            sight = Sight(table, drift.latest(self.n_rounds + 1), self.seen)
+            world = World(sight)
             self._last = last = ref(state), world
         return last[1]
 
@@ -258,7 +262,7 @@ class EpochMemory(Memory):
             parts = self.shards.map(take_rows, numbers, visit.world, argument)
             found.update(zip(numbers, parts, strict=True))
         parts = [found[number] for number in sorted(found)]
-        none = sp.csr_array((0, self.shards.n_features), dtype=np.float32)
+        none = sp.csr_array((0, self.others.sums.shape[1]), dtype=np.float32)
         return RowSample(
             sp.csr_array(sp.vstack([none, *(part.X for part in parts)], format="csr")),
             Memo.joined([part.memo for part in parts]),

@@ -83,6 +83,7 @@ __all__ = [
     "next_epoch",
     "no_past",
     "objective",
+    "padded",
     "prior_concentrations",
     "sort_siblings",
     "sorted_tree",
@@ -128,22 +129,39 @@ class EpochState(NodeState):
     tree: Tree
     masses: Array  # (n_nodes,) M
     history: Array  # (n_nodes,) hX, masses of the epochs in the window
-    means: Array  # (n_nodes, V) E
+    means: Array  # (n_nodes, n_seen) E, zero in all columns that no row has shown
     concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
-    previous: Array  # (n_before, V) mu of the newest epoch that had the node
+    previous: Array  # (n_before, n_seen) mu of the newest epoch that had the node
     past: NDArray[np.intp]  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
-    above: Array  # (V,) mean of the parent of the root, zero where there is none
-    centroid: Array  # (V,) counts as a row at the root, zero where there is none
+    above: Array  # (n_seen,) mean of the parent of the root, zero where there is none
+    centroid: Array  # (n_seen,) counts as a row at the root, zero where there is none
     concentration: float  # beta
     prior_concentration: float  # kappa0
     past_ids: NDArray[np.intp] = field(  # (n_before,) whose previous directions are
         default_factory=NO_IDS.copy
     )
+    n_unseen: int = 0  # columns of the rows that arrays leave out, all zero
+
+    @property
+    def width(self) -> int:
+        """Columns that are stored, n_seen."""
+        return self.means.shape[1]
 
     @property
     def dimension(self) -> int:
         """V."""
-        return self.means.shape[1]
+        return self.width + self.n_unseen
+
+    def with_columns(self, width: int) -> "EpochState":
+        """Store columns of zeros behind the others, `width` in all."""
+        return replace(
+            self,
+            means=padded(self.means, width),
+            previous=padded(self.previous, width),
+            above=padded(self.above, width),
+            centroid=padded(self.centroid, width),
+            n_unseen=self.dimension - width,
+        )
 
     @property
     def with_past(self) -> NDArray[np.intp]:
@@ -157,18 +175,18 @@ class EpochState(NodeState):
 
     @property
     def pasts(self) -> Array:
-        """Directions in the epoch before, (n_nodes, V), zero of new nodes."""
+        """Directions in the epoch before, as `means`, zero of new nodes."""
         found = np.zeros_like(self.means)
         found[self.with_past] = self.previous[self.past[self.with_past]]
         return found
 
     def without_past(self) -> "EpochState":
         """Forget the epoch before."""
-        previous, past = no_past(len(self.tree), self.dimension)
+        previous, past = no_past(len(self.tree), self.width)
         return replace(self, previous=previous, past=past, past_ids=NO_IDS)
 
     def parents(self, rows: NDArray[np.intp]) -> Array:
-        """Means of the parents of some nodes, (n_rows, V)."""
+        """Means of the parents of some nodes, (n_rows, n_seen)."""
         parents = self.means[self.tree.parent[rows]]
         parents[rows == 0] = self.above
         return parents
@@ -197,7 +215,7 @@ class EpochStats:
     """Sums over rows, additive; nodes go by position in a tree."""
 
     masses: Array  # (n_nodes,) M
-    sums: sp.csr_array  # (n_nodes, V) s
+    sums: sp.csr_array  # (n_nodes, n_seen) s
     entropies: Array  # (n_nodes,) H, of the rows' nodes
 
     def __post_init__(self) -> None:
@@ -224,9 +242,9 @@ class EpochStats:
         return float(self.masses.sum())
 
     @classmethod
-    def zero(cls, n_nodes: int, dimension: int) -> "EpochStats":
+    def zero(cls, n_nodes: int, width: int) -> "EpochStats":
         """Of no rows."""
-        empty = sp.csr_array((n_nodes, dimension), dtype=np.float64)
+        empty = sp.csr_array((n_nodes, width), dtype=np.float64)
         return cls(np.zeros(n_nodes), empty, np.zeros(n_nodes))
 
     def plus(self, other: "EpochStats", gain: float = 1.0) -> "EpochStats":
@@ -237,6 +255,12 @@ class EpochStats:
             self.entropies + gain * other.entropies,
         )
 
+    def with_columns(self, width: int) -> "EpochStats":
+        """Add columns without a sum behind the others, `width` in all."""
+        sums = self.sums
+        parts = sums.data, sums.indices, sums.indptr
+        return replace(self, sums=sp.csr_array(parts, (sums.shape[0], width)))
+
     def taken(self, places: NDArray[np.intp]) -> "EpochStats":
         """Of other nodes, or in another order."""
         return EpochStats(
@@ -244,16 +268,22 @@ class EpochStats:
         )
 
 
-def no_past(n_nodes: int, dimension: int) -> tuple[Array, NDArray[np.intp]]:
+def padded(values: Array, width: int) -> Array:
+    """Add zeros behind the last axis, `width` entries in all."""
+    more = [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])]
+    return np.pad(values, more)
+
+
+def no_past(n_nodes: int, width: int) -> tuple[Array, NDArray[np.intp]]:
     """Return previous directions, and their rows, of nodes all of which are new."""
-    return np.zeros((0, dimension)), np.full(n_nodes, -1, dtype=np.intp)
+    return np.zeros((0, width)), np.full(n_nodes, -1, dtype=np.intp)
 
 
 def blocks(
-    rows: NDArray[np.intp], dimension: int, n_entries: int = ENTRIES
+    rows: NDArray[np.intp], width: int, n_entries: int = ENTRIES
 ) -> Iterator[NDArray[np.intp]]:
     """Cut nodes into blocks of so many entries."""
-    size = max(n_entries // max(dimension, 1), 1)
+    size = max(n_entries // max(width, 1), 1)
     for begin in range(0, len(rows), size):
         yield rows[begin : begin + size]
 
@@ -329,18 +359,18 @@ def _update_rows(
     squares = np.full(len(state.tree), -1.0)
 
     def update(nodes: NDArray[np.intp]) -> None:
-        natural, lengths = np.empty(state.dimension), np.empty(len(state.tree))
+        natural, lengths = np.empty(state.width), np.empty(len(state.tree))
         kernels.update_directions(
             nodes, state.concentrations, natural, lengths, squares, *known
         )
 
     if run is run_in_turn:  # one call for all levels, not one for each
-        for block in blocks(rows, state.dimension):
+        for block in blocks(rows, state.width):
             update(block)
         return state
     ends = 1 + np.flatnonzero(np.diff(state.tree.depth[rows]))
     for level in np.split(rows, ends):
-        some = blocks(level, state.dimension, ENTRIES_OF_TASK)
+        some = blocks(level, state.width, ENTRIES_OF_TASK)
         run([partial(update, nodes) for nodes in some])
     return state
 
@@ -408,8 +438,8 @@ def _spreads(
 def natural_of(
     state: EpochState, stats: EpochStats, priors: TreePriors, place: int
 ) -> Array:
-    """What priors, rows and children say in the direction of a node, (V,)."""
-    found = np.empty(state.dimension)
+    """What priors, rows and children say in the direction of a node, (n_seen,)."""
+    found = np.empty(state.width)
     kernels.natural_parameter(place, found, *known_to_kernels(state, stats, priors))
     return found
 
@@ -719,7 +749,7 @@ def next_epoch(
         history=history,
         previous=previous,
         past=np.where(lengths.ravel() > 0.0, _all(state), -1),
-        centroid=np.zeros(state.dimension),
+        centroid=np.zeros(state.width),
         past_ids=np.concatenate([state.tree.ids, state.past_ids[ended]]),
     )
     tree = state.tree.sort_siblings(-state.tree.accumulate(history))
@@ -797,7 +827,7 @@ def merge_gain(
     near = _neighbours(tree, place, into, top)
     (around,) = state.parents(np.array([top]))
     small = _reordered(state, Tree(tree.ids[near], _depths(tree, near)), near)
-    centroid = state.centroid if top == 0 else np.zeros(state.dimension)
+    centroid = state.centroid if top == 0 else np.zeros(state.width)
     small = replace(small, above=around, centroid=centroid)
     few = stats.taken(near)
     kept = (

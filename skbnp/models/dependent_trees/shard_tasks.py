@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.inference.shards import Shard, World
 from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable, recall, visit
 from skbnp.models.dependent_trees.model import EpochStats
@@ -50,6 +51,7 @@ class Sight:
 
     table: NodeTable
     drift: Drift
+    seen: SeenWords | None = None  # columns of the table; None: those of the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +84,22 @@ class Edit:
 Edits = tuple[Edit, ...]
 
 
+def _rows_of(shard: Shard, world: World) -> sp.csr_array:
+    """Rows of a shard by columns of the table."""
+    if "rows" not in shard.cache:
+        seen = world.content.seen
+        shard.cache["rows"] = shard.X if seen is None else seen.compact(shard.X)
+    return shard.cache["rows"]
+
+
 def _visited(
     shard: Shard, world: World, before: Memo | None = None
 ) -> tuple[Memo, EpochStats]:
     """Visit rows; what they said before may spare some nodes, and changes nothing."""
     sight: Sight = world.content
     drift = None if before is None else sight.drift.since(before.step, sight.table)
-    memo, stats = visit(sight.table, shard.X, before, drift, run=shard.run)
+    X = _rows_of(shard, world)
+    memo, stats = visit(sight.table, X, before, drift, run=shard.run)
     return replace(memo, step=sight.drift.step), stats
 
 
@@ -117,7 +128,8 @@ def visit_rows(shard: Shard, world: World, argument: None) -> EpochStats:
 def recall_rows(shard: Shard, world: World, argument: tuple[Edits, Tree]) -> EpochStats:
     """Sum what rows say, by a tree."""
     edits, tree = argument
-    return recall(tree, remembered(shard, world, edits), shard.X, run=shard.run)
+    memo = remembered(shard, world, edits)
+    return recall(tree, memo, _rows_of(shard, world), run=shard.run)
 
 
 def sum_losses(shard: Shard, world: World, argument: tuple[Edits]) -> PairLosses:
@@ -168,7 +180,8 @@ def take_rows(shard: Shard, world: World, argument: tuple[Edits, Ints]) -> RowSa
         rows, [shard.first_row, shard.first_row + shard.X.shape[0]]
     )
     own = rows[begin:end] - shard.first_row
-    return RowSample(shard.X[own], remembered(shard, world, edits).taken(own))
+    memo = remembered(shard, world, edits)
+    return RowSample(_rows_of(shard, world)[own], memo.taken(own))
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,14 +169,16 @@ def start_tree(
     labels: NDArray[np.intp],
     priors: TreePriors,
     run: RunTasks = run_in_turn,
+    n_unseen: int = 0,
 ) -> tuple[EpochState, EpochStats]:
     """Put clusters of rows below a root that has none, and learn what is global.
 
-    `labels` are 0 to the number of clusters less one, -1 for rows that have none.
+    `labels` are 0 to the number of clusters less one, -1 for rows that have none;
+    `n_unseen` columns of the rows are left out of `X`, all zero.
     """
     places = np.where(labels >= 0, labels + 1, -1)
     stats = node_sums(X, places, int(labels.max(initial=-1)) + 2)
-    return start_from(stats, priors, run)
+    return start_from(stats, priors, run, n_unseen)
 
 
 def node_sums(X: sp.csr_array, places: NDArray[np.intp], n_nodes: int) -> EpochStats:
@@ -191,10 +193,14 @@ def node_sums(X: sp.csr_array, places: NDArray[np.intp], n_nodes: int) -> EpochS
 
 
 def start_from(
-    stats: EpochStats, priors: TreePriors, run: RunTasks = run_in_turn
+    stats: EpochStats,
+    priors: TreePriors,
+    run: RunTasks = run_in_turn,
+    n_unseen: int = 0,
 ) -> tuple[EpochState, EpochStats]:
     """Put clusters below a root that has no rows, and learn what is global."""
-    n_nodes, dimension = stats.sums.shape
+    n_nodes, width = stats.sums.shape
+    dimension = width + n_unseen
     tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
     masses, sums = stats.masses, stats.sums
     total = np.asarray(sums.sum(axis=0)).ravel()
@@ -205,13 +211,14 @@ def start_from(
         tree,
         masses,
         np.zeros(n_nodes),
-        np.zeros((n_nodes, dimension)),
+        np.zeros((n_nodes, width)),
         np.zeros(n_nodes),
-        *no_past(n_nodes, dimension),
-        np.zeros(dimension),
+        *no_past(n_nodes, width),
+        np.zeros(width),
         total / max(float(np.linalg.norm(total)), 1e-300),
         float(np.clip(beta, LOWEST, HIGHEST)),
         float(dimension),
+        n_unseen=n_unseen,
     )
     for _ in range(N_ROUNDS):
         state = update_own_means(state, stats, priors, run)

@@ -77,7 +77,7 @@ def attachment_gains(
         priors.child_concentration,
         np.full(n_nodes, -1.0),
         np.empty((9, n_nodes)),
-        np.empty((2, state.dimension)),
+        np.empty((2, state.width)),
         found,
         *known_to_kernels(state, stats, priors),
     )
@@ -214,7 +214,7 @@ def reverse_gain(
     near = np.sort(np.append(near, parent))
     shape = Tree(tree.ids[near], tree.depth[near] - tree.depth[parent])
     above = state.parents(np.array([parent]))[0]
-    centroid = state.centroid if parent == 0 else np.zeros(state.dimension)
+    centroid = state.centroid if parent == 0 else np.zeros(state.width)
     both = np.array([node, tree.ids[parent]])
 
     def worth(shape: Tree) -> float:
