@@ -79,7 +79,7 @@ class SeenWords:
         return compact
 
     def spread(self, rows: sp.csr_array) -> sp.csr_array:
-        """Return rows by words of the vocabulary, given some by the first words here."""
+        """Return rows by words of the vocabulary; theirs are by the first ones here."""
         if self.is_whole:
             return rows
         words = self.words[rows.indices].astype(rows.indices.dtype)

@@ -482,7 +482,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return _Rows(seen.compact(rows), groups, seen)
 
     def _seen_with(self, columns: np.ndarray, *, reset: bool) -> SeenWords:
-        """Return columns that were seen before, and others behind them: one at least."""
+        """Return columns that were seen before, and others behind them; one or more."""
         nothing = SeenWords(np.empty(0, np.intp), self.n_features_in_)
         before = nothing if reset else self._seen_columns()
         seen = before.with_words(columns.astype(np.intp))

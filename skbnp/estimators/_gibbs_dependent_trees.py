@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._epoch_trees import (
     EpochTreeMixin,
     check_state,
@@ -20,7 +21,9 @@ from skbnp.estimators._samplers import Sampler
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
+    check_needed,
     check_number,
+    check_seen_words,
     check_signed,
 )
 from skbnp.inference.executor import Executor
@@ -63,7 +66,7 @@ class _EpochCorpus:
     """Rows that have a direction, epoch by epoch; the first has some, if any has."""
 
     epochs: list[EpochRows]
-    n_features: int
+    seen: SeenWords  # columns of the rows here
 
     def __len__(self) -> int:
         return sum(len(epoch.rows) for epoch in self.epochs)
@@ -72,7 +75,9 @@ class _EpochCorpus:
     def digest(self) -> bytes:
         """Name of the rows and their epochs."""
         content = hashlib.blake2b(digest_size=16)
-        content.update(self.n_features.to_bytes(8, "little"))
+        content.update(self.seen.n_vocabulary.to_bytes(8, "little"))
+        if not self.seen.is_whole:
+            content.update(self.seen.words.tobytes())
         for epoch in self.epochs:
             content.update(repr(epoch.label).encode())
             for part in epoch.rows.arrays:
@@ -270,6 +275,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     samples_: list[TreeSample]
     _chains: tuple[TreeChainState, ...] | None
     _last: tuple[TreeChainState, ...]  # of the chains
+    _seen: SeenWords  # columns that rows had so far
 
     _parameter_constraints: dict = {
         **Sampler._parameter_constraints,
@@ -467,15 +473,33 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit says nothing.")
+        rows, seen = self._compact(rows, reset=reset)
         parts = [EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups]
         while len(parts) > 1 and len(parts[0].rows) == 0:
             parts.pop(0)
-        return _EpochCorpus(parts, rows.shape[1])
+        return _EpochCorpus(parts, seen)
+
+    def _compact(
+        self, rows: sp.csr_array, *, reset: bool
+    ) -> tuple[sp.csr_array, SeenWords]:
+        """Return rows by columns that are seen, if first ones are in fewer than half.
+
+        Where most columns are seen, draws in the space of the others save nothing.
+        """
+        nothing = SeenWords(np.empty(0, np.intp), rows.shape[1])
+        before = nothing if reset else self._seen_columns()
+        seen = before.with_words(np.unique(rows.indices).astype(np.intp))
+        if reset and 2 * len(seen) >= rows.shape[1]:
+            seen = SeenWords.all(rows.shape[1])
+        elif len(seen) == 0:
+            seen = seen.with_words(np.zeros(1, np.intp))
+        return seen.compact(rows), seen
 
     def _describe(self, data) -> str:
         n_epochs = len(data.epochs)
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
-        return f"nodes of {len(data)} rows of {data.n_features} features in {epochs}"
+        n_features = data.seen.n_vocabulary
+        return f"nodes of {len(data)} rows of {n_features} features in {epochs}"
 
     def _check_consistency(self, goes_on: bool) -> None:
         """No parameter depends on another."""
@@ -504,7 +528,10 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         elif before is not None and epochs[0].label != before.label:
             nobody = EpochRows(before.label, epochs[0].rows.none())
             epochs = [nobody, *epochs]
-        return SliceChain(epochs, self._settings(), entropy, start, number=number)
+        settings = self._settings()
+        return SliceChain(
+            epochs, settings, entropy, start, number=number, seen=data.seen
+        )
 
     def _start(self, goes_on: bool) -> TreeChainState | None:
         """Where the newest epoch ended, all rows gone; None where none has begun."""
@@ -520,7 +547,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         """Yield clusters below a root, or nodes of the present tree."""
         rows = data.epochs[0].rows
         if goes_on:
-            state = self._given(self._best().epoch.state)
+            state = self._best().epoch.state.with_columns(rows.X.shape[1])
+            state = self._given(state)
             memo, _ = visit(NodeTable.of(state, self._tree_priors()), rows.X)
             start = TreeStart(
                 state=replace(state, history=np.zeros(len(state.tree))),
@@ -541,7 +569,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
                 labels = spherical_kmeans(
                     rows.X, self._n_clusters(len(rows)), rng, run=run
                 )
-                state, _ = start_tree(rows.X, labels, priors, run)
+                unseen = data.seen.n_unseen
+                state, _ = start_tree(rows.X, labels, priors, run, unseen)
             place = state.tree.positions(labels + 1).astype(np.int32)
             yield TreeStart(state=self._given(state), place=place)
 
@@ -561,6 +590,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return {
             **super()._fitted_attributes(chains, kept, history, before, entropy),
             "_last": tuple(chain.saved_state() for chain in chains),
+            "_seen": chains[0].seen,
         }
 
     def _attributes_of(self, best: TreeSample) -> dict[str, Any]:
@@ -578,20 +608,30 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
 
     # -- loading ----------------------------------------------------------------------
 
+    def _check_saved(self) -> None:
+        check_needed(vars(self), ("_seen",))
+        check_seen_words(self._seen, self.n_features_in_)
+        super()._check_saved()
+
     def _check_sample(self, sample: TreeSample) -> None:
-        check_state(sample.epoch.state, self.n_features_in_)
+        check_state(sample.epoch.state, self.n_features_in_, len(self._seen))
 
     def _saved_chains(self) -> tuple[TreeChainState, ...]:
         return (*super()._saved_chains(), *self._last)
 
     def _check_chain(self, state: TreeChainState) -> None:
         for epoch in state.closed:
-            check_state(epoch.state, self.n_features_in_)
+            check_state(epoch.state, self.n_features_in_, len(self._seen))
         state.tree.check()
-        n, shape = len(state.tree), (len(state.tree), self.n_features_in_)
+        n, shape = len(state.tree), (len(state.tree), len(self._seen))
         check_array("history", state.history, (n,))
-        drawn, row = state.directions.drawn, state.directions.row
-        check_array("directions", drawn, shape, least=-LARGE)
+        directions, unseen = state.directions, self._seen.n_unseen
+        drawn, row = directions.drawn, directions.row
+        check_number("n_unseen", directions.n_unseen, least=unseen, most=unseen)
+        check_number("n_axes", directions.n_axes, least=0, most=unseen)
+        check_number("n_used", directions.n_used, least=0, most=directions.n_axes)
+        wide = n, shape[1] + directions.n_axes
+        check_array("directions", drawn, wide, least=-LARGE)
         check_array("directions", row, (n,), kind="i", least=0)
         check_number("directions", int(row.max()), least=0, most=n - 1)
         n_old = len(state.previous)
@@ -612,6 +652,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         check_number("past_weight", state.past_weight, least=0.0, most=LARGE)
 
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
+
+    def _seen_columns(self) -> SeenWords:
+        return self._seen
 
     def _known_epochs(self) -> list[ClosedEpoch]:
         best = self._best()

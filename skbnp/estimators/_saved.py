@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.inference.chains import ChainState
 from skbnp.inference.edits import Lineage
 from skbnp.inference.posterior import Posterior
@@ -66,6 +67,7 @@ FITTED: dict[str, Any] = {
     "_last": tuple[ChainState, ...],
     "_next_id": int,
     "_posterior": Posterior,
+    "_seen": SeenWords,
     "child_concentration_": float,
     "component_ids_": Ints,
     "components_": Array,

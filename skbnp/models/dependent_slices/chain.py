@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import ChainStart, ChainState, birth_entries, end_entries
 from skbnp.inference.edits import Lineage
@@ -41,6 +42,7 @@ from skbnp.models.dependent_trees.model import (
     best_past_pull,
     best_prior_concentration,
     next_epoch,
+    padded,
     windowed,
 )
 from skbnp.trees import Tree
@@ -117,14 +119,28 @@ class TreeChainState(ChainState):
     directions: Directions
     history: Array  # (n_nodes,)
     past: NDArray[np.intp]  # (n_nodes,)
-    previous: Array  # (n_old, V)
+    previous: Array  # (n_old, n_seen)
     concentration: float
     prior_concentration: float
     past_weight: float
-    sums: sp.csr_array  # (n_nodes, V) of all rows
+    sums: sp.csr_array  # (n_nodes, n_seen) of all rows
     gone: Array  # (n_nodes,)
-    gone_sums: sp.csr_array  # (n_nodes, V)
+    gone_sums: sp.csr_array  # (n_nodes, n_seen)
     closed: tuple[ClosedEpoch, ...]
+
+    def with_columns(self, n_seen: int, rng: np.random.Generator) -> "TreeChainState":
+        """Let rows have more columns, `n_seen` in all, that none had before."""
+        sums, gone = (
+            sp.csr_array((one.data, one.indices, one.indptr), (one.shape[0], n_seen))
+            for one in (self.sums, self.gone_sums)
+        )
+        return replace(
+            self,
+            directions=self.directions.with_columns(n_seen, rng),
+            previous=padded(self.previous, n_seen),
+            sums=sums,
+            gone_sums=gone,
+        )
 
     def without_rows(self) -> "TreeChainState":
         """Let all rows stay where they are, and begin anew with others."""
@@ -157,6 +173,8 @@ class SliceChain:
         Where to go on.
     number : int
         Of the chain, where it starts.
+    seen : SeenWords or None
+        Columns that rows have, in the order of the rows here; None: all.
     """
 
     phase: Phase
@@ -174,11 +192,17 @@ class SliceChain:
         start: TreeStart | TreeChainState,
         *,
         number: int = 0,
+        seen: SeenWords | None = None,
     ):
         self.epochs, self.settings, self.entropy = epochs, settings, entropy
+        self.seen = seen
         self._memory: list[Array] = []  # of phases, for those to come
         if isinstance(start, TreeChainState):
             start = replace(start, lineage=list(start.lineage))
+            n_seen = epochs[0].rows.X.shape[1]
+            if n_seen > start.directions.n_seen:
+                rng = stream(entropy, Purpose.START, start.number, start.step, n_seen)
+                start = start.with_columns(n_seen, rng)
             self._restore(self._joined(start) if len(start.place) == 0 else start)
             _check_places(self.state, epochs)
             return
@@ -192,10 +216,10 @@ class SliceChain:
             self.settings.priors,
             state.tree,
             start.place,
-            Directions.of(_unit(state.means)),
+            Directions.of(_unit(state.means), state.n_unseen),
             state.history,
             np.full(len(state.tree), -1),
-            np.zeros((0, state.dimension)),
+            np.zeros((0, state.width)),
             state.concentration,
             state.prior_concentration,
             np.zeros(len(state.tree)),
@@ -328,6 +352,10 @@ class SliceChain:
         """Make proposals, and choose nodes that may be attached elsewhere."""
         world = self.world
         self._rng = self._streams(len(PARITIES))()
+        if world.directions.n_unseen:
+            n_draws = 3 * self.settings.n_proposals + 1
+            directions = world.directions.with_axes_for(n_draws)
+            world = replace(world, directions=directions)
         for _ in range(self.settings.n_proposals):
             world = propose_split_or_merge(world, self._rng)
         if self.settings.n_proposals:
@@ -343,7 +371,7 @@ class SliceChain:
         settings, world = self.settings, self.world
         if not (settings.learns_prior_concentration or settings.learns_past_weight):
             return [self._sum_rows]
-        blocks = blocks_of(np.arange(len(world.tree)), world.dimension)
+        blocks = blocks_of(np.arange(len(world.tree)), world.width)
         products = [
             partial(
                 prior_products,
@@ -351,7 +379,7 @@ class SliceChain:
                 world.directions.drawn,
                 world.directions.row,
                 world.tree.parent,
-                world.previous,
+                world.wide_previous,
                 world.past,
                 self._products,
             )
@@ -446,7 +474,7 @@ class SliceChain:
             closed=closed,
             tree=after.tree,
             place=after.tree.positions(memo.nodes[:, 0]).astype(np.int32),
-            directions=Directions.of(_unit(after.means)),
+            directions=Directions.of(_unit(after.means), after.n_unseen),
             history=after.history,
             past=after.past,
             previous=after.previous,
@@ -482,7 +510,7 @@ class SliceChain:
         """Return the present state, without directions that no node has."""
         directions = self.state.directions
         if len(directions.drawn) != len(directions):
-            directions = Directions.of(directions.gathered(run))
+            directions = directions.in_order(run)
             self.state = replace(self.state, directions=directions)
         self._memory = [one for one in self._memory if one is not directions.drawn]
         return self.state

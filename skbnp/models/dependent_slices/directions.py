@@ -31,23 +31,41 @@ class Directions:
     A tree that is edited has other positions, the rows of most nodes, and few new ones:
     thousands of features are not copied for each of hundreds of nodes. Of two trees
     that share an array the one before must not be read after the other is written to.
+
+    Columns that no row has shown are alike, and what depends on directions there are
+    their products alone. So behind the columns that rows have, the array has
+    coordinates along axes in the space of all others: fewer than these, for directions
+    of n nodes have parts along n axes at the most.
     """
 
-    drawn: Array  # (n_rows, V), in any order, some rows of no node
+    drawn: Array  # (n_rows, width), in any order, some rows of no node
     row: NDArray[np.intp]  # (n_nodes,), -1 of nodes that have none yet
+    n_unseen: int = 0  # columns of the rows that are left out
+    n_axes: int = 0  # last columns of `drawn`, `n_unseen` at the most
+    n_used: int = 0  # the first axes, along which directions have a part
 
     @classmethod
-    def of(cls, directions: Array) -> "Directions":
-        """Take those of an array in the order of the tree, (n_nodes, V)."""
-        return cls(directions, np.arange(len(directions)))
+    def of(cls, directions: Array, n_unseen: int = 0) -> "Directions":
+        """Take those of an array in the order of the tree, (n_nodes, n_seen)."""
+        return cls(directions, np.arange(len(directions)), n_unseen)
 
     def __len__(self) -> int:
         return len(self.row)
 
     @property
+    def width(self) -> int:
+        """Columns of the array."""
+        return int(self.drawn.shape[1])
+
+    @property
+    def n_seen(self) -> int:
+        """Columns that rows have."""
+        return self.width - self.n_axes
+
+    @property
     def dimension(self) -> int:
         """V."""
-        return int(self.drawn.shape[1])
+        return self.n_seen + self.n_unseen
 
     def __getitem__(self, places: Places) -> Array:
         """Return those of some nodes."""
@@ -61,14 +79,14 @@ class Directions:
     def __matmul__(self, vector: Array) -> Array:
         """Inner product of each with a vector, of which most may be zero."""
         (words,) = np.nonzero(vector)
-        if len(words) < SPARSE * self.dimension:
+        if len(words) < SPARSE * self.width:
             return np.asarray(self.drawn[np.ix_(self.row, words)] @ vector[words])
         return np.array([self.drawn[row] @ vector for row in self.row.tolist()])
 
     def gathered(self, run: RunTasks = run_in_turn) -> Array:
         """Return an array in the order of the tree."""
-        found = np.empty((len(self), self.dimension))
-        size = max(ENTRIES // max(self.dimension, 1), 1)
+        found = np.empty((len(self), self.width))
+        size = max(ENTRIES // max(self.width, 1), 1)
 
         def copy(begin: int) -> None:
             some = slice(begin, begin + size)
@@ -80,7 +98,68 @@ class Directions:
 
     def taken(self, places: NDArray[np.intp], is_there: NDArray) -> "Directions":
         """Return those of another tree: of places in this one, or none yet."""
-        return Directions(self.drawn, np.where(is_there, self.row[places], -1))
+        return self.placed(self.drawn, np.where(is_there, self.row[places], -1))
+
+    def placed(self, drawn: Array, row: NDArray[np.intp]) -> "Directions":
+        """Return others along the same axes."""
+        return Directions(drawn, row, self.n_unseen, self.n_axes, self.n_used)
+
+    def in_order(self, run: RunTasks = run_in_turn) -> "Directions":
+        """Return the same in an array of their own, in the order of the tree."""
+        return self.placed(self.gathered(run), np.arange(len(self)))
+
+    # -- axes in the space of columns that no row has ----------------------------------
+
+    def n_axes_for(self, n_draws: int, n_kept: int) -> int:
+        """Axes of `with_axes_for`, where so many directions are kept."""
+        return min(min(self.n_used, n_kept) + n_draws, self.n_unseen)
+
+    def with_axes_for(
+        self, n_draws: int, kept: NDArray[np.bool_] | None = None
+    ) -> "Directions":
+        """Return the same in an array of their own, with axes for further draws.
+
+        Axes are chosen anew, so that as few as can be are used. Where not all
+        directions are `kept`, others lose what they have along axes.
+        """
+        kept = np.ones(len(self), dtype=bool) if kept is None else kept
+        n_kept, n_seen, found = int(kept.sum()), self.n_seen, self.gathered()
+        along = found[kept, n_seen : n_seen + self.n_used]
+        if self.n_used > n_kept:
+            along = np.linalg.qr(along.T, mode="r").T
+        n_axes, n_used = self.n_axes_for(n_draws, n_kept), along.shape[1]
+        wide = np.zeros((len(self), n_seen + n_axes))
+        wide[:, :n_seen] = found[:, :n_seen]
+        wide[kept, n_seen : n_seen + n_used] = along
+        return Directions(wide, np.arange(len(self)), self.n_unseen, n_axes, n_used)
+
+    def next_axis(self) -> tuple[int, ...]:
+        """Use one more axis: what a draw must know; nothing if there are none."""
+        if self.n_unseen == 0:
+            return ()
+        n_known = self.n_seen + self.n_used
+        self.n_used = min(self.n_used + 1, self.n_unseen)
+        return self.dimension, n_known
+
+    def with_columns(self, n_seen: int, rng: np.random.Generator) -> "Directions":
+        """Return the same when rows have more columns, `n_seen` in all.
+
+        As axes have no preference among columns that no row had, parts along columns
+        are drawn: those of a random orthonormal basis.
+        """
+        n_new, n_used = n_seen - self.n_seen, self.n_used
+        left = self.n_unseen - n_new
+        found, n_axes = self.gathered(), min(left, n_used)
+        normals = rng.standard_normal((n_new + n_axes, n_used))
+        if n_axes == n_used:  # for those of all columns left, of the same products
+            rest = np.triu(normals[n_new:], 1)
+            np.fill_diagonal(rest, np.sqrt(rng.chisquare(left - np.arange(n_used))))
+            normals[n_new:] = rest
+        basis, upper = np.linalg.qr(normals)
+        basis *= np.where(np.diagonal(upper) < 0.0, -1.0, 1.0)
+        along = found[:, self.n_seen : self.n_seen + n_used] @ basis.T
+        drawn = np.hstack([found[:, : self.n_seen], along])
+        return Directions(drawn, np.arange(len(self)), left, n_axes, n_axes)
 
     def products(self, sums: sp.csr_array) -> float:
         """Sum of the inner products with the rows of a sparse array."""
@@ -93,7 +172,7 @@ class Directions:
         is_free[self.row[self.row >= 0]] = False
         if not is_free.any():
             n = len(self.drawn)
-            more = np.empty((GROWTH, self.dimension))
+            more = np.empty((GROWTH, self.width))
             self.drawn = np.concatenate([self.drawn, more])
             return n
         return int(np.argmax(is_free))

@@ -35,7 +35,7 @@ class LogJoint:
     Parameters
     ----------
     world : SlicedTree
-    sums : csr_array of shape (n_nodes, V)
+    sums : csr_array of shape (n_nodes, n_seen)
         Of the rows at each node.
     """
 
@@ -44,7 +44,7 @@ class LogJoint:
         self._parts = _subtrees(world.tree)
         self._log_prior = 0.0
         self._found = np.zeros(len(self._parts))
-        self._slopes = np.zeros((len(self._parts), world.dimension))
+        self._slopes = np.zeros((len(self._parts), world.width))
 
     def tasks(self) -> Sequence[Callable[[], object]]:
         """List subtrees below the root, some at a time, and the nodes of rows."""
@@ -57,14 +57,14 @@ class LogJoint:
     def _add_up(self, part: int) -> None:
         begin, end = self._parts[part]
         n_levels = int(self._world.tree.depth[begin:end].max()) + 1
-        below = np.zeros((n_levels + 1, self._world.dimension))
+        below = np.zeros((n_levels + 1, self._world.width))
         self._found[part] = self._integrate_out(begin, end, below)
         self._slopes[part] = below[1]
 
     def value(self) -> float:
         """Return it, once all tasks have run."""
         world = self._world
-        below = np.stack([np.zeros(world.dimension), self._slopes.sum(axis=0)])
+        below = np.stack([np.zeros(world.width), self._slopes.sum(axis=0)])
         total = self._found.sum() + self._integrate_out(0, 1, below)
         n_rows = float(world.masses.sum())
         rows = log_normaliser_gain(world.concentration**2, world.dimension)
@@ -80,7 +80,7 @@ class LogJoint:
             world.tree.parent,
             world.directions.drawn,
             world.directions.row,
-            world.previous,
+            world.wide_previous,
             world.past,
             sums.indptr.astype(np.int32, copy=False),
             sums.indices.astype(np.int32, copy=False),

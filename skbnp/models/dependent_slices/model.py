@@ -49,7 +49,7 @@ from skbnp.models.dependent_slices.weights import (
     log_prior,
 )
 from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
-from skbnp.models.dependent_trees.model import TreePriors
+from skbnp.models.dependent_trees.model import TreePriors, padded
 from skbnp.trees import Tree
 
 __all__ = ["Phase", "Rows", "SlicedTree", "blocks_of", "draw_all"]
@@ -74,7 +74,7 @@ SPARE = 32
 class Rows:
     """Rows of length one of an epoch, none of them zero."""
 
-    X: sp.csr_array  # (n_rows, V) float32
+    X: sp.csr_array  # (n_rows, n_seen) float32
     indptr: Places
     words: Places
 
@@ -104,7 +104,7 @@ class Rows:
         return order, np.append(0, np.cumsum(counts)).astype(np.int32)
 
     def total(self, rows: NDArray[np.integer]) -> Array:
-        """Sum of some rows, (V,)."""
+        """Sum of some rows, (n_seen,)."""
         begin, sizes = self.indptr[rows], self.indptr[rows + 1] - self.indptr[rows]
         behind = np.cumsum(sizes)
         at = np.repeat(begin - behind + sizes, sizes) + np.arange(sizes.sum())
@@ -112,7 +112,7 @@ class Rows:
         return np.asarray(np.bincount(self.words[at], self.X.data[at], n_words))
 
     def sums(self, place: Places, n_nodes: int) -> sp.csr_array:
-        """Sum of the rows at each node, (n_nodes, V)."""
+        """Sum of the rows at each node, (n_nodes, n_seen)."""
         ones = np.ones(len(place))
         shape = (n_nodes, len(place))
         spread = sp.csr_array((ones, (place, np.arange(len(place)))), shape=shape)
@@ -134,19 +134,33 @@ class SlicedTree:
     directions: Directions  # theta
     history: Array  # (n_nodes,) past rows in the window
     past: NDArray[np.intp]  # (n_nodes,) row of `previous`, -1 of new nodes
-    previous: Array  # (n_old, V) mu of the epoch before
+    previous: Array  # (n_old, n_seen) mu of the epoch before
     concentration: float  # beta
     prior_concentration: float  # kappa0
     gone: (
         Array  # (n_nodes,) rows that are not at hand any more, and stay where they are
     )
-    gone_sums: sp.csr_array  # (n_nodes, V) of these
+    gone_sums: sp.csr_array  # (n_nodes, n_seen) of these
     _log_prior: float | None = field(default=None, init=False, repr=False)
+    _wide_previous: Array | None = field(default=None, init=False, repr=False)
 
     @property
     def dimension(self) -> int:
         """V."""
         return self.directions.dimension
+
+    @property
+    def width(self) -> int:
+        """Columns of directions and of natural parameters."""
+        return self.directions.width
+
+    @property
+    def wide_previous(self) -> Array:
+        """Previous directions by the columns of directions, (n_old, width)."""
+        found = self._wide_previous
+        if found is None or found.shape[1] != self.width:
+            found = self._wide_previous = padded(self.previous, self.width)
+        return found
 
     @property
     def is_old(self) -> NDArray[np.bool_]:
@@ -165,7 +179,7 @@ class SlicedTree:
 
     @property
     def sums(self) -> sp.csr_array:
-        """Sum of the rows at each node, (n_nodes, V)."""
+        """Sum of the rows at each node, (n_nodes, n_seen)."""
         here = self.rows.sums(self.place, len(self.tree))
         return sp.csr_array(here + self.gone_sums) if self.gone_sums.nnz else here
 
@@ -185,27 +199,31 @@ class SlicedTree:
         return np.bincount(parents, minlength=len(self.tree)) > 0
 
     def prior_natural(self, place: int) -> Array:
-        """Natural parameter of the prior of a node, given its parent, (V,)."""
-        natural = np.zeros(self.dimension)
+        """Natural parameter of the prior of a node, given its parent, (width,)."""
+        natural = np.zeros(self.width)
         if place:
             natural += self.pull * self.directions[self.tree.parent[place]]
         if self.is_old[place]:
-            natural += self.pull_of_past * self.previous[self.past[place]]
+            natural += self.pull_of_past * self.wide_previous[self.past[place]]
         return natural
 
     def natural_without_rows(self, place: int) -> Array:
-        """Natural parameter of a node without its rows at hand, (V,)."""
+        """Natural parameter of a node without its rows at hand, (width,)."""
         return self.prior_natural(place) + self.natural_below(place)
 
     def natural_below(self, place: int) -> Array:
-        """What children of a node and rows that are gone say in its direction, (V,)."""
-        natural = np.zeros(self.dimension)
+        """What children of a node and rows that are gone say in its direction."""
+        natural = np.zeros(self.width)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):
             natural += self.pull * self.directions[below].sum(axis=0)
         if self.gone[place] > 0.0:
-            natural += self.concentration * self.gone_sums[[place]].toarray()[0]
+            self.add_rows(natural, self.gone_sums[[place]].toarray()[0])
         return natural
+
+    def add_rows(self, natural: Array, total: Array) -> None:
+        """Add what a sum of rows, (n_seen,), says to a natural parameter, in place."""
+        natural[: len(total)] += self.concentration * total
 
     def log_prior(self) -> float:
         """Log probability of the nodes of all rows, see `weights.log_prior`."""
@@ -236,7 +254,7 @@ class SlicedTree:
         is_there, source = self._sources(tree)
         if directions is None:
             directions = self.directions.taken(source, is_there)
-        gone_sums = sp.csr_array((len(tree), self.dimension))
+        gone_sums = sp.csr_array((len(tree), self.gone_sums.shape[1]))
         if self.gone_sums.nnz:
             onto = np.flatnonzero(is_there)
             pick = sp.csr_array(
@@ -286,7 +304,7 @@ class Phase:
         past.
     streams : callable
         Returns a generator for each name, some integers.
-    memory : ndarray of shape (n_rows, V), optional
+    memory : ndarray of shape (n_rows, width), optional
         For the directions of candidates, if it has a row of each.
     """
 
@@ -314,11 +332,14 @@ class Phase:
         self.is_drawn = (~self.is_free).view(np.uint8)
         self.parent = np.append(tree.parent, self.above).astype(np.int32)
         n = len(self.is_free)
-        if memory is None or len(memory) < n:
-            memory = _small_pages(2 * n + SPARE, world.dimension)
+        self._n_drawn = int((tree.depth % 2 == parity).sum()) + len(self.above)
+        directions, n_given = world.directions, int((~is_free).sum())
+        width = directions.n_seen + directions.n_axes_for(self._n_drawn, n_given)
+        if memory is None or len(memory) < n or memory.shape[1] != width:
+            memory = _small_pages(2 * n + SPARE, width)
         self.memory, self.table = memory, memory[:n]
         self.place = world.place.copy()
-        self.n_nodes = n_nodes
+        self.n_nodes, self.n_used = n_nodes, directions.n_used
         self._share_out(rng)
         self.queues = self._queues()
         order, limits = world.rows.grouped(world.place, n_nodes)
@@ -389,15 +410,25 @@ class Phase:
 
     def blocks(self) -> list[Places]:
         """Nodes of the tree by task: few, as those on new pages take longer."""
+        world = self.world
+        if world.directions.n_unseen:
+            given = ~self.is_free[: self.n_nodes]
+            directions = world.directions.with_axes_for(self._n_drawn, given)
+            self.world = replace(world, directions=directions)
         nodes = np.arange(self.n_nodes, dtype=np.int32)
-        return blocks_of(nodes, self.world.dimension, ENTRIES // 4)
+        return blocks_of(nodes, self.world.width, ENTRIES // 4)
 
     def blocks_to_draw(self) -> list[Places]:
         """Nodes whose directions are drawn, opened ones with rows too, by task."""
         mine = np.flatnonzero(self.world.tree.depth % 2 == self.parity)
         opened = np.unique(self.place[self.place >= self.n_nodes])
         nodes = np.append(mine, opened).astype(np.int32)
-        return blocks_of(nodes, self.world.dimension)
+        directions = self.world.directions
+        n_known = directions.n_used + np.arange(len(nodes))
+        self.n_known = np.zeros(len(self.is_free), dtype=np.intp)
+        self.n_known[nodes] = directions.n_seen + np.minimum(n_known, directions.n_axes)
+        self.n_used = min(directions.n_used + len(nodes), directions.n_axes)
+        return blocks_of(nodes, self.world.width)
 
     def fill(self, nodes: NDArray[np.int32]) -> None:
         """Compute natural parameters of nodes; those given have their directions."""
@@ -412,7 +443,7 @@ class Phase:
             tree.parent,
             children,
             limits_below,
-            world.previous,
+            world.wide_previous,
             world.past,
             gone.indptr.astype(np.int32, copy=False),
             gone.indices.astype(np.int32, copy=False),
@@ -484,7 +515,10 @@ class Phase:
         rng = self.streams(2, number)
         free = nodes[self.is_free[nodes]]
         lengths = np.sqrt(np.maximum(self.squares[free], 0.0))
-        draw_in_place(self.table, self.source[free].astype(np.intp), lengths, rng)
+        rows, unseen = self.source[free].astype(np.intp), ()
+        if self.world.directions.n_unseen:
+            unseen = self.world.dimension, self.n_known[free]
+        draw_in_place(self.table, rows, lengths, rng, *unseen)
         for at in nodes[~self.is_free[nodes]].tolist():
             self.table[at] = self._propose_direction(at, rng)
 
@@ -493,10 +527,13 @@ class Phase:
         world = self.world
         natural = world.natural_without_rows(at)
         mine = np.flatnonzero(self.place == at)
-        natural += world.concentration * world.rows.total(mine)
+        world.add_rows(natural, world.rows.total(mine))
         below = np.flatnonzero(world.tree.parent == at)
-        past = world.previous[world.past[below[world.is_old[below]]]]
-        return accept_direction(world, natural, past, world.directions[at], rng)
+        past = world.wide_previous[world.past[below[world.is_old[below]]]]
+        given = world, natural, past, world.directions[at], rng
+        if world.directions.n_unseen == 0:
+            return accept_direction(*given)
+        return accept_direction(*given, world.dimension, int(self.n_known[at]))
 
     def close(self, next_id: int) -> SlicedTree:
         """Return the tree with opened nodes, without those that are empty."""
@@ -518,31 +555,31 @@ class Phase:
         tree = Tree(tree.ids[left], tree.depth[left], tree.next_id)
         onto = np.zeros(len(self.is_free), dtype=np.int32)
         onto[source] = np.arange(len(source))
-        directions = Directions(self.memory, self.source[source].astype(np.intp))
+        row = self.source[source].astype(np.intp)
+        directions = world.directions.placed(self.memory, row)
+        directions.n_used = self.n_used
         return world.edited(tree, onto[self.place], directions)
 
 
-def blocks_of(
-    nodes: NDArray, dimension: int, n_entries: int = ENTRIES
-) -> list[NDArray]:
+def blocks_of(nodes: NDArray, width: int, n_entries: int = ENTRIES) -> list[NDArray]:
     """Cut nodes into those whose directions one task computes, or reads.
 
     Blocks are alike and, if there is not one alone, a multiple of four: two threads, or
     four, end together.
     """
-    size = max(n_entries // max(dimension, 1), 1)
+    size = max(n_entries // max(width, 1), 1)
     if len(nodes) <= size:
         return [nodes] if len(nodes) else []
     n_blocks = 4 * -(-len(nodes) // (4 * size))
     return [block for block in np.array_split(nodes, n_blocks) if len(block)]
 
 
-def _small_pages(n_rows: int, dimension: int) -> Array:
+def _small_pages(n_rows: int, width: int) -> Array:
     """Return an array of which only rows that are written to take time and memory.
 
     That of `np.empty` has pages of 2 MB, each of which is cleared for a single row.
     """
-    return np.frombuffer(mmap.mmap(-1, 8 * n_rows * dimension)).reshape(n_rows, -1)
+    return np.frombuffer(mmap.mmap(-1, 8 * n_rows * width)).reshape(n_rows, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,9 +590,10 @@ class PastPull:
     tangents of their logarithms in theta'm_c, at the mean of theta without them.
     """
 
-    past: Array  # (n_children, V) m_c
+    past: Array  # (n_children, width) m_c
     scale: tuple[float, float]  # rho_c^2 = the first + the second theta'm_c
     slopes: Array  # (n_children,)
+    dimension: int
 
     @classmethod
     def of(cls, world: SlicedTree, natural: Array, past: Array) -> "PastPull":
@@ -567,7 +605,7 @@ class PastPull:
         centre = natural * bessel_slope(np.array([eta]), world.dimension)[0]
         squares = np.maximum(scale[0] + scale[1] * (past @ centre), 0.0)
         slopes = -0.5 * scale[1] * bessel_slope(squares, world.dimension)
-        return cls(past, scale, slopes)
+        return cls(past, scale, slopes, world.dimension)
 
     @property
     def natural(self) -> Array:
@@ -578,7 +616,7 @@ class PastPull:
         """Log of the factors less their tangents, but for a constant."""
         cosines = self.past @ theta
         squares = np.maximum(self.scale[0] + self.scale[1] * cosines, 0.0)
-        exact = log_normaliser_gain(squares, len(theta))
+        exact = log_normaliser_gain(squares, self.dimension)
         return float((exact - self.slopes * cosines).sum())
 
 
@@ -588,15 +626,17 @@ def accept_direction(
     past: Array,
     now: Array,
     rng: np.random.Generator,
+    *unseen: int,
 ) -> Array:
     """Propose a direction whose children have a past, and accept it or not; exact.
 
     The proposal has tangents in the place of what is no exponential, and does not
     depend on the present direction. Of a direction that is likely it is accepted nearly
-    always, of one at the mode never: that has to be drawn first, `draw_all`.
+    always, of one at the mode never: that has to be drawn first, `draw_all`. What
+    `draw_natural` knows of `unseen` columns follows.
     """
     pull = PastPull.of(world, natural, past)
-    other = draw_natural(natural + pull.natural, rng)
+    other = draw_natural(natural + pull.natural, rng, *unseen)
     gain = pull.log_weight(other) - pull.log_weight(now)
     return other if np.log(rng.random()) < gain else now
 
@@ -606,15 +646,16 @@ def draw_all(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
 
     Tangents stand for what is no exponential, and all draws are taken: a start.
     """
-    world = replace(world, directions=Directions.of(world.directions.gathered()))
-    sums = world.concentration * world.sums
+    directions = world.directions.with_axes_for(2 * len(world.tree))
+    world, sums = replace(world, directions=directions), world.sums
     for at in [*range(len(world.tree)), *range(len(world.tree) - 1, -1, -1)]:
-        natural = world.prior_natural(at) + sums[[at]].toarray()[0]
+        natural = world.prior_natural(at)
+        world.add_rows(natural, sums[[at]].toarray()[0])
         below = np.flatnonzero(world.tree.parent == at)
         if len(below):
             natural += world.pull * world.directions[below].sum(axis=0)
         old = world.past[below][world.is_old[below]]
         if len(old):
-            natural += PastPull.of(world, natural, world.previous[old]).natural
-        world.directions[at] = draw_natural(natural, rng)
+            natural += PastPull.of(world, natural, world.wide_previous[old]).natural
+        world.directions[at] = draw_natural(natural, rng, *directions.next_axis())
     return world

@@ -63,20 +63,25 @@ def with_sorted_siblings(world: SlicedTree) -> SlicedTree:
 
 
 def epoch_of(world: SlicedTree, directions: Array) -> tuple[EpochState, EpochStats]:
-    """Read a state as one of the variational model, with given directions."""
+    """Read a state as one of the variational model, with given directions.
+
+    Means have no part along columns that no row has: those are left out.
+    """
+    width = world.previous.shape[1]
     n_nodes, masses = len(world.tree), world.masses
     state = EpochState(
         world.tree,
         masses,
         world.history,
-        directions,
+        np.ascontiguousarray(directions[:, :width]),
         np.zeros(n_nodes),
         world.previous,
         world.past,
-        np.zeros(world.dimension),
-        np.zeros(world.dimension),
+        np.zeros(width),
+        np.zeros(width),
         world.concentration,
         world.prior_concentration,
+        n_unseen=world.dimension - width,
     )
     return state, EpochStats(masses, world.sums, np.zeros(n_nodes))
 

@@ -270,8 +270,12 @@ class EpochStats:
 
 def padded(values: Array, width: int) -> Array:
     """Add zeros behind the last axis, `width` entries in all."""
-    more = [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])]
-    return np.pad(values, more)
+    n_more = width - values.shape[-1]
+    return (
+        np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
+        if n_more
+        else values
+    )
 
 
 def no_past(n_nodes: int, width: int) -> tuple[Array, NDArray[np.intp]]:

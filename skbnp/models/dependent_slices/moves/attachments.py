@@ -49,12 +49,12 @@ class Attachments:
         self._nodes: list[int] = rng.choice(movable, n).tolist() if n else []
         naturals = {node: natural_of(world, node) for node in self._nodes}
         words = {node: np.flatnonzero(naturals[node]) for node in naturals}
-        most = SPARSE * world.dimension
+        most = SPARSE * world.width
         dense = [node for node in naturals if len(words[node]) > most]
         sparse = [node for node in naturals if len(words[node]) <= most]
         self._n_dense = len(dense)
         self._number = {node: at for at, node in enumerate([*dense, *sparse])}
-        self._naturals = np.zeros((len(self._number), world.dimension))
+        self._naturals = np.zeros((len(self._number), world.width))
         for node, number in self._number.items():
             self._naturals[number] = naturals[node]
         # By row of the array of directions: an edit leaves these where they are.
@@ -70,10 +70,10 @@ class Attachments:
         """List blocks of directions that all naturals are multiplied with."""
         if not self._nodes:
             return []
-        directions, dimension = self._world.directions, self._world.dimension
+        directions = self._world.directions
         return [
             partial(self._multiply, rows)
-            for rows in blocks_of(directions.row, dimension)
+            for rows in blocks_of(directions.row, directions.width)
         ]
 
     def _multiply(self, rows: NDArray[np.intp]) -> None:
@@ -108,10 +108,12 @@ class Attachments:
 
 
 def natural_of(world: SlicedTree, node: int) -> Array:
-    """What rows and children say in the direction of a node, (V,)."""
+    """What rows and children say in the direction of a node, (width,)."""
     at = int(world.tree.positions(node))
     total = world.rows.total(np.flatnonzero(world.place == at))
-    return np.asarray(world.natural_below(at) + world.concentration * total)
+    natural = world.natural_below(at)
+    world.add_rows(natural, total)
+    return natural
 
 
 def attach(
@@ -125,7 +127,7 @@ def attach(
 
     Parameters
     ----------
-    natural : ndarray of shape (V,)
+    natural : ndarray of shape (width,)
         What rows and children say in its direction.
     along : ndarray of shape (n_nodes,)
         Products of all directions with this.
@@ -151,5 +153,7 @@ def attach(
             at = int(edited.positions(node))
         else:
             above = world.directions[now]
-    world.directions[at] = draw_natural(natural + world.pull * above, rng)
+    world.directions[at] = draw_natural(
+        natural + world.pull * above, rng, *world.directions.next_axis()
+    )
     return world

@@ -64,7 +64,8 @@ def propose_begin(
     if not _accept(log_ratio, rng):
         return world
     world = world.edited(after, onto[world.place])
-    world.directions[int(after.positions(tree.next_id))] = draw_natural(natural, rng)
+    directions, at = world.directions, int(after.positions(tree.next_id))
+    directions[at] = draw_natural(natural, rng, *directions.next_axis())
     return world
 
 

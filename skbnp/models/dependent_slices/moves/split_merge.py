@@ -60,7 +60,8 @@ def propose_split(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
         return world
     world = world.edited(tree, place)
     for at, natural in zip((onto[node], new_place), naturals, strict=True):
-        world.directions[at] = draw_natural(natural, rng)
+        axis = world.directions.next_axis()
+        world.directions[at] = draw_natural(natural, rng, *axis)
     return world
 
 
@@ -99,7 +100,8 @@ def propose_merge(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     onto[left] = np.arange(len(left))
     onto[gone] = at
     world = world.edited(tree, onto[world.place])
-    world.directions[at] = draw_natural(naturals[0] + naturals[1] - new, rng)
+    natural, axis = naturals[0] + naturals[1] - new, world.directions.next_axis()
+    world.directions[at] = draw_natural(natural, rng, *axis)
     return world
 
 
