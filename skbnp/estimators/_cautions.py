@@ -1,6 +1,6 @@
 """What a fit warns of when it sees its rows: one door for all models of topics."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from skbnp.utils.warnings import warn_caller
 __all__ = [
     "warn_if_few_documents",
     "warn_if_many_topics",
-    "warn_if_mostly_unseen",
     "warn_of_columns",
     "warn_of_values",
 ]
@@ -23,10 +22,6 @@ MOST_SHARE = 0.5
 #: Tokens of a document, on average, that say enough however small each weight is:
 #: half of what percentages sum to.
 SHORT = 50.0
-
-#: Bytes of the table of a tree at the start above which unseen columns are warned of,
-#: and what learning takes, as a multiple of it: 4.1 to 4.8 were measured.
-LARGE_TABLE, TABLES_OF_LEARNING = 1e8, 5
 
 
 def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
@@ -57,34 +52,6 @@ def warn_if_many_topics(n_topics: int, n_docs: float) -> None:
             "documents, leave out rare words (CountVectorizer(min_df=5)), or choose "
             "the number: HDP(n_components=20, split_merge=False).",
             ConvergenceWarning,
-        )
-
-
-def warn_if_mostly_unseen(
-    n_nodes: int, n_features: int, count_seen: Callable[[], int]
-) -> None:
-    """Warn of a large table of nodes and columns, most of which no row has.
-
-    Parameters
-    ----------
-    n_nodes : int
-        Nodes of the start.
-    n_features : int
-        Columns, each of which takes 8 bytes for each node.
-    count_seen : callable
-        Returns the number of columns in which some row has a value; called only where
-        the table is large.
-    """
-    table = 8.0 * n_nodes * n_features
-    learning = TABLES_OF_LEARNING * table
-    n_seen = count_seen() if table > LARGE_TABLE else n_features
-    if n_seen < n_features / 2:
-        warn_caller(
-            f"X has {n_features:,} columns, of which {n_seen:,} have a value in some "
-            f"row, but trees store all: {table / 1e9:.2g} GB for {n_nodes:,} nodes at "
-            f"the start, and learning takes up to {learning / 1e9:.2g} GB. Use fewer "
-            "columns, as of HashingVectorizer(n_features=2**14), or leave out those "
-            "that no row has, as VarianceThreshold() does."
         )
 
 

@@ -399,9 +399,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         -----
         UserWarning
             If `vmf_concentration` is learned from rows of which many are copies of
-            others, or that share nearly all of their few features with their node; if
-            the tree of the start takes more than 100 MB for columns of which most have
-            a value in no row.
+            others, or that share nearly all of their few features with their node.
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():

@@ -12,6 +12,7 @@ from skbnp.distributions.von_mises_fisher import (
     bessel_ratio,
     draw,
     draw_in_place,
+    draw_natural,
     inverse_bessel_ratio,
     log_normaliser,
 )
@@ -270,6 +271,28 @@ def test_draws_in_place_are_around_the_means_of_their_rows(dimension, seed):
         across /= np.linalg.norm(across)
         assert_allclose(naturals[row], c * mean + np.sqrt(1 - c**2) * across)
         assert not np.allclose(naturals[row], c * mean - np.sqrt(1 - c**2) * across)
+
+
+def test_draws_along_few_axes_have_the_products_of_those_along_all(seed):
+    """Two draws around one mean, and a third around what they sum to."""
+    rng, n, dimension = np.random.default_rng(seed), 4000, 12
+    mean, rows = np.array([3.0, 0.0, 4.0]), np.arange(2)
+
+    def products(width, n_known):
+        table = np.zeros((3, width))
+        table[:2, :3] = mean
+        known = n_known and np.array(n_known[:2])
+        draw_in_place(table, rows, np.full(2, 5.0), rng, dimension, known)
+        natural = 10.0 * (table[0] + table[1])
+        table[2] = draw_natural(natural, rng, dimension, n_known and n_known[2])
+        return [*(table @ table.T)[np.triu_indices(3, 1)], *(table[:, 2])]
+
+    whole = np.array([products(12, None) for _ in range(n)]).T
+    few = np.array([products(6, (3, 4, 5)) for _ in range(n)]).T
+    one = np.array([products(4, (3, 3, 4)) for _ in range(n)]).T
+    for found, expected in zip(few, whole, strict=True):
+        assert kstest(found, expected).pvalue > 1e-6
+    assert kstest(one[0], whole[0]).pvalue < 1e-6  # both along the same axis
 
 
 def test_cosines_of_each_are_those_of_one(seed):

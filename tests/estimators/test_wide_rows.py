@@ -1,87 +1,228 @@
-"""A tree of many columns that no row has is warned of, before it takes memory."""
+"""Trees store columns that rows have shown, and are those of all columns."""
 
-import warnings
+import pickle
+import subprocess
+import sys
 
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from skbnp import DependentTrees, GibbsDependentTrees
+from skbnp.components.seen_words import SeenWords
 from skbnp.dask import DependentTrees as DaskTrees
-from skbnp.estimators import _cautions
-from skbnp.estimators._cautions import warn_if_mostly_unseen
+from skbnp.datasets import make_dependent_trees
+from skbnp.metrics import plug_in_gain
 
-N_ROWS, N_FEATURES, N_SEEN = 60, 3000, 40
-ROWS = np.random.default_rng(0).poisson(1.0, (N_ROWS, N_SEEN)) + np.eye(N_ROWS, N_SEEN)
-EPOCHS = np.repeat([0, 1], N_ROWS // 2)
-SPREAD = np.linspace(0, N_FEATURES - 1, N_SEEN).astype(int)
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:vmf_concentration:UserWarning",
+)
 
-
-def wide(n_features=N_FEATURES):
-    """The rows among columns that none of them has."""
-    X = np.zeros((N_ROWS, n_features))
-    X[:, SPREAD if n_features == N_FEATURES else slice(N_SEEN)] = ROWS
-    return sp.csr_array(X)
+CORPUS = make_dependent_trees(60, n_epochs=3, random_state=1)
+N_FEATURES, N_SEEN = 1500, CORPUS.data.shape[1]
+SHOWN = np.sort(np.random.default_rng(0).choice(N_FEATURES, N_SEEN, replace=False))
+HIDDEN = np.setdiff1d(np.arange(N_FEATURES), SHOWN)
 
 
-def lazy(X):
-    chunks = (20, X.shape[1])
-    return da.from_array(X, chunks=chunks)
+def wide(rows, columns=SHOWN):
+    found = np.zeros((len(rows), N_FEATURES))
+    found[:, columns] = rows
+    return sp.csr_array(found)
 
 
-CASES = {
-    "variational": (DependentTrees(max_iter=2, random_state=0), wide),
-    "sampler": (GibbsDependentTrees(max_iter=2, random_state=0), wide),
-    "dask": (DaskTrees(max_iter=2, random_state=0), lambda *n: lazy(wide(*n))),
+X, EPOCHS = wide(CORPUS.data), CORPUS.epochs
+SETTINGS = {"max_iter": 8, "random_state": 0}
+FITS = {
+    "variational": DependentTrees(**SETTINGS),
+    "parts": DependentTrees(batch_size=20, **SETTINGS),
+    "sampler": GibbsDependentTrees(**SETTINGS),
+    "dask": DaskTrees(**SETTINGS),
 }
+VARIATIONAL = [name for name in FITS if name != "sampler"]
 
 
-@pytest.fixture(autouse=True)
-def small_tables(monkeypatch):
-    """Call tables large from 1 kB on."""
-    monkeypatch.setattr(_cautions, "LARGE_TABLE", 1e3)
+def fitted(name, rows=X, epochs=EPOCHS, method="fit", fit=None):
+    fit = clone(FITS[name]) if fit is None else fit
+    if name == "dask":
+        rows = da.from_array(rows.toarray(), chunks=(50, rows.shape[1]))
+        rows = rows.map_blocks(sp.csr_array, meta=sp.csr_array((0, N_FEATURES)))
+    return getattr(fit, method)(rows, epochs=epochs)
 
 
-def messages(call, *args, **kwargs):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call(*args, **kwargs)
-    return [str(one.message) for one in caught if "some row" in str(one.message)]
+def new_rows():
+    """Rows with columns that no row had before, one with these alone, and a zero."""
+    rows = X[::7].toarray()
+    rows[:, HIDDEN[::40]] = 0.1
+    rows[0, SHOWN] = rows[1] = 0.0
+    return sp.csr_array(rows)
+
+
+def evaluations(fit, epoch):
+    rows = new_rows()
+    return {
+        "components": fit.components_,
+        "epoch": fit.epochs_[epoch].components.toarray(),
+        "transform": fit.transform(rows, epochs=epoch),
+        "apply": fit.apply(rows, epochs=epoch),
+        "score": fit.score_samples(rows, epochs=epoch),
+        "plug-in": plug_in_gain(fit, rows, epochs=epoch),
+    }
+
+
+def assert_same(one, other, epochs):
+    """Scores of rows, some thousands, are in single precision."""
+    assert one.lineage_ == other.lineage_
+    assert_array_equal(one.tree_.parent, other.tree_.parent)
+    for name in ("vmf_concentration_", "prior_concentration_", "past_weight_"):
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-6)
+    for epoch in epochs:
+        found, expected = evaluations(one, epoch), evaluations(other, epoch)
+        for name, value in expected.items():
+            atol = 1e-3 if name == "transform" else 1e-6
+            assert_allclose(found[name], value, rtol=1e-6, atol=atol, err_msg=name)
+    terms = other.elbo_terms(new_rows())
+    assert one.elbo_terms(new_rows()) == pytest.approx(terms, rel=1e-6)
+
+
+def store_all(monkeypatch):
+    """Let all columns count as seen, in their order."""
+    monkeypatch.setattr(
+        DependentTrees,
+        "_seen_with",
+        lambda self, columns, *, reset: SeenWords.all(self.n_features_in_),
+    )
+
+
+@pytest.mark.parametrize("name", VARIATIONAL)
+def test_trees_of_all_columns_are_the_same(name, monkeypatch):
+    seen = fitted(name)
+    assert seen._posterior.state.means.shape[1] == N_SEEN
+    assert seen.n_components_ > 5
+    store_all(monkeypatch)
+    whole = fitted(name)
+    assert whole._posterior.state.means.shape[1] == N_FEATURES
+    assert_same(seen, whole, [0, 2])
+    assert not np.delete(seen.components_, SHOWN, axis=1).any()
+
+
+@pytest.mark.parametrize("name", VARIATIONAL)
+def test_later_rows_may_have_other_columns(name, monkeypatch):
+    """In the open epoch, and in later ones; those before keep theirs."""
+    halves = [SHOWN, np.concatenate([HIDDEN[:25], SHOWN[:-25]])]
+    labels = {0: (0, 0), 1: (0, 1), 2: (1, 1)}
+
+    def stream():
+        fit = None
+        for number, (epoch, half) in labels.items():
+            rows = wide(CORPUS.data[EPOCHS == number], halves[half])
+            fit = fitted(name, rows, epoch, "partial_fit", fit)
+        return fit
+
+    seen = stream()
+    assert seen._posterior.state.means.shape[1] == N_SEEN + 25
+    assert seen.components_[:, HIDDEN[:25]].any(axis=1).sum() > 1
+    store_all(monkeypatch)
+    assert_same(seen, stream(), [0, 1])
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_rows_that_show_all_columns_have_them_in_order(name):
+    rows = CORPUS.data[:, :20] + 0.01
+    fit = clone(FITS[name]).fit(rows if name != "dask" else da.from_array(rows))
+    assert fit._seen_columns().is_whole
+    means = fit._known_epochs()[-1].state.means
+    assert means.shape[1] == fit.n_features_in_ == 20
+
+
+def test_samples_have_columns_that_rows_show_where_most_do_not():
+    fit = fitted("sampler")
+    assert {s.epoch.state.means.shape[1] for s in fit.samples_} == {N_SEEN}
+    assert fit._last[0].directions.n_seen == N_SEEN
+    assert fit.n_components_ > 3
+    norms = np.linalg.norm(fit._last[0].directions.gathered(), axis=1)
+    assert_allclose(norms, 1.0)
+    assert_allclose(fit.transform(new_rows(), epochs=2).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("n_hidden", [N_SEEN, N_SEEN + 1])
+def test_samples_have_all_columns_where_rows_show_half_of_them(n_hidden):
+    rows = sp.hstack([X[:, HIDDEN[:n_hidden]], X[:, SHOWN]], format="csr")
+    fit = clone(FITS["sampler"]).set_params(max_iter=1).fit(rows)
+    n_columns = fit._last[0].directions.n_seen
+    assert n_columns == (2 * N_SEEN if n_hidden == N_SEEN else N_SEEN)
+
+
+def test_samples_predict_as_those_of_all_columns(monkeypatch):
+    """Draws are others, and so are the trees a little."""
+    seen = fitted("sampler")
+    monkeypatch.setattr(
+        GibbsDependentTrees,
+        "_compact",
+        lambda self, rows, *, reset: (rows, SeenWords.all(N_FEATURES)),
+    )
+    whole = fitted("sampler")
+    assert whole._last[0].directions.n_unseen == 0
+    one, other = (fit.score(X, epochs=EPOCHS) for fit in (seen, whole))
+    assert one == pytest.approx(other, rel=0.02)
+    for name in ("vmf_concentration_", "prior_concentration_"):  # N_FEATURES count
+        one, other = getattr(seen, name), getattr(whole, name)
+        assert one == pytest.approx(other, rel=0.3)
+
+
+@pytest.mark.parametrize("epoch", [2, 3])
+def test_a_chain_goes_on_with_further_columns(epoch):
+    """In its open epoch, and in a later one; and alike from a file."""
+    fit = fitted("sampler")
+    before = fit.score_samples(new_rows(), epochs=0)
+    again = pickle.loads(pickle.dumps(fit))
+    more = wide(CORPUS.data[EPOCHS == 2], np.append(HIDDEN[:25], SHOWN[:-25]))
+    for one in (fit, again):
+        one.partial_fit(more, epochs=epoch)
+    assert fit._last[0].directions.n_seen == N_SEEN + 25
+    assert fit.components_[:, HIDDEN[:25]].any()
+    assert_array_equal(fit.components_, again.components_)
+    assert_allclose(fit.score_samples(new_rows(), epochs=0), before)
+    fit.set_params(warm_start=True).fit(X, epochs=EPOCHS)
+    assert fit._last[0].directions.n_seen == N_SEEN + 25
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize("name", CASES)
-def test_columns_without_a_value_are_counted_over_all_epochs(name, method):
-    model, rows = CASES[name]
-    fit = type(model)(**model.get_params())
-    found = messages(getattr(fit, method), rows(), epochs=EPOCHS)
-    assert len(found) == 1
-    for part in ("3,000 columns", " 40 have", "n_features=2**14", "VarianceThreshold"):
-        assert part in found[0]
-    assert not messages(fit.partial_fit, rows(), epochs=2)  # the table is there
+@pytest.mark.parametrize("name", ["variational", "sampler", "dask"])
+def test_hashed_words_take_little_memory(name, method):
+    """Peak above the imports, MB; trees of all columns would take 2,300."""
+    code = HASHED.format(fit=FITS_OF_HASHED[name], method=method)
+    took = subprocess.check_output([sys.executable, "-P", "-c", code])
+    assert float(took) < 100.0
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_columns_of_which_half_have_a_value_are_not(name):
-    model, rows = CASES[name]
-    fit = type(model)(**model.get_params())
-    assert not messages(fit.fit, rows(2 * N_SEEN), epochs=EPOCHS)
-    assert messages(fit.fit, rows(2 * N_SEEN + 1), epochs=EPOCHS)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_tables_that_are_small_are_not(name, monkeypatch):
-    monkeypatch.setattr(_cautions, "LARGE_TABLE", 1e8)
-    model, rows = CASES[name]
-    fit = type(model)(**model.get_params())
-    assert not messages(fit.fit, rows(), epochs=EPOCHS)
-
-
-def test_numbers_are_of_the_table_at_the_start(monkeypatch):
-    """Of 200 rows in 2^20 columns; only where it is large are columns counted."""
-    monkeypatch.setattr(_cautions, "LARGE_TABLE", 1e8)
-    (found,) = messages(warn_if_mostly_unseen, 67, 2**20, lambda: 1500)
-    for part in ("1,048,576 columns", "1,500", "0.56 GB for 67 nodes", "2.8 GB"):
-        assert part in found
-    assert not messages(warn_if_mostly_unseen, 67, 2**14, lambda: 1 // 0)
+FITS_OF_HASHED = {
+    "variational": "skbnp.DependentTrees",
+    "sampler": "skbnp.GibbsDependentTrees",
+    "dask": "skbnp.dask.DependentTrees",
+}
+HASHED = """
+import pickle, resource, warnings
+import numpy as np
+import scipy.sparse as sp
+from dask.delayed import delayed
+import skbnp, skbnp.dask
+warnings.simplefilter("ignore")
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+rng, V = np.random.default_rng(0), 2**20
+words = rng.choice(V, 4000)[rng.zipf(1.3, 2400) % 4000]
+X = sp.csr_array((np.ones(2400), (np.repeat(np.arange(200), 12), words)), (200, V))
+before, fit = peak(), {fit}(max_iter=3, random_state=0)
+for begin, epoch in ((0, 0), (100, 1)) if "{method}" == "partial_fit" else ((0, 0),):
+    rows = X[begin:] if "{method}" == "fit" else X[begin : begin + 100]
+    rows = [delayed(rows)] if "dask" in "{fit}" else rows
+    fit.{method}(rows, epochs=epoch)
+fit = pickle.loads(pickle.dumps(fit))
+fit.transform(X[::-1], epochs=0)
+fit.score(X, epochs=0)
+print(peak() - before)
+"""

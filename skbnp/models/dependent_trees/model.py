@@ -271,11 +271,9 @@ class EpochStats:
 def padded(values: Array, width: int) -> Array:
     """Add zeros behind the last axis, `width` entries in all."""
     n_more = width - values.shape[-1]
-    return (
-        np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
-        if n_more
-        else values
-    )
+    if n_more == 0:
+        return values
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
 
 
 def no_past(n_nodes: int, width: int) -> tuple[Array, NDArray[np.intp]]:

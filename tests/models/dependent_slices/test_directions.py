@@ -64,3 +64,68 @@ def test_totals_of_rows_are_in_double_precision(seed):
     expected = X.toarray().astype(np.float64)[rows].sum(axis=0)
     np.testing.assert_allclose(Rows.of(X).total(rows), expected, rtol=1e-15)
     np.testing.assert_array_equal(Rows.of(X).total(rows[:0]), np.zeros(8))
+
+
+# -- axes in the space of columns that no row has --------------------------------------
+
+
+def along_axes(rng, n_nodes, n_seen, n_unseen, n_used):
+    """Directions of which some axes are spare, and others of no node."""
+    n_axes = min(n_used + 2, n_unseen)
+    drawn = rng.standard_normal((n_nodes + 1, n_seen + n_axes))
+    drawn[:, n_seen + n_used :] = 0.0
+    row = rng.permutation(n_nodes + 1)[:n_nodes]
+    return Directions(drawn, row, n_unseen, n_axes, n_used)
+
+
+def gram(directions):
+    found = directions.gathered()
+    return found @ found.T
+
+
+@pytest.mark.parametrize(("n_used", "n_draws", "n_axes"), [(9, 3, 8), (4, 30, 20)])
+def test_axes_are_as_few_as_directions(n_used, n_draws, n_axes, seed):
+    before = along_axes(np.random.default_rng(seed), 5, 3, 20, n_used)
+    after = before.with_axes_for(n_draws)
+    np.testing.assert_allclose(gram(after), gram(before), atol=1e-12)
+    np.testing.assert_array_equal(after.gathered()[:, :3], before.gathered()[:, :3])
+    assert (after.n_axes, after.n_used) == (n_axes, min(n_used, 5))
+    assert (after.n_seen, after.dimension) == (3, before.dimension) == (3, 23)
+    assert not after.gathered()[:, 3 + after.n_used :].any()
+
+
+def test_directions_that_are_not_kept_need_no_axes(seed):
+    before = along_axes(np.random.default_rng(seed), 5, 3, 20, 9)
+    kept = np.array([True, False, True, False, False])
+    after = before.with_axes_for(1, kept)
+    both = np.ix_(kept, kept)
+    np.testing.assert_allclose(gram(after)[both], gram(before)[both], atol=1e-12)
+    assert (after.n_used, after.n_axes) == (2, 3)
+    assert not after.gathered()[~kept, 3:].any()
+
+
+def test_each_draw_uses_one_axis_more():
+    directions = along_axes(np.random.default_rng(0), 2, 3, 6, 4)
+    assert [directions.next_axis() for _ in range(3)] == [(9, 7), (9, 8), (9, 9)]
+    assert directions.n_used == 6
+    assert Directions.of(np.eye(3)).next_axis() == ()
+
+
+@pytest.mark.parametrize(("n_new", "n_used"), [(4, 3), (18, 3), (20, 3), (4, 0)])
+def test_columns_that_rows_show_later_are_random_directions_among_axes(n_new, n_used):
+    rng = np.random.default_rng(0)
+    before = along_axes(rng, 2, 3, 20, n_used)
+    along = before.gathered()[:, 3 : 3 + n_used]
+    squares, odd = np.zeros((2, n_new)), np.zeros(n_new)
+    for _ in range(2000):
+        after = before.with_columns(3 + n_new, rng)
+        found = after.gathered()[:, 3 : 3 + n_new]
+        squares += found**2 / 2000
+        odd += found[0] / 2000
+    np.testing.assert_allclose(gram(after), gram(before), atol=1e-12)
+    assert (after.n_seen, after.dimension) == (3 + n_new, 23)
+    assert after.n_axes == after.n_used == min(n_used, 20 - n_new)
+    # A random unit vector of 20 columns has a mean square of 1 / 20 along each.
+    expected = np.repeat((along**2).sum(axis=1)[:, None] / 20, n_new, axis=1)
+    np.testing.assert_allclose(squares, expected, rtol=0.2)
+    assert (np.abs(odd) <= 5.0 * np.sqrt(expected[0] / 2000)).all()

@@ -90,6 +90,8 @@ def run_phase(world, parity, rng):
 def sweep(world, rng):
     for parity in (1, 0):
         world = run_phase(world, parity, rng)
+    if world.directions.n_unseen:
+        world = replace(world, directions=world.directions.with_axes_for(4))
     world = split_merge.propose_split_or_merge(world, rng)
     world = intermediates.propose_intermediate(world, rng)
     return attach(world, rng)
@@ -261,6 +263,85 @@ def test_past_weight_is_that_of_the_largest_density(seed):
 @each_n_draws
 def test_frequencies_are_those_of_the_posterior(n_draws, epoch, seed):
     check_sweeps(epoch, n_draws, seed)
+
+
+SIGNS = np.array([[1.0], [1.0], [-1.0]])
+
+
+@cache
+def posterior_of_signs(epoch):
+    states = reference.grow(len(SIGNS), MOST_NODES[epoch], start_of(epoch))
+    past = {at: np.array([one, 0.0]) for at, (one,) in enumerate(SIGNS)}
+    x = np.pad(SIGNS, [(0, 0), (0, 1)])
+    density = reference.Circle(x, BETA, KAPPA, past if epoch == "later" else None)
+    log_p = [tree_log_prior(t, epoch) + density.log_evidence(t) for t in states]
+    return states, np.exp(np.array(log_p) - logsumexp(log_p))
+
+
+@pytest.mark.parametrize(
+    "epoch", ["first", pytest.param("later", marks=pytest.mark.long)]
+)
+@each_n_draws
+def test_frequencies_are_those_with_a_column_that_no_row_has(n_draws, epoch, seed):
+    """Rows of one column of two: directions have a part along an axis, too."""
+    start = world_of(epoch, SIGNS)
+    start = replace(
+        start,
+        directions=Directions.of(start.directions.drawn, 1),
+        previous=SIGNS if epoch == "later" else start.previous,
+    )
+    found = run_chain(start, sweep, n_draws, seed)
+    check_trees(found, *posterior_of_signs(epoch))
+
+
+def of_columns(n_columns, n_unseen):
+    """A first epoch of six rows of two columns, in eight of them."""
+    angles = np.arange(6.0)
+    world = world_of("first", on_circle(angles) @ np.eye(2, n_columns))
+    directions = Directions.of(world.directions.drawn, n_unseen)
+    return replace(
+        world, directions=directions, concentration=5.0, prior_concentration=6.0
+    )
+
+
+def traits(world):
+    """Of a tree and its directions; columns without a value are alike."""
+    tree, theta = world.tree, world.directions.gathered()
+    products = theta @ theta.T
+    near = products[np.arange(len(tree)), np.maximum(tree.parent, 0)]
+    hidden = 1.0 - (theta[:, :2] ** 2).sum(axis=1)
+    along = (theta[world.place, :2] * world.rows.X[:, :2].toarray()).sum(axis=1)
+    return [
+        len(tree),
+        tree.depth.max(),
+        world.masses[0],
+        near.mean(),
+        near.min(),
+        products.mean(),
+        hidden.mean(),
+        along.mean(),
+        log_joint_of(world),
+    ]
+
+
+def differences(one, other, n_draws, n_batches=20):
+    """Differences of mean traits of two chains, in standard deviations."""
+    means = []
+    for world in (one, other):
+        rng, found = np.random.default_rng(len(means)), []
+        for _ in range(n_draws):
+            world = sweep(world, rng)
+            found.append(traits(world))
+        means.append(np.array(found).reshape(n_batches, -1, len(found[0])).mean(1))
+    spread = np.hypot(*(m.std(axis=0, ddof=1) for m in means)) / np.sqrt(n_batches)
+    return (means[0] - means[1]).mean(axis=0) / spread
+
+
+@pytest.mark.long
+def test_sweeps_with_unseen_columns_left_out_have_the_same_posterior(monkeypatch):
+    whole = of_columns(8, 0)
+    assert np.abs(differences(of_columns(2, 6), whole, 2000)).max() < 4.5
+    assert np.abs(differences(of_columns(2, 3), whole, 1000)).max() > 6.0
 
 
 @pytest.mark.long
