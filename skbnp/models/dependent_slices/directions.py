@@ -126,7 +126,7 @@ class Directions:
         n_kept, n_seen, found = int(kept.sum()), self.n_seen, self.gathered()
         along = found[kept, n_seen : n_seen + self.n_used]
         if self.n_used > n_kept:
-            along = np.linalg.qr(along.T, mode="r").T
+            along = np.asarray(np.linalg.qr(along.T, mode="r")).T
         n_axes, n_used = self.n_axes_for(n_draws, n_kept), along.shape[1]
         wide = np.zeros((len(self), n_seen + n_axes))
         wide[:, :n_seen] = found[:, :n_seen]

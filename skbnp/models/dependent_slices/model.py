@@ -515,10 +515,12 @@ class Phase:
         rng = self.streams(2, number)
         free = nodes[self.is_free[nodes]]
         lengths = np.sqrt(np.maximum(self.squares[free], 0.0))
-        rows, unseen = self.source[free].astype(np.intp), ()
+        rows = self.source[free].astype(np.intp)
         if self.world.directions.n_unseen:
             unseen = self.world.dimension, self.n_known[free]
-        draw_in_place(self.table, rows, lengths, rng, *unseen)
+            draw_in_place(self.table, rows, lengths, rng, *unseen)
+        else:
+            draw_in_place(self.table, rows, lengths, rng)
         for at in nodes[~self.is_free[nodes]].tolist():
             self.table[at] = self._propose_direction(at, rng)
 
