@@ -204,12 +204,19 @@ def _reported(outcome, error):
 def main(name, first, last):
     """Damage a state of an estimator of the list, once for each seed.
 
-    In turns that after `fit`, in which chains can go on, and that of a stream.
+    In turns that after `fit`, in which chains can go on, and that of a stream. Behind
+    a name "/wide" asks for rows of which most columns are empty, and others later.
     """
-    rows = rows_of(INSTANCES[name], topic_counts(60, 24))
+    estimator, _, is_wide = name.partition("/")
+    estimator = INSTANCES[estimator]
+    rows = later = rows_of(estimator, topic_counts(60, 24))
+    if is_wide:
+        parts = rows.data, 3 * rows.indices, rows.indptr
+        rows = sp.csr_array(parts, (60, 72))
+        later = sp.csr_array((rows.data, rows.indices + 1, rows.indptr), (60, 72))
     with warnings.catch_warnings(action="ignore"):
-        fits = [clone(INSTANCES[name]).fit(rows) for _ in range(2)]
-        fits[1].partial_fit(rows[:30])
+        fits = [clone(estimator).fit(rows) for _ in range(2)]
+        fits[1].partial_fit(later[:30])
     parameters, found = fits[0].get_params(deep=False), Counter()
     for seed in range(first, last):
         state = fits[seed % 2].__getstate__()

@@ -38,6 +38,8 @@ DAMAGED = (
     "HierarchicalComponentAnalysis",
     "DependentTrees",
     "GibbsDependentTrees-chains",
+    "DependentTrees/wide",
+    "GibbsDependentTrees-chains/wide",
 )
 
 
