@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from inspect import get_annotations
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +20,7 @@ from skbnp.estimators._cautions import (
     warn_of_columns,
     warn_of_values,
 )
-from skbnp.estimators._saved import check_fitted
+from skbnp.estimators._saved import check_fitted, check_needed
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
 from skbnp.inference.prediction import Predictor
@@ -185,12 +186,23 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         super(ComponentModelMixin, loaded).__setstate__(from_plain(plain))
         if loaded.__sklearn_is_fitted__():
             with np.errstate(all="ignore"):  # what overflows is out of range
+                check_needed(vars(loaded), _declared(type(loaded)))
                 check_fitted(vars(loaded))
                 loaded._check_saved()
         return loaded
 
     def _check_saved(self) -> None:
         """Refuse a learned state that compiled code must not read."""
+
+
+def _declared(kind: type) -> list[str]:
+    """Fitted attributes that a class says it has, but for what is computed."""
+    names = {name for base in kind.__mro__ for name in get_annotations(base)}
+    return sorted(
+        name
+        for name in names - {"feature_names_in_"}  # if there are any
+        if name.endswith("_") and not hasattr(kind, name)
+    )
 
 
 class TopicModelMixin(ComponentModelMixin):

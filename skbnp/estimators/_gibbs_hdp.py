@@ -464,7 +464,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         check_is_fitted(self)
         best = self._best()
         counts = best.topic_word_counts[rows_by_id(best.component_ids)]
-        return counts.toarray() + self.topic_word_prior_
+        return counts.toarray() + float(self.topic_word_prior_)
 
     def _predictor(self) -> MixturePredictor:
         check_is_fitted(self)

@@ -60,6 +60,15 @@ __all__ = ["HierarchicalComponentAnalysis"]
 DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
 #: Levels that are no news, and columns that are many.
 DEFAULT_DEPTH, WIDE = 3, 5_000
+#: Least entries of arrays in files that have a sign, and priors in force, all positive.
+LEAST = {"stub_masses": LEAST_MASS, "loading_variances": 1e-300, "centre_variances": 0}
+PRIORS = (
+    "loading_variance",
+    "concentration",
+    "noise_shape",
+    "noise_rate",
+    "centre_variance",
+)
 #: Part of the variance that other rows have beside one that hides them.
 NOTHING_LEFT = 1e-4
 
@@ -584,18 +593,19 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
                     value = getattr(part, item.name)
                     most = LARGE_SQUARE if item.name in squares else LARGE
                     shape = shapes[item.name]
-                    least = -most
-                    if item.name in (
-                        "stub_masses",
-                        "loading_variances",
-                        "centre_variances",
-                    ):
-                        least = LEAST_MASS if item.name == "stub_masses" else 0.0
+                    least = LEAST.get(item.name, -most)
                     check_array(item.name, value, shape, least=least, most=most)
+        variances = state.centre_variances[1:]  # 0 at the root, which has no centre
+        check_array("centre_variances", variances, variances.shape, least=1e-300)
+        moments = totals.moments
+        skewed = np.abs(moments - moments.transpose(0, 2, 1)).max(axis=(1, 2))
+        roots, traces = np.linalg.eigvalsh(moments), np.trace(moments, axis1=1, axis2=2)
+        if (np.maximum(skewed, -roots[:, 0]) > 1e-6 * (1.0 + traces)).any():
+            raise ValueError("The saved moments is damaged: it is no sum of squares.")
         for name in ("mean_variance", "noise_shape", "noise_rate"):
             check_number(name, getattr(state, name), least=1e-300, most=LARGE_SQUARE)
         check_number("scale_", model.frame.scale, least=0.0, most=1e101)
-        for name in ("loading_variance", "concentration"):
+        for name in PRIORS:
             check_number(name, getattr(model, name), least=1e-300, most=LARGE_SQUARE)
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")

@@ -622,7 +622,7 @@ class HDP(VariationalTopicModel):
         posterior = self._posterior
         stats = HDPStats if isinstance(posterior.model, DirectHDP) else CollapsedStats
         check_kinds(posterior, totals=stats)
-        weights = posterior.state.topic_weights
+        weights = posterior.state.weights
         check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
         self._check_burstiness(posterior.state)
         if posterior.reservoir is not None:

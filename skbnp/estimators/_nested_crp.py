@@ -548,6 +548,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
                     check_array(name, value, (n, n_seen), least=-LARGE)
                 elif name.startswith("stub_"):
                     check_array(name, value, (n,), least=LEAST_MASS)
+        # Parameters of the topics' Dirichlet posteriors, but for rounding.
+        parameters = topics.word_counts + priors.topic_prior[tree.depth][:, None]
+        check_array("word_counts", parameters, (n, n_seen), least=-1e-6)
         check_array(
             "off_tree_tokens", totals.off_tree_tokens, (n_levels,), least=-LARGE
         )

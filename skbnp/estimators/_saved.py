@@ -93,8 +93,6 @@ FITTED: dict[str, Any] = {
     "tree_": TreeView,
     "vmf_concentration_": float,
 }
-#: What every estimator has that is fitted.
-NEEDED = ("history_", "lineage_", "n_components_", "n_features_in_", "n_iter_")
 
 
 def check_needed(attributes: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -106,7 +104,6 @@ def check_needed(attributes: Mapping[str, Any], names: Iterable[str]) -> None:
 
 def check_fitted(attributes: Mapping[str, Any]) -> None:
     """Raise unless fitted attributes are there, and of their types."""
-    check_needed(attributes, NEEDED)
     for name, hint in FITTED.items():
         if name in attributes and not fits(attributes[name], hint):
             raise _damaged(name, f"is of a wrong type, {_kind(attributes[name])}")
@@ -138,7 +135,8 @@ def check_history(history: dict[str, list], names: Iterable[str]) -> None:
     for name, values in history.items():
         if name == "epoch":
             continue  # labels
-        hint = list[int] if name == "step" else list[float | tuple[float, ...]]
+        is_whole = name in ("step", "n_components")
+        hint = list[int] if is_whole else list[float | tuple[float, ...]]
         if not fits(values, hint):
             raise _damaged("history_", f"has no numbers in column {name}")
         if name == "step":

@@ -31,7 +31,6 @@ from skbnp.estimators._saved import (
     check_concentrations,
     check_history,
     check_kinds,
-    check_needed,
     check_number,
     check_posterior,
     check_seen_words,
@@ -68,8 +67,6 @@ __all__ = [
     "drawn_documents",
 ]
 
-#: What HDPs have learned besides topics.
-PUBLISHED = "doc_concentration_", "topic_weights_", "topic_word_prior_"
 #: Documents of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 10_000
 
@@ -645,7 +642,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         super()._check_saved()
         posterior = self._posterior
         state, totals = posterior.state, posterior.totals
-        check_needed(vars(self), PUBLISHED)
         check_kinds(totals, topic_words=WordTopics)
         n, held = state.n_components, totals.topic_words
         check_number("n_components_", self.n_components_, least=0, most=n)

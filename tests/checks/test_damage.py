@@ -16,6 +16,7 @@ from checks.estimators import (
     evaluate,
     every_estimator,
     every_kind,
+    rows_of,
 )
 from checks.states import assert_same, snapshot
 from skbnp import HDP
@@ -111,6 +112,72 @@ def test_more_names_than_topics_are_refused(counts):
     saved = pickle.dumps(fitted)
     with pytest.raises(ValueError, match="component_ids_ is damaged"):
         pickle.loads(saved)
+
+
+def _posterior(fitted):
+    return fitted._posterior
+
+
+def _weight(fitted):
+    _posterior(fitted).state.weights[-1] = 0.0
+
+
+def _negated(fitted):
+    _posterior(fitted).state.word_counts[:] *= -1.0
+
+
+def _moment(fitted):
+    _posterior(fitted).totals.moments[0, 0, 1] = 2.0**31
+
+
+def _centre(fitted):
+    _posterior(fitted).state.centre_variances[-1] = 0.0
+
+
+def _noise(fitted):
+    object.__setattr__(_posterior(fitted).model, "noise_rate", 0)
+
+
+def _trace(fitted):
+    fitted.history_["n_components"][1] = ()
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("HDP-online", _weight),
+        ("HDP-mean-field-online", _weight),
+        ("NestedCRP-batch", _negated),
+        ("HierarchicalComponentAnalysis", _moment),
+        ("HierarchicalComponentAnalysis", _centre),
+        ("HierarchicalComponentAnalysis", _noise),
+        ("GibbsHDP-chains", _trace),
+    ],
+)
+def test_numbers_that_no_fit_has_are_refused(name, damage, counts):
+    fitted = clone(INSTANCES[name]).fit(rows_of(INSTANCES[name], counts))
+    pickle.loads(pickle.dumps(fitted))
+    damage(fitted)
+    with pytest.raises(ValueError, match=r"The saved \w+ is damaged"):
+        pickle.loads(pickle.dumps(fitted))
+
+
+@every_kind()
+def test_a_state_without_what_users_read_is_refused(estimator, fitted):
+    state = fitted.__getstate__()
+    learned = state.keys() - estimator.get_params(deep=False)
+    public = {name for name in learned if name.endswith("_")} - {"feature_names_in_"}
+    # Without samples there is no fit, and nothing else counts.
+    for name in sorted(public - {"samples_"}):
+        rest = {key: value for key, value in state.items() if key != name}
+        with pytest.raises(ValueError, match=f"it has no {name}"):
+            type(estimator).__new__(type(estimator)).__setstate__(rest)
+
+
+def test_priors_of_a_file_may_be_whole(counts):
+    fitted = clone(INSTANCES["GibbsHDP"]).fit(counts)
+    fitted.topic_word_prior_ = 2**40
+    assert pickle.loads(pickle.dumps(fitted)).components_.min() >= 2**40
 
 
 # Sums that overflow though no count does ----------------------------------------------
