@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.trials import (
@@ -140,19 +140,36 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         return rival
 
     def _let_rival_win(self, learner: ComponentLearner, monitor: Monitor) -> None:
-        """Go on from the groups by means if they have the higher bound."""
-        rival, posterior, memory = self.rival, learner.posterior, learner.memory
+        """Go on from the groups by means if these have the higher bound in the end.
+
+        They learn as the path has learned, in as many passes, and grow and shrink by
+        moves of their own: groups that are not refined are compared with a tree that
+        is.
+        """
+        rival, posterior = self.rival, learner.posterior
         assert rival is not None
         self.rival = None
-        state, stats, _ = rival.found
-        if not posterior.model.bound(state, stats) > bound_of(posterior):
+        memory = RowMemory(learner.memory.scale, rival.others)
+        memory.memo = rival.memo
+        inner = learner.fork(replace(rival.posterior), memory)
+        inner.moves = edits = ComponentEdits(self.moves, self.tol)
+        edits.has_begun = True
+        _keep(inner, rival.proposal, rival.found)
+        quiet = discarding()
+        for _ in range(learner.n_passes):
+            monitor.remind(f"pass {learner.n_passes}: tries groups that differ by mean")
+            if inner.one_pass(quiet):
+                break
+        found = inner.posterior
+        if not bound_of(found) > bound_of(posterior):
             return
-        before = rival.posterior
+        n_before, step = len(rival.posterior.lineage), posterior.n_steps
+        log = [entry._replace(step=step) for entry in found.lineage[n_before:]]
         with commit():
-            posterior.replace_globals(before.state, before.totals)
-            posterior.lineage = before.lineage
-            memory.memo, memory.others = rival.memo, rival.others
-            _keep(learner, rival.proposal, rival.found)
+            posterior.model = found.model
+            posterior.replace_globals(found.state, found.totals)
+            posterior.lineage = [*rival.posterior.lineage, *log]
+            learner.memory.memo, learner.memory.others = memory.memo, memory.others
             posterior.record(monitor)
         self.has_ended, self.has_grown, self.best = False, False, -np.inf
 
