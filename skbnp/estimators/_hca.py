@@ -39,7 +39,7 @@ from skbnp.models.hca.model import (
 )
 from skbnp.models.hca.moves.online import StreamEdits
 from skbnp.models.hca.moves.structure import ComponentEdits
-from skbnp.models.hca.start import path_of_directions
+from skbnp.models.hca.start import levels_of_one_path, path_of_directions
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream
@@ -69,6 +69,8 @@ PRIORS = (
     "noise_rate",
     "centre_variance",
 )
+#: Rows of a stream that pay for branches where there are some clear groups.
+ENOUGH_ROWS = 200
 #: Part of the variance that other rows have beside one that hides them.
 NOTHING_LEFT = 1e-4
 
@@ -387,8 +389,18 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         TypeError
             If `X` is sparse.
         """
+        n_before = self._posterior.n_seen if self.__sklearn_is_fitted__() else 0
         with one_blas_thread():
-            return self._partial_fit(X, y)
+            self._partial_fit(X, y)
+        if n_before < ENOUGH_ROWS <= self._posterior.n_seen and self._is_bare:
+            warn_caller(
+                "The tree is a single path: apply gives one node for all rows. So far "
+                f"{self._posterior.n_seen} rows, in chunks that each change the tree "
+                "by themselves, did not pay for a branch. Rows may be one Gaussian "
+                "cloud; if not, give chunks of several hundred rows, or fit as many, "
+                "after which partial_fit goes on."
+            )
+        return self
 
     def _read(self, X, *, reset: bool, method: str) -> np.ndarray:
         rows = check_rows(self, X, reset=reset, method=method)
@@ -508,6 +520,30 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         learner = StreamLearner(posterior, corpus, schedule, visitor, memory, edits)
         learner.one_pass(monitor)
 
+    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
+        converged = super()._learn_all(
+            posterior, rows, executor, monitor, tasks, goes_on
+        )
+        tree, masses = posterior.state.tree, posterior.totals.stub_masses
+        n_leaves = np.count_nonzero(masses[tree.leaves] >= 1.0)
+        if n_leaves > 1:
+            visitor = RowVisitor(executor)
+            levels = levels_of_one_path(posterior, visitor, rows, MOST_LEVELS)
+            if levels is not None:
+                warn_caller(
+                    f"A single path of {levels} levels has a higher bound than this "
+                    f"tree, whose {n_leaves} leaves may be parts of one Gaussian cloud "
+                    f"that is long in more than max_depth={self.max_depth} directions: "
+                    f"do not take them for groups. Try max_depth={levels}; columns of "
+                    "other units may hide groups, too (StandardScaler)."
+                )
+        return converged
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether the tree is a single path although there was room for more."""
+        return is_bare_path(self) and self._limit() > self.max_depth
+
     def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
         monitor = super()._monitor(model, history, tol)
         monitor.size = white_noise(1.0, self.n_features_in_)
@@ -518,7 +554,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
 
     def _warn_if_not_converged(self, monitor) -> None:
         super()._warn_if_not_converged(monitor)
-        if not is_bare_path(self) or self._limit() <= self.max_depth:
+        if not self._is_bare:
             return
         n_rows, varies = self._posterior.totals.n_rows, self.scale_ > 0.0
         warn_caller(

@@ -9,10 +9,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_blobs
+from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import StandardScaler
 
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
@@ -145,7 +146,12 @@ GROUPS = {
         0.95,
     ),
     "iris": (lambda: load_iris(return_X_y=True), 0.55),
+    "wine": (lambda: _standardised(*load_wine(return_X_y=True)), 0.7),
 }
+
+
+def _standardised(X, y):
+    return StandardScaler().fit_transform(X), y
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -166,6 +172,52 @@ def test_a_cloud_is_one_group(n_features, seed):
     X = rng.normal(size=(300, n_features)) * ([5.0, 2.0] + [1.0] * (n_features - 2))
     with pytest.warns(UserWarning, match="single path"):
         HierarchicalComponentAnalysis(random_state=seed).fit(X)
+
+
+def test_leaves_that_rows_have_left_end(seed):
+    """A few rows in the plane are tried as groups; none of these stays empty."""
+    X = np.random.default_rng(seed + 3002).normal(size=(60, 2))
+    with pytest.warns(UserWarning, match="single path"):
+        hca = HierarchicalComponentAnalysis(random_state=3).fit(X)
+    assert len(hca.tree_.leaves) == 1
+
+
+def test_parts_of_a_long_cloud_are_no_groups_in_silence(seed, few):
+    """One that is long in more directions than the tree has levels is split."""
+    rng = np.random.default_rng(seed)
+    cloud = rng.normal(size=(300, 20)) * np.geomspace(5.0, 1.0, 20)
+    hca = HierarchicalComponentAnalysis(random_state=0)
+    with pytest.warns(UserWarning, match=r"path of \d+ levels has a hi.*max_depth=\d+"):
+        hca.fit(cloud)
+    assert len(hca.tree_.leaves) > 1
+    with pytest.warns(UserWarning, match="The tree is a single path"):
+        clone(hca).set_params(max_depth=7).fit(cloud)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for X in (few.data, load_iris().data):  # groups, though rows are as long
+            clone(hca).fit(X)
+
+
+def test_a_stream_that_stays_a_single_path_warns_once(few):
+    """Not when it has just begun; groups in chunks that are too small for them."""
+    X, _ = make_blobs(600, centers=CENTRES, random_state=0)
+    hca = HierarchicalComponentAnalysis(random_state=0)
+
+    def messages(rows):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            hca.partial_fit(rows)
+        return [str(warning.message) for warning in caught]
+
+    said = [messages(X[begin : begin + 50]) for begin in range(0, 350, 50)]
+    assert len(hca.tree_.leaves) == 1
+    assert [len(one) for one in said] == [0, 0, 0, 1, 0, 0, 0]
+    assert re.search("single path.*200 rows.*or fit as many", said[3][0])
+    hca = HierarchicalComponentAnalysis(random_state=0)
+    assert messages(X[:300]) == []
+    assert len(hca.tree_.leaves) == 5
+    hca.set_params(structure_moves=False)  # as asked for
+    assert messages(X[300:]) == []
 
 
 def assert_alike(one, other, factor, **closeness):

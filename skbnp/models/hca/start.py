@@ -1,17 +1,29 @@
 """Where learning starts: one path of principal directions, the first at the root."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.models.hca.model import Model, State
+from skbnp.inference.posterior import Posterior
+from skbnp.models.hca.memory import RowVisitor
+from skbnp.models.hca.model import Model, State, settle
 from skbnp.trees import Tree
+from skbnp.utils.random import Purpose, stream
 
-__all__ = ["path_of_directions", "principal_directions", "some_rows"]
+__all__ = [
+    "levels_of_one_path",
+    "path_of_directions",
+    "principal_directions",
+    "some_rows",
+]
 
 Array = NDArray[np.float64]
 
 #: Rows whose principal directions stand for those of more.
 MOST_ROWS = 4096
+#: Visits of rows on a path of principal directions, which is close to its best.
+N_VISITS = 3
 
 
 def some_rows(
@@ -40,11 +52,43 @@ def principal_directions(rest: Array, n_directions: int) -> Array:
 
 def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> State:
     """Let one path have the principal directions of rows, or of some of many."""
-    n_rows, n_features = X.shape
-    chosen = some_rows(np.arange(n_rows), rng)
-    rest = model.frame.enter(X[chosen])
-    n_levels = model.n_levels
-    loadings = principal_directions(rest, n_levels)
+    rest = model.frame.enter(X[some_rows(np.arange(len(X)), rng)])
+    return _path(model, len(X), rest, principal_directions(rest, model.n_levels))
+
+
+def levels_of_one_path(
+    posterior: Posterior, visitor: RowVisitor, X: NDArray, most: int
+) -> int | None:
+    """Levels, `most` at the most, by which one path has a higher bound than a tree.
+
+    None if the tree is better: its leaves are no parts of one Gaussian cloud that
+    is long in more directions than the tree has levels.
+    """
+    model, n_levels = posterior.model, posterior.model.n_levels
+    bound = model.bound(posterior.state, posterior.totals)
+    most = min(most, X.shape[1], len(X) - 1)
+    rng = stream(posterior.entropy, Purpose.START)
+    rest = model.frame.enter(X[some_rows(np.arange(len(X)), rng)])
+    directions = principal_directions(rest, max(most, 0))
+    last, more = -np.inf, 1
+    while n_levels + more <= most:
+        deeper = replace(model, n_levels=n_levels + more)
+        state = _path(deeper, len(X), rest, directions[: n_levels + more].copy())
+        for _ in range(N_VISITS):
+            _, stats = visitor.visit_rows(deeper, state, X)
+            state, stats = settle(deeper, state, stats)
+        value = deeper.bound(state, stats)
+        if value > bound:
+            return n_levels + more
+        if value < last:
+            break
+        last, more = value, 2 * more
+    return None
+
+
+def _path(model: Model, n_rows: int, rest: Array, loadings: Array) -> State:
+    """Let one path have some directions of some of the rows."""
+    n_features, n_levels = rest.shape[1], model.n_levels
     # What the directions leave is noise, in them as in others: section 3.2 of [2].
     left = max(float(np.vdot(rest, rest)) / len(rest) - float(np.sum(loadings**2)), 0.0)
     noise = left / max(n_features - n_levels, 1)

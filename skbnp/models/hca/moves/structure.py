@@ -44,6 +44,9 @@ Found = tuple[State, Stats, Memo]
 OVERTIME = 5
 #: Splits refused one after the other that end the growth.
 PATIENCE = 5
+#: Rows of a leaf that has none, and nats by which a smaller tree may be behind: leaves
+#: that rows have left keep shares of them that are worth less.
+EMPTY, AS_GOOD = 0.5, 1e-6
 #: Another turn of growing and shrinking must raise the bound by this part of the nats
 #: of white noise.
 TURN = 1e-4
@@ -96,6 +99,8 @@ class ComponentEdits(EditMoves[Context, Proposal]):
             self._grow(learner, context, monitor)
             self.has_grown |= len(posterior.lineage) > before
         else:
+            for leaf in _empty_leaves(context):  # not those that were refused
+                self.rejections.forget(("prune", leaf))
             for kind in kinds_of(self.moves):
                 if not kind.grows:
                     self.try_kind(learner, kind, context, monitor)
@@ -205,8 +210,11 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         posterior = learner.posterior
         bound, nats = bound_of(posterior), nats_of(posterior)
         least, n_rounds = -ROUNDING * (abs(bound) + nats), self.moves.max_rounds
-        if len(proposal.tree) > len(posterior.state.tree):
+        size = len(posterior.state.tree)
+        if len(proposal.tree) > size:
             least = max(LEAST_GAIN, self.tol * nats)
+        elif len(proposal.tree) < size:
+            least = min(least, -AS_GOOD)
         rounds = _visit_touched(learner, proposal)
         value, found = follow(rounds, bound, least, n_rounds, OVERTIME * n_rounds)
         return value - bound - least, found
@@ -276,10 +284,22 @@ def said_by_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
     return posterior.totals.plus(said, -memory.scale).clipped()
 
 
+def _empty_leaves(context: Context) -> list[int]:
+    """Leaves that rows have left since."""
+    tree = context.tree
+    leaves = tree.leaves[context.stats.stub_masses[tree.leaves] < EMPTY]
+    return [int(name) for name in tree.ids[leaves]]
+
+
 def _first(kind: Kind[Context, Proposal], context: Context) -> Proposal | None:
-    """Return the first proposal for which there is room."""
+    """Return the first proposal for which there is room.
+
+    There is none for more leaves than rows.
+    """
     for ids in kind.candidates(context):
         proposal = kind.make(context, *ids)
-        if proposal is not None and context.has_room(proposal.tree):
+        if proposal is None or not context.has_room(proposal.tree):
+            continue
+        if len(proposal.tree.leaves) <= context.memo.n_rows:
             return proposal
     return None
