@@ -17,7 +17,7 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
-from skbnp.estimators._variational import VariationalEstimator
+from skbnp.estimators._variational import MinibatchEstimator
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
@@ -75,7 +75,7 @@ ENOUGH_ROWS = 200
 NOTHING_LEFT = 1e-4
 
 
-class HierarchicalComponentAnalysis(VariationalEstimator):
+class HierarchicalComponentAnalysis(MinibatchEstimator):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 
     A mixture of probabilistic principal component analyses that share directions: each
@@ -226,7 +226,8 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
       all, and says that a mean for each path "can be similarly derived". Groups that
       differ by mean would not be found without.
     - A tree that begins as a single path is also tried as groups by k-means with a leaf
-      each; if these have the higher bound when growth has ended, it goes on from them.
+      each. When growth has ended these learn in as many passes, and it goes on from
+      them if they have the higher bound then.
     - The prior of the mean is centred on the mean of the rows of the first fit or chunk
       (m0), so that offsets of columns do not matter.
     - [1]_ writes N(0, 10^3), a variance in our reading, and Gamma(0.001, 0.001), both
@@ -274,7 +275,7 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
         ) -> np.ndarray: ...
 
     _parameter_constraints: dict = {
-        **VariationalEstimator._parameter_constraints,
+        **MinibatchEstimator._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
         "max_components": [Interval(Integral, 1, None, closed="left"), None],
         "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
@@ -356,6 +357,12 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             is outside its range.
         TypeError
             If `X` is sparse.
+
+        Warns
+        -----
+        UserWarning
+            If the tree is a single path, or if one path of more levels has a higher
+            bound than the tree, whose leaves may be parts of one cloud then.
         """
         with one_blas_thread():
             return self._fit(X, y)
@@ -388,6 +395,11 @@ class HierarchicalComponentAnalysis(VariationalEstimator):
             number of columns than before.
         TypeError
             If `X` is sparse.
+
+        Warns
+        -----
+        UserWarning
+            If the tree is a single path after 200 rows; once.
         """
         n_before = self._posterior.n_seen if self.__sklearn_is_fitted__() else 0
         with one_blas_thread():

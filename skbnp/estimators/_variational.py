@@ -61,6 +61,7 @@ from skbnp.utils.validation import (
 from skbnp.utils.warnings import warn_caller
 
 __all__ = [
+    "MinibatchEstimator",
     "VariationalEstimator",
     "VariationalModel",
     "VariationalTopicModel",
@@ -157,15 +158,9 @@ class VariationalEstimator(
             end_pass=tasks.end_pass,
         )
 
-    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
-        """Make one online update per minibatch of a chunk, in the order of its rows."""
-        raise NotImplementedError
-
+    @abstractmethod
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
-        """Make the passes of `partial_fit`: one over the chunk."""
-        tasks.begin_pass()
-        self._learn_chunk(posterior, rows, executor, monitor)
-        tasks.end_pass()
+        """Make the passes of `partial_fit`."""
 
     @abstractmethod
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
@@ -348,7 +343,20 @@ class VariationalEstimator(
         return sum(self._posterior.objective().values())
 
 
-class VariationalModel(TopicModelMixin, VariationalEstimator):
+class MinibatchEstimator(VariationalEstimator):
+    """Learning of streams by one pass over each chunk."""
+
+    @abstractmethod
+    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        """Make one online update per minibatch of a chunk, in the order of its rows."""
+
+    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
+        tasks.begin_pass()
+        self._learn_chunk(posterior, rows, executor, monitor)
+        tasks.end_pass()
+
+
+class VariationalModel(TopicModelMixin, MinibatchEstimator):
     """Learning of models of counts, of documents that have tokens."""
 
     _parameter_constraints: dict = {
