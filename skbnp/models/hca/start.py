@@ -61,29 +61,35 @@ def levels_of_one_path(
 ) -> int | None:
     """Levels, `most` at the most, by which one path has a higher bound than a tree.
 
-    None if the tree is better: its leaves are no parts of one Gaussian cloud that
-    is long in more directions than the tree has levels.
+    Some of many rows choose the number, all judge. None if the tree is better: its
+    leaves are no parts of one Gaussian cloud that is long in more directions than the
+    tree has levels.
     """
-    model, n_levels = posterior.model, posterior.model.n_levels
-    bound = model.bound(posterior.state, posterior.totals)
-    most = min(most, X.shape[1], len(X) - 1)
+    model, n_rows = posterior.model, len(X)
+    most = min(most, X.shape[1], n_rows - 1)
     rng = stream(posterior.entropy, Purpose.START)
-    rest = model.frame.enter(X[some_rows(np.arange(len(X)), rng)])
+    some = X[some_rows(np.arange(n_rows), rng)]
+    rest = model.frame.enter(some)
     directions = principal_directions(rest, max(most, 0))
-    last, more = -np.inf, 1
-    while n_levels + more <= most:
-        deeper = replace(model, n_levels=n_levels + more)
-        state = _path(deeper, len(X), rest, directions[: n_levels + more].copy())
+
+    def bound_of(rows: NDArray, n_levels: int) -> float:
+        deeper = replace(model, n_levels=n_levels)
+        state = _path(deeper, n_rows, rest, directions[:n_levels].copy())
         for _ in range(N_VISITS):
-            _, stats = visitor.visit_rows(deeper, state, X)
-            state, stats = settle(deeper, state, stats)
-        value = deeper.bound(state, stats)
-        if value > bound:
-            return n_levels + more
+            _, stats = visitor.visit_rows(deeper, state, rows)
+            state, stats = settle(deeper, state, stats.times(n_rows / len(rows)))
+        return deeper.bound(state, stats)
+
+    best, value = model.n_levels, -np.inf
+    for n_levels in range(best + 1, most + 1):
+        last, value = value, bound_of(some, n_levels)
         if value < last:
             break
-        last, more = value, 2 * more
-    return None
+        best = n_levels
+    if best == model.n_levels:
+        return None
+    bound = model.bound(posterior.state, posterior.totals)
+    return best if bound_of(X, best) > bound else None
 
 
 def _path(model: Model, n_rows: int, rest: Array, loadings: Array) -> State:
