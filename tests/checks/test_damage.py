@@ -167,7 +167,7 @@ def test_a_state_without_what_users_read_is_refused(estimator, fitted):
     state = fitted.__getstate__()
     learned = state.keys() - estimator.get_params(deep=False)
     public = {name for name in learned if name.endswith("_")}
-    # Without samples there is no fit, and nothing else counts; some fits have no others.
+    # Without samples there is no fit, and nothing else counts.
     some = {"feature_names_in_", "samples_", "word_concentration_", "word_discount_"}
     for name in sorted(public - some):
         rest = {key: value for key, value in state.items() if key != name}
