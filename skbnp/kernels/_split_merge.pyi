@@ -16,5 +16,6 @@ def propose(
     doc: NDArray[int32],
     table: NDArray[int32],
     first: NDArray[int64],
+    n_scans: int,
     bit_generator: Any,
 ) -> tuple[int, int, int]: ...

@@ -39,7 +39,7 @@ SPLIT, MERGED = SPLITTING, MERGING
 
 
 # Two tables that are drawn, their dishes, and how the other tables of these are shared
-# between two dishes: by sequential allocation in a split, as they are in a merge.
+# between two dishes: as drawn in a split, as they are in a merge.
 cdef struct Proposal "skbnp_proposal":
     # Words of the documents by table, and where each table begins in its document.
     const int32_t* words
@@ -59,6 +59,8 @@ cdef struct Proposal "skbnp_proposal":
     int32_t* counts_one
     int32_t* counts_other
     double tables_one, tables_other, tokens_one, tokens_other
+    # Intermediate restricted Gibbs scans; without any, tables are allocated in turn.
+    int64_t n_scans
 
 
 cdef inline const int32_t* words_of(
@@ -182,6 +184,76 @@ cdef inline void fill_queue(Proposal* p, bitgen_t* rng) noexcept nogil:
         p.queue[j] = kept
 
 
+cdef inline void begin_dishes(const Franchise* f, Proposal* p) noexcept nogil:
+    """Serve each of the two dishes at one of the tables that were drawn."""
+    p.tables_one = p.tables_other = 1.0
+    p.tokens_one = add_words(f, p, p.a, p.counts_one)
+    p.tokens_other = add_words(f, p, p.b, p.counts_other)
+
+
+cdef inline void put_table(
+    const Franchise* f, Proposal* p, int64_t i, bint is_other
+) noexcept nogil:
+    """Serve one of the dishes at a table of the queue."""
+    if is_other:
+        p.tokens_other += add_words(f, p, p.queue[i], p.counts_other)
+        p.tables_other += 1.0
+    else:
+        p.tokens_one += add_words(f, p, p.queue[i], p.counts_one)
+        p.tables_one += 1.0
+    p.is_other[i] = is_other
+
+
+cdef inline void take_table(const Franchise* f, Proposal* p, int64_t i) noexcept nogil:
+    """Serve none at a table of the queue."""
+    cdef int32_t j, n
+    cdef const int32_t* words = words_of(f, p, p.queue[i], &n)
+    cdef int32_t* counts = p.counts_other if p.is_other[i] else p.counts_one
+    for j in range(n):
+        counts[words[j]] -= 1
+    if p.is_other[i]:
+        p.tokens_other -= n
+        p.tables_other -= 1.0
+    else:
+        p.tokens_one -= n
+        p.tables_one -= 1.0
+
+
+cdef inline double choose_dish(
+    const Franchise* f, Proposal* p, int64_t i, bint is_drawn, bitgen_t* rng
+) noexcept nogil:
+    """Serve a dish at a table of the queue by what others have, or the one that it has.
+
+    Returns the log probability of the choice.
+    """
+    cdef int64_t at = p.queue[i]
+    cdef double odds = log_odds(f, p, at) + fast_log(p.tables_one / p.tables_other)
+    cdef bint is_other
+    if is_drawn:
+        is_other = uniform(rng) >= 1.0 / (1.0 + fast_exp(-odds))
+    else:
+        is_other = dish_of(f, p, at) == p.other
+    if is_other:
+        odds = -odds
+    put_table(f, p, i, is_other)
+    # log p(choice) = -log(1 + exp(-+odds))
+    return odds if odds < -36.0 else -fast_log(1.0 + fast_exp(-odds))
+
+
+cdef inline void launch(const Franchise* f, Proposal* p, bitgen_t* rng) noexcept nogil:
+    """Find a state to propose from: shared at random, then scanned some times.
+
+    It does not depend on how the tables are shared now.
+    """
+    cdef int64_t i, scan
+    for i in range(p.n_queue):
+        put_table(f, p, i, uniform(rng) >= 0.5)
+    for scan in range(p.n_scans):
+        for i in range(p.n_queue):
+            take_table(f, p, i)
+            choose_dish(f, p, i, True, rng)
+
+
 cdef inline double allocate(
     const Franchise* f, Proposal* p, bint is_split, double least, bitgen_t* rng
 ) noexcept nogil:
@@ -190,29 +262,15 @@ cdef inline double allocate(
     Returns the log probability of the choices, as drawn or, in a merge, as they are; it
     only falls, and ends in a merge once it is not above `least`.
     """
-    cdef double odds, log_probability = 0.0
-    cdef int64_t i, at
-    cdef bint is_other
-    p.tables_one = p.tables_other = 1.0
-    p.tokens_one = add_words(f, p, p.a, p.counts_one)
-    p.tokens_other = add_words(f, p, p.b, p.counts_other)
+    cdef double log_probability = 0.0
+    cdef int64_t i
+    begin_dishes(f, p)
+    if p.n_scans > 0:
+        launch(f, p, rng)
     for i in range(p.n_queue):
-        at = p.queue[i]
-        odds = log_odds(f, p, at) + fast_log(p.tables_one / p.tables_other)
-        if is_split:
-            is_other = uniform(rng) >= 1.0 / (1.0 + fast_exp(-odds))
-        else:
-            is_other = dish_of(f, p, at) == p.other
-        # log p(choice) = -log(1 + exp(-+odds))
-        if is_other:
-            odds = -odds
-            p.tokens_other += add_words(f, p, at, p.counts_other)
-            p.tables_other += 1.0
-        else:
-            p.tokens_one += add_words(f, p, at, p.counts_one)
-            p.tables_one += 1.0
-        p.is_other[i] = is_other
-        log_probability -= -odds if odds < -36.0 else fast_log(1.0 + fast_exp(-odds))
+        if p.n_scans > 0:
+            take_table(f, p, i)
+        log_probability += choose_dish(f, p, i, is_split, rng)
         if not is_split and log_probability <= least:
             break
     return log_probability
@@ -301,11 +359,13 @@ def propose(
     const int32_t[::1] doc,     # IN    (n_tables,) of all tables, dish by dish
     const int32_t[::1] table,   # IN    (n_tables,)
     const int64_t[::1] first,   # IN    (n_places + 1,) limits of the dishes
+    Py_ssize_t n_scans,         # IN    >= 0
     object bit_generator,
 ):
     """Propose to split the dish of two random tables, or to merge their dishes.
 
-    By sequential allocation, Figure 2 of [1]_; there must be a free place.
+    By sequential allocation, Figure 2 of [1]_, or from a launch state after `n_scans`
+    intermediate restricted Gibbs scans [2]_; there must be a free place.
 
     Returns
     -------
@@ -318,6 +378,8 @@ def propose(
     ----------
     .. [1] Wang and Blei, "A Split-Merge MCMC Algorithm for the Hierarchical Dirichlet
        Process", 2012.
+    .. [2] Jain and Neal, "A Split-Merge Markov Chain Monte Carlo Procedure for the
+       Dirichlet Process Mixture Model", 2004.
     """
     cdef Franchise f
     cdef Proposal p
@@ -337,6 +399,7 @@ def propose(
     cdef int32_t[:, ::1] counts = np.zeros((2, f.n_words), dtype=np.int32)
     p.words, p.begin = &words[0], &begin[0]
     p.doc, p.table, p.first = &doc[0], &table[0], &first[0]
+    p.n_scans = n_scans
     p.queue, p.is_other = &queue[0], &is_other[0]
     p.counts_one, p.counts_other = &counts[0, 0], &counts[1, 0]
     with bit_generator.lock, nogil:

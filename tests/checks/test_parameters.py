@@ -55,6 +55,7 @@ BAD = {
     "n_components": _COUNT,
     "n_split_merge": _COUNT,
     "split_merge_sweeps": [-1, 1.5, "10", NAN],
+    "split_merge_scans": [-1, 1.5, "10", NAN, None],
     "burn_in": [-1, 1.5, "10", NAN],
     "thin": _COUNT,
     "n_chains": _COUNT,

@@ -87,6 +87,16 @@ def test_split_merge_can_be_left_out(docs):
     assert {"split"} <= {entry.kind for entry in moved.lineage_}
 
 
+def test_scans_are_another_way_to_propose(docs):
+    fits = [
+        GibbsHDP(1, max_iter=20, n_split_merge=20, split_merge_scans=n, random_state=0)
+        for n in (0, 3)
+    ]
+    allocated, scanned = (hdp.fit(docs).history_ for hdp in fits)
+    assert scanned["n_splits"][-1] > 0
+    assert allocated["log_joint"] != scanned["log_joint"]
+
+
 def test_proposals_end_with_the_sweeps_that_make_them(docs):
     hdp = GibbsHDP(
         1, max_iter=30, n_split_merge=20, split_merge_sweeps=5, random_state=0

@@ -10,7 +10,7 @@ from checks.long import daily, few_and_many
 from reference import hdp_franchise as reference
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
-from skbnp.models.hdp_franchise.model import Concentrations, Seating
+from skbnp.models.hdp_franchise.model import Concentrations, Seating, TableAssignments
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 from skbnp.rows.tokens import Tokens
 
@@ -35,6 +35,8 @@ N_FEW = 6_000
 CONCENTRATIONS = [0.3, 1.3, 5.0]
 #: Document and corpus concentration, topic prior.
 SETTINGS = 0.5, 2.0, 0.1
+#: The same where tables are many, and few dishes.
+MANY_TABLES = 20.0, 1.0, 0.1
 
 
 def counts_of(docs, n_words):
@@ -109,8 +111,8 @@ def kernel_draws(steps, docs, *settings, seed):
     meal_part = {"dishes": MEAL_PART, "all": MEAL_PART, "long tables": 1}.get(steps, 0)
 
     def draw():
-        if steps in ("split-merge", "all") and seating.n_all_tables:
-            propose_moves(seating, 1, rng)
+        if steps in ("split-merge", "scans", "all") and seating.n_all_tables:
+            propose_moves(seating, 1, rng, 2 if steps == "scans" else 0)
         make_sweep(seating, rng, meal_part)
         if seating.n_served > 50:
             seating.tidy()
@@ -137,7 +139,7 @@ def test_frequencies_are_those_of_the_posterior(n_draws, steps, concentration, s
 
 
 @pytest.mark.parametrize("docs", [REPEATED, DOCS], ids=["repeated words", "mixed"])
-@pytest.mark.parametrize("steps", ["tokens", "long tables", "split-merge"])
+@pytest.mark.parametrize("steps", ["tokens", "long tables", "split-merge", "scans"])
 @few_and_many(N_FEW, 3 * N_FEW)
 def test_frequencies_of_each_kind_of_step_are_those_of_the_posterior(
     n_draws, steps, docs, seed
@@ -145,6 +147,82 @@ def test_frequencies_of_each_kind_of_step_are_those_of_the_posterior(
     # Steps of tokens come with all of them: alone, the others do not reach all states.
     draw = kernel_draws(steps, docs, *SETTINGS, seed=seed)
     check_frequencies(draw, n_draws, docs, *SETTINGS)
+
+
+# -- detailed balance ------------------------------------------------------------------
+
+
+def seated(state):
+    """A seating by its number, as arrays."""
+    of_docs, dishes = list(SEATINGS)[state]
+    sizes = [np.bincount(own) for own in of_docs]
+    tables = TableAssignments(
+        np.concatenate(of_docs),
+        np.array([len(own) for own in sizes], np.int32),
+        np.concatenate(sizes).astype(np.int32),
+        np.array(dishes, np.int32),
+    )
+    tokens = Tokens.from_counts(counts_of(DOCS, N_WORDS))
+    alpha, gamma, eta = MANY_TABLES
+    return Seating(tokens, Concentrations(gamma, alpha, eta), tables)
+
+
+def kernel_proposal(n_scans):
+    number, starts = Numbers(), {}
+
+    def propose(state, rng):
+        if state not in starts:
+            starts[state] = seated(state)
+        seating = starts[state]
+        if seating.n_all_tables > 1:
+            tables = seating.tables()
+            moved = propose_moves(seating, 1, rng, n_scans)
+            seating.tidy()
+            if moved:
+                state = number(seating)
+                seating.restore(tables)
+        return state
+
+    return propose
+
+
+def reference_proposal(cls):
+    def propose(state, rng):
+        franchise = cls([[], []], N_WORDS, *MANY_TABLES, rng)
+        franchise.docs = DOCS
+        of_docs, dishes = list(SEATINGS)[state]
+        first = 0
+        for doc, own in enumerate(of_docs):
+            for table in range(max(own) + 1):
+                tokens = [i for i, t in enumerate(own) if t == table]
+                dish = franchise.serve(dishes[first + table])
+                franchise.tables[doc].append([dish, tokens])
+                franchise.add(dish, [DOCS[doc][i] for i in tokens])
+            first += max(own) + 1
+        franchise.next_dish = max(dishes) + 1
+        franchise.split_merge()
+        return SEATINGS[franchise.seating()]
+
+    return propose
+
+
+def check_balance(propose, n_draws, seed):
+    """Raise unless proposals go from one seating to another as often as back."""
+    rng = np.random.default_rng(seed)
+    starts = rng.choice(len(SEATINGS), n_draws, p=posterior(DOCS, *MANY_TABLES))
+    ends = np.array([propose(state, rng) for state in starts.tolist()])
+    flows = np.zeros((len(SEATINGS), len(SEATINGS)))
+    np.add.at(flows, (starts, ends), 1.0)
+    both = np.triu(flows + flows.T, 1)
+    often = both >= 8.0
+    assert often.sum() >= 8
+    square = ((flows - flows.T)[often] ** 2 / both[often]).sum()
+    assert square < often.sum() + 5.0 * np.sqrt(2.0 * often.sum())
+
+
+@pytest.mark.parametrize("n_scans", [0, 1, 3])
+def test_proposals_go_as_often_as_back(n_scans, seed):
+    check_balance(kernel_proposal(n_scans), N_FEW, seed)
 
 
 # -- planted bugs ----------------------------------------------------------------------
@@ -222,6 +300,21 @@ class TurnsHastings(reference.Franchise):
         return -log_forward
 
 
+class Scans(reference.Franchise):
+    n_scans = 2
+
+
+class LeavesTablesIn(Scans):
+    """Tables choose with their own words in."""
+
+    def taken_out(self, group, words):
+        return group
+
+
+class ScansWithoutHastings(DropsHastings, Scans):
+    pass
+
+
 class SplitsWithoutConcentration(reference.Franchise):
     def log_prior_of_split(self, m1, m2):
         return super().log_prior_of_split(m1, m2) - log(self.gamma)
@@ -295,3 +388,13 @@ def test_a_third_of_the_draws_finds_each_plain_bug(bug):
 @pytest.mark.parametrize("bug", daily(2, SUBTLE))
 def test_check_finds_each_subtle_bug(bug):
     check_is_found(bug, N_FEW)
+
+
+def test_the_reference_goes_as_often_as_back(seed):
+    check_balance(reference_proposal(Scans), N_FEW // 2, seed)
+
+
+@pytest.mark.parametrize("bug", [LeavesTablesIn, ScansWithoutHastings])
+def test_balance_tells_wrong_proposals(bug):
+    with pytest.raises(AssertionError):
+        check_balance(reference_proposal(bug), N_FEW, 0)

@@ -186,13 +186,13 @@ def check_geweke(move, n_draws, seed, fixed=None):
     )
 
 
-def make_move(priors, *, split_merge, meal_part=MEAL_PART):
+def make_move(priors, *, split_merge, n_scans=0, meal_part=MEAL_PART):
     def move(world, rng):
         seating = seat(world)
         sweep(seating, seating.workspace, 0, len(LENGTHS), meal_part, rng.bit_generator)
         seating.tidy()
         if split_merge:
-            propose_moves(seating, 3, rng)
+            propose_moves(seating, 3, rng, n_scans)
             seating.tidy()
         if priors is not None:
             priors.resample(seating, rng)
@@ -219,6 +219,13 @@ def test_geweke_with_hyperparameters(split_merge, seed):
 def test_geweke_without_hyperparameters(split_merge, concentration, seed):
     move = make_move(None, split_merge=split_merge)
     check_geweke(move, N_FEW, seed, FIXED[concentration])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_scans", daily(1, [1, 3]))
+def test_geweke_with_intermediate_scans(n_scans, seed):
+    move = make_move(LEARN, split_merge=True, n_scans=n_scans)
+    check_geweke(move, N_FEW, seed)
 
 
 @pytest.mark.long

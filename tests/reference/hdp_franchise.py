@@ -208,8 +208,20 @@ class Franchise:
     def log_allocation(self, log_forward):
         return log_forward
 
+    #: Intermediate restricted Gibbs scans of Jain and Neal (2004) in proposals; without
+    #: any, the tables are allocated in turn.
+    n_scans = 0
+
+    def launch_sides(self, present):
+        """Where a launch state has the tables before scans."""
+        return [int(self.rng.random() < 0.5) for _ in present]
+
+    def taken_out(self, group, words):
+        """Words of a side without those of a table."""
+        return group - Counter(words)
+
     def split_merge(self):
-        """One proposal by sequential allocation, section 3 of the paper."""
+        """One proposal: sequential allocation, section 3 of the paper, or scans."""
         pairs = [(doc, table) for doc, own in enumerate(self.tables) for table in own]
         if len(pairs) < 2:
             return
@@ -223,22 +235,33 @@ class Franchise:
             if pair[1][0] in dishes and pair[1] is not a[1] and pair[1] is not b[1]
         ]
         rest = [rest[i] for i in self.rng.permutation(len(rest))]
+        present = [int(pair[1][0] == dishes[1]) for pair in rest]
         groups, m = [Counter(self.words(a)), Counter(self.words(b))], [1, 1]
-        moved, log_forward, kept = [b[1]], 0.0, self.counts
-        for pair in rest:
-            words, masses = self.words(pair), {}
-            for side in (0, 1):
-                self.counts = {side: groups[side]}
-                masses[side] = m[side] * self.predictive(side, words)
-            self.counts = kept
-            side = int(pair[1][0] == dishes[1])
-            if is_split:
-                side = self.pick(masses)
-            log_forward += log(masses[side] / sum(masses.values()))
-            groups[side].update(words)
-            m[side] += 1
-            if side == 1:
-                moved.append(pair[1])
+        sides, log_forward, kept = [None] * len(rest), 0.0, self.counts
+        if self.n_scans > 0:
+            sides = self.launch_sides(present)
+            for pair, side in zip(rest, sides, strict=True):
+                groups[side].update(self.words(pair))
+                m[side] += 1
+        for scan in range(self.n_scans + 1):
+            is_last = scan == self.n_scans
+            for i, pair in enumerate(rest):
+                words, masses = self.words(pair), {}
+                if sides[i] is not None:
+                    groups[sides[i]] = self.taken_out(groups[sides[i]], words)
+                    m[sides[i]] -= 1
+                for side in (0, 1):
+                    self.counts = {side: groups[side]}
+                    masses[side] = m[side] * self.predictive(side, words)
+                self.counts = kept
+                is_drawn = is_split or not is_last
+                sides[i] = self.pick(masses) if is_drawn else present[i]
+                if is_last:
+                    log_forward += log(masses[sides[i]] / sum(masses.values()))
+                groups[sides[i]].update(words)
+                m[sides[i]] += 1
+        goes = zip(rest, sides, strict=True)
+        moved = [b[1], *(pair[1] for pair, side in goes if side == 1)]
         log_ratio = self.log_prior_of_split(*m) - self.log_allocation(log_forward)
         log_ratio += self.log_marginal(groups[0]) + self.log_marginal(groups[1])
         log_ratio -= self.log_marginal(groups[0] + groups[1])

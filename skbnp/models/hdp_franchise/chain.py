@@ -85,6 +85,8 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         Split-merge proposals per sweep.
     proposal_sweeps : int
         Sweeps that make proposals.
+    n_scans : int
+        Intermediate restricted Gibbs scans of a proposal; 0: sequential allocation.
     before : FranchiseSample or None
         Counts of documents that are gone.
     """
@@ -99,10 +101,12 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         number: int = 0,
         n_proposals: int = 0,
         proposal_sweeps: int = 0,
+        n_scans: int = 0,
         before: FranchiseSample | None = None,
     ):
         self.priors, self.entropy = priors, entropy
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
+        self.n_scans = n_scans
         places = None if before is None else before.places()
         if isinstance(start, FranchiseState):
             _check_tables(start, tokens)
@@ -169,7 +173,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         ids, next_id, log = rename(state.ids, self._names(), state.next_id, step)
         n_splits, n_merges = state.n_splits, state.n_merges
         if step - state.begin <= self.proposal_sweeps and self.n_proposals > 0:
-            moves = propose_moves(seating, self.n_proposals, rng)
+            moves = propose_moves(seating, self.n_proposals, rng, self.n_scans)
             for is_split, stays, comes in moves:
                 if is_split:
                     ids = np.append(ids, next_id) if comes == len(ids) else ids

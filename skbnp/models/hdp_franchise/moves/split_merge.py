@@ -2,7 +2,8 @@
 
 Two random tables are drawn. If they serve the same dish, a split of it is proposed, if
 not, a merge of their dishes; the other tables of the dish are allocated one by one, by
-what has been allocated so far. The kernel computes and decides.
+what has been allocated so far, as in Dahl (2005); or by a last one of some restricted
+Gibbs scans, as in Jain and Neal (2004). The kernel computes and decides.
 """
 
 import numpy as np
@@ -16,9 +17,9 @@ __all__ = ["propose_moves"]
 
 
 def propose_moves(
-    seating: Seating, n_proposals: int, rng: np.random.Generator
+    seating: Seating, n_proposals: int, rng: np.random.Generator, n_scans: int = 0
 ) -> list[tuple[bool, int, int]]:
-    """Make some proposals, one after the other.
+    """Make some proposals, one after the other, each after so many scans.
 
     Returns those accepted: whether it was a split, and the places of the dish that
     stays and of the other.
@@ -34,7 +35,13 @@ def propose_moves(
             seating.make_places()
         listed = listed or _list_tables(seating)
         outcome, stays, comes = propose(
-            seating, seating.workspace, words, begin, *listed, rng.bit_generator
+            seating,
+            seating.workspace,
+            words,
+            begin,
+            *listed,
+            n_scans,
+            rng.bit_generator,
         )
         if outcome:
             accepted.append((outcome == SPLIT, stays, comes))
