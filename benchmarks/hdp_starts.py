@@ -12,7 +12,7 @@ from skbnp.estimators import SplitMerge
 ONLINE = {"variational_family": "mean_field"}
 MEMOIZED = {**ONLINE, "learning_method": "memoized"}
 BOUND = {"split_merge": SplitMerge(criterion="bound")}
-PAPER = {"split_merge": SplitMerge(criterion="bound", start="paper", judge="same")}
+PAPER = {"split_merge": SplitMerge.paper()}
 MERGES = {"split_merge": SplitMerge(criterion="bound", births=False)}
 RECIPES = {
     "memoized": MEMOIZED,

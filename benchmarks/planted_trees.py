@@ -30,9 +30,7 @@ SETTINGS = {
 }
 PAPER = {
     "init": "sequential",
-    "structure_moves": TreeMoves(
-        merge="cosine", grow="neutral", reattach=False, split=False
-    ),
+    "structure_moves": TreeMoves.paper(),
 }
 FACTORISED = {"local_family": "factorised"}
 RECIPES = {

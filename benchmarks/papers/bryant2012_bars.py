@@ -25,7 +25,7 @@ from skbnp.estimators import SplitMerge
 STARTS, SEEDS = (2, 5, 10, 20, 40, 50, 80, 100), (0, 1, 2)
 #: What judges numbers of topics: the paper's moves are online, with its verdicts.
 MOVES = {
-    "paper": SplitMerge(criterion="bound", start="paper", judge="same"),
+    "paper": SplitMerge.paper(),
     "bound": SplitMerge(criterion="bound"),
     "held-out documents": True,
     "none": False,

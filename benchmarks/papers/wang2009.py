@@ -70,7 +70,7 @@ one is given.
 "GibbsNestedCRP": {sweeps} sweeps, probabilities averaged over the samples of the second
 half, every 25th; "last" is the last of them alone. "HLDAModel" is tomotopy's, with the
 same priors and as many sweeps, its last state scored by our fold-in; "averaged" as
-ours. "paper": sequential start, cosine merges and neutral growth only. "from Gibbs"
+ours. "paper": sequential start, and the moves of the paper. "from Gibbs"
 starts at the best sample of our chain; "no moves" learns in the tree of that sample.
 `HDP` (100 passes) and `GibbsHDP` (200 sweeps) are flat models.
 
@@ -85,7 +85,6 @@ PRIORS = {
     "topic_word_prior": 1.0,
     "level_prior": (50.0, 20.0, 10.0),
 }
-PAPER = TreeMoves(merge="cosine", grow="neutral", reattach=False, split=False)
 VARIATIONAL = {
     "NestedCRP": {},
     "NestedCRP, factorised": {"local_family": "factorised"},
@@ -94,7 +93,7 @@ VARIATIONAL = {
         "init": "GibbsNestedCRP",
         "structure_moves": False,
     },
-    "NestedCRP, paper": {"init": "sequential", "structure_moves": PAPER},
+    "NestedCRP, paper": {"init": "sequential", "structure_moves": TreeMoves.paper()},
 }
 SCORES = ("fold-in", "completion", "assigned")
 COLUMNS = ["corpus", "model"]

@@ -3,41 +3,91 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from skbnp.utils.validation import check_settings
+from skbnp.utils.validation import check_settings, repr_settings
 
 __all__ = ["TreeMoves"]
 
-CHOICES = {"merge": ("elbo", "cosine"), "grow": ("document", "neutral")}
+CHOICES = {
+    "grow": ("document", "neutral"),
+    "merge": ("elbo", "cosine"),
+    "prune": ("elbo", "mass"),
+}
 LEAST = {"max_tries": 1, "max_rounds": 1}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TreeMoves:
     """What an expert may set of the moves of a topic tree.
+
+    `TreeMoves.paper()` are those of Wang and Blei (2009).
 
     Parameters
     ----------
     grow : {"document", "neutral"}
         How new branches begin: fitted to a document, or, as in the paper, as the prior
-        that they are drawn from.
+        that they are drawn from, by both of its heuristics.
     merge : {"elbo", "cosine"}
         Siblings merge if the collapsed bound rises, as all others move, or, as in the
-        paper, if the cosine of their documents' shares exceeds 0.95.
+        paper, any two paths if the cosine of their documents' shares exceeds 0.95.
+    prune : {"elbo", "mass"}
+        Leaves end if the collapsed bound rises, or, as in the paper, if the sum of
+        their documents' shares is below 1e-6; no other leaf does then.
     reattach, split : bool
         Whether nodes are tried below other parents, and nodes as two; with growth for
         documents, also branches for half of the documents of a node.
     max_tries : int
-        Moves of a kind that are tried after a pass.
+        Moves of a kind that are tried after a pass, of those that a bound judges.
     max_rounds : int
         Visits of the documents that a move touches before it is judged.
     """
 
     grow: Literal["document", "neutral"] = "document"
     merge: Literal["elbo", "cosine"] = "elbo"
+    prune: Literal["elbo", "mass"] = "elbo"
     reattach: bool = True
     split: bool = True
     max_tries: int = 10
     max_rounds: int = 4
 
+    @classmethod
+    def paper(cls) -> "TreeMoves":
+        """Return the moves of section 3.2 of Wang and Blei (2009) [1]_, as printed.
+
+        For `NestedCRP` with ``init="sequential"``, ``local_family="factorised"`` and
+        ``learning_method="batch"``. After each pass, whatever the bound says,
+
+        - prune: a leaf ends if sum_n q(c_n = leaf) < 1e-6;
+        - merge: of any two paths i and j to leaves whose vectors P_i = (q(c_n = i))_n
+          have a cosine above 0.95 the second joins the first, level by level;
+        - grow: of some documents, one in a hundred, one path each is drawn from
+          q(c_n), and one inner path in proportion to g(c) = sum_n q(c_n = c); each that
+          ends at an inner node becomes one to a new leaf.
+
+        What is left to choose in the paper, and how it is chosen: the number of
+        documents (there "several"), at most a quarter of the nodes; and new nodes have
+        the prior as their posterior, by which the bound does not change.
+
+        Returns
+        -------
+        moves : TreeMoves
+
+        References
+        ----------
+        .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested
+           Chinese Restaurant Process", Advances in Neural Information Processing
+           Systems 22, 2009.
+        """
+        return cls(
+            grow="neutral",
+            merge="cosine",
+            prune="mass",
+            reattach=False,
+            split=False,
+            max_rounds=1,
+        )
+
     def __post_init__(self) -> None:
         check_settings(self, CHOICES, LEAST)
+
+    def __repr__(self) -> str:
+        return repr_settings(self, self.paper)

@@ -435,7 +435,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         moves = self.structure_moves
         if not isinstance(moves, TreeMoves):
             return DEFAULT_MOVES if moves else None
-        for name in ("grow", "merge"):
+        for name in ("grow", "merge", "prune"):
             value, only = getattr(moves, name), getattr(DEFAULT_MOVES, name)
             if value != only:
                 raise ValueError(

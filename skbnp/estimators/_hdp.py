@@ -40,6 +40,7 @@ from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
 from skbnp.models.hdp.model import DirectHDP, HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.moves.held_out import blur
 from skbnp.models.hdp.moves.memory import MoveMemory
+from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import (
     PLAIN_PASSES,
     LearnBurstiness,
@@ -416,9 +417,9 @@ class HDP(VariationalTopicModel):
     - Splits (online): Algorithm 2 of [1]_, on a fresh document step under the updated
       topics. Children are fitted to half of the minibatch's documents that use the
       topic and judged by the others; the paper's verdict on the same documents is
-      biased towards splitting: on text it costs prediction. With ``start="paper",
-      judge="same"`` it is the paper's. On a large vocabulary no split of few topics
-      raises the bound: each further term in use costs a child about -log(eta).
+      biased towards splitting: on text it costs prediction. On a large vocabulary no
+      split of few topics raises the bound: each further term in use costs a child about
+      -log(eta).
     - Births (with memory): a candidate posterior with many new topics, started from
       documents that are explained badly, and with some of the present ones learns
       beside the model, with a warm-up of its own, and replaces it if the bound is
@@ -428,6 +429,8 @@ class HDP(VariationalTopicModel):
       exact.
     - Topics end when they are idle in some minibatches in a row (online) or have lost
       all documents (with memory, where trials end the lightest ones too).
+    - ``SplitMerge.paper()`` is Algorithm 2 as printed: merges that one minibatch judges
+      before its update, and splits that it judges after it.
 
     The bound prefers fewer topics than prediction does where documents are long.
 
@@ -548,6 +551,12 @@ class HDP(VariationalTopicModel):
             raise ValueError(
                 'SplitMerge(criterion="bound") needs variational_family="mean_field": '
                 "the collapsed family has no bound."
+            )
+        is_printed = moves is not None and moves.algorithm == "paper"
+        if is_printed and self.learning_method != "online":
+            raise ValueError(
+                'SplitMerge(algorithm="paper") needs learning_method="online": it is '
+                f"judged by minibatches. Got {self.learning_method!r}."
             )
         model = CollapsedHDP if self._is_collapsed else DirectHDP
         return model(**self._learned())
@@ -799,7 +808,10 @@ class HDP(VariationalTopicModel):
         moves = self._moves()
         if moves is None:
             return NO_MOVES
-        return MinibatchMoves(moves) if moves.criterion == "bound" else EndUnused(moves)
+        if moves.criterion == "held_out":
+            return EndUnused(moves)
+        is_printed = moves.algorithm == "paper"
+        return PrintedMoves(moves) if is_printed else MinibatchMoves(moves)
 
     def _learner(
         self, posterior, corpus, visitor, warm_up, documents, n_forgetting=np.inf

@@ -119,6 +119,7 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         else:
             look = self.moves.look(self)
         found = self.visit(round, weighting, look)
+        found = self.moves.end_visit(self, round, found)
         change = self.memory.prepare(posterior, round, found)
         with commit():
             self.memory.absorb(posterior, round, change)

@@ -166,6 +166,10 @@ class Moves(Generic[LearnerT]):
         """Return what to look at while blocks are visited, if anything."""
         return None
 
+    def end_visit(self, learner: LearnerT, round: Round, found: AllFound) -> AllFound:
+        """Change components before the update, and what is found of them."""
+        return found
+
     def end_round(self, learner: LearnerT, round: Round, found: AllFound) -> None:
         """Change components after a round."""
 

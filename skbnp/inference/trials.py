@@ -101,6 +101,7 @@ class Kind(Generic[ContextT, ProposalT]):
     candidates: Callable[[ContextT], list[Ids]]
     make: Callable[..., ProposalT | None]
     grows: bool = False
+    by_rule: bool = False  # no bound judges it: all candidates are made
 
 
 class Rejections:
@@ -199,7 +200,8 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
         n_tries, now = 0, learner.n_passes
         for ids in kind.candidates(context):
             key = (kind.name, *ids)
-            if n_tries == self.moves.max_tries or not self.rejections.is_over(key, now):
+            is_enough = n_tries == self.moves.max_tries and not kind.by_rule
+            if is_enough or not self.rejections.is_over(key, now):
                 continue
             proposal = kind.make(context, *ids)
             if proposal is None or not context.has_room(proposal.tree):

@@ -71,6 +71,7 @@ __all__ = [
     "check_sample_weight",
     "check_settings",
     "fit_context",
+    "repr_settings",
     "row_totals",
     "validate_data",
     "validate_params",
@@ -572,6 +573,30 @@ def check_settings(
             is_right = is_right or value is default is None
         if not is_right:
             raise ValueError(f"{name} must be {needed}, got {value!r}.")
+
+
+def repr_settings(settings: "DataclassInstance", preset: Callable[[], object]) -> str:
+    """Return how a record that users make is made, by a preset or what it changes.
+
+    Parameters
+    ----------
+    settings : dataclass instance
+    preset : callable
+        A class method that makes one of its settings.
+
+    Returns
+    -------
+    text : str
+        Python code that makes an equal one.
+    """
+    name = type(settings).__name__
+    if settings == preset():
+        return f"{name}.{preset.__name__}()"
+    values = [(item, getattr(settings, item.name)) for item in fields(settings)]
+    changed = [
+        f"{item.name}={value!r}" for item, value in values if value != item.default
+    ]
+    return f"{name}({', '.join(changed)})"
 
 
 def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:

@@ -112,9 +112,21 @@ def test_the_bound_finds_all_bars(case, bars, X):
 
 
 @pytest.mark.long
-def test_splits_of_the_paper_find_all_bars(bars, X):
-    moves = SplitMerge(criterion="bound", start="paper", judge="same")
-    check_bars(bars_model(2, "online", split_merge=moves).fit(X), bars)
+@pytest.mark.parametrize("n_components", daily(1, [2, 60]))
+def test_moves_of_the_paper_find_all_bars(n_components, bars, X):
+    moves = SplitMerge.paper()
+    hdp = bars_model(n_components, "online", split_merge=moves, max_iter=6).fit(X)
+    check_bars(hdp, bars)
+    assert hdp.n_components_ == 20
+
+
+def test_moves_of_the_paper_are_online(X):
+    hdp = mean_field_hdp(3, split_merge=SplitMerge.paper())
+    for method in ("memoized", "batch"):
+        with pytest.raises(ValueError, match="learning_method"):
+            hdp.set_params(learning_method=method).fit(X[:40])
+    with pytest.raises(ValueError, match="criterion"):
+        SplitMerge(algorithm="paper")
 
 
 def test_the_collapsed_family_has_no_bound_to_judge_by(X):

@@ -282,7 +282,7 @@ def children_of(posterior, seen, column, rng):
     everyone = np.ones(len(seen.counts), dtype=bool)
     parent = parent_of(posterior, seen, column, everyone, len(everyone))
     for _ in range(20):
-        children = hdp_split.start(parent, "mixed", 0.5, rng)
+        children = hdp_split.start(parent, "mixed", rng)
         if children is not None:
             eta = posterior.state.topic_word_prior
             return hdp_split.fit_children(parent, children, eta)
@@ -444,7 +444,7 @@ def test_restricted_iteration_raises_the_bound_it_ascends(case, seed, monkeypatc
     posterior, seen, _ = visited(rng)
     everyone = np.ones(10, dtype=bool)
     parent = parent_of(posterior, seen, 1, everyone, 10)
-    begin = hdp_split.start(parent, "mixed", 0.5, rng)
+    begin = hdp_split.start(parent, "mixed", rng)
     eta, trace = posterior.state.topic_word_prior, []
     monkeypatch.setattr(hdp_split, "N_INNER", 200)
     for n_outer in range(1, 8):

@@ -135,7 +135,7 @@ def assign_rows(
     """
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)
-    if moves is None or not moves.birth:
+    if moves is None or not moves.birth or moves.algorithm == "paper":
         moves, most = None, 0.0
     starts, rows = _starts(model, state, others, X, moves, most, rng, run), _Rows.of(X)
     found = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)

@@ -8,7 +8,7 @@ best of some seeds is born if the bound rises, in epochs with a past by log 1000
 rows count once: what they said before leaves the statistics as they join it. Births as
 in section 3 of Hu et al. (2015) leave their rows counted twice until the next pass is
 over, and have no bound until then; theirs begin in a direction that may be far from all
-rows.
+rows. With `EpochMoves.paper` they are always accepted, as there.
 """
 
 from collections.abc import Sequence
@@ -155,7 +155,8 @@ def propose_birth(
 ) -> Proposed | None:
     """Let a new child of the target take rows.
 
-    None if the bound falls by `SLACK` nats, or the child has less than a row. The
+    None if the bound falls by `SLACK` nats, which the paper does not ask for, or the
+    child has less than a row. The
     sticks must have followed the masses (`update_sticks`); `naturals` go by position.
     Its id is the next one of the tree. Time O(V) for the target and each of its
     children; O(n_nodes), and of the words of the rows, for each round of each seed.
@@ -195,7 +196,7 @@ def propose_birth(
         weights,
         *expansion(state.dimension),
     )
-    if gain <= -SLACK:
+    if gain <= (-np.inf if moves.algorithm == "paper" else -SLACK):
         return None
     nodes = np.where(weights > 0.0, tree.ids[places], -1).astype(np.int32)
     said = replace(memo, nodes=nodes, weights=weights)

@@ -8,7 +8,8 @@ halves. So many moves cost one copy of the state. Where all of them gain little,
 into parents and the best birth that gained too little by themselves are tried, together
 with attachments and priors that follow, a birth with exchanges.
 Proposals that gain nothing wait for some passes; once moves gain little, all other
-parents are judged again, if the tree has changed since.
+parents are judged again, if the tree has changed since. The moves of the paper are
+merges and births in turn, and nothing else.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -138,6 +139,8 @@ class TreeEdits(Moves):
         last, self._concentration = self._concentration, concentration
         if not abs(last - concentration) <= SETTLED * concentration:
             return False
+        if self._is_printed:
+            return self._end_printed_pass(learner)
         n_before, before = len(self.records), self._bound(learner)
         self._prune(learner)
         self._exchange(learner)
@@ -169,6 +172,21 @@ class TreeEdits(Moves):
         is_settled = self._gains_little(learner, before)
         self._present = None
         return is_settled
+
+    @property
+    def _is_printed(self) -> bool:
+        """Whether moves are those of the paper."""
+        return self.moves.algorithm == "paper"
+
+    def _end_printed_pass(self, learner: EpochLearner) -> bool:
+        """Merge in odd and in even units, then bear: Algorithm 1 of the paper."""
+        n_before = len(self.records)
+        self._merge(learner)
+        self._bear(learner)
+        self._products = self._present = self._rejected = None
+        if len(self.records) > n_before:
+            self._sort(learner)
+        return True
 
     def _gains_little(self, learner: EpochLearner, before: float) -> bool:
         """Whether the bound is hardly larger than before the moves of a pass."""
@@ -224,7 +242,12 @@ class TreeEdits(Moves):
                 return
             found = self._find_merges(learner, parity, test, losses)
             moves, least = [one.records for one in found], [one.least for one in found]
-            if self._hand_over(learner, found) or self._keep(learner, moves, least):
+            if self._is_printed:
+                is_made = self._keep(learner, moves, [one.lost for one in found])
+            else:
+                is_made = self._hand_over(learner, found)
+                is_made = is_made or self._keep(learner, moves, least)
+            if is_made:
                 self._refresh(learner)
                 losses = memory.losses()
 
@@ -461,6 +484,8 @@ class TreeEdits(Moves):
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Nodes of epochs before that do not merge: while births may return to them."""
         places = state.with_past
+        if self._is_printed:
+            return places[:0]
         if self._n_without_birth < SETTLED_BIRTHS:
             return places
         pauses = stats.masses[places] < PAUSE_ROWS
@@ -543,7 +568,7 @@ class TreeEdits(Moves):
         parts = memory.run(bear, np.unique(units).tolist())
         proposed = [one for part in parts for one in part]
         proposed.sort(key=lambda one: -one.gain)
-        least = posterior.model.least_gain
+        least = -np.inf if self._is_printed else posterior.model.least_gain
         n_better = sum(one.gain > least for one in proposed)
         n_before = len(self.records)
         if n_better < len(proposed):
@@ -586,7 +611,8 @@ class TreeEdits(Moves):
             return 0
         renamed = renumbered(proposed, learner.posterior.state.tree)
         records = [one.birth for one in renamed]
-        if self._make_if_better(learner, records, 0.0, *join_rows(renamed)):
+        least = -np.inf if self._is_printed else 0.0
+        if self._make_if_better(learner, records, least, *join_rows(renamed)):
             return len(records)
         if len(proposed) == 1:
             return 0

@@ -60,7 +60,6 @@ def move(
     X: sp.csr_array,
     found: Collected,
     n_docs: float,
-    step_size: float,
     visitor: DocumentVisitor,
 ) -> None:
     """Change topics after a minibatch of a corpus of `n_docs` documents."""
@@ -71,7 +70,7 @@ def move(
     prune(moves, posterior, idle, X.shape[0])
     rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
     doc_topic = found.doc_topic
-    split(moves, posterior, X, doc_topic, columns, n_docs, step_size, visitor, rng)
+    split(moves, posterior, X, doc_topic, columns, n_docs, visitor, rng)
 
 
 def merge(
@@ -169,7 +168,6 @@ def split(
     doc_topic: sp.csr_array,
     columns: dict[int, int],
     n_docs: float,
-    step_size: float,
     visitor: DocumentVisitor,
     rng: np.random.Generator,
 ) -> None:
@@ -202,9 +200,7 @@ def split(
         train = judge = hdp_split.Parent.among(parts, prior, topic, fitted, *rest)
         if moves.judge == "others":
             judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, *rest)
-        children = hdp_split.propose(
-            train, state.topic_word_prior, moves.start, step_size, rng
-        )
+        children = hdp_split.propose(train, state.topic_word_prior, moves.start, rng)
         gained, error = -np.inf, 0.0
         if children is not None:
             gained, error = hdp_split.gain(

@@ -8,21 +8,24 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Remove, apply, sparing
 from skbnp.inference.posterior import Posterior
-from skbnp.utils.validation import check_settings
+from skbnp.utils.validation import check_settings, repr_settings
 
 __all__ = ["SplitMerge", "end_unused"]
 
 LEAST = {"births": 0, "prune_patience": 1, "trial_passes": 1}
 CHOICES = {
     "criterion": ("held_out", "bound"),
-    "start": ("mixed", "doc", "word", "paper"),
+    "algorithm": ("default", "paper"),
+    "start": ("mixed", "doc", "word"),
     "judge": ("others", "same"),
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitMerge:
     """What an expert may set of the moves of a topic model.
+
+    `SplitMerge.paper()` are those of Bryant and Sudderth (2012).
 
     Parameters
     ----------
@@ -43,18 +46,21 @@ class SplitMerge:
         the bound.
     max_tries, max_splits : int
         Topics that a minibatch tries to split, and splits at the most (bound, online).
-    start : {"mixed", "doc", "word", "paper"}
+    algorithm : {"default", "paper"}
+        "paper": Algorithm 2 of Bryant and Sudderth (2012) as printed, see `paper`. Of
+        the settings below it reads `max_splits`, `confidence` and `min_child_tokens`
+        (bound, online).
+    start : {"mixed", "doc", "word"}
         How the children of a split begin: as a document against the rest of the topic,
-        as words that go together, as one of these at random, or, as in the paper, as
-        what the topic held against what the last minibatch added (bound, online).
+        as words that go together, or as one of these at random (bound, online).
     judge : {"others", "same"}
         Documents of the minibatch that judge a split: those that the children were not
-        fitted to, or, as in the paper, the same. The latter is biased towards
-        splitting, but does with small minibatches (bound, online).
+        fitted to, or the same. The latter is biased towards splitting, but does with
+        small minibatches (bound, online).
     confidence : float
-        Standard errors by which a move must raise the bound where minibatches judge it.
-        On a synthetic corpus useful splits had 2 and more, superfluous ones below 1.3
-        (bound, online).
+        Standard errors by which a move must raise the bound where minibatches judge it;
+        0 as in the paper. On a synthetic corpus useful splits had 2 and more,
+        superfluous ones below 1.3 (bound, online).
     min_child_tokens : float
         Expected corpus tokens that each child of a split must hold (bound, online).
     prune_patience : int
@@ -76,7 +82,8 @@ class SplitMerge:
     reservoir_tokens: int = 1_500_000
     max_tries: int = 20
     max_splits: int = 1
-    start: Literal["mixed", "doc", "word", "paper"] = "mixed"
+    algorithm: Literal["default", "paper"] = "default"
+    start: Literal["mixed", "doc", "word"] = "mixed"
     judge: Literal["others", "same"] = "others"
     confidence: float = 1.5
     min_child_tokens: float = 1.0
@@ -84,6 +91,48 @@ class SplitMerge:
     prune_mass: float = 20.0
     max_rejections: int = 2
     trial_warm_up: int = 5
+
+    @classmethod
+    def paper(cls) -> "SplitMerge":
+        """Return the moves of Algorithm 2 of Bryant and Sudderth (2012) [1]_.
+
+        For `HDP` with ``variational_family="mean_field"``, ``learning_method="online"``
+        and ``warm_up=0``. A minibatch S of a corpus of D documents is visited once.
+
+        - Merges (section 3.2; lines 9 to 13), before the update: of all pairs of topics
+          whose theta_jk have a positive covariance in the minibatch, those that raise
+          the bound (2), its documents those of the minibatch, D / |S| times, under the
+          topics before the update; the best first, each topic in one at the most.
+        - The update, Eqs. (6) and (7).
+        - Splits (section 3.1; lines 15 to 20): all topics in turn, until one split
+          (`max_splits`) has raised the bound of the same documents, with the
+          responsibilities that they had before the update. Children start with
+          (1 - rho) lambda_k and rho lambda^_k, and follow by the restricted iteration.
+
+        No difference needs to be larger than its error, no topic waits, and none ends
+        but by a merge.
+
+        Departures that remain, as what is printed is no difference of two bounds:
+        children share the responsibilities of their parent, r' + r'' = r, where the
+        paper normalises them over all topics while others stay; both lambda^ and
+        lambda' + lambda'' count the prior once; the restricted iteration updates the
+        children's topics after each sweep over the minibatch, four times, to its own
+        sufficient statistics; theta follows the updated beta where splits are judged;
+        a child has at least one expected token of the corpus; and a topic that no
+        document of the minibatch uses is compared with all others, for a count below
+        1e-9 is zero here and has no covariance.
+
+        Returns
+        -------
+        moves : SplitMerge
+
+        References
+        ----------
+        .. [1] Michael Bryant and Erik B. Sudderth, "Truly Nonparametric Online
+           Variational Inference for Hierarchical Dirichlet Processes", Advances in
+           Neural Information Processing Systems 25, 2012.
+        """
+        return cls(criterion="bound", algorithm="paper", confidence=0.0)
 
     def light(self, mass: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Tell which topics end after a warm-up.
@@ -102,6 +151,13 @@ class SplitMerge:
 
     def __post_init__(self) -> None:
         check_settings(self, CHOICES, LEAST)
+        if self.algorithm == "paper" and self.criterion != "bound":
+            raise ValueError(
+                'algorithm="paper" needs criterion="bound", by which the paper judges.'
+            )
+
+    def __repr__(self) -> str:
+        return repr_settings(self, self.paper)
 
 
 def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:

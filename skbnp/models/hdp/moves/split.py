@@ -24,6 +24,7 @@ __all__ = [
     "Parts",
     "fit_children",
     "gain",
+    "printed_start",
     "propose",
     "start",
 ]
@@ -127,24 +128,15 @@ class Children:
     shares: Array  # (2,) of the parent's weight
 
 
-def start(
-    parent: Parent, kind: str, step: float, rng: np.random.Generator
-) -> Children | None:
+def start(parent: Parent, kind: str, rng: np.random.Generator) -> Children | None:
     """Break the symmetry between the children.
 
     "doc": half of the topic against its part of a random document; "word": against the
     words that occur with a random word more often than the topic expects; "mixed": one
-    of these at random; "paper": what the topic held before the last step against what
-    the documents added, which differ by noise alone where learning has converged.
-    None if there is nothing to tell apart.
+    of these at random. None if there is nothing to tell apart.
     """
     if not parent.mass.sum() > 0.0:
         return None
-    if kind == "paper":
-        added = step * parent.scale * _sums(parent, parent.mass)
-        topics = np.stack([np.maximum(parent.topic - added, 0.0), added])
-        first = float(np.clip(1.0 - step, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
-        return Children(topics, np.array([first, 1.0 - first]))
     from_doc = rng.random() < 0.5 if kind == "mixed" else kind == "doc"
     drawn = _of_document(parent, rng) if from_doc else _of_word(parent, rng)
     if not drawn.sum() > 0.0:
@@ -152,6 +144,21 @@ def start(
     half = parent.topic.sum() / 2.0
     topics = np.stack([parent.topic / 2.0, drawn * (half / drawn.sum())])
     return Children(topics, np.array([0.5, 0.5]))
+
+
+def printed_start(parent: Parent, share: float, step: float) -> Children | None:
+    """Start as section 3.1 of the paper does: what the last step kept, and its gain.
+
+    S' = (1 - rho) S, with a `share` of the weight, and S'' = rho S^, the documents
+    being those of the step. They differ by noise alone where learning has converged.
+    None if the documents have nothing of the topic.
+    """
+    if not parent.mass.sum() > 0.0:
+        return None
+    added = step * parent.scale * _sums(parent, parent.mass)
+    topics = np.stack([np.maximum(parent.topic - added, 0.0), added])
+    first = float(np.clip(share, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
+    return Children(topics, np.array([first, 1.0 - first]))
 
 
 def _sums(parent: Parent, mass: Array) -> Array:
@@ -179,10 +186,10 @@ def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
 
 
 def propose(
-    parent: Parent, eta: float, kind: str, step: float, rng: np.random.Generator
+    parent: Parent, eta: float, kind: str, rng: np.random.Generator
 ) -> Children | None:
     """Two children fitted to some documents, if the topic can be told apart."""
-    children = start(parent, kind, step, rng)
+    children = start(parent, kind, rng)
     return None if children is None else fit_children(parent, children, eta)
 
 

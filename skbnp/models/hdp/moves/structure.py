@@ -86,9 +86,7 @@ class MinibatchMoves(Moves):
         self._has_looked = False
         (part,), (said,), posterior = round.parts, found, learner.posterior
         X, n_docs = learner.corpus.documents(part), round.scale * round.n_docs
-        minibatch.move(
-            self.moves, posterior, X, said, n_docs, round.step, learner.visitor
-        )
+        minibatch.move(self.moves, posterior, X, said, n_docs, learner.visitor)
 
 
 class ExactMoves(Moves):

@@ -79,7 +79,8 @@ def restructure(
     before = len(posterior.lineage)
     rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
     _learn(posterior, some_rows(X, MOST_DOCS, rng), visitor, moves, held)
-    _end_idle(posterior)
+    if moves.prune == "elbo":
+        _end_idle(posterior)
     if len(posterior.lineage) > before:
         with commit():
             posterior.record(monitor)
@@ -113,9 +114,10 @@ def _learn(
         return
     new = chunk.state.tree
     heirs = {
-        entry.parents[1]: entry.parents[0]
+        ends: stays
         for entry in chunk.lineage
         if entry.kind == "merge"
+        for stays, ends in zip(entry.parents[::2], entry.parents[1::2], strict=True)
     }
     change = corpus.sums(new, n_levels).plus(said.follow(old, new, heirs), -1.0)
     stats = posterior.totals.follow(posterior.state.tree, new, heirs)

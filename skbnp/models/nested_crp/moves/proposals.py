@@ -26,8 +26,9 @@ __all__ = ["Context", "Proposal", "kinds_of", "propose_prune"]
 
 Array = NDArray[np.float64]
 
-#: Cosine of the shares of two paths above which the paper merges them.
-ALIKE = 0.95
+#: Cosine of the shares of two paths above which the paper merges them, and sum of the
+#: shares of a path below which it ends it.
+ALIKE, LEAST_SHARES = 0.95, 1e-6
 #: Pairs of siblings whose merge is weighed.
 MOST_PAIRS = 200
 #: Documents per node that the paper's growth opens, and most nodes relative to those
@@ -91,11 +92,18 @@ class Context(trials.Context):
 
 def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
     """Return the kinds of moves that are wanted, in the order of their turns."""
-    kinds = [Kind("prune", _list_leaves, propose_prune)]
+    if moves.prune == "elbo":
+        kinds = [Kind("prune", _list_leaves, propose_prune)]
+    else:
+        kinds = [
+            Kind("prune", _list_empty_leaves, _propose_prune_by_rule, by_rule=True)
+        ]
     if moves.merge == "elbo":
         kinds.append(Kind("merge", _list_siblings, _propose_merge))
     else:
-        kinds.append(Kind("merge", _list_similar_leaves, _propose_merge_by_rule))
+        kinds.append(
+            Kind("merge", _list_similar_leaves, _propose_path_merge, by_rule=True)
+        )
     if moves.reattach:
         kinds.append(Kind("reattach", _list_attachments, _propose_attachment))
     if moves.split:
@@ -108,7 +116,9 @@ def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
     if moves.grow == "document":
         kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
     else:
-        kinds.append(Kind("grow", _draw_growth_nodes, _propose_growth_by_prior))
+        kinds.append(
+            Kind("grow", _draw_growth_nodes, _propose_growth_by_prior, by_rule=True)
+        )
     return kinds
 
 
@@ -131,6 +141,18 @@ def propose_prune(context: Context, leaf: int) -> Proposal | None:
     gone = np.setdiff1d(tree.ids, new.ids)
     rows = context.corpus.touching(gone)
     return Proposal("prune", tuple(gone.tolist()), (), context.edited(new), rows)
+
+
+def _list_empty_leaves(context: Context) -> list[Ids]:
+    """Leaves that no document has a share of worth mentioning."""
+    empty = context.masses < LEAST_SHARES * context.corpus.scale
+    leaves = [leaf for leaf in context.tree.leaves.tolist() if leaf > 0 and empty[leaf]]
+    return [(node,) for node in context.tree.ids[leaves].tolist()]
+
+
+def _propose_prune_by_rule(context: Context, leaf: int) -> Proposal | None:
+    proposal = propose_prune(context, leaf)
+    return None if proposal is None else replace(proposal, by_rule=True)
 
 
 def _list_siblings(context: Context) -> list[Ids]:
@@ -172,22 +194,38 @@ def _propose_merge(context: Context, target: int, source: int) -> Proposal | Non
 
 
 def _list_similar_leaves(context: Context) -> list[Ids]:
-    """Leaves of one parent whose documents share themselves between them."""
+    """Leaves, as deep as each other, whose documents share themselves between them."""
     tree, shares = context.tree, context.corpus.shares(context.tree)
     leaves = tree.leaves[tree.leaves > 0]
     products = (shares.T @ shares).toarray()[np.ix_(leaves, leaves)]
     lengths = np.sqrt(np.maximum(np.diag(products), 1e-300))
     cosines = products / lengths / lengths[:, None]
-    above = tree.parent[leaves]
-    pairs = np.argwhere(np.triu(cosines > ALIKE, 1) & (above == above[:, None]))
+    depth = tree.depth[leaves]
+    pairs = np.argwhere(np.triu(cosines > ALIKE, 1) & (depth == depth[:, None]))
     return [tuple(tree.ids[leaves[pair]].tolist()) for pair in pairs]
 
 
-def _propose_merge_by_rule(
-    context: Context, target: int, source: int
-) -> Proposal | None:
-    proposal = _propose_merge(context, target, source)
-    return None if proposal is None else replace(proposal, by_rule=True)
+def _propose_path_merge(context: Context, target: int, source: int) -> Proposal | None:
+    """End a leaf, and nodes above that have no other, in favour of another path."""
+    tree = context.tree
+    if target not in tree or source not in tree:
+        return None
+    new = tree.remove_upwards(source)
+    pairs = zip(
+        tree.path_to(target).tolist(), tree.path_to(source).tolist(), strict=True
+    )
+    ended = [(stays, ends) for stays, ends in pairs if ends not in new][::-1]
+    heirs = {ends: stays for stays, ends in ended}
+    touched = np.array([node for pair in ended for node in pair])
+    return Proposal(
+        "merge",
+        tuple(touched.tolist()),
+        tuple(stays for stays, _ in ended),
+        context.edited(new, heirs),
+        context.corpus.touching(touched),
+        heirs,
+        by_rule=True,
+    )
 
 
 # Other parents ------------------------------------------------------------------------
@@ -394,7 +432,10 @@ def _select_similar_documents(context: Context, node: int, x: sp.csr_array) -> R
 
 
 def _draw_growth_nodes(context: Context) -> list[Ids]:
-    """Inner stubs drawn by the documents that leave the tree there."""
+    """Inner stubs drawn by the documents that leave the tree there.
+
+    By single documents, and one by all documents together.
+    """
     tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     n_docs = context.corpus.n_docs
     most = min(-(-n_docs // DOCS_PER_GROWTH), int(MOST_GROWTH * len(tree)) + 1)
@@ -407,6 +448,10 @@ def _draw_growth_nodes(context: Context) -> list[Ids]:
         place = own.indices[at]
         if tree.depth[place] < n_levels - 1:
             found.append((int(tree.ids[place]),))
+    inner = np.flatnonzero((tree.depth < n_levels - 1) & (context.masses > 0.0))
+    if len(inner):
+        weights = context.masses[inner] / context.masses[inner].sum()
+        found.append((int(tree.ids[context.rng.choice(inner, p=weights)]),))
     return found
 
 

@@ -51,7 +51,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
 
     def __init__(self, moves: TreeMoves, *, ends_idle: bool = False):
         super().__init__(moves)
-        self.ends_idle = ends_idle
+        self.ends_idle = ends_idle and moves.prune == "elbo"
 
     def end_pass(self, learner: TreeLearner, monitor: Monitor) -> bool:
         """Try moves; whether none was accepted, so that the bound can settle."""
@@ -99,7 +99,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         posterior, corpus, memory = learner.posterior, learner.corpus, learner.memory
         old, new = posterior.state.tree, proposal.tree
         X, memo = corpus.take(proposal.rows)
-        if memory.others is not None and X.shape[0] == 0:
+        if memory.others is not None and X.shape[0] == 0 and not proposal.by_rule:
             return False  # no document here could judge it
         bound = posterior.model.collapsed_bound(old, posterior.totals)
         if least is None:

@@ -1,0 +1,206 @@
+"""Algorithm 2 of Bryant and Sudderth (2012), step by step as it is printed.
+
+A minibatch is visited once. Before its update all pairs of topics of positive
+covariance are compared, after it all topics are tried for a split, with the
+responsibilities of that visit. What is no difference of the bound as it is printed is
+corrected: see the derivations.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.inference.edits import Merge, Split, apply
+from skbnp.inference.engine import Learner
+from skbnp.inference.local import Collected
+from skbnp.inference.protocols import AllFound, Moves
+from skbnp.inference.schedules import Round
+from skbnp.kernels._special import log_gamma
+from skbnp.models.hdp.local import BlockVisit
+from skbnp.models.hdp.memory import Memo
+from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves import split as hdp_split
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.posterior import HDPPosterior
+
+__all__ = ["PrintedMoves", "covarying_pairs", "words_gains"]
+
+Array = NDArray[np.float64]
+
+
+class PrintedMoves(Moves):
+    """Moves that one minibatch judges: merges before its update, splits after it.
+
+    Parameters
+    ----------
+    moves : SplitMerge
+    """
+
+    def __init__(self, moves: SplitMerge):
+        self.moves, self._is_looking = moves, False
+        self._columns: dict[int, list[int]] = {}  # of each topic in the visit, by id
+        self._weights: dict[int, float] = {}  # of each topic before the update, by id
+
+    def look(self, learner: Learner) -> type["_Kept"]:
+        """Keep what blocks say: pairs to compare follow from all of them."""
+        self._is_looking = True
+        return _Kept
+
+    def end_visit(self, learner: Learner, round: Round, found: AllFound) -> AllFound:
+        """Merge pairs of topics that the minibatch shows to be one (lines 9 to 13)."""
+        if not self._is_looking:
+            return found
+        (said,), posterior = found, learner.posterior
+        self._columns = {name: [column] for name, column in posterior.columns.items()}
+        said = self._merge(posterior, said, round.scale)
+        weights = posterior.state.topic_weights.tolist()
+        self._weights = dict(zip(posterior.ids.tolist(), weights, strict=True))
+        return [said]
+
+    def end_round(self, learner: Learner, round: Round, found: AllFound) -> None:
+        """Split topics in two (lines 15 to 20)."""
+        if self._is_looking:
+            self._is_looking = False
+            n_docs = round.scale * round.n_docs
+            self._split(learner.posterior, found[0], n_docs, round.step)
+
+    def _merge(
+        self, posterior: HDPPosterior, said: Collected, scale: float
+    ) -> Collected:
+        """Merge disjoint pairs that raise the bound, best first."""
+        pairs, state = covarying_pairs(said.doc_topic), posterior.state
+        comparison = hdp_merge.Comparison(pairs)
+        visits = (kept.visit for kept in said.seen)
+        sums = sum((comparison(visit) for visit in visits), np.zeros((len(pairs), 3)))
+        n_docs = len(said.n_tokens)
+        deviation = np.sqrt(np.maximum(n_docs * sums[:, 2] - sums[:, 1] ** 2, 0.0))
+        error = scale * deviation / np.sqrt(n_docs)
+        gains = scale * sums[:, 1] + words_gains(
+            posterior.totals.topic_words,
+            said.stats.topic_words,
+            scale,
+            state.topic_word_prior,
+            pairs,
+        )
+        gains[gains <= self.moves.confidence * error] = -np.inf
+        chosen = hdp_merge.best_disjoint([tuple(pair) for pair in pairs], gains)
+        if not chosen:
+            return said
+        places = pairs[chosen, ::-1].tolist()  # the second joins the first
+        names = [tuple(posterior.ids[place].tolist()) for place in places]
+        apply(Merge(names), posterior)
+        for source, target in names:
+            self._columns[target] += self._columns.pop(source)
+        memo = Memo(said.stats, said.doc_topic, said.n_tokens, sums[:, 0])
+        memo = memo.merged(places, sums[chosen, 0])
+        stats = posterior.model.statistics(
+            posterior.state,
+            memo.stats.topic_words,
+            memo.stats.entropy,
+            memo.doc_topic,
+            memo.n_tokens,
+        )
+        return Collected(stats, said.n_tokens, said.seen, memo.doc_topic)
+
+    def _split(
+        self, posterior: HDPPosterior, said: Collected, n_docs: float, step: float
+    ) -> None:
+        """Try all topics in turn, until enough splits have raised the bound."""
+        names, n_accepted = posterior.ids.tolist(), 0
+        everyone = np.ones(len(said.n_tokens), dtype=bool)
+        for column, name in enumerate(names):
+            is_full = len(posterior.ids) >= posterior.max_components
+            if n_accepted == self.moves.max_splits or is_full:
+                return
+            state, words = posterior.state, posterior.totals.topic_words
+            look = hdp_split.Collection(self._columns[name])
+            parts = [part for kept in said.seen for part in look(kept.visit)]
+            joined = hdp_split.Parts.joined(parts, np.arange(len(everyone)))
+            eta, seen = state.topic_word_prior, words.seen
+            parent = hdp_split.Parent.among(
+                hdp_split.Parts(seen.rows_of(joined.words), joined.rows, joined.mass),
+                float(state.doc_prior[column]),
+                words.column(column),
+                everyone,
+                n_docs,
+                seen.n_unseen,
+            )
+            share = (1.0 - step) * self._weights[name] / state.topic_weights[column]
+            children = hdp_split.printed_start(parent, share, step)
+            if children is None:
+                continue
+            children = hdp_split.fit_children(parent, children, eta)
+            gained, error = hdp_split.gain(
+                parent, children, eta, self.moves.min_child_tokens
+            )
+            if gained > self.moves.confidence * error:
+                halves, shares = children.topics, children.shares
+                apply(Split(name, posterior.n_named, halves, shares), posterior)
+                n_accepted += 1
+
+
+class _Kept:
+    """Looks at a block, and keeps it all."""
+
+    def __init__(self, visit: BlockVisit):
+        self.visit = visit
+
+
+def covarying_pairs(doc_topic: sp.csr_array) -> NDArray[np.int32]:
+    """Pairs of topics whose counts in documents have a covariance above zero, (n, 2).
+
+    And pairs of which one is used by no document: its counts are zero here because they
+    are too small to keep, so that their covariance is of either sign.
+    """
+    n_docs, n_topics = doc_topic.shape
+    mean = np.asarray(doc_topic.mean(axis=0)).ravel()
+    covariance = (doc_topic.T @ doc_topic).toarray() / n_docs - np.outer(mean, mean)
+    one, other = np.triu_indices(n_topics, 1)
+    chosen = covariance[one, other] > 0.0
+    chosen |= (mean[one] == 0.0) | (mean[other] == 0.0)
+    return np.column_stack([one[chosen], other[chosen]]).astype(np.int32)
+
+
+def words_gains(
+    topics: WordTopics,
+    found: WordRows,
+    scale: float,
+    eta: float,
+    pairs: NDArray[np.int32],
+) -> Array:
+    """Gains of the words of pairs that merge, (n_pairs,), nats of the corpus.
+
+    Differences of E[log p(words)] - KL(q(phi) || p(phi)), the words those of a
+    minibatch that stands for `scale` times as many, q(phi) that before its update.
+    """
+    seen = topics.seen.with_words(found.words)
+    held, n_unseen = topics.rows(seen.words), seen.n_unseen
+    sums = np.zeros_like(held)
+    sums[seen.rows_of(found.words)] = scale * found.values.toarray()
+    held, sums = np.ascontiguousarray(held.T), np.ascontiguousarray(sums.T)
+    alone = [
+        _words_term(*topic, eta, n_unseen) for topic in zip(held, sums, strict=True)
+    ]
+    gains = np.empty(len(pairs))
+    for index, (one, other) in enumerate(pairs.tolist()):
+        both = held[one] + held[other], sums[one] + sums[other]
+        gains[index] = _words_term(*both, eta, n_unseen) - alone[one] - alone[other]
+    return gains
+
+
+def _words_term(topic: Array, sums: Array, eta: float, n_unseen: int) -> float:
+    """E[log p(words)] - KL(q || p) of one topic eta + T for other sums, nats.
+
+    As `words_term` of splits, with a faster log Gamma: pairs are many.
+    """
+    lam, logs, digammas = eta + topic, np.empty_like(topic), np.empty_like(topic)
+    log_gamma(lam, logs, digammas)
+    prior = (len(topic) + n_unseen) * eta
+    total = np.array([prior + topic.sum()])
+    log_total, digamma = np.empty(1), np.empty(1)
+    log_gamma(total, log_total, digamma)
+    gained = logs.sum() - len(topic) * gammaln(eta) - log_total[0] + gammaln(prior)
+    missing = sums - topic
+    return float(gained + missing @ digammas - digamma[0] * missing.sum())

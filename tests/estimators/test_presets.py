@@ -1,0 +1,110 @@
+"""Settings of moves that are the algorithms of the papers, as users meet them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from checks.corpora import topic_counts
+from checks.estimators import mean_field_hdp
+from skbnp import DependentTrees, HierarchicalComponentAnalysis, NestedCRP
+from skbnp.estimators import EpochMoves, SplitMerge, TreeMoves
+
+SETTINGS = {"SplitMerge": SplitMerge, "TreeMoves": TreeMoves, "EpochMoves": EpochMoves}
+each_kind = pytest.mark.parametrize("kind", SETTINGS.values(), ids=SETTINGS)
+ESTIMATORS = {
+    "HDP": mean_field_hdp(
+        6, split_merge=SplitMerge.paper(), max_iter=3, batch_size=20, random_state=0
+    ),
+    "NestedCRP": NestedCRP(
+        structure_moves=TreeMoves.paper(),
+        init="sequential",
+        local_family="factorised",
+        level_prior=2.0,
+        topic_word_prior=0.1,
+        max_iter=4,
+        random_state=0,
+    ),
+    "DependentTrees": DependentTrees(
+        structure_moves=EpochMoves.paper(),
+        vmf_concentration=20.0,
+        prior_concentration=10.0,
+        past_weight=1.0,
+        max_components=12,
+        max_iter=4,
+        random_state=0,
+    ),
+}
+each_estimator = pytest.mark.parametrize("name", ESTIMATORS)
+
+
+@pytest.fixture(scope="module")
+def X():
+    return topic_counts(120, 20, n_topics=4)
+
+
+@each_kind
+def test_settings_print_as_the_code_that_makes_them(kind):
+    name, paper = kind.__name__, kind.paper()
+    assert repr(paper) == f"{name}.paper()"
+    assert repr(kind()) == f"{name}()"
+    field = {"SplitMerge": "max_splits", "TreeMoves": "max_tries"}
+    changed = replace(paper, **{field.get(name, "max_births"): 7})
+    for moves in (paper, kind(), changed):
+        assert eval(repr(moves), SETTINGS) == moves
+    assert "paper()" not in repr(changed)
+    assert paper != kind()
+
+
+@each_estimator
+def test_estimators_with_the_moves_of_a_paper_are_ordinary(name, X):
+    """They print, are cloned, and give the same bits on any number of threads."""
+    estimator = ESTIMATORS[name]
+    assert ".paper()" in repr(estimator)
+    one = clone(estimator).fit(X)
+    two = clone(estimator).set_params(n_jobs=2).fit(X)
+    assert_array_equal(one.components_, two.components_)
+    alive = set()
+    for entry in one.lineage_:
+        assert set(entry.parents) <= alive
+        alive = (alive - set(entry.parents)) | set(entry.children)
+    assert alive == set(one.component_ids_.tolist())
+    assert np.isfinite(one.score(X))
+
+
+@each_estimator
+def test_a_stream_learns_with_the_moves_of_a_paper(name, X):
+    estimator = clone(ESTIMATORS[name])
+    for begin in range(0, 120, 40):
+        estimator.partial_fit(X[begin : begin + 40])
+    assert np.isfinite(estimator.score(X))
+
+
+@each_estimator
+@pytest.mark.parametrize("n_docs", [1, 2, 5])
+def test_few_documents_do_not_stop_the_moves_of_a_paper(name, n_docs, X):
+    fitted = clone(ESTIMATORS[name]).fit(X[:n_docs])
+    assert np.isfinite(fitted.components_).all()
+    nothing = clone(ESTIMATORS[name]).fit(sp.csr_array((n_docs, 20)))
+    assert nothing.n_components_ >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"), [("HDP", "split_merge"), ("NestedCRP", "structure_moves")]
+)
+def test_searches_choose_between_presets(name, parameter, X):
+    estimator = clone(ESTIMATORS[name])
+    preset = estimator.get_params()[parameter]
+    search = GridSearchCV(estimator, {parameter: [preset, False]}, cv=2).fit(X)
+    assert search.best_params_[parameter] in (preset, False)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_directions_have_no_rules_of_topics():
+    hca = HierarchicalComponentAnalysis(structure_moves=TreeMoves(prune="mass"))
+    with pytest.raises(ValueError, match=r"structure_moves\.prune"):
+        hca.fit(np.random.default_rng(0).normal(size=(20, 3)))

@@ -1,0 +1,139 @@
+"""Moves of a dependent tree as Algorithm 1 of Hu et al. (2015) has them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.dependent_trees.test_exchanges import planted_drift
+from models.dependent_trees.test_moves import learner_of, passes, planted
+from skbnp import DependentTrees
+from skbnp.inference.monitor import discarding
+from skbnp.models.dependent_trees.moves import structure
+from skbnp.models.dependent_trees.moves.records import Birth, Merge, replay
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.moves.structure import TreeEdits
+
+PAPER = EpochMoves.paper()
+
+
+def settled(seed, n_clusters=30):
+    """A learner before its first move."""
+    _, X = planted(seed)
+    return passes(learner_of(X, n_clusters, seed=seed), 3)
+
+
+def end_pass(learner, moves):
+    """Make the moves after a pass; return the records."""
+    edits = TreeEdits(moves)
+    edits._concentration = learner.posterior.state.concentration
+    edits.end_pass(learner, discarding())
+    return edits.records
+
+
+def spoil(monkeypatch, nats):
+    """Let the bound fall by each birth; return what is proposed."""
+    proposed, propose = [], structure.propose_birth
+
+    def worse(*given):
+        found = propose(*given)
+        if found is not None:
+            proposed.append(found.birth.target)
+            found = replace(found, gain=found.gain - nats)
+        return found
+
+    monkeypatch.setattr(structure, "propose_birth", worse)
+    return proposed
+
+
+def test_births_are_accepted_whatever_the_bound_says(seed, monkeypatch):
+    learner, other = settled(seed), settled(seed)
+    end_pass(other, PAPER)  # merges, and births that nobody spoils
+    proposed = spoil(monkeypatch, 1e6)
+    before = sum(learner.posterior.objective().values())
+    records = end_pass(learner, PAPER)
+    born = [one.target for one in records if isinstance(one, Birth)]
+    assert sorted(born) == sorted(proposed)
+    assert len(born) > 3
+    assert learner.posterior.ids.tolist() == other.posterior.ids.tolist()
+    merged = settled(seed)
+    end_pass(merged, replace(PAPER, birth=False))
+    assert before < sum(merged.posterior.objective().values())
+    # By default one of them may be born, if what follows makes up for it.
+    records = end_pass(merged, EpochMoves(merge="none", reattach=False))
+    assert sum(isinstance(one, Birth) for one in records) <= 1
+
+
+def test_a_pass_has_merges_then_births_and_nothing_else(seed):
+    learner = settled(seed)
+    kinds = [type(one) for one in end_pass(learner, PAPER)]
+    kinds = [kind for kind in kinds if kind is not structure.Sort]
+    n_merges = kinds.count(Merge)
+    assert n_merges > 3
+    assert kinds == n_merges * [Merge] + (len(kinds) - n_merges) * [Birth]
+    _, X = planted(seed)
+    for moves, has_more in ((PAPER, False), (EpochMoves(), True)):
+        learner = passes(learner_of(X, 8, TreeEdits(moves), seed=seed), 4)
+        kinds = {entry.kind for entry in learner.posterior.lineage}
+        assert bool(kinds - {"init", "merge", "birth"}) == has_more
+
+
+def check_merges(seed, test, monkeypatch):
+    """Merges are those whose statistics alone say that the bound rises.
+
+    The entropy of rows is left out: the bound of statistics takes it for what it was.
+    """
+    learner, gains = settled(seed, 60), []
+    propose = structure.propose_merges
+
+    def watched(state, stats, priors, *given):
+        found, model = propose(state, stats, priors, *given), learner.posterior.model
+        before = sum(model.objective(state, stats).values())
+        for one in found:
+            after = sum(
+                model.objective(*replay(state, stats, priors, one.records)).values()
+            )
+            gains.append((after - before, one.lost))
+        return found
+
+    monkeypatch.setattr(structure, "propose_merges", watched)
+    end_pass(learner, replace(PAPER, merge=test, birth=False))
+    assert len(gains) > 3
+    assert all(gain > -1e-6 and lost == 0.0 for gain, lost in gains)
+
+
+def test_merges_are_judged_without_the_entropy_of_rows(seed, monkeypatch):
+    check_merges(seed, "lax", monkeypatch)
+
+
+def test_the_check_tells_merges_that_are_judged_by_rows(seed, monkeypatch):
+    with pytest.raises(AssertionError):
+        check_merges(seed, "safe", monkeypatch)
+
+
+@pytest.mark.long
+def test_topics_of_the_past_merge_like_all_others(seed):
+    _, trees = planted_drift(seed, 2)
+    posterior = trees._posterior
+    given = posterior.state, posterior.totals
+    assert len(TreeEdits(EpochMoves())._staying(*given)) > 0
+    assert len(TreeEdits(PAPER)._staying(*given)) == 0
+
+
+def test_epochs_are_learned_with_merges_and_births_alone(seed):
+    corpus, _ = planted(seed, n_samples=100, n_epochs=2)
+    trees = DependentTrees(
+        vmf_concentration=120.0,
+        prior_concentration=100.0,
+        past_weight=1.0,
+        structure_moves=PAPER,
+        max_components=30,
+        max_iter=6,
+        tol=0,
+        random_state=seed,
+    ).fit(corpus.data, epochs=corpus.epochs)
+    kinds = {entry.kind for entry in trees.lineage_}
+    # A merge exchanges the pasts of two topics where that of the source explains more.
+    assert {"merge", "birth"} <= kinds <= {"init", "merge", "birth", "exchange"}
+    assert trees.prior_concentration_ == 100.0
+    assert np.isfinite(trees.score(corpus.data, epochs=corpus.epochs))
