@@ -108,8 +108,8 @@ and (50, 20, 10), "-1". Medians of {seeds} corpora, each with a seed of its own.
 and of their leaves against the truth; a path that ends above counts by its last node.
 "nodes": how many of them have documents; the truth has 3 and 9. "truth" knows tree,
 topics and level prior, and assigns each document to its most probable leaf: hardly
-anything can be expected to do better. "paper" is the sequential start with cosine
-merges and neutral growth, "factorised" the paper's local family, "gibbs" the sampler
+anything can be expected to do better. "paper" is the sequential start with the moves of
+the paper, "factorised" the paper's local family, "gibbs" the sampler
 with 500 sweeps. The target of the defaults: level 2 at least 0.95 and leaf at least
 0.85 in each setting.
 """

@@ -275,6 +275,8 @@ def _log_phi(topics: Array, parent: Parent, eta: float) -> Array:
     """E[log phi_kw] of the words of a parent's counts, (n_topics, nnz)."""
     n_words = topics.shape[1] + parent.n_unseen
     total = n_words * eta + topics.sum(axis=1)
+    if len(parent.words) > topics.shape[1]:  # digammas of words, or of counts
+        return psi(eta + topics)[:, parent.words] - psi(total)[:, None]
     return psi(eta + topics[:, parent.words]) - psi(total)[:, None]
 
 
