@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from textwrap import fill
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -138,7 +139,8 @@ bryant2012_bars.png has the curves of the paper's Figure 2(a), (d) and (g), afte
 pass: with the paper's moves from each start (first seed), without moves from 20 and 50
 topics (eight seeds each); dotted, the score of the true topics and their number. In the
 paper runs without moves stay in local optima, of too few or too many topics, and all
-with moves end at the same score with 20. {figure}
+with moves end at the same score with 20.
+{figure}
 
 Run by `python benchmarks/papers/bryant2012_bars.py`, in {cost:.0f} s of one core.
 """
@@ -158,11 +160,13 @@ def describe(rows, truth):
             most = max(abs(row["topics"] - 20) for row in own)
             bars = min(row["bars found"] for row in own)
             gap = truth - min(row["score"] for row in own)
-            found.append(
-                f'- {method}, "{moves}": {right} of {len(own)} runs end with 20 topics '
-                f"(the others at most {most} away), all with at least {bars} bars, at "
-                f"most {gap:.3f} nats below the true topics."
+            others = "" if right == len(own) else f", the others at most {most} away"
+            text = (
+                f'- {method}, "{moves}": {right} of {len(own)} runs end with 20 topics'
             )
+            text += f"{others}, all find {bars} bars at least, at most {gap:.3f} nats "
+            text += "below the true topics."
+            found.append(fill(text, 88, subsequent_indent="  "))
     return "\n".join(found)
 
 
@@ -181,7 +185,7 @@ def describe_figure(rows):
             f"from {start} topics without moves {min(used)} to {max(used)} are in use "
             f"in the end, with {min(scores):.3f} to {max(scores):.3f}"
         )
-    return "Here " + ", and ".join(parts) + "."
+    return fill("Here " + ", and ".join(parts) + ".", 88)
 
 
 if __name__ == "__main__":
