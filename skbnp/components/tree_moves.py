@@ -31,7 +31,7 @@ class TreeMoves:
         paper, any two paths if the cosine of their documents' shares exceeds 0.95.
     prune : {"elbo", "mass"}
         Leaves end if the collapsed bound rises, or, as in the paper, if the sum of
-        their documents' shares is below 1e-6; no other leaf does then.
+        their documents' shares is below 1e-6; no other leaf does then, but online.
     reattach, split : bool
         Whether nodes are tried below other parents, and nodes as two; with growth for
         documents, also branches for half of the documents of a node.

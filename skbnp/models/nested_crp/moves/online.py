@@ -79,8 +79,7 @@ def restructure(
     before = len(posterior.lineage)
     rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
     _learn(posterior, some_rows(X, MOST_DOCS, rng), visitor, moves, held)
-    if moves.prune == "elbo":
-        _end_idle(posterior)
+    _end_idle(posterior)
     if len(posterior.lineage) > before:
         with commit():
             posterior.record(monitor)

@@ -99,7 +99,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         posterior, corpus, memory = learner.posterior, learner.corpus, learner.memory
         old, new = posterior.state.tree, proposal.tree
         X, memo = corpus.take(proposal.rows)
-        if memory.others is not None and X.shape[0] == 0 and not proposal.by_rule:
+        if memory.others is not None and X.shape[0] == 0:
             return False  # no document here could judge it
         bound = posterior.model.collapsed_bound(old, posterior.totals)
         if least is None:
