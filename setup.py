@@ -31,6 +31,7 @@ KERNELS = [
     "_split_merge",
     "_sticks",
     "_tables",
+    "_topic_groups",
     "_tree_directions",
     "_tree_rows",
     "_trees",

@@ -2,6 +2,7 @@
 
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
 from skbnp.inspection._epochs import EpochTreeDisplay
+from skbnp.inspection._groups import TopicGroups, topic_groups
 from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._over_time import emerging_topics, topics_over_time
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
@@ -14,6 +15,7 @@ __all__ = [
     "EpochTreeDisplay",
     "HistoryDisplay",
     "LineageDisplay",
+    "TopicGroups",
     "TopicTermsDisplay",
     "TopicTraceDisplay",
     "TopicTreeDisplay",
@@ -21,5 +23,6 @@ __all__ = [
     "summary",
     "top_documents",
     "top_terms",
+    "topic_groups",
     "topics_over_time",
 ]

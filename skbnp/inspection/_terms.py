@@ -186,12 +186,12 @@ def top_documents(
         )
     given = {} if epochs is None else {"epochs": epochs}
     shares = in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
-    tokens = _tokens_of_topics(model, X, shares)
+    tokens = tokens_of_topics(model, X, shares)
     documents, found = _ranked(shares if by == "share" else tokens, tokens, shares, n)
     return (documents, found) if return_shares else documents
 
 
-def _tokens_of_topics(model, X, shares):
+def tokens_of_topics(model, X, shares):
     """Estimate the tokens of topics in documents; negligible ones are zero."""
     totals = in_memory(getattr(model, "_row_totals", row_totals)(X))[:, None]
     if are_directions(model):

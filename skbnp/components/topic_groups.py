@@ -1,0 +1,544 @@
+"""Groups of topics, by the evidence of documents' counts of topics.
+
+Symbols: N_jk expected tokens of topic k in document j, N_j all of the document, N_jg
+those of the topics of group g; b_k weights of topics, b_g their sum in a group. Given a
+partition, the tokens of a document fall on groups by a Dirichlet distribution, and
+those of a group on its topics by another,
+
+    Dir(A0 b_1, A0 b_2, ...),    Dir(A1 b_k / b_g: k in g).
+
+The logarithm of a rising factorial of an expected count is taken as if the count were
+Poisson, zero with probability 1 - P, and at its mean otherwise,
+
+    r(x, N) = P [lnG(x + N / P) - lnG(x)],    P = 1 - exp(-N),
+
+so that the log evidence of all documents is
+
+    F = sum_j { sum_g r(A0 b_g, N_jg) - r(A0, N_j)
+                + sum_g [ sum_(k in g) r(A1 b_k / b_g, N_jk) - r(A1, N_jg) ] }.
+
+A group of one topic adds nothing to the second line. One group with A1 = A, and a group
+for each topic with A0 = A, are the same model, no groups at all; weights b_k are those
+for which that has the most evidence.
+
+F is a sum over groups, so that a merge of two gains what depends on these alone. Sums
+over documents of r(A0 b, N_jg), and of r(A1 b_k / b, N_jk), are functions of the weight
+b of a group. They are analytic in log b in a strip of half-width pi, and tabulated for
+each group on Chebyshev nodes; what is left is a sum over the documents that have tokens
+of both groups.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import average
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln, psi
+
+from skbnp.kernels._special import log_gamma
+from skbnp.kernels._topic_groups import merge_gains, rising_sums
+
+__all__ = ["Evidence", "Grouping", "TopicCounts", "group_topics", "linkage"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+#: Where concentrations are looked for, and the error of their logarithms.
+LOWEST, HIGHEST, LOG_TOL = 1e-3, 1e4, 1e-6
+#: Rounds in which weights of topics are found, and their change at the end.
+MAX_FLAT_ROUNDS, WEIGHT_TOL = 50, 1e-5
+_NONE = np.zeros(0, dtype=np.int32)
+#: Relative error of what is read from tables.
+TABLE_TOL = 1e-12
+#: Nats that a move gains at least: more than errors of rounding.
+LEAST_GAIN = 1e-6
+#: Numbers of groups at starts, and nats per document that rounds from there gain.
+STARTS, START_TOL = (6, 12, 24), 1e-3
+#: Passes over all topics at given concentrations, and rounds with others.
+MAX_PASSES, MAX_ROUNDS = 2, 20
+#: Share of the tokens of a document that is an error of rounding.
+ROUNDING = 1e-9
+
+
+class Moments(NamedTuple):
+    """Mean of a Poisson count that is not zero, and the probability that it is not."""
+
+    means: Array  # N / P
+    some: Array  # P
+
+    @classmethod
+    def of(cls, tokens: Array) -> "Moments":
+        """Return those of expected tokens > 0."""
+        some = -np.expm1(-tokens)
+        return cls(tokens / some, some)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCounts:
+    """Expected tokens of topics in documents; each topic has some."""
+
+    by_doc: sp.csr_array  # (n_docs, K) N, entries > 0
+    by_topic: sp.csc_array  # the same, documents ascending
+    weights: Array  # (K,) b
+
+    @classmethod
+    def of(cls, counts: sp.csr_array) -> "TopicCounts":
+        """Make those of N, and find the weights with the most evidence for no groups.
+
+        As in the fixed point of `CollapsedHDP`, b_k is proportional to expected tables.
+        """
+        counts = sp.csr_array(counts, dtype=np.float64)
+        means, some = Moments.of(counts.data)
+        totals = Moments.of(_row_sums(counts))
+        weights = np.asarray(counts.sum(axis=0)).ravel()
+        weights, alpha = weights / weights.sum(), 1.0
+        for _ in range(MAX_FLAT_ROUNDS):
+            before, at = weights, alpha * weights[counts.indices]
+            # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
+            high, low = np.split(_digamma(np.concatenate([at + means, at + 1.0])), 2)
+            tables = some * (1.0 + at * (high - low))
+            growth = totals.some @ (psi(alpha + totals.means) - psi(alpha))
+            alpha = np.clip(tables.sum() / growth, LOWEST, HIGHEST)
+            weights = np.bincount(counts.indices, tables, counts.shape[1])
+            weights = weights / weights.sum()
+            if np.abs(weights - before).sum() < WEIGHT_TOL:
+                break
+        by_topic = sp.csc_array(counts)
+        by_topic.sort_indices()
+        return cls(counts, by_topic, weights)
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return self.by_doc.shape[0]
+
+    @property
+    def n_topics(self) -> int:
+        """Number of topics."""
+        return len(self.weights)
+
+    def of_topic(self, k: int) -> tuple[Ints, Array]:
+        """Return the documents with tokens of a topic, and N_jk."""
+        part = slice(*self.by_topic.indptr[k : k + 2])
+        return self.by_topic.indices[part], self.by_topic.data[part]
+
+
+def _row_sums(counts: sp.csr_array) -> Array:
+    sums = np.asarray(counts.sum(axis=1)).ravel()
+    return sums[sums > 0.0]
+
+
+def _digamma(x: Array) -> Array:
+    values = np.empty_like(x)
+    log_gamma(x, np.empty_like(x), values)
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """F of a partition at its best concentrations."""
+
+    labels: Ints  # (K,) groups, without gaps
+    outer: float  # A0
+    inner: float  # A1; that of all topics where no group has two
+    value: float  # F, nats
+
+    @classmethod
+    def of(cls, counts: TopicCounts, labels: NDArray) -> "Evidence":
+        """Maximise F, which is a sum of a function of A0 and one of A1."""
+        labels = np.unique(labels, return_inverse=True)[1].astype(np.int32)
+        sizes = np.bincount(labels)
+        shares = np.bincount(labels, counts.weights)
+        tokens, topics = counts.by_doc.data, counts.by_doc.indices
+        at = counts.by_doc.indptr
+        groups = sp.csr_array((tokens, labels[topics], at), (counts.n_docs, len(sizes)))
+        groups = groups.copy()
+        groups.sum_duplicates()
+        whole = Concentration.of(
+            shares[groups.indices], groups.data, _row_sums(counts.by_doc)
+        )
+        outer, value = whole.best()
+        many, more = sizes[labels[topics]] > 1, 0.0
+        inner = outer
+        if many.any():
+            ratios = (counts.weights / shares[labels])[topics[many]]
+            of_groups = groups.data[sizes[groups.indices] > 1]
+            inner, more = Concentration.of(ratios, tokens[many], of_groups).best()
+        return cls(labels, outer, inner, value + more)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.labels.max()) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Concentration:
+    """sum_i r(A s_i, n_i) - sum_i r(A, m_i), a function of A."""
+
+    shares: Array  # s
+    tokens: Moments  # n
+    totals: Moments  # m
+
+    @classmethod
+    def of(cls, shares: Array, tokens: Array, totals: Array) -> "Concentration":
+        """Make that of expected tokens."""
+        return cls(shares, Moments.of(tokens), Moments.of(totals))
+
+    def __call__(self, concentration: float) -> float:
+        bases, sums = concentration * self.shares, np.zeros(1)
+        rising_sums(*self.totals, np.array([concentration]), sums)
+        x = np.concatenate([bases + self.tokens.means, bases])
+        log_gammas = np.empty_like(x)
+        log_gamma(x, log_gammas, np.empty_like(x))
+        high, low = np.split(log_gammas, 2)
+        return float(self.tokens.some @ (high - low) - sums[0])
+
+    def best(self) -> tuple[float, float]:
+        """Return A of the largest value, and that."""
+        found = minimize_scalar(
+            lambda log_a: -self(np.exp(log_a)),
+            bounds=np.log([LOWEST, HIGHEST]),
+            method="bounded",
+            options={"xatol": LOG_TOL},
+        )
+        return float(np.exp(found.x)), float(-found.fun)
+
+
+@dataclass(slots=True)
+class Nodes:
+    """Chebyshev nodes in log b, from that of the lightest topic up to 0."""
+
+    smallest: float
+    at: Array = field(init=False)  # (n,) log b
+    factors: Array = field(init=False)  # (n,) of the barycentric form
+    b: Array = field(init=False)
+
+    def __post_init__(self):
+        half = (1e-3 - np.log(self.smallest)) / 2.0
+        rate = np.arcsinh(np.pi / half)  # of an ellipse as high as the strip
+        n = int(np.ceil(-np.log(TABLE_TOL) / rate)) + 2
+        angles = np.pi * (np.arange(n) + 0.5) / n
+        self.at = half * (np.cos(angles) - 1.0)
+        self.factors = (-1.0) ** np.arange(n) * np.sin(angles)
+        self.b = np.exp(self.at)
+
+    def value(self, table: Array, b: float) -> float:
+        """Interpolate."""
+        distance = min(np.log(b), 0.0) - self.at
+        weights = self.factors / np.where(distance == 0.0, 1e-290, distance)
+        return float(weights @ table / weights.sum())
+
+
+class _Tables(NamedTuple):
+    """What is kept of a group beside its tokens."""
+
+    weight: float  # b_g
+    table: Array  # (n_nodes,)
+    of_tokens: float  # -sum_j r(A1, N_jg)
+    value: float  # its part of F
+
+
+class Groups:
+    """Groups that merge and exchange topics, at given concentrations.
+
+    The value of a group is its part of F. The last place is for a topic on its way.
+    """
+
+    def __init__(self, counts: TopicCounts, outer: float, inner: float, labels: Ints):
+        n = counts.n_topics
+        self.counts, self.outer, self.inner = counts, outer, inner
+        self.nodes, self.spare = Nodes(counts.weights.min()), n
+        n_nodes = len(self.nodes.at)
+        self.labels = np.array(labels, dtype=np.int32)
+        self.members: list[list[int]] = [[] for _ in range(n + 1)]
+        for k in range(n):
+            self.members[labels[k]].append(k)
+        self.weights, self.values = np.zeros(n + 1), np.zeros(n + 1)
+        self.of_tokens = np.zeros(n + 1)  # -sum_j r(A1, N_jg)
+        self.offsets = np.zeros(n + 1)  # this less the value
+        self.tables = np.zeros((n + 1, n_nodes))
+        self.topic_tables = np.zeros((n, n_nodes))
+        self._sums, self._seen = np.zeros(n + 1), np.empty(n + 1, dtype=np.int32)
+        self.alone: list[_Tables] = []  # of each topic
+        for k in range(n):
+            tokens = Moments.of(counts.of_topic(k)[1])
+            bases = inner * counts.weights[k] / self.nodes.b
+            rising_sums(*tokens, bases, self.topic_tables[k])
+            self.alone.append(self._tables([k], counts.of_topic(k)[1]))
+        self.tokens: list[tuple[Ints, Array]] = [(_NONE, np.zeros(0))] * (n + 1)
+        for g in range(n):
+            if self.members[g]:
+                parts = [counts.of_topic(k) for k in self.members[g]]
+                self._put(g, self._sum(parts))
+
+    @property
+    def present(self) -> NDArray[np.intp]:
+        """Places of groups."""
+        return np.flatnonzero(self.weights[: self.spare])
+
+    def _sum(self, parts: Iterable[tuple[Ints, Array]]) -> tuple[Ints, Array]:
+        """Add up tokens by document; return the documents, ascending, and sums."""
+        sums = np.zeros(self.counts.n_docs)
+        for docs, tokens in parts:
+            sums[docs] += tokens
+        docs = np.flatnonzero(sums).astype(np.int32)
+        return docs, sums[docs]
+
+    def _tables(self, members: list[int], tokens: Array) -> "_Tables":
+        """Tabulate a group."""
+        moments, minus = Moments.of(tokens), np.zeros(1)
+        table = self.topic_tables[members].sum(axis=0)
+        weight = float(self.counts.weights[members].sum())
+        rising_sums(*moments, self.outer * self.nodes.b, table)
+        rising_sums(*moments, np.array([self.inner]), minus)
+        value = self.nodes.value(table, weight) - float(minus[0])
+        return _Tables(weight, table, -float(minus[0]), value)
+
+    def _put(
+        self, g: int, tokens: tuple[Ints, Array], tables: "_Tables | None" = None
+    ) -> None:
+        """Let a place hold its members and these tokens of theirs."""
+        tables = self._tables(self.members[g], tokens[1]) if tables is None else tables
+        self.tokens[g], self.tables[g] = tokens, tables.table
+        self.weights[g], self.of_tokens[g] = tables.weight, tables.of_tokens
+        self.values[g] = tables.value
+        self.offsets[g] = tables.of_tokens - tables.value
+
+    def gains(self, g: int) -> Array:
+        """What merges of a group with each other one gain, in nats; else -inf."""
+        counts, gains = self.counts.by_doc, np.empty(len(self.weights))
+        merge_gains(
+            *self.tokens[g],
+            counts.indptr,
+            counts.indices,
+            counts.data,
+            self.labels,
+            g,
+            self.outer,
+            self.inner,
+            self.weights,
+            self.tables,
+            self.offsets,
+            self.nodes.at,
+            self.nodes.factors,
+            self._sums,
+            self._seen,
+            gains,
+        )
+        return gains
+
+    def merge(self, g: int, h: int) -> None:
+        """Let group g take over the topics of group h."""
+        self.labels[self.members[h]] = g
+        self.members[g] = sorted(self.members[g] + self.members[h])
+        tokens = self._sum([self.tokens[g], self.tokens[h]])
+        self._clear(h)
+        self._put(g, tokens)
+
+    def _clear(self, g: int) -> None:
+        self.members[g], self.weights[g] = [], 0.0
+
+    def agglomerate(self, n_groups: int, *, blocks: NDArray | None = None) -> list:
+        """Merge the two groups that gain most, until there are so many.
+
+        With `blocks`, a label of each place, only groups of one label merge. Returns
+        (gain, place of the first, place of the other) of each merge; the first takes
+        over. Ties go to the places that come first.
+        """
+        blocks = np.zeros(self.spare, dtype=int) if blocks is None else blocks
+        gains = np.full((self.spare, self.spare), -np.inf)
+
+        def compare(g):
+            found = self.gains(g)[: self.spare]
+            found[blocks != blocks[g]] = -np.inf
+            gains[g, g + 1 :], gains[:g, g] = found[g + 1 :], found[:g]
+
+        for g in self.present:
+            compare(g)
+        merges = []
+        for _ in range(len(self.present) - n_groups):
+            g, h = map(int, np.unravel_index(gains.argmax(), gains.shape))
+            merges.append((float(gains[g, h]), g, h))
+            self.merge(g, h)
+            gains[h], gains[:, h] = -np.inf, -np.inf
+            compare(g)
+        return merges
+
+    def regroup(self, *, keep_number: bool = False) -> None:
+        """Move single topics to other groups, or to none, as long as that gains."""
+        for _ in range(MAX_PASSES):
+            if not sum(self._move(k, keep_number) for k in range(self.spare)):
+                break
+
+    def _move(self, k: int, keep_number: bool) -> bool:
+        """Let a topic go where it gains most; whether it went."""
+        g = int(self.labels[k])
+        if len(self.members[g]) == 1:
+            gains = self.gains(g)
+            best = int(gains.argmax())
+            if keep_number or gains[best] <= LEAST_GAIN:
+                return False
+            self.merge(best, g)
+            return True
+        self._take_out(k)
+        gains = self.gains(self.spare)
+        gains[g] = self._gain_of(k, g)
+        best = int(gains.argmax())
+        stays_alone = not keep_number and gains[best] < 0.0
+        is_better = (0.0 if stays_alone else gains[best]) > gains[g] + LEAST_GAIN
+        self.labels[k] = g
+        self._clear(self.spare)
+        if not is_better:
+            return False
+        docs, tokens = self.counts.of_topic(k)
+        left, sums = self.tokens[g][1].copy(), self.tokens[g][0]
+        at = np.searchsorted(sums, docs)
+        left[at] -= tokens
+        left[at[left[at] <= ROUNDING * tokens]] = 0.0
+        own = self.members[: self.spare].index([])
+        self.members[g].remove(k)
+        self.members[own], self.labels[k] = [k], own
+        self._put(g, (sums[left > 0.0], left[left > 0.0]))
+        self._put(own, (docs, tokens), self.alone[k])
+        if not stays_alone:
+            self.merge(best, own)
+        return True
+
+    def _take_out(self, k: int) -> None:
+        """Put a topic to the last place; its group is as before, but for its label."""
+        self.labels[k], self.members[self.spare] = self.spare, [k]
+        self._put(self.spare, self.counts.of_topic(k), self.alone[k])
+
+    def _gain_of(self, k: int, g: int) -> float:
+        """What a topic in the last place gains where it comes from."""
+        docs, tokens = self.counts.of_topic(k)
+        left = self.weights[g] - self.counts.weights[k]
+        before = self.tokens[g][1][np.searchsorted(self.tokens[g][0], docs)]
+        after = before - tokens
+        bases = np.array([self.outer * left, self.inner])
+        with_it, without = np.zeros(2), np.zeros(2)
+        rising_sums(*Moments.of(before), bases, with_it)
+        rising_sums(*Moments.of(after[after > ROUNDING * tokens]), bases, without)
+        change = without - with_it
+        rest = self.nodes.value(self.tables[g] - self.topic_tables[k], left)
+        rest += self.of_tokens[g] + change[0] - change[1]
+        return float(self.values[g] - rest - self.values[self.spare])
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A partition of topics, its tree, and how it compares with no groups."""
+
+    labels: Ints  # (K,)
+    outer: float  # A0
+    inner: float  # A1
+    gain: float  # F less that of no groups, nats
+    cost: float  # logarithm of the number of such partitions
+    merges: Array  # (K - 1, 4) as SciPy's linkage, heights in nats
+    gains: Array  # (K - 1,) of each merge, nats
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether evidence pays for having chosen one partition of so many."""
+        return self.gain > self.cost
+
+
+def group_topics(counts: TopicCounts, n_groups: int | None = None) -> Grouping:
+    """Look for the partition of topics with the most evidence, of so many groups.
+
+    Starts are cuts of the average-linkage tree by correlation of topics' presence in
+    documents, P_jk; from each, single topics move, with new concentrations in between.
+    """
+    n = counts.n_topics
+    best = flat = Evidence.of(counts, np.arange(n))
+    if n > 2 or n_groups == 1:
+        tree, free = linkage_by_presence(counts), n_groups is None
+        numbers = STARTS if free else (n_groups, 2 * n_groups)
+        starts = [
+            _start(counts, cut(tree, m), n_groups)
+            for m in dict.fromkeys(min(m, n - free) for m in numbers)
+        ]
+        ends = [_follow(counts, start, START_TOL, free=free) for start in starts]
+        best = max(ends, key=lambda end: end.value)
+        best = _follow(counts, best, LEAST_GAIN, free=free)
+    m = best.n_groups
+    cost = float(n * np.log(m) - gammaln(m + 1)) if 1 < m < n else 0.0
+    gain = best.value - flat.value
+    tree, gains = linkage(counts, best)
+    return Grouping(best.labels, best.outer, best.inner, gain, cost, tree, gains)
+
+
+def _start(counts: TopicCounts, labels: NDArray, n_groups: int | None) -> Evidence:
+    """Begin with a partition; where it has too many groups, merge some."""
+    start = Evidence.of(counts, labels)
+    if n_groups is None or start.n_groups == n_groups:
+        return start
+    groups = Groups(counts, start.outer, start.inner, start.labels)
+    groups.agglomerate(n_groups)
+    return Evidence.of(counts, groups.labels)
+
+
+def _follow(
+    counts: TopicCounts, start: Evidence, tol: float, *, free: bool
+) -> Evidence:
+    """Move topics while each round gains so many nats per document."""
+    best = start
+    for _ in range(MAX_ROUNDS):
+        groups = Groups(counts, best.outer, best.inner, best.labels)
+        groups.regroup(keep_number=not free)
+        found = Evidence.of(counts, groups.labels)
+        gain = found.value - best.value
+        best = found if gain > 0.0 else best
+        if gain <= tol * counts.n_docs:
+            break
+    return best
+
+
+def linkage_by_presence(counts: TopicCounts) -> NDArray:
+    """Return the average-linkage tree by correlation of P_jk, SciPy's linkage."""
+    present = counts.by_doc.copy()
+    present.data = -np.expm1(-present.data)
+    means = np.asarray(present.mean(axis=0)).ravel()
+    products = (present.T @ present).toarray() / counts.n_docs
+    covariances = products - np.outer(means, means)
+    scales = np.sqrt(np.maximum(np.diag(covariances), 1e-300))
+    distances = 1.0 - covariances / np.outer(scales, scales)
+    return average(distances[np.triu_indices(counts.n_topics, 1)])
+
+
+def cut(tree: NDArray, n_groups: int) -> NDArray[np.intp]:
+    """Label the leaves after all merges but the last ones."""
+    n = len(tree) + 1
+    names, labels = list(range(n)), np.arange(n)
+    for first, other, *_ in tree[: n - n_groups]:
+        g, h = names[int(first)], names[int(other)]
+        labels[labels == h] = g
+        names.append(g)
+    return labels
+
+
+def linkage(counts: TopicCounts, evidence: Evidence) -> tuple[Array, Array]:
+    """Merge topics within groups, then the groups: SciPy's linkage, and gains.
+
+    Heights are those of gains, the largest at zero, and never fall.
+    """
+    n, labels = counts.n_topics, evidence.labels
+    groups = Groups(counts, evidence.outer, evidence.inner, np.arange(n))
+    within = groups.agglomerate(evidence.n_groups, blocks=labels)
+    steps = within + groups.agglomerate(1)
+    gains = np.array([gain for gain, *_ in steps])
+    heights = np.maximum.accumulate(gains.max(initial=0.0) - gains)
+    if 0 < len(within) < len(steps):  # a cut between has so many groups
+        apart = heights[len(within) - 1] * (1.0 + 1e-9) + 1e-9
+        heights[len(within) :] = np.maximum(heights[len(within) :], apart)
+    tree, names, sizes = np.zeros((n - 1, 4)), list(range(n)), np.ones(n)
+    for row, (_, g, h) in enumerate(steps):
+        sizes[g] += sizes[h]
+        tree[row] = *sorted((names[g], names[h])), heights[row], sizes[g]
+        names[g] = n + row
+    return tree, gains

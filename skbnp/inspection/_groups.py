@@ -1,0 +1,565 @@
+"""Topics in groups: an outline of a fit that has too many to read."""
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from skbnp.components.topic_groups import Grouping, TopicCounts, group_topics
+from skbnp.inference.executor import Executor
+from skbnp.inspection._terms import (
+    LEAST_TOKENS,
+    POSITIVE,
+    column_names,
+    fitted,
+    fitted_model,
+    in_memory,
+    model_rows,
+    terms_of,
+    tokens_of_topics,
+    topic_numbers,
+    weights_of,
+)
+from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.utils.ordering import largest
+from skbnp.utils.typing import MatrixLike
+from skbnp.utils.validation import Interval, check_array, check_counts, validate_params
+
+Array = NDArray[np.float64]
+
+WIDTH = 80
+#: Share of a term's probability in its group in what it is ranked by, Sievert and
+#: Shirley's lambda.
+RELEVANCE = 0.6
+#: Row sums of topics that are probabilities, up to this error.
+UNIT_TOL = 1e-3
+
+
+class Section(NamedTuple):
+    """A group, or all topics that are groups by themselves, in an outline."""
+
+    group: int  # -1: topics by themselves
+    shown: NDArray[np.intp]  # rows, heaviest first
+    hidden: NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class TopicGroups:
+    """Topics in groups, heaviest first, as :func:`topic_groups` finds them.
+
+    ``print(groups)`` shows an outline of about 20 lines.
+
+    Attributes
+    ----------
+    labels : ndarray of int of shape (n_components,)
+        Group of each row of `components_`, 0 the heaviest; -1 of topics that no
+        document has tokens of.
+    n_groups : int
+        Number of groups; a topic that fits no other is one by itself.
+    weights : ndarray of shape (n_groups,)
+        Summed weights of the topics of each group.
+    components : ndarray of shape (n_groups, n_features)
+        Mean topic of each group, rows sum to 1.
+    terms : list of list of str
+        What tells groups apart: the terms of each mean topic, most relevant first.
+    linkage : ndarray of shape (n_components - 1, 4)
+        All merges, as :func:`scipy.cluster.hierarchy.dendrogram` takes them: topics
+        within groups, then groups; topics of label -1 join last. Heights are those of
+        `gains`, the largest at zero, and never fall.
+    gains : ndarray of shape (n_components - 1,)
+        What each merge gains, at the concentrations of the end, in nats per document.
+    gain : float
+        Log evidence less that of no groups, in nats per document; where topics were
+        grouped by themselves, per term.
+    concentrations : tuple of float
+        Those of groups in documents and of topics in groups.
+    message : str
+        What there is to know of a result that is not to be trusted as it is; else "".
+    topic_weights : ndarray of shape (n_components,)
+        Weights of topics.
+    topic_ids : ndarray of int of shape (n_components,)
+        Numbers of topics, as `component_ids_`.
+    topic_terms : list of list of str
+        Terms of each topic, most probable first.
+
+    See Also
+    --------
+    TopicGroupsDisplay : The outline as a figure.
+    """
+
+    labels: NDArray[np.intp]
+    n_groups: int
+    weights: Array
+    components: Array
+    terms: list[list[str]]
+    linkage: Array
+    gains: Array
+    gain: float
+    concentrations: tuple[float, float]
+    message: str
+    topic_weights: Array
+    topic_ids: NDArray[np.intp]
+    topic_terms: list[list[str]]
+
+    def members(self, group: int) -> NDArray[np.intp]:
+        """Return the rows of the topics of a group, heaviest first.
+
+        Parameters
+        ----------
+        group : int
+            Number of the group; -1 for topics without tokens.
+
+        Returns
+        -------
+        rows : ndarray of int
+            Rows of `components_`.
+        """
+        rows = np.flatnonzero(self.labels == group)
+        return rows[largest(self.topic_weights[rows], len(rows))]
+
+    def to_text(self, n_lines: int = 20) -> str:
+        """Print groups with their topics below.
+
+        Parameters
+        ----------
+        n_lines : int, default=20
+            Lines at most; lighter topics, then lighter groups are left out.
+
+        Returns
+        -------
+        text : str
+            Lines of at most 80 characters; what a message says comes first.
+        """
+        lines = textwrap.wrap(self.message, WIDTH) if self.message else []
+        sections = fold(self, max(n_lines - len(lines), 3))
+        for section in sections:
+            lines.append(shortened(heading(self, section)))
+            for k in section.shown:
+                start = f"{self.topic_ids[k]:5}  {100 * self.topic_weights[k]:5.1f} %  "
+                lines.append(shortened(start, self.topic_terms[k]))
+            if len(section.hidden):
+                lines.append(" " * 16 + rest_of(self, section.hidden))
+        if more := left_out(self, sections):
+            lines.append(more)
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+def fold(groups: TopicGroups, n_lines: int) -> list[Section]:
+    """Choose what an outline of so many lines shows."""
+    sizes = np.bincount(groups.labels[groups.labels >= 0], minlength=groups.n_groups)
+    several = np.flatnonzero(sizes > 1)
+    rows = {int(g): groups.members(int(g)) for g in several}
+    alone = np.flatnonzero((groups.labels >= 0) & ~np.isin(groups.labels, several))
+    if len(alone):
+        rows[-1] = alone[largest(groups.topic_weights[alone], len(alone))]
+    kept = list(rows)
+    if 3 * len(kept) > n_lines:  # a heading, a topic and the rest of each
+        kept = kept[: max((n_lines - 1) // 3, 1)]
+        n_lines -= 1
+    shown = dict.fromkeys(kept, 1)
+
+    def cost():
+        return sum(
+            1 + min(n + (n < len(rows[g])), len(rows[g])) for g, n in shown.items()
+        )
+
+    while True:
+        weights = {
+            g: groups.topic_weights[rows[g][n]]
+            for g, n in shown.items()
+            if n < len(rows[g])
+        }
+        if not weights:
+            break
+        heaviest = max(weights, key=lambda g: weights[g])
+        shown[heaviest] += 1
+        if cost() > n_lines:
+            shown[heaviest] -= 1
+            break
+    # A line that says that one topic is left out has room for it.
+    shown = {g: len(rows[g]) if n == len(rows[g]) - 1 else n for g, n in shown.items()}
+    return [Section(g, rows[g][:n], rows[g][n:]) for g, n in shown.items()]
+
+
+def heading(groups: TopicGroups, section: Section) -> str:
+    """Name a section of an outline."""
+    rows = np.concatenate([section.shown, section.hidden])
+    weight = f"{100 * groups.topic_weights[rows].sum():.1f} %"
+    if section.group < 0:
+        return f"by themselves, {weight}"
+    return f"group {section.group}, {weight}: {', '.join(groups.terms[section.group])}"
+
+
+def rest_of(groups: TopicGroups, rows: NDArray[np.intp]) -> str:
+    """Count topics that are not shown."""
+    weight = 100 * groups.topic_weights[rows].sum()
+    return f"and {len(rows):,} lighter, {weight:.1f} %"
+
+
+def left_out(groups: TopicGroups, sections: list[Section]) -> str:
+    """Count groups that are not shown."""
+    shown = [k for section in sections for k in (*section.shown, *section.hidden)]
+    rest = np.setdiff1d(np.flatnonzero(groups.labels >= 0), shown)
+    n = len(np.unique(groups.labels[rest]))
+    weight = 100 * groups.topic_weights[rest].sum()
+    noun = "group" if n == 1 else "groups"
+    return f"and {n:,} lighter {noun}, {weight:.1f} %" if n else ""
+
+
+def shortened(start: str, terms: list[str] | None = None) -> str:
+    """Join as many terms as a line has room for."""
+    if terms is None:
+        start, _, rest = start.partition(": ")
+        if not rest:
+            return start
+        start, terms = f"{start}: ", rest.split(", ")
+    line = start
+    for i, term in enumerate(terms):
+        more = f", {term}" if i else term
+        if len(line) + len(more) > WIDTH:
+            break
+        line += more
+    return line
+
+
+@validate_params(
+    {
+        "n_groups": [Interval(Integral, 1, None, closed="left"), None],
+        "n_terms": [POSITIVE],
+    },
+    prefer_skip_nested_validation=False,
+)
+def topic_groups(
+    estimator: Any,
+    X: Any = None,
+    n_groups: int | None = None,
+    *,
+    doc_topic: MatrixLike | None = None,
+    feature_names: ArrayLike | None = None,
+    n_terms: int = 8,
+) -> TopicGroups:
+    """Group the topics of a flat fit: the outline of what there is to read.
+
+    Topics that occur in the same documents belong together. Groups are those under
+    which the expected counts of topics in documents have the most evidence, where the
+    tokens of a document fall on groups, and those of a group on its topics, by a
+    Dirichlet distribution each.
+
+    Parameters
+    ----------
+    estimator : fitted topic model, Pipeline that ends in one, or array-like of shape \
+            (n_components, n_features)
+        Anything with non-negative `components_`, or topics as an array, also of other
+        packages.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
+            default=None
+        Documents, those of the fit or others: what `estimator.transform` takes. With
+        `None`, and without `doc_topic`, topics are grouped by themselves, as words
+        share them: each term counts as a document.
+    n_groups : int, default=None
+        Number of groups; `None` finds it by the evidence.
+    doc_topic : array-like or sparse of shape (n_samples, n_components), default=None
+        Expected tokens of topics in documents, in the place of `X`; with `X`, shares
+        of topics, instead of those of `transform`.
+    feature_names : array-like of str of shape (n_features,), default=None
+        As in :func:`top_terms`.
+    n_terms : int, default=8
+        Terms of each group and topic.
+
+    Returns
+    -------
+    groups : TopicGroups
+        Labels, weights, mean topics, merges; ``print(groups)`` shows an outline. Where
+        the evidence is for no groups at all, all topics are in one, and its `message`
+        says so.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    TypeError
+        If the model has a tree already, or components that are not topics.
+    ValueError
+        If there are no tokens, shapes disagree, there are fewer topics with tokens than
+        `n_groups`, or topics are probabilities and there are no documents.
+
+    See Also
+    --------
+    TopicGroupsDisplay : The outline as a figure.
+    summary : Prints groups, too, where it is given documents.
+    skbnp.NestedCRP : A tree of topics that is learned as one.
+
+    Notes
+    -----
+    The start of the tree of [1]_, where a document mixes over a whole tree: two levels,
+    with counts of topics held as they are. Partitions are compared at concentrations
+    with the most evidence each. Starting from average linkage by the correlation of
+    topics' presence, single topics move as long as the evidence rises, which finds a
+    local maximum; the same input gives the same groups. Groups are only reported if the
+    evidence for them is larger than the logarithm of the number of such partitions.
+    Time grows with documents' topics and with n_components squared: a second or two for
+    500 topics and 3,000 documents. See :doc:`/derivations/topic_groups`.
+
+    Terms of groups are ranked by relevance [2]_ with lambda = 0.6.
+
+    References
+    ----------
+    .. [1] John Paisley, Chong Wang, David M. Blei and Michael I. Jordan, "Nested
+       Hierarchical Dirichlet Processes", IEEE Transactions on Pattern Analysis and
+       Machine Intelligence 37(2), 2015.
+    .. [2] Carson Sievert and Kenneth E. Shirley, "LDAvis: A Method for Visualizing and
+       Interpreting Topics", Workshop on Interactive Language Learning, Visualization,
+       and Interfaces, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skbnp.inspection import topic_groups
+    >>> rng = np.random.default_rng(0)
+    >>> topics = rng.dirichlet(np.full(30, 0.1), size=6)
+    >>> shares = np.zeros((200, 6))
+    >>> shares[:100, :3] = rng.dirichlet([1, 1, 1], size=100)
+    >>> shares[100:, 3:] = rng.dirichlet([1, 1, 1], size=100)
+    >>> groups = topic_groups(topics, doc_topic=rng.poisson(50 * shares))
+    >>> groups.n_groups, groups.labels
+    (2, array([0, 0, 0, 1, 1, 1]))
+    """
+    model = None if is_array(estimator) else fitted_model(estimator)
+    components = _components(estimator, model)
+    counts, unit = _counts(estimator, model, components, X, doc_topic)
+    tokens = np.asarray(counts.sum(axis=0)).ravel()
+    used = np.flatnonzero(tokens)
+    if len(used) == 0:
+        raise ValueError("X must have tokens of the topics, got none.")
+    if n_groups is not None and n_groups > len(used):
+        raise ValueError(
+            f"n_groups must be at most {len(used)}, the number of topics with tokens, "
+            f"got {n_groups}."
+        )
+    counts = sp.csr_array(counts[:, used])
+    found = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), n_groups)
+    weights = tokens / tokens.sum() if model is None else weights_of(model, components)
+    n_rows = int((np.diff(counts.indptr) > 0).sum())
+    message = _message(found, n_rows, unit, n_groups, len(tokens) - len(used))
+    one = n_groups is None and not found.is_worth_it
+    labels = _ordered(found.labels * (not one), weights[used])
+    n_found, n = int(labels.max()) + 1, len(tokens)
+    whole = np.full(n, -1)
+    whole[used] = labels
+    distr = components / np.maximum(components.sum(axis=1, keepdims=True), 1e-300)
+    means, sums = np.zeros((n_found, distr.shape[1])), np.zeros(n_found)
+    np.add.at(means, labels, np.maximum(weights[used], 1e-300)[:, None] * distr[used])
+    np.add.at(sums, labels, weights[used])
+    means /= means.sum(axis=1, keepdims=True)
+    names = _names(estimator, model, distr.shape[1], feature_names)
+    relevance = _relevance(means, sums)
+    tree = _with_unused(found.merges, used, n)
+    gains = np.append(found.gains, np.zeros(n - len(used)))
+    return TopicGroups(
+        labels=whole,
+        n_groups=n_found,
+        weights=sums,
+        components=means,
+        terms=[_relevant(means[g], relevance[g], names, n_terms) for g in range(n_found)],
+        linkage=tree * [1.0, 1.0, 1.0 / n_rows, 1.0],
+        gains=gains / n_rows,
+        gain=0.0 if one else found.gain / n_rows,
+        concentrations=(found.outer, found.inner),
+        message=message,
+        topic_weights=weights,
+        topic_ids=np.arange(n) if model is None else topic_numbers(model, n),
+        topic_terms=[terms_of(row, names, n_terms) for row in distr],
+    )
+
+
+def is_array(estimator: Any) -> bool:
+    """Whether topics are given as they are."""
+    is_model = hasattr(estimator, "components_") or hasattr(estimator, "get_params")
+    return not is_model
+
+
+def _components(estimator: Any, model: Any) -> Array:
+    """Read topics, (K, V)."""
+    if model is None:
+        components = check_array(estimator, accept_sparse="csr", input_name="estimator")
+    elif hasattr(model, "tree_"):
+        raise TypeError(
+            f"estimator must be a flat model, {type(model).__name__} has a tree: "
+            "TopicTreeDisplay draws it, `tree_.to_text` prints it."
+        )
+    else:
+        components = fitted(model, "components_")
+    components = np.asarray(in_memory(components), dtype=np.float64)
+    if components.min() < 0.0:
+        raise TypeError("estimator must have non-negative topics, `components_` has not.")
+    return components
+
+
+def _names(estimator, model, n_features, feature_names):
+    if model is not None:
+        return column_names(estimator, n_features, feature_names)
+    names = [f"column {j}" for j in range(n_features)]
+    names = names if feature_names is None else list(feature_names)
+    if len(names) != n_features:
+        raise ValueError(
+            f"feature_names must be a sequence of {n_features} names, one for each "
+            f"column of the topics, got {len(names)}."
+        )
+    return np.array([str(name) for name in names], dtype=object)
+
+
+def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, str]:
+    """Find expected tokens of topics, in documents or in terms."""
+    n = len(components)
+    if doc_topic is not None:
+        given = check_counts(doc_topic, name="doc_topic", whom="topic_groups")
+        if given.shape[1] != n:
+            raise ValueError(
+                f"doc_topic must have a column for each of {n} topics, got "
+                f"{given.shape[1]}."
+            )
+        sums = np.asarray(given.sum(axis=1)).ravel()
+        if X is None and (np.abs(sums[sums > 0.0] - 1.0) < UNIT_TOL).all():
+            raise ValueError(
+                "doc_topic must hold expected tokens of topics, but its rows sum to 1: "
+                "give the documents, X, too, or multiply each row by the tokens of its "
+                "document."
+            )
+        if X is not None:
+            totals = _totals(model_rows(estimator, X) if model is not None else X)
+            if len(totals) != len(sums):
+                raise ValueError(
+                    f"X and doc_topic must have equally many rows, got {len(totals)} "
+                    f"and {len(sums)}."
+                )
+            scale = np.divide(totals, sums, out=np.zeros_like(sums), where=sums > 0.0)
+            given = sp.csr_array(sp.diags_array(scale) @ given)
+        return _without_traces(given), "document"
+    if X is not None:
+        if model is not None:
+            return _without_traces(_inferred(estimator, model, components, X)), "document"
+        return _without_traces(_folded_in(components, X)), "document"
+    prior = getattr(model, "topic_word_prior_", 0.0)
+    if components.sum(axis=1).max() < 1.0 + UNIT_TOL:
+        raise ValueError(
+            "Topics that are probabilities do not say of how many tokens they are: give "
+            "documents, X or doc_topic, or multiply each topic by its tokens."
+        )
+    return _without_traces(sp.csr_array(np.maximum(components - prior, 0.0).T)), "term"
+
+
+def _totals(X):
+    return np.asarray(check_counts(X, whom="topic_groups").sum(axis=1)).ravel()
+
+
+def _inferred(estimator, model, components, X) -> sp.csr_array:
+    """Expected tokens by the model's own `transform`."""
+    rows = model_rows(estimator, X)
+    shares = in_memory(fitted(model, "transform")(rows)).astype(np.float64, copy=False)
+    sums = shares.sum(axis=1)
+    if np.abs(sums[sums > 0.0] - 1.0).max(initial=0.0) > UNIT_TOL:
+        # Weights of a factorisation: of topics that sum to 1 instead.
+        shares = np.maximum(shares, 0.0) * components.sum(axis=1)
+        sums = shares.sum(axis=1, keepdims=True)
+        shares = np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
+    return sp.csr_array(tokens_of_topics(model, rows, shares))
+
+
+def _folded_in(components, X) -> sp.csr_array:
+    """Expected tokens of topics that are an array, with a prior of one token in all."""
+    counts, n = check_counts(X, whom="topic_groups"), len(components)
+    if counts.shape[1] != components.shape[1]:
+        raise ValueError(
+            f"X must have a column for each of {components.shape[1]} terms of the "
+            f"topics, got {counts.shape[1]}."
+        )
+    prior = np.full(n, 1.0 / n)
+    predictor = MixturePredictor.of_topics(components, prior)
+    with Executor(None) as executor:
+        doc_topic = predictor.infer(predictor.samples[0], counts, executor)
+    return sp.csr_array(doc_topic - prior)
+
+
+def _without_traces(counts: sp.csr_array) -> sp.csr_array:
+    """Leave out what is less than half a token, in rows that have any."""
+    counts = sp.csr_array(counts, dtype=np.float64, copy=True)
+    counts.sum_duplicates()
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    top = np.zeros(counts.shape[0])
+    np.maximum.at(top, rows, counts.data)
+    counts.data[counts.data < np.minimum(LEAST_TOKENS, top[rows])] = 0.0
+    counts.eliminate_zeros()
+    return counts
+
+
+def _message(found: Grouping, n_rows, unit, n_groups, n_unused) -> str:
+    noun = f"{n_rows:,} {unit}" + ("" if n_rows == 1 else "s")
+    parts = []
+    if not found.is_worth_it:
+        what = "any groups" if n_groups is None else f"these {n_groups} groups"
+        text = f"The {noun} give no evidence for {what} of topics"
+        if found.gain > 0.0:
+            text += (
+                f": a gain of {found.gain:.1f} nats in all, where "
+                f"{found.cost:.1f} are the price of choosing among partitions"
+            )
+        is_flat = n_groups is not None and n_groups in (1, len(found.labels))
+        if not is_flat:
+            parts.append(text + ".")
+        if n_groups is None:
+            parts.append("All are in one group; more documents may tell them apart.")
+    if n_unused:
+        noun = "topic has" if n_unused == 1 else "topics have"
+        parts.append(f"{n_unused} {noun} no tokens, and label -1.")
+    return " ".join(parts)
+
+
+def _ordered(labels, weights) -> NDArray[np.intp]:
+    """Number groups by weight, heaviest first, ties in order of their first topics."""
+    labels = np.unique(labels, return_inverse=True)[1]
+    n = labels.max() + 1
+    first = np.full(n, len(labels))
+    np.minimum.at(first, labels, np.arange(len(labels)))
+    order = np.lexsort([first, -np.bincount(labels, weights, n)])
+    place = np.empty(n, dtype=np.intp)
+    place[order] = np.arange(n)
+    return place[labels]
+
+
+def _relevance(means: Array, weights: Array) -> Array:
+    """Log of what terms of groups are ranked by."""
+    weights = weights / weights.sum() if weights.sum() > 0.0 else weights + 1.0
+    overall = weights @ means
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lift = np.log(means) - np.log(overall)
+        return RELEVANCE * np.log(means) + (1.0 - RELEVANCE) * lift
+
+
+def _relevant(mean, relevance, names, n):
+    relevance = np.where(mean > 0.0, relevance, -np.inf)
+    return [str(names[j]) for j in largest(relevance, n) if mean[j] > 0.0]
+
+
+def _with_unused(tree: Array, used: NDArray[np.intp], n: int) -> Array:
+    """Name leaves by rows of `components_`, and let topics without tokens join last."""
+    m = len(used)
+    names = np.concatenate([used, n + np.arange(max(m - 1, 0))])
+    tree = tree.copy()
+    tree[:, :2] = np.sort(names[tree[:, :2].astype(int)], axis=1)
+    top, size = (tree[-1, 2] if len(tree) else 0.0), float(m)
+    last = names[-1]
+    rows: Iterator[int] = iter(np.setdiff1d(np.arange(n), used).tolist())
+    more = []
+    for i, k in enumerate(rows):
+        size += 1.0
+        more.append([*sorted((float(k), float(last))), top, size])
+        last = n + m - 1 + i
+    return np.vstack([tree, np.array(more).reshape(-1, 4)])

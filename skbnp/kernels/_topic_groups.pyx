@@ -1,0 +1,213 @@
+"""What merges of groups of topics gain, by the evidence of documents' counts.
+
+The evidence is that of `skbnp.components.topic_groups`, which says what symbols mean.
+"""
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t
+
+from skbnp.kernels._math cimport log_gamma
+
+cdef extern from "src/groups.h" nogil:
+    """
+    SKBNP_CLONES static void skbnp_add_rising(
+        const double *, const double *, Py_ssize_t, const double *, Py_ssize_t,
+        double *);
+    SKBNP_CLONES static void skbnp_add_differences(
+        const double *, const double *, const double *, const int32_t *, Py_ssize_t,
+        double, double, double *);
+    SKBNP_CLONES static double skbnp_value_at(
+        const double *, const double *, const double *, const double *, Py_ssize_t,
+        double);
+    """
+    double sum_rising(
+        Py_ssize_t n, const double* mean, const double* some, double base
+    )
+    void joint_differences(
+        Py_ssize_t n, const double* one, const double* other, const double* base,
+        double inner, double none, double* difference,
+    )
+    double interpolate(
+        Py_ssize_t n, const double* node, const double* factor, const double* f,
+        const double* g, double x,
+    )
+
+# Pairs of counts at a time.
+cdef enum:
+    CHUNK = 64
+
+
+# Pairs that wait for their turn.
+cdef struct Pairs:
+    double[CHUNK] one
+    double[CHUNK] other
+    double[CHUNK] base
+    int32_t[CHUNK] group
+    Py_ssize_t n
+
+
+def rising_sums(
+    const double[::1] means,            # IN    (n,) N / P > 0
+    const double[::1] some,             # IN    (n,) P
+    const double[::1] bases,            # IN    (n_bases,) > 0
+    double[::1] sums,                   # INOUT (n_bases,)
+):
+    """Add sum_i P_i [lnG(x + N_i / P_i) - lnG(x)] to the place of each base x.
+
+    Time O(n * n_bases); no allocation.
+    """
+    if sums.shape[0] != bases.shape[0] or means.shape[0] != some.shape[0]:
+        raise ValueError("means and some, or bases and sums, disagree on their length")
+    if means.shape[0] and bases.shape[0]:
+        with nogil:
+            _add_rising(
+                &means[0], &some[0], means.shape[0], &bases[0], bases.shape[0], &sums[0]
+            )
+
+
+cdef void _add_rising "skbnp_add_rising"(
+    const double* means, const double* some, Py_ssize_t n, const double* bases,
+    Py_ssize_t n_bases, double* sums,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n_bases):
+        sums[i] += sum_rising(n, means, some, bases[i])
+
+
+def merge_gains(
+    const int32_t[::1] docs,            # IN    (n,) documents with tokens of a group
+    const double[::1] tokens,           # IN    (n,) N_jg > 0
+    const int32_t[::1] indptr,          # IN    (n_docs + 1,)
+    const int32_t[::1] topics,          # IN    (nnz,)
+    const double[::1] counts,           # IN    (nnz,) N_jk > 0
+    const int32_t[::1] labels,          # IN    (n_topics,) group of each topic
+    Py_ssize_t own,                     # IN    the group
+    double outer,                       # IN    A0
+    double inner,                       # IN    A1
+    const double[::1] weights,          # IN    (n_groups,) b_g, zero: no group is there
+    const double[:, ::1] tables,        # IN    (n_groups, n_nodes)
+    const double[::1] offsets,          # IN    (n_groups,) added to what tables say
+    const double[::1] nodes,            # IN    (n_nodes,) log b
+    const double[::1] factors,          # IN    (n_nodes,) of the interpolation
+    double[::1] sums,                   # WORK  (n_groups,) zeros, and again at the end
+    int32_t[::1] seen,                  # WORK  (n_groups,)
+    double[::1] gains,                  # OUT   (n_groups,) -inf where there is no group
+):
+    """Compare the group with each other one: what their merge gains, in nats.
+
+    With b = b_g + b_h, the tables of both at b, their offsets, and a sum over documents
+    that have tokens of both, of
+
+        d(A0 b) - d(A1),  d(x) = r(x, N_jg + N_jh) - r(x, N_jg) - r(x, N_jh).
+
+    Time O(topics in the documents of the group + n_groups * n_nodes); no allocation.
+    """
+    cdef Py_ssize_t n_groups = gains.shape[0]
+    if docs.shape[0] != tokens.shape[0] or topics.shape[0] != counts.shape[0]:
+        raise ValueError("docs and tokens, or topics and counts, disagree")
+    if not n_groups == weights.shape[0] == tables.shape[0] == offsets.shape[0]:
+        raise ValueError("weights, tables, offsets and gains disagree on the groups")
+    if not n_groups == sums.shape[0] == seen.shape[0] or not 0 <= own < n_groups:
+        raise ValueError("sums, seen and own must fit the groups")
+    if not 0 < tables.shape[1] == nodes.shape[0] == factors.shape[0]:
+        raise ValueError("tables, nodes and factors disagree on the nodes")
+    with nogil:
+        _compare(own, weights, tables, offsets, nodes, factors, gains)
+        _add_shared(
+            docs, tokens, indptr, topics, counts, labels, own, outer, inner, weights,
+            sums, seen, gains,
+        )
+
+
+cdef void _compare(
+    Py_ssize_t own,
+    const double[::1] weights,
+    const double[:, ::1] tables,
+    const double[::1] offsets,
+    const double[::1] nodes,
+    const double[::1] factors,
+    double[::1] gains,
+) noexcept nogil:
+    """Put down what merges gain in documents with tokens of one of both groups."""
+    cdef Py_ssize_t group
+    cdef double b
+    for group in range(gains.shape[0]):
+        gains[group] = -INFINITY
+        if group != own and weights[group] > 0.0:
+            b = weights[own] + weights[group]
+            gains[group] = offsets[own] + offsets[group] + _value_at(
+                &nodes[0], &factors[0], &tables[own, 0], &tables[group, 0],
+                nodes.shape[0], log(b if b < 1.0 else 1.0),
+            )
+
+
+cdef double _value_at "skbnp_value_at"(
+    const double* nodes, const double* factors, const double* one, const double* other,
+    Py_ssize_t n, double x,
+) noexcept nogil:
+    return interpolate(n, nodes, factors, one, other, x)
+
+
+cdef void _add_shared(
+    const int32_t[::1] docs,
+    const double[::1] tokens,
+    const int32_t[::1] indptr,
+    const int32_t[::1] topics,
+    const double[::1] counts,
+    const int32_t[::1] labels,
+    Py_ssize_t own,
+    double outer,
+    double inner,
+    const double[::1] weights,
+    double[::1] sums,
+    int32_t[::1] seen,
+    double[::1] gains,
+) noexcept nogil:
+    """Add what documents gain that have tokens of both."""
+    cdef Pairs pairs
+    cdef double unused, none = log_gamma(inner, &unused)
+    cdef Py_ssize_t row, at, n_seen, i
+    cdef int32_t group
+    pairs.n = 0
+    for row in range(docs.shape[0]):
+        n_seen = 0
+        for at in range(indptr[docs[row]], indptr[docs[row] + 1]):
+            group = labels[topics[at]]
+            if group == own:
+                continue
+            if sums[group] == 0.0:
+                seen[n_seen] = group
+                n_seen += 1
+            sums[group] += counts[at]
+        for i in range(n_seen):
+            group = seen[i]
+            pairs.one[pairs.n] = tokens[row]
+            pairs.other[pairs.n] = sums[group]
+            pairs.base[pairs.n] = outer * (weights[own] + weights[group])
+            pairs.group[pairs.n] = group
+            sums[group] = 0.0
+            pairs.n += 1
+            if pairs.n == CHUNK:
+                _flush(&pairs, inner, none, &gains[0])
+    _flush(&pairs, inner, none, &gains[0])
+
+
+cdef void _flush(
+    Pairs* pairs, double inner, double none, double* gains
+) noexcept nogil:
+    """Add what the waiting pairs gain to the places of their groups."""
+    _add_differences(
+        pairs.one, pairs.other, pairs.base, pairs.group, pairs.n, inner, none, gains
+    )
+    pairs.n = 0
+
+
+cdef void _add_differences "skbnp_add_differences"(
+    const double* one, const double* other, const double* base, const int32_t* group,
+    Py_ssize_t n, double inner, double none, double* gains,
+) noexcept nogil:
+    cdef double[CHUNK] difference
+    cdef Py_ssize_t i
+    joint_differences(n, one, other, base, inner, none, difference)
+    for i in range(n):
+        gains[group[i]] += difference[i]

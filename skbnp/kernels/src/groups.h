@@ -1,0 +1,71 @@
+/* What the evidence for groups of topics sums over documents, in whole vectors. */
+
+#ifndef SKBNP_GROUPS_H
+#define SKBNP_GROUPS_H
+
+#include <stddef.h>
+
+#include "special.h"
+
+/* The probability that a Poisson count of mean n is not zero. */
+SKBNP_INLINE double any_of(double n)
+{
+    double some = 1.0 - fast_exp(-n);
+    return n > 1e-4 ? some : n * (1.0 - n * (0.5 - n * (1.0 / 6.0)));
+}
+
+/* r(base, n) where `nothing` is lnG(base). */
+SKBNP_INLINE double rising(double base, double n, double some, double nothing)
+{
+    double digamma;
+    return some * (log_gamma(base + n / some, &digamma) - nothing);
+}
+
+/* sum_i some_i [lnG(base + mean_i) - lnG(base)]. */
+SKBNP_INLINE double sum_rising(ptrdiff_t n, const double *mean, const double *some,
+                               double base)
+{
+    double unused, nothing = log_gamma(base, &unused), total = 0.0;
+    SKBNP_PRAGMA(omp simd reduction(+ : total))
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double digamma;
+        total += some[i] * (log_gamma(base + mean[i], &digamma) - nothing);
+    }
+    return total;
+}
+
+/* d(base) - d(inner), d(x) = r(x, s + t) - r(x, s) - r(x, t); `none` is lnG(inner). */
+SKBNP_INLINE void joint_differences(ptrdiff_t n, const double *one, const double *other,
+                                    const double *base, double inner, double none,
+                                    double *difference)
+{
+    SKBNP_PRAGMA(omp simd)
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double s = one[i], t = other[i], u = s + t, digamma;
+        double p = any_of(s), q = any_of(t), o = any_of(u);
+        double nothing = log_gamma(base[i], &digamma);
+        double outside = rising(base[i], u, o, nothing);
+        double inside = rising(inner, u, o, none);
+        outside -= rising(base[i], s, p, nothing) + rising(base[i], t, q, nothing);
+        inside -= rising(inner, s, p, none) + rising(inner, t, q, none);
+        difference[i] = outside - inside;
+    }
+}
+
+/* The polynomial that has the values f + g at the nodes, by its barycentric form. */
+SKBNP_INLINE double interpolate(ptrdiff_t n, const double *node, const double *factor,
+                                const double *f, const double *g, double x)
+{
+    double total = 0.0, norm = 0.0;
+    SKBNP_PRAGMA(omp simd reduction(+ : total, norm))
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double distance = x - node[i], weight;
+        distance = distance == 0.0 ? 1e-290 : distance;
+        weight = factor[i] / distance;
+        norm += weight;
+        total += weight * (f[i] + g[i]);
+    }
+    return total / norm;
+}
+
+#endif
