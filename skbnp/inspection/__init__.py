@@ -3,6 +3,7 @@
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
 from skbnp.inspection._epochs import EpochTreeDisplay
 from skbnp.inspection._groups import TopicGroups, topic_groups
+from skbnp.inspection._groups_display import TopicGroupsDisplay
 from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._over_time import emerging_topics, topics_over_time
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
@@ -16,6 +17,7 @@ __all__ = [
     "HistoryDisplay",
     "LineageDisplay",
     "TopicGroups",
+    "TopicGroupsDisplay",
     "TopicTermsDisplay",
     "TopicTraceDisplay",
     "TopicTreeDisplay",

@@ -33,9 +33,9 @@ from skbnp.utils.validation import Interval, check_array, check_counts, validate
 Array = NDArray[np.float64]
 
 WIDTH = 80
-#: Share of a term's probability in its group in what it is ranked by, Sievert and
-#: Shirley's lambda.
-RELEVANCE = 0.6
+#: What the probability of a term in a group counts where these are ranked, beside its
+#: ratio to that in all: lambda of Sievert and Shirley, who take 0.6 for single topics.
+RELEVANCE = 0.3
 #: Row sums of topics that are probabilities, up to this error.
 UNIT_TOL = 1e-3
 
@@ -164,13 +164,15 @@ def fold(groups: TopicGroups, n_lines: int) -> list[Section]:
     if 3 * len(kept) > n_lines:  # a heading, a topic and the rest of each
         kept = kept[: max((n_lines - 1) // 3, 1)]
         n_lines -= 1
-    shown = dict.fromkeys(kept, 1)
+    shown = {g: min(len(rows[g]), 3) for g in kept}
 
     def cost():
         return sum(
             1 + min(n + (n < len(rows[g])), len(rows[g])) for g, n in shown.items()
         )
 
+    if cost() > n_lines:
+        shown = dict.fromkeys(kept, 1)
     while True:
         weights = {
             g: groups.topic_weights[rows[g][n]]
@@ -308,7 +310,8 @@ def topic_groups(
     Time grows with documents' topics and with n_components squared: a second or two for
     500 topics and 3,000 documents. See :doc:`/derivations/topic_groups`.
 
-    Terms of groups are ranked by relevance [2]_ with lambda = 0.6.
+    Terms of groups are ranked by relevance [2]_ with lambda = 0.3, which tells
+    groups apart where 0.6 leaves words that all of them use.
 
     References
     ----------
@@ -360,7 +363,6 @@ def topic_groups(
     np.add.at(sums, labels, weights[used])
     means /= means.sum(axis=1, keepdims=True)
     names = _names(estimator, model, distr.shape[1], feature_names)
-    relevance = _relevance(means, sums)
     tree = _with_unused(found.merges, used, n)
     gains = np.append(found.gains, np.zeros(n - len(used)))
     return TopicGroups(
@@ -368,7 +370,7 @@ def topic_groups(
         n_groups=n_found,
         weights=sums,
         components=means,
-        terms=[_relevant(means[g], relevance[g], names, n_terms) for g in range(n_found)],
+        terms=_relevant(means, sums, names, n_terms),
         linkage=tree * [1.0, 1.0, 1.0 / n_rows, 1.0],
         gains=gains / n_rows,
         gain=0.0 if one else found.gain / n_rows,
@@ -399,7 +401,9 @@ def _components(estimator: Any, model: Any) -> Array:
         components = fitted(model, "components_")
     components = np.asarray(in_memory(components), dtype=np.float64)
     if components.min() < 0.0:
-        raise TypeError("estimator must have non-negative topics, `components_` has not.")
+        raise TypeError(
+            f"estimator must have non-negative topics, got {components.min():g} in them."
+        )
     return components
 
 
@@ -444,14 +448,16 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
             given = sp.csr_array(sp.diags_array(scale) @ given)
         return _without_traces(given), "document"
     if X is not None:
-        if model is not None:
-            return _without_traces(_inferred(estimator, model, components, X)), "document"
-        return _without_traces(_folded_in(components, X)), "document"
+        if model is None:
+            given = _folded_in(components, X)
+        else:
+            given = _inferred(estimator, model, components, X)
+        return _without_traces(given), "document"
     prior = getattr(model, "topic_word_prior_", 0.0)
     if components.sum(axis=1).max() < 1.0 + UNIT_TOL:
         raise ValueError(
-            "Topics that are probabilities do not say of how many tokens they are: give "
-            "documents, X or doc_topic, or multiply each topic by its tokens."
+            "Topics that are probabilities do not tell of how many tokens they are: "
+            "give X or doc_topic, or multiply each topic by its tokens."
         )
     return _without_traces(sp.csr_array(np.maximum(components - prior, 0.0).T)), "term"
 
@@ -534,18 +540,18 @@ def _ordered(labels, weights) -> NDArray[np.intp]:
     return place[labels]
 
 
-def _relevance(means: Array, weights: Array) -> Array:
-    """Log of what terms of groups are ranked by."""
-    weights = weights / weights.sum() if weights.sum() > 0.0 else weights + 1.0
-    overall = weights @ means
+def _relevant(means: Array, weights: Array, names, n: int) -> list[list[str]]:
+    """Name the terms of groups by their relevance, most relevant first."""
+    total = weights.sum()
+    overall = (weights / total if total > 0.0 else np.ones_like(weights)) @ means
     with np.errstate(divide="ignore", invalid="ignore"):
         lift = np.log(means) - np.log(overall)
-        return RELEVANCE * np.log(means) + (1.0 - RELEVANCE) * lift
-
-
-def _relevant(mean, relevance, names, n):
-    relevance = np.where(mean > 0.0, relevance, -np.inf)
-    return [str(names[j]) for j in largest(relevance, n) if mean[j] > 0.0]
+        relevance = RELEVANCE * np.log(means) + (1.0 - RELEVANCE) * lift
+    relevance[means == 0.0] = -np.inf
+    return [
+        [str(names[j]) for j in largest(row, n) if row[j] > -np.inf]
+        for row in relevance
+    ]
 
 
 def _with_unused(tree: Array, used: NDArray[np.intp], n: int) -> Array:
