@@ -35,6 +35,7 @@ PUBLIC_MODULES = [
 PUBLIC_CLASSES = [
     "skbnp.estimators.SplitMerge",
     "skbnp.estimators.TreeMoves",
+    "skbnp.inspection.TopicGroups",
     "skbnp.trees.TreeView",
 ]
 

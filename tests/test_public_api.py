@@ -41,6 +41,7 @@ PUBLIC = {
         "EpochTreeDisplay",
         "HistoryDisplay",
         "LineageDisplay",
+        "TopicGroupsDisplay",
         "TopicTermsDisplay",
         "TopicTraceDisplay",
         "TopicTreeDisplay",
@@ -48,6 +49,7 @@ PUBLIC = {
         "summary",
         "top_documents",
         "top_terms",
+        "topic_groups",
         "topics_over_time",
     ],
     "skbnp.metrics": [

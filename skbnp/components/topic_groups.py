@@ -56,8 +56,9 @@ _NONE = np.zeros(0, dtype=np.int32)
 TABLE_TOL = 1e-12
 #: Nats that a move gains at least: more than errors of rounding.
 LEAST_GAIN = 1e-6
-#: Numbers of groups at starts, and nats per document that rounds from there gain.
-STARTS, START_TOL = (6, 12, 24), 1e-3
+#: Numbers of groups at starts, the three largest that there can be, and the nats per
+#: document that rounds from there gain.
+STARTS, N_STARTS, START_TOL = (2, 3, 6, 12, 24), 3, 1e-3
 #: Passes over all topics at given concentrations, and rounds with others.
 MAX_PASSES, MAX_ROUNDS = 2, 20
 #: Share of the tokens of a document that is an error of rounding.
@@ -458,11 +459,10 @@ def group_topics(counts: TopicCounts, n_groups: int | None = None) -> Grouping:
     best = flat = Evidence.of(counts, np.arange(n))
     if n > 2 or n_groups == 1:
         tree, free = linkage_by_presence(counts), n_groups is None
-        numbers = STARTS if free else (n_groups, 2 * n_groups)
-        starts = [
-            _start(counts, cut(tree, m), n_groups)
-            for m in dict.fromkeys(min(m, n - free) for m in numbers)
-        ]
+        numbers = [m for m in STARTS if m < n][-N_STARTS:]
+        if n_groups is not None:
+            numbers = [n_groups, min(2 * n_groups, n)]
+        starts = [_start(counts, cut(tree, m), n_groups) for m in numbers]
         ends = [_follow(counts, start, START_TOL, free=free) for start in starts]
         best = max(ends, key=lambda end: end.value)
         best = _follow(counts, best, LEAST_GAIN, free=free)

@@ -2,7 +2,8 @@
 
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
 from skbnp.inspection._epochs import EpochTreeDisplay
-from skbnp.inspection._groups import TopicGroups, topic_groups
+from skbnp.inspection._groups import TopicGroups as TopicGroups
+from skbnp.inspection._groups import topic_groups
 from skbnp.inspection._groups_display import TopicGroupsDisplay
 from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._over_time import emerging_topics, topics_over_time
@@ -16,7 +17,6 @@ __all__ = [
     "EpochTreeDisplay",
     "HistoryDisplay",
     "LineageDisplay",
-    "TopicGroups",
     "TopicGroupsDisplay",
     "TopicTermsDisplay",
     "TopicTraceDisplay",

@@ -197,7 +197,13 @@ def heading(groups: TopicGroups, section: Section) -> str:
     weight = f"{100 * groups.topic_weights[rows].sum():.1f} %"
     if section.group < 0:
         return f"by themselves, {weight}"
-    return f"group {section.group}, {weight}: {', '.join(groups.terms[section.group])}"
+    return title(groups, section.group)
+
+
+def title(groups: TopicGroups, group: int) -> str:
+    """Name a group in a line: its number, weight and terms."""
+    start = f"group {group}, {100 * groups.weights[group]:.1f} %"
+    return f"{start}: {', '.join(groups.terms[group])}"
 
 
 def rest_of(groups: TopicGroups, rows: NDArray[np.intp]) -> str:
@@ -402,7 +408,7 @@ def _components(estimator: Any, model: Any) -> Array:
     components = np.asarray(in_memory(components), dtype=np.float64)
     if components.min() < 0.0:
         raise TypeError(
-            f"estimator must have non-negative topics, got {components.min():g} in them."
+            f"estimator must have non-negative topics, got {components.min():g}."
         )
     return components
 

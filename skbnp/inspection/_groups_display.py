@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
+import numpy as np
+
 from skbnp.inspection._displays import (
     BLUE,
     FONT,
@@ -22,10 +24,8 @@ if TYPE_CHECKING:
 
 #: Of groups in turn; Okabe and Ito's.
 COLORS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-#: In sizes of the type: a line, more above a heading, the indent of topics.
-LEADING, SPACE, INDENT = 1.5, 0.6, 1.5
-#: Inches, for ticks and the label below.
-BELOW = 0.5
+#: In sizes of the type: a line, more above a heading, the indent of topics, the key.
+LEADING, SPACE, INDENT, KEY = 1.5, 0.6, 1.5, 1.5
 #: The least size of type, and the share of the width that merges have.
 SMALLEST, SHARE = 5.0, 0.22
 
@@ -143,13 +143,13 @@ class TopicGroupsDisplay:
         """
         plt = _pyplot()
         lines = self._lines(n_lines)
-        height = sum(LEADING + SPACE * line.is_heading for line in lines)
+        height = KEY + sum(LEADING + SPACE * line.is_heading for line in lines)
         if ax is None:
             inside = height * FONT / 72
-            whole = inside + MARGIN + BELOW
+            whole = inside + 2 * MARGIN
             _, ax = plt.subplots(figsize=(MAX_WIDTH, whole))
             x = MARGIN / MAX_WIDTH
-            ax.set_position((x, BELOW / whole, 1 - 2 * x, inside / whole))
+            ax.set_position((x, MARGIN / whole, 1 - 2 * x, inside / whole))
             size = FONT
         else:
             ax.figure.draw_without_rendering()  # a layout may move the axes
@@ -191,38 +191,24 @@ class TopicGroupsDisplay:
             middle = y + LEADING / 2
             y += LEADING
             x = left + (0.5 if line.is_heading else 0.5 + INDENT) * size
-            style = {
-                "size": size,
-                "weight": "bold" if line.is_heading else "normal",
-                "color": line.color if line.is_heading else "black",
-            }
-            if not line.terms and not line.is_heading:
-                style["color"] = GREY
-            text = self._text(line, width - x, style)
-            self.texts_.append(
-                ax.text(
-                    x / width,
-                    middle,
-                    text,
-                    va="center",
-                    parse_math=False,
-                    transform=ax.get_yaxis_transform(),
-                    **style,
-                )
-            )
+            weight, color = "bold" if line.is_heading else "normal", line.color
+            if not line.is_heading:
+                color = "black" if line.terms else GREY
+            text = self._text(line, width - x, size * (1.1 if line.is_heading else 1.0))
+            text = self._write(x / width, middle, text, color, size, weight)
+            self.texts_.append(text)
             if line.group >= 0:
                 first = places.get(line.group, (middle,))[0]
                 places[line.group] = first, middle, line.color
-        ax.set_ylim(y, 0.0)
+        ax.set_ylim(y + KEY, 0.0)
         self._draw_merges(places, left / width, size)
 
-    def _text(self, line, room, style):
+    def _text(self, line, room, size):
         """Join as many terms as there is room for."""
         ends = [line.start]
         for i, term in enumerate(line.terms):
             ends.append(ends[-1] + (", " if i else ": ") + term)
-        bold = style["weight"] == "bold"
-        found = widths(self.ax_, ends, style["size"] * (1.1 if bold else 1.0))[1:]
+        found = widths(self.ax_, ends, size)[1:]
         fits = [text for text, wide in zip(ends, found, strict=True) if wide <= room]
         return fits[-1] if fits else ends[0]
 
@@ -248,8 +234,6 @@ class TopicGroupsDisplay:
 
     def _draw_merges(self, places, share, size):
         """Draw the tree of the groups that are shown, its root on the left."""
-        from matplotlib.ticker import MaxNLocator
-
         ax, style = self.ax_, {"lw": 1.2 * size / FONT, "solid_joinstyle": "miter"}
         merges, _ = self._merges(list(places))
         top = max((height for *_, height in merges), default=0.0)
@@ -260,18 +244,30 @@ class TopicGroupsDisplay:
             ends[tuple(one + two)] = height, (y0 + y1) / 2
         for middle, last, color in places.values():
             ax.plot([0.0, 0.0], [middle, last], color=color, **style)
-        ax.set_yticks([])
-        ax.spines[:].set_visible(False)
-        ax.set_xticks([])
-        ax.set_xlim(1.0, 1.0 - 1.0 / share)
-        if not merges:
-            return
+        ax.set_axis_off()
+        top = top or 1.0
         ax.set_xlim(1.04 * top, 1.04 * top - 1.04 * top / share)
-        ticks = MaxNLocator(3, steps=[1, 2, 5, 10]).tick_values(0.0, top)
-        ax.set_xticks([tick for tick in ticks if 0.0 <= tick <= top])
-        ax.tick_params(length=2, labelsize=size, labelcolor=GREY, color=GREY)
-        ax.set_xlabel("gain less than that of the best merge (nats)", loc="left")
-        ax.xaxis.label.set(size=size, color=GREY)
+        if merges:
+            unit = 10.0 ** np.floor(np.log10(top))
+            unit *= max(step for step in (1, 2, 5) if step * unit <= top)
+            y = ax.get_ylim()[0] - LEADING / 2
+            ax.plot([0.0, unit], [y, y], color=GREY, **style)
+            what = f"a gain less by {unit:g} nats per document"
+            self._write(share + 0.5 * size / extent(ax)[0], y, what, GREY, size)
+
+    def _write(self, x, y, text, color, size, weight="normal"):
+        """Write a text, its left end at a share of the width."""
+        return self.ax_.text(
+            x,
+            y,
+            text,
+            color=color,
+            size=size,
+            weight=weight,
+            va="center",
+            parse_math=False,  # a dollar sign is a dollar sign
+            transform=self.ax_.get_yaxis_transform(),
+        )
 
 
 class Line(NamedTuple):

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._chains import best_sample, is_sampler
+from skbnp.inspection._groups import shortened, title, topic_groups
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
@@ -33,6 +34,8 @@ WIDTH = 80
 MAX_TOPICS = 20
 #: Tokens of a document for which repeats are counted.
 SAMPLE_LENGTH = 100
+#: Documents that topics are grouped by, spread over all that are given.
+MAX_GROUPED = 3000
 #: What a variational fit is followed by: its attribute, name and unit.
 CRITERIA = {
     "elbo_": ("bound", "nats per {}"),
@@ -68,7 +71,9 @@ def summary(
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
             default=None
         Documents, best such that were not in the fit, to describe and to score; raw
-        documents for a text Pipeline.
+        documents for a text Pipeline. Topics of a model without a tree are printed in
+        groups, those of :func:`topic_groups` by up to 3,000 of the documents, where
+        these are evidence of any.
     n_components : int, default=None
         Topics to print, heaviest first. `None` prints those in use, but at most 20.
     n_terms : int, default=8
@@ -100,6 +105,7 @@ def summary(
     See Also
     --------
     TopicTermsDisplay : The same topics as a figure.
+    topic_groups : Groups of topics alone, with what they rest on.
     ComponentsPosteriorDisplay : The posterior of their number.
 
     References
@@ -152,14 +158,38 @@ def summary(
     lines += [f"{name:{width}}  {value}" for name, value in facts.items()]
     numbers = topic_numbers(estimator, len(weights))
     lines += ["", f"{noun_of(model):>5}   weight  terms"]
-    for k in shown:
-        lines += _topic(numbers[k], weights[k], terms_of(distr[k], names, n_terms))
+    for name, rows in _groups(estimator, X, names, shown):
+        lines += [shortened(name)] if name else []
+        for k in rows:
+            lines += _topic(numbers[k], weights[k], terms_of(distr[k], names, n_terms))
     if (n_more := n_active - len(shown)) > 0:
         more = weights[largest(weights, n_active)].sum() - weights[shown].sum()
         more = f"{100 * more:.1f} % together"
         noun = f"lighter {noun_of(model)}"
         lines.append(f"and {_count(n_more, noun)}, {more}")
     return "\n".join(lines)
+
+
+def _groups(estimator, X, names, shown):
+    """Put the topics that are printed into groups, if documents tell of some."""
+    model = fitted_model(estimator)
+    is_flat = not hasattr(model, "tree_") and unit_of(model) == "token"
+    if X is None or not is_flat or hasattr(model, "_row_totals"):
+        return [("", shown)]
+    rows = model_rows(estimator, X)
+    some = check_counts(rows, whom="summary")
+    some = some[:: max(-(-some.shape[0] // MAX_GROUPED), 1)]
+    if not some.nnz or not hasattr(model, "transform"):
+        return [("", shown)]
+    groups = topic_groups(model, some, feature_names=names)
+    if groups.n_groups == 1:
+        return [("", shown)]
+    labels = groups.labels[shown]
+    sizes = np.bincount(groups.labels[groups.labels >= 0])
+    several = [g for g in np.unique(labels) if g >= 0 and sizes[g] > 1]
+    sections = [(title(groups, g), shown[labels == g]) for g in several]
+    alone = shown[~np.isin(labels, several)]
+    return [*sections, *([("by themselves", alone)] if len(alone) else [])]
 
 
 def _count(number, noun, plural="s"):

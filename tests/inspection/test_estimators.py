@@ -32,6 +32,7 @@ from skbnp.inspection import (
 #: What needs labels of time has tests of its own.
 OVER_TIME = {"EpochTreeDisplay", "emerging_topics", "topics_over_time"}
 FUNCTIONS = sorted(set(inspection.__all__) - OVER_TIME)
+OF_FLAT_MODELS = {"TopicGroupsDisplay", "topic_groups"}
 ON_DASK = ["HDP", "DependentTrees"]
 
 
@@ -77,6 +78,8 @@ def lacks(function, model):
         return "HistoryDisplay draws the number of topics"
     if function == "TopicTraceDisplay" and not hasattr(model, "samples_"):
         return "one estimate, which TopicTermsDisplay draws"
+    if function in OF_FLAT_MODELS and hasattr(model, "tree_"):
+        return "has a tree: TopicTreeDisplay draws it"
     if function == "top_documents" and not gives_proportions(model):
         return "gives coordinates: sort the columns"
     return None

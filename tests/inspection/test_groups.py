@@ -1,0 +1,297 @@
+"""Groups of topics: what is read of models and arrays, and what is shown."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.cluster.hierarchy import dendrogram, fcluster
+from sklearn.base import clone
+from sklearn.decomposition import NMF, PCA, LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.metrics import adjusted_rand_score
+from sklearn.pipeline import make_pipeline
+
+from skbnp import HDP, GibbsHDP, StickBreakingHDP
+from skbnp.inspection import TopicGroupsDisplay, summary, topic_groups
+
+N_GROUPS, N_EACH, N_WORDS = 5, 4, 10
+
+
+class Corpus:
+    """Documents about one or two of five subjects, each with four topics of its own."""
+
+    def __init__(self, seed, n_docs=400, length=120, *, is_grouped=True):
+        rng, n = np.random.default_rng(seed), N_GROUPS * N_EACH
+        self.labels = np.repeat(np.arange(N_GROUPS), N_EACH)
+        self.topics = np.kron(np.eye(n), rng.dirichlet(np.ones(N_WORDS)))
+        if is_grouped:
+            groups = rng.dirichlet(np.full(N_GROUPS, 0.1), size=n_docs)
+            parts = rng.dirichlet(np.full(N_EACH, 0.5), size=(n_docs, N_GROUPS))
+            shares = (groups[:, :, None] * parts).reshape(n_docs, n)
+        else:
+            shares = rng.dirichlet(np.full(n, 0.1), size=n_docs)
+        self.doc_topic = np.array([rng.multinomial(length, row) for row in shares])
+        self.X = np.array([self._words(rng, row) for row in self.doc_topic])
+        self.names = [f"t{k}w{j}" for k in range(n) for j in range(N_WORDS)]
+
+    def _words(self, rng, tokens):
+        pairs = zip(tokens, self.topics, strict=True)
+        return sum(rng.multinomial(n, topic) for n, topic in pairs)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return Corpus(0)
+
+
+@pytest.fixture(scope="module")
+def hdp(corpus):
+    return HDP(20, split_merge=False, random_state=0).fit(corpus.X)
+
+
+def subject_of(components):
+    """Subject of each topic: that of most of its tokens."""
+    by_topic = components.reshape(len(components), -1, N_WORDS * N_EACH).sum(axis=2)
+    return by_topic.argmax(axis=1)
+
+
+def check_subjects(groups, components):
+    used = groups.labels >= 0
+    found = adjusted_rand_score(groups.labels[used], subject_of(components)[used])
+    assert found >= 0.95
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        HDP(30, random_state=0),
+        StickBreakingHDP(30, max_iter=30, random_state=0),
+        GibbsHDP(max_iter=30, random_state=0),
+        LatentDirichletAllocation(20, random_state=0),
+        NMF(20, random_state=0, max_iter=500),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_planted_groups_are_found_in_a_fit(estimator, corpus):
+    fitted = clone(estimator).fit(corpus.X)
+    groups = topic_groups(fitted, corpus.X)
+    heavy = groups.topic_weights > 0.005  # lighter ones may mix subjects
+    labels, subjects = groups.labels[heavy], subject_of(fitted.components_)[heavy]
+    assert adjusted_rand_score(labels, subjects) >= 0.95
+    assert not groups.message.startswith("The")
+
+
+@pytest.mark.parametrize("given", ["X", "doc_topic", "both", "sparse", "list"])
+def test_topics_may_be_an_array(corpus, given):
+    topics, X, doc_topic = corpus.topics, corpus.X, corpus.doc_topic
+    if given == "X":
+        groups = topic_groups(topics, X)
+    elif given == "both":
+        shares = doc_topic / doc_topic.sum(axis=1, keepdims=True)
+        groups = topic_groups(topics, X, doc_topic=shares)
+    elif given == "sparse":
+        groups = topic_groups(sp.csr_array(topics), doc_topic=sp.coo_array(doc_topic))
+    else:
+        groups = topic_groups(topics.tolist(), doc_topic=doc_topic.tolist())
+    assert_array_equal(groups.topic_ids, np.arange(20))
+    check_subjects(groups, topics)
+
+
+def test_shares_with_documents_are_as_good_as_tokens(corpus):
+    shares = corpus.doc_topic / corpus.doc_topic.sum(axis=1, keepdims=True)
+    one = topic_groups(corpus.topics, corpus.X, doc_topic=shares)
+    other = topic_groups(corpus.topics, doc_topic=corpus.doc_topic)
+    assert_array_equal(one.labels, other.labels)
+    assert_allclose(one.gain, other.gain, rtol=1e-6)
+
+
+def test_topics_that_share_words_are_grouped_without_documents():
+    rng = np.random.default_rng(0)
+    base = rng.dirichlet(np.full(60, 0.1), size=3)
+    labels = np.repeat(np.arange(3), 4)
+    topics = np.array([rng.dirichlet(20.0 * base[g] + 1e-3) for g in labels])
+    groups = topic_groups(5000.0 * topics)
+    assert adjusted_rand_score(groups.labels, labels) == 1.0
+
+
+def test_independent_topics_are_in_one_group_and_a_sentence_says_so():
+    corpus = Corpus(1, is_grouped=False)
+    groups = topic_groups(corpus.topics, doc_topic=corpus.doc_topic)
+    assert groups.n_groups == 1
+    assert groups.gain == 0.0
+    assert "no evidence for any groups" in groups.message
+    assert " ".join(str(groups).split()).startswith(groups.message)
+
+
+def test_few_documents_are_in_one_group_and_as_many_as_asked(corpus):
+    few = corpus.doc_topic[:6]
+    groups = topic_groups(corpus.topics, doc_topic=few)
+    assert groups.n_groups == 1
+    assert "6 documents" in groups.message
+    groups = topic_groups(corpus.topics, None, 3, doc_topic=few)
+    assert groups.n_groups == 3
+    assert "no evidence for these 3 groups" in groups.message
+
+
+def test_groups_with_evidence_need_no_sentence(corpus):
+    assert not topic_groups(corpus.topics, doc_topic=corpus.doc_topic).message
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 5, 9, 20])
+def test_there_are_as_many_groups_as_asked(corpus, n_groups):
+    groups = topic_groups(corpus.topics, None, n_groups, doc_topic=corpus.doc_topic)
+    assert groups.n_groups == n_groups == len(np.unique(groups.labels))
+    assert len(groups.components) == len(groups.terms) == n_groups
+
+
+def test_groups_are_ordered_by_weight_and_add_up(hdp, corpus):
+    groups = topic_groups(hdp, corpus.X)
+    assert (np.diff(groups.weights) <= 0.0).all()
+    assert_array_equal(groups.topic_weights, hdp.topic_weights_)
+    for g in range(groups.n_groups):
+        rows = groups.members(g)
+        assert_allclose(groups.weights[g], hdp.topic_weights_[rows].sum())
+        mean = hdp.topic_weights_[rows] @ hdp.topic_word_distr_[rows]
+        assert_allclose(groups.components[g], mean / mean.sum(), atol=1e-12)
+
+
+def test_topics_without_tokens_have_no_group(corpus):
+    doc_topic = corpus.doc_topic.copy()
+    doc_topic[:, [2, 11]] = 0
+    groups = topic_groups(corpus.topics, doc_topic=doc_topic)
+    assert_array_equal(np.flatnonzero(groups.labels < 0), [2, 11])
+    assert "2 topics have no tokens" in groups.message
+    assert_array_equal(np.sort(groups.linkage[-2:, :2].ravel())[:2], [2, 11])
+    check_subjects(groups, corpus.topics)
+
+
+def test_linkage_is_that_of_scipy(hdp, corpus):
+    groups = topic_groups(hdp, corpus.X)
+    assert len(dendrogram(groups.linkage, no_plot=True)["leaves"]) == 20
+    n_unused = int((groups.labels < 0).sum())
+    leaves = fcluster(groups.linkage, groups.n_groups + n_unused, "maxclust")
+    used = groups.labels >= 0
+    assert adjusted_rand_score(leaves[used], groups.labels[used]) == 1.0
+    assert len(groups.gains) == len(groups.linkage)
+
+
+def test_jobs_and_copies_change_no_bit(hdp, corpus):
+    one = topic_groups(hdp, corpus.X)
+    other = topic_groups(clone(hdp).set_params(n_jobs=2).fit(corpus.X), corpus.X)
+    assert_array_equal(one.labels, other.labels)
+    assert_array_equal(one.linkage, other.linkage)
+    assert one.gain == other.gain
+
+
+def test_estimator_is_not_changed(hdp, corpus):
+    before = {name: np.copy(value) for name, value in vars(hdp).items()}
+    topic_groups(hdp, corpus.X)
+    assert before.keys() == vars(hdp).keys()
+    assert_array_equal(before["topic_weights_"], hdp.topic_weights_)
+
+
+def test_pipelines_take_texts(corpus):
+    words = np.array(corpus.names, dtype=object)
+    texts = [" ".join(np.repeat(words, row)) for row in corpus.X]
+    pipeline = make_pipeline(
+        CountVectorizer(), HDP(20, split_merge=False, random_state=0)
+    ).fit(texts)
+    groups = topic_groups(pipeline, texts)
+    assert groups.n_groups >= 4
+    assert {term[0] for terms in groups.terms for term in terms} == {"t"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "give X or doc_topic"),
+        ({"doc_topic": np.ones((3, 4))}, "a column for each of 20 topics, got 4"),
+        ({"doc_topic": np.zeros((3, 20))}, "must have tokens"),
+        ({"doc_topic": np.full((3, 20), 0.05)}, "rows sum to 1"),
+        ({"doc_topic": -np.ones((3, 20))}, "Negative"),
+        ({"doc_topic": np.ones((3, 20)), "n_groups": 21}, "at most 20"),
+        ({"doc_topic": np.ones((3, 20)), "n_groups": 0}, "n_groups"),
+        ({"X": np.ones((3, 7))}, "a column for each of 200 terms"),
+        ({"X": np.ones((2, 200)), "doc_topic": np.ones((3, 20))}, "equally many rows"),
+        ({"doc_topic": np.ones((3, 20)), "feature_names": ["a"]}, "200 names"),
+    ],
+)
+def test_wrong_input_is_refused_by_name(corpus, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        topic_groups(corpus.topics, **arguments)
+
+
+def test_components_with_signs_are_refused():
+    X = np.random.default_rng(0).normal(size=(20, 5))
+    with pytest.raises(TypeError, match="non-negative"):
+        topic_groups(PCA(2).fit(X), X)
+
+
+@pytest.mark.parametrize("n_lines", [3, 7, 12, 20, 100])
+def test_outline_has_so_many_lines_and_leaves_out_the_lightest(hdp, corpus, n_lines):
+    groups = topic_groups(hdp, corpus.X, feature_names=corpus.names)
+    lines = groups.to_text(n_lines).splitlines()
+    assert len(lines) <= n_lines
+    assert max(map(len, lines)) <= 80
+    shares = [float(line.split("%")[0].split()[-1]) for line in lines]
+    top = [s for s, line in zip(shares, lines, strict=True) if line[0] != " "]
+    assert_allclose(sum(top), 100.0 * groups.topic_weights.sum(), atol=0.5)
+
+
+def test_summary_prints_topics_below_their_groups(hdp, corpus):
+    text = summary(hdp, corpus.names, X=corpus.X)
+    groups = topic_groups(hdp, corpus.X, feature_names=corpus.names)
+    for g in range(3):
+        assert f"\ngroup {g}, {100 * groups.weights[g]:.1f} %: " in text
+    assert "group 0" not in summary(hdp, corpus.names)
+
+
+def test_summary_of_topics_without_groups_is_a_list():
+    corpus = Corpus(1, is_grouped=False)
+    hdp = HDP(20, split_merge=False, random_state=0).fit(corpus.X)
+    assert "group 0" not in summary(hdp, corpus.names, X=corpus.X)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_figure_shows_the_outline(hdp, corpus, made):
+    import matplotlib.pyplot as plt
+
+    ax = None if made else plt.figure(figsize=(5, 3)).add_subplot()
+    display = TopicGroupsDisplay.from_estimator(hdp, corpus.names, X=corpus.X, ax=ax)
+    display.figure_.draw_without_rendering()
+    texts = [text.get_text() for text in display.texts_]
+    outline = topic_groups(hdp, corpus.X, feature_names=corpus.names).to_text()
+    assert len(texts) == len(outline.splitlines()) <= 20
+    heads = {text.split(",")[0] for text in texts if text.startswith("group")}
+    assert {f"group {g}" for g in range(3)} <= heads
+    frame = display.ax_.get_window_extent()
+    for text in display.texts_:
+        box = text.get_window_extent()
+        assert box.x1 <= frame.x1 + 1.0
+        assert frame.y0 - 1.0 <= box.y0
+        assert box.y1 <= frame.y1 + 1.0
+
+
+def test_lines_of_the_figure_do_not_overlap(hdp, corpus):
+    display = TopicGroupsDisplay.from_estimator(hdp, corpus.names, X=corpus.X)
+    display.figure_.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in display.texts_]
+    for above, below in zip(boxes, boxes[1:], strict=False):
+        assert below.y1 <= above.y0 + 1.0
+
+
+def test_terms_with_dollars_are_drawn_as_they_are(corpus):
+    groups = topic_groups(
+        corpus.topics, doc_topic=corpus.doc_topic, feature_names=["$a_$"] * 200
+    )
+    TopicGroupsDisplay(groups=groups).plot().figure_.draw_without_rendering()
+
+
+# -- negative control ------------------------------------------------------------------
+
+
+def test_the_check_of_subjects_tells_other_groups(corpus):
+    shuffled = np.random.default_rng(0).permutation(corpus.topics)
+    groups = topic_groups(corpus.topics, doc_topic=corpus.doc_topic)
+    with pytest.raises(AssertionError):
+        check_subjects(groups, shuffled)
