@@ -5,6 +5,7 @@ from pathlib import Path
 READ_FIRST = [
     "plot_quickstart.py",
     "plot_number_of_topics.py",
+    "plot_topic_groups.py",
     "plot_topic_traces.py",
     "plot_stream.py",
     "plot_lineage.py",

@@ -67,6 +67,7 @@ LONG = {
     "examples/hdp/plot_mutation_counts.py": [],
     "examples/hdp/plot_saving.py": [],
     "examples/hdp/plot_stream.py": [],
+    "examples/hdp/plot_topic_groups.py": [],
     "examples/hdp/plot_topic_traces.py": [],
     "examples/plot_quickstart.py": [],
     "examples/quickstart.py": [],

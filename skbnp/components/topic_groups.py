@@ -216,7 +216,7 @@ class Nodes:
 
     smallest: float
     at: Array = field(init=False)  # (n,) log b
-    factors: Array = field(init=False)  # (n,) of the barycentric form
+    factors: NDArray = field(init=False)  # (n,) of the barycentric form
     b: Array = field(init=False)
 
     def __post_init__(self):
@@ -250,7 +250,9 @@ class Groups:
     The value of a group is its part of F. The last place is for a topic on its way.
     """
 
-    def __init__(self, counts: TopicCounts, outer: float, inner: float, labels: Ints):
+    def __init__(
+        self, counts: TopicCounts, outer: float, inner: float, labels: NDArray
+    ):
         n = counts.n_topics
         self.counts, self.outer, self.inner = counts, outer, inner
         self.nodes, self.spare = Nodes(counts.weights.min()), n

@@ -33,6 +33,8 @@ from skbnp.utils.validation import Interval, check_array, check_counts, validate
 Array = NDArray[np.float64]
 
 WIDTH = 80
+#: Of an outline: a group, a topic, the others, the other groups.
+LINES = Interval(Integral, 4, None, closed="left")
 #: What the probability of a term in a group counts where these are ranked, beside its
 #: ratio to that in all: lambda of Sievert and Shirley, who take 0.6 for single topics.
 RELEVANCE = 0.3
@@ -122,13 +124,15 @@ class TopicGroups:
         rows = np.flatnonzero(self.labels == group)
         return rows[largest(self.topic_weights[rows], len(rows))]
 
+    @validate_params({"n_lines": [LINES]}, prefer_skip_nested_validation=False)
     def to_text(self, n_lines: int = 20) -> str:
         """Print groups with their topics below.
 
         Parameters
         ----------
         n_lines : int, default=20
-            Lines at most; lighter topics, then lighter groups are left out.
+            Lines at most, 4 or more, beside those of the message; lighter topics, then
+            lighter groups are left out.
 
         Returns
         -------
@@ -136,7 +140,7 @@ class TopicGroups:
             Lines of at most 80 characters; what a message says comes first.
         """
         lines = textwrap.wrap(self.message, WIDTH) if self.message else []
-        sections = fold(self, max(n_lines - len(lines), 3))
+        sections = fold(self, n_lines)
         for section in sections:
             lines.append(shortened(heading(self, section)))
             for k in section.shown:
@@ -347,7 +351,7 @@ def topic_groups(
     tokens = np.asarray(counts.sum(axis=0)).ravel()
     used = np.flatnonzero(tokens)
     if len(used) == 0:
-        raise ValueError("X must have tokens of the topics, got none.")
+        raise ValueError("Documents must have tokens of the topics, got none.")
     if n_groups is not None and n_groups > len(used):
         raise ValueError(
             f"n_groups must be at most {len(used)}, the number of topics with tokens, "
@@ -437,7 +441,8 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
                 f"{given.shape[1]}."
             )
         sums = np.asarray(given.sum(axis=1)).ravel()
-        if X is None and (np.abs(sums[sums > 0.0] - 1.0) < UNIT_TOL).all():
+        are_shares = np.abs(sums[sums > 0.0] - 1.0) < UNIT_TOL
+        if X is None and len(are_shares) and are_shares.all():
             raise ValueError(
                 "doc_topic must hold expected tokens of topics, but its rows sum to 1: "
                 "give the documents, X, too, or multiply each row by the tokens of its "

@@ -13,9 +13,15 @@ from skbnp.inspection._displays import (
     VERMILION,
     _pyplot,
 )
-from skbnp.inspection._groups import fold, heading, left_out, rest_of, topic_groups
+from skbnp.inspection._groups import (
+    LINES,
+    fold,
+    heading,
+    left_out,
+    rest_of,
+    topic_groups,
+)
 from skbnp.inspection._lineage import extent, widths
-from skbnp.inspection._terms import POSITIVE
 from skbnp.utils.validation import validate_params
 
 if TYPE_CHECKING:
@@ -106,7 +112,7 @@ class TopicGroupsDisplay:
         n_groups : int, default=None
             Number of groups; `None` finds it by the evidence.
         n_lines : int, default=20
-            Lines at most.
+            Lines at most, 4 or more.
         ax : matplotlib Axes, default=None
             Axes to draw in; type shrinks where they are too small for it. `None` makes
             a figure of fitting size.
@@ -124,7 +130,7 @@ class TopicGroupsDisplay:
         groups = topic_groups(estimator, X, n_groups, feature_names=feature_names)
         return cls(groups=groups).plot(ax, n_lines=n_lines)
 
-    @validate_params({"n_lines": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_lines": [LINES]}, prefer_skip_nested_validation=False)
     def plot(self, ax=None, *, n_lines=20) -> Self:
         """Draw the outline.
 
@@ -134,7 +140,7 @@ class TopicGroupsDisplay:
             Axes to draw in; type shrinks where they are too small for it. `None` makes
             a figure of fitting size.
         n_lines : int, default=20
-            Lines at most; lighter topics, then lighter groups are left out.
+            Lines at most, 4 or more; lighter topics, then lighter groups are left out.
 
         Returns
         -------
@@ -185,7 +191,8 @@ class TopicGroupsDisplay:
         ax = self.ax_
         width = extent(ax)[0]
         left = SHARE * width
-        y, places, self.texts_ = 0.0, {}, []
+        places: dict[int, tuple] = {}  # of groups: y of the first line and the last
+        y, self.texts_ = 0.0, []
         for line in lines:
             y += SPACE * line.is_heading
             middle = y + LEADING / 2
@@ -252,7 +259,8 @@ class TopicGroupsDisplay:
             unit *= max(step for step in (1, 2, 5) if step * unit <= top)
             y = ax.get_ylim()[0] - LEADING / 2
             ax.plot([0.0, unit], [y, y], color=GREY, **style)
-            what = f"a gain less by {unit:g} nats per document"
+            noun = "nat" if unit == 1.0 else "nats"
+            what = f"a gain less by {unit:g} {noun} per document"
             self._write(share + 0.5 * size / extent(ax)[0], y, what, GREY, size)
 
     def _write(self, x, y, text, color, size, weight="normal"):

@@ -22,11 +22,14 @@ from skbnp import (
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import load_docstrings, make_bars
 from skbnp.inspection import (
+    TopicGroups,
+    TopicGroupsDisplay,
     TopicTermsDisplay,
     TopicTreeDisplay,
     summary,
     top_documents,
     top_terms,
+    topic_groups,
 )
 from skbnp.metrics import perplexity, split_tokens
 
@@ -121,6 +124,11 @@ documents = top_documents(hdp, X, n=3)
 assert_type(documents, np.ndarray)
 rows, their_shares = top_documents(hdp, X, return_shares=True)
 assert_type(their_shares, np.ndarray)
+groups = topic_groups(hdp, X, n_groups=2)
+assert_type(groups, TopicGroups)
+heaviest_group = groups.labels[groups.members(0)]
+print(topic_groups(dense, doc_topic=counts).linkage.shape, groups.gain + 1.0)
+assert_type(TopicGroupsDisplay(groups=groups).plot(), TopicGroupsDisplay)
 display = TopicTermsDisplay.from_estimator(hdp, ["one", "two"])
 assert_type(display, TopicTermsDisplay)
 display.figure_.savefig("topics.png")
