@@ -4,14 +4,23 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from skbnp.components.topic_groups import Grouping, TopicCounts, group_topics
+from skbnp.components.topic_evidence import TopicCounts
+from skbnp.components.topic_groups import Grouping, group_topics
 from skbnp.inference.executor import Executor
+from skbnp.inspection._outline import (
+    WIDTH,
+    fold,
+    heading,
+    left_out,
+    rest_of,
+    shortened,
+)
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
     POSITIVE,
@@ -32,7 +41,6 @@ from skbnp.utils.validation import Interval, check_array, check_counts, validate
 
 Array = NDArray[np.float64]
 
-WIDTH = 80
 #: Of an outline: a group, a topic, the others, the other groups.
 LINES = Interval(Integral, 4, None, closed="left")
 #: What the probability of a term in a group counts where these are ranked, beside its
@@ -42,21 +50,13 @@ RELEVANCE = 0.3
 UNIT_TOL = 1e-3
 
 
-class Section(NamedTuple):
-    """A group, or all topics that are groups by themselves, in an outline."""
-
-    group: int  # -1: topics by themselves
-    shown: NDArray[np.intp]  # rows, heaviest first
-    hidden: NDArray[np.intp]
-
-
 @dataclass(frozen=True, eq=False)
 class TopicGroups:
     """Topics in groups, heaviest first, as :func:`topic_groups` finds them.
 
     ``print(groups)`` shows an outline of about 20 lines.
 
-    Attributes
+    Parameters
     ----------
     labels : ndarray of int of shape (n_components,)
         Group of each row of `components_`, 0 the heaviest; -1 of topics that no
@@ -154,92 +154,6 @@ class TopicGroups:
 
     def __str__(self) -> str:
         return self.to_text()
-
-
-def fold(groups: TopicGroups, n_lines: int) -> list[Section]:
-    """Choose what an outline of so many lines shows."""
-    sizes = np.bincount(groups.labels[groups.labels >= 0], minlength=groups.n_groups)
-    several = np.flatnonzero(sizes > 1)
-    rows = {int(g): groups.members(int(g)) for g in several}
-    alone = np.flatnonzero((groups.labels >= 0) & ~np.isin(groups.labels, several))
-    if len(alone):
-        rows[-1] = alone[largest(groups.topic_weights[alone], len(alone))]
-    kept = list(rows)
-    if 3 * len(kept) > n_lines:  # a heading, a topic and the rest of each
-        kept = kept[: max((n_lines - 1) // 3, 1)]
-        n_lines -= 1
-    shown = {g: min(len(rows[g]), 3) for g in kept}
-
-    def cost():
-        return sum(
-            1 + min(n + (n < len(rows[g])), len(rows[g])) for g, n in shown.items()
-        )
-
-    if cost() > n_lines:
-        shown = dict.fromkeys(kept, 1)
-    while True:
-        weights = {
-            g: groups.topic_weights[rows[g][n]]
-            for g, n in shown.items()
-            if n < len(rows[g])
-        }
-        if not weights:
-            break
-        heaviest = max(weights, key=lambda g: weights[g])
-        shown[heaviest] += 1
-        if cost() > n_lines:
-            shown[heaviest] -= 1
-            break
-    # A line that says that one topic is left out has room for it.
-    shown = {g: len(rows[g]) if n == len(rows[g]) - 1 else n for g, n in shown.items()}
-    return [Section(g, rows[g][:n], rows[g][n:]) for g, n in shown.items()]
-
-
-def heading(groups: TopicGroups, section: Section) -> str:
-    """Name a section of an outline."""
-    rows = np.concatenate([section.shown, section.hidden])
-    weight = f"{100 * groups.topic_weights[rows].sum():.1f} %"
-    if section.group < 0:
-        return f"by themselves, {weight}"
-    return title(groups, section.group)
-
-
-def title(groups: TopicGroups, group: int) -> str:
-    """Name a group in a line: its number, weight and terms."""
-    start = f"group {group}, {100 * groups.weights[group]:.1f} %"
-    return f"{start}: {', '.join(groups.terms[group])}"
-
-
-def rest_of(groups: TopicGroups, rows: NDArray[np.intp]) -> str:
-    """Count topics that are not shown."""
-    weight = 100 * groups.topic_weights[rows].sum()
-    return f"and {len(rows):,} lighter, {weight:.1f} %"
-
-
-def left_out(groups: TopicGroups, sections: list[Section]) -> str:
-    """Count groups that are not shown."""
-    shown = [k for section in sections for k in (*section.shown, *section.hidden)]
-    rest = np.setdiff1d(np.flatnonzero(groups.labels >= 0), shown)
-    n = len(np.unique(groups.labels[rest]))
-    weight = 100 * groups.topic_weights[rest].sum()
-    noun = "group" if n == 1 else "groups"
-    return f"and {n:,} lighter {noun}, {weight:.1f} %" if n else ""
-
-
-def shortened(start: str, terms: list[str] | None = None) -> str:
-    """Join as many terms as a line has room for."""
-    if terms is None:
-        start, _, rest = start.partition(": ")
-        if not rest:
-            return start
-        start, terms = f"{start}: ", rest.split(", ")
-    line = start
-    for i, term in enumerate(terms):
-        more = f", {term}" if i else term
-        if len(line) + len(more) > WIDTH:
-            break
-        line += more
-    return line
 
 
 @validate_params(
@@ -343,7 +257,7 @@ def topic_groups(
     >>> shares[100:, 3:] = rng.dirichlet([1, 1, 1], size=100)
     >>> groups = topic_groups(topics, doc_topic=rng.poisson(50 * shares))
     >>> groups.n_groups, groups.labels
-    (2, array([0, 0, 0, 1, 1, 1]))
+    (2, array([1, 1, 1, 0, 0, 0]))
     """
     model = None if is_array(estimator) else fitted_model(estimator)
     components = _components(estimator, model)

@@ -1,5 +1,6 @@
 """The outline of a flat fit as a figure."""
 
+import textwrap
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 import numpy as np
@@ -13,15 +14,9 @@ from skbnp.inspection._displays import (
     VERMILION,
     _pyplot,
 )
-from skbnp.inspection._groups import (
-    LINES,
-    fold,
-    heading,
-    left_out,
-    rest_of,
-    topic_groups,
-)
+from skbnp.inspection._groups import LINES, topic_groups
 from skbnp.inspection._lineage import extent, widths
+from skbnp.inspection._outline import WIDTH, fold, heading, left_out, rest_of
 from skbnp.utils.validation import validate_params
 
 if TYPE_CHECKING:
@@ -166,8 +161,9 @@ class TopicGroupsDisplay:
 
     def _lines(self, n_lines):
         """List what stands below each other: text, color, topic."""
-        groups, lines = self.groups, []
-        sections = fold(groups, n_lines)
+        groups, sections = self.groups, fold(self.groups, n_lines)
+        said = textwrap.wrap(groups.message, WIDTH) if groups.message else []
+        lines = [Line(part, [], GREY, -1, False) for part in said]
         _, order = self._merges([section.group for section in sections])
         sections.sort(key=lambda section: [*order, -1].index(section.group))
         for i, section in enumerate(sections):

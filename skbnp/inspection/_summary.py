@@ -11,7 +11,8 @@ from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._chains import best_sample, is_sampler
-from skbnp.inspection._groups import shortened, title, topic_groups
+from skbnp.inspection._groups import topic_groups
+from skbnp.inspection._outline import WIDTH, shortened, title
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
@@ -29,7 +30,6 @@ from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import check_counts, validate_params
 
-WIDTH = 80
 #: Topics printed unless asked otherwise: about one screen.
 MAX_TOPICS = 20
 #: Tokens of a document for which repeats are counted.

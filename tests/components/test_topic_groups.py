@@ -8,10 +8,9 @@ from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 from sklearn.metrics import adjusted_rand_score
 
 from reference.topic_groups import evidence, partitions
+from skbnp.components.topic_evidence import Evidence, TopicCounts
 from skbnp.components.topic_groups import (
-    Evidence,
     Groups,
-    TopicCounts,
     cut,
     group_topics,
     linkage_by_presence,

@@ -264,7 +264,7 @@ def test_figure_shows_the_outline(hdp, corpus, made):
     display.figure_.draw_without_rendering()
     texts = [text.get_text() for text in display.texts_]
     outline = topic_groups(hdp, corpus.X, feature_names=corpus.names).to_text()
-    assert len(texts) == len(outline.splitlines()) <= 20
+    assert len(texts) == len(outline.splitlines()) <= 21
     heads = {text.split(",")[0] for text in texts if text.startswith("group")}
     assert {f"group {g}" for g in range(3)} <= heads
     frame = display.ax_.get_window_extent()

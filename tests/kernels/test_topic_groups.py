@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from reference.topic_groups import evidence, rising
-from skbnp.components.topic_groups import Groups, Moments, TopicCounts
+from skbnp.components.topic_evidence import Moments, TopicCounts
+from skbnp.components.topic_groups import Groups
 from skbnp.kernels._topic_groups import rising_sums
 
 
