@@ -1,10 +1,11 @@
 """Groups of topics that merge and exchange topics, as long as the evidence rises.
 
-Symbols, and the evidence F of a partition, are those of `topic_evidence`. F is a sum over
-groups, so that a merge of two gains what depends on these alone. Sums over documents of
-r(A0 b, N_jg), and of r(A1 b_k / b, N_jk), are functions of the weight b of a group. They
-are analytic in log b in a strip of half-width pi, and tabulated for each group on
-Chebyshev nodes; what is left is a sum over the documents that have tokens of both groups.
+Symbols, and the evidence F of a partition, are those of `topic_evidence`. F is a sum
+over groups, so that a merge of two gains what depends on these alone. Sums over
+documents of r(A0 b, N_jg), and of r(A1 b_k / b, N_jk), are functions of the weight b of
+a group. They are analytic in log b in a strip of half-width pi, and tabulated for each
+group on Chebyshev nodes; what is left is a sum over the documents that have tokens of
+both groups.
 """
 
 from collections.abc import Iterable

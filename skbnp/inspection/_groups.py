@@ -25,19 +25,24 @@ from skbnp.inspection._terms import (
     LEAST_TOKENS,
     POSITIVE,
     column_names,
+    doc_counts,
     fitted,
     fitted_model,
     in_memory,
     model_rows,
     terms_of,
-    tokens_of_topics,
     topic_numbers,
     weights_of,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, check_array, check_counts, validate_params
+from skbnp.utils.validation import (
+    Interval,
+    check_array,
+    check_counts,
+    validate_params,
+)
 
 Array = NDArray[np.float64]
 
@@ -401,7 +406,7 @@ def _inferred(estimator, model, components, X) -> sp.csr_array:
         shares = np.maximum(shares, 0.0) * components.sum(axis=1)
         sums = shares.sum(axis=1, keepdims=True)
         shares = np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
-    return sp.csr_array(tokens_of_topics(model, rows, shares))
+    return sp.csr_array(doc_counts(model, rows, shares)[0])
 
 
 def _folded_in(components, X) -> sp.csr_array:

@@ -186,20 +186,37 @@ def top_documents(
         )
     given = {} if epochs is None else {"epochs": epochs}
     shares = in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
-    tokens = tokens_of_topics(model, X, shares)
+    tokens = _tokens_of_topics(model, X, shares)
     documents, found = _ranked(shares if by == "share" else tokens, tokens, shares, n)
     return (documents, found) if return_shares else documents
 
 
-def tokens_of_topics(model, X, shares):
+def _tokens_of_topics(model, X, shares):
     """Estimate the tokens of topics in documents; negligible ones are zero."""
-    totals = in_memory(getattr(model, "_row_totals", row_totals)(X))[:, None]
+    counts, totals = doc_counts(model, X, shares)
+    sums = counts.sum(axis=1)
+    scale = np.divide(totals, sums, out=np.zeros_like(sums), where=sums > 0.0)
+    tokens = counts * scale[:, None]
+    least = np.minimum(LEAST_TOKENS, LEAST_SHARE * totals)[:, None]
+    return np.where(tokens >= least, tokens, 0.0)
+
+
+def doc_counts(model, X, shares):
+    """Take the prior out of shares (n_docs, K): expected counts, and tokens (n_docs,).
+
+    Where a model learns burstiness, words that a document repeats count less: as many
+    as make the share of a topic without tokens its prior.
+    """
+    totals = in_memory(getattr(model, "_row_totals", row_totals)(X))
     if are_directions(model):
         totals = (totals > 0.0).astype(np.float64)
     prior = _doc_prior(model, shares.shape[1])
-    tokens = shares * (totals + prior.sum()) - prior
-    least = np.minimum(LEAST_TOKENS, LEAST_SHARE * totals)
-    return np.where((totals > 0.0) & (tokens >= least), tokens, 0.0)
+    whole = totals + prior.sum()
+    if np.isfinite(getattr(model, "word_concentration_", np.inf)):
+        found = np.divide(prior, shares, out=np.zeros_like(shares), where=shares > 0.0)
+        whole = np.minimum(found.max(axis=1), whole)
+    counts = np.maximum(shares * whole[:, None] - prior, 0.0)
+    return counts * (totals > 0.0)[:, None], totals
 
 
 def _doc_prior(model, n_components):
