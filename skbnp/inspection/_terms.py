@@ -21,6 +21,8 @@ POSITIVE = Interval(Integral, 1, None, closed="left")
 #: Expected tokens, and share of its tokens, from which a document counts for a topic:
 #: the smaller of both.
 LEAST_TOKENS, LEAST_SHARE = 0.5, 0.05
+#: Concentration of words from which repeats of any word count as much as new ones.
+NOT_BURSTY = 1e6
 #: What serves where a model lacks an attribute.
 INSTEAD = {
     "tree_": ": TopicTermsDisplay draws topics without a tree",
@@ -212,7 +214,7 @@ def doc_counts(model, X, shares):
         totals = (totals > 0.0).astype(np.float64)
     prior = _doc_prior(model, shares.shape[1])
     whole = totals + prior.sum()
-    if np.isfinite(getattr(model, "word_concentration_", np.inf)):
+    if getattr(model, "word_concentration_", np.inf) < NOT_BURSTY:
         found = np.divide(prior, shares, out=np.zeros_like(shares), where=shares > 0.0)
         whole = np.minimum(found.max(axis=1), whole)
     counts = np.maximum(shares * whole[:, None] - prior, 0.0)
