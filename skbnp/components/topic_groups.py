@@ -144,8 +144,12 @@ class Groups:
         self.values[g] = tables.value
         self.offsets[g] = tables.of_tokens - tables.value
 
-    def gains(self, g: int) -> Array:
-        """What merges of a group with each other one gain, in nats; else -inf."""
+    def gains(self, g: int, among: NDArray | None = None) -> Array:
+        """What merges of a group with each other one gain, in nats; else -inf.
+
+        `among` are places, (K + 1,) of bool, of those that it is compared with.
+        """
+        weights = self.weights if among is None else np.where(among, self.weights, 0.0)
         counts, gains = self.counts.by_doc, np.empty(len(self.weights))
         merge_gains(
             *self.tokens[g],
@@ -156,7 +160,7 @@ class Groups:
             g,
             self.outer,
             self.inner,
-            self.weights,
+            weights,
             self.tables,
             self.offsets,
             self.nodes.at,
@@ -189,8 +193,8 @@ class Groups:
         gains = np.full((self.spare, self.spare), -np.inf)
 
         def compare(g):
-            found = self.gains(g)[: self.spare]
-            found[blocks != blocks[g]] = -np.inf
+            among = np.append(blocks == blocks[g], False)
+            found = self.gains(g, among)[: self.spare]
             gains[g, g + 1 :], gains[:g, g] = found[g + 1 :], found[:g]
 
         for g in self.present:

@@ -84,14 +84,14 @@ def merge_gains(
     Py_ssize_t own,                     # IN    the group
     double outer,                       # IN    A0
     double inner,                       # IN    A1
-    const double[::1] weights,          # IN    (n_groups,) b_g, zero: no group is there
+    const double[::1] weights,          # IN    (n_groups,) b_g, zero: not compared
     const double[:, ::1] tables,        # IN    (n_groups, n_nodes)
     const double[::1] offsets,          # IN    (n_groups,) added to what tables say
     const double[::1] nodes,            # IN    (n_nodes,) log b
     const double[::1] factors,          # IN    (n_nodes,) of the interpolation
     double[::1] sums,                   # WORK  (n_groups,) zeros, and again at the end
     int32_t[::1] seen,                  # WORK  (n_groups,)
-    double[::1] gains,                  # OUT   (n_groups,) -inf where there is no group
+    double[::1] gains,                  # OUT   (n_groups,) -inf where none is compared
 ):
     """Compare the group with each other one: what their merge gains, in nats.
 
@@ -173,7 +173,7 @@ cdef void _add_shared(
         n_seen = 0
         for at in range(indptr[docs[row]], indptr[docs[row] + 1]):
             group = labels[topics[at]]
-            if group == own:
+            if group == own or weights[group] == 0.0:
                 continue
             if sums[group] == 0.0:
                 seen[n_seen] = group
