@@ -46,11 +46,16 @@ PUBLIC = {
         "TopicTraceDisplay",
         "TopicTreeDisplay",
         "emerging_topics",
+        "set_topic_names",
         "summary",
+        "to_lda",
+        "to_pyldavis",
         "top_documents",
         "top_terms",
         "topic_groups",
         "topics_over_time",
+        "topics_to_frame",
+        "word_intrusion",
     ],
     "skbnp.metrics": [
         "document_completion_score",
@@ -60,6 +65,9 @@ PUBLIC = {
         "perplexity",
         "plug_in_gain",
         "split_tokens",
+        "topic_coherence",
+        "topic_diversity",
+        "topic_exclusivity",
     ],
 }
 

@@ -116,10 +116,19 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         feature_names_out : ndarray of str objects of shape (n_components_,)
             The class in lower case and the number of the topic: "hdp12" is topic 12.
             The number is that of `component_ids_`; in a tree, the row of the node.
+            Topics that :func:`skbnp.inspection.set_topic_names` has named have their
+            names.
         """
         super().get_feature_names_out(input_features)  # refuses what it must
         prefix = type(self).__name__.lower()
-        return np.array([f"{prefix}{k}" for k in self._topic_numbers], dtype=object)
+        given = getattr(self, "topic_names_", {})
+        pairs = zip(self.component_ids_.tolist(), self._topic_numbers, strict=True)
+        names = [given.get(name, f"{prefix}{number}") for name, number in pairs]
+        return np.array(names, dtype=object)
+
+    def _forget_names(self) -> None:
+        """Name no topic: new ones have the ids of others."""
+        self.__dict__.pop("topic_names_", None)
 
     def _publish(self, attributes: dict[str, Any]) -> None:
         """Set fitted attributes."""

@@ -155,6 +155,8 @@ class Sampler(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         data = self._read(X, reset=not goes_on, method="fit", **more)
+        if not goes_on or self.n_chains > 1:  # another chain may be shown
+            self._forget_names()
         digest, kept = data.digest, []
         resumed: tuple[ChainState, ...] = ()
         if goes_on:

@@ -88,6 +88,7 @@ FITTED: dict[str, Any] = {
     "past_weight_": float,
     "prior_concentration_": float,
     "samples_": list[object],
+    "topic_names_": dict[int, str],
     "topic_weights_": Array,
     "topic_word_prior_": float | Array,
     "tree_": TreeView,

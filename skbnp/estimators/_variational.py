@@ -180,6 +180,7 @@ class VariationalEstimator(
             posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
             self.__dict__.pop("_posterior", None)  # its vocabulary is gone
+            self._forget_names()
             posterior = self._start(model, rows, entropy, rows.shape[0])
             history = new_history(model.criterion)
         posterior.n_seen = max(posterior.n_seen, rows.shape[0])

@@ -5,7 +5,10 @@ from skbnp.inspection._epochs import EpochTreeDisplay
 from skbnp.inspection._groups import TopicGroups as TopicGroups
 from skbnp.inspection._groups import topic_groups
 from skbnp.inspection._groups_display import TopicGroupsDisplay
+from skbnp.inspection._hand_over import to_lda, to_pyldavis
+from skbnp.inspection._intrusion import word_intrusion
 from skbnp.inspection._lineage import LineageDisplay
+from skbnp.inspection._names import set_topic_names, topics_to_frame
 from skbnp.inspection._over_time import emerging_topics, topics_over_time
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
 from skbnp.inspection._summary import summary
@@ -22,9 +25,14 @@ __all__ = [
     "TopicTraceDisplay",
     "TopicTreeDisplay",
     "emerging_topics",
+    "set_topic_names",
     "summary",
+    "to_lda",
+    "to_pyldavis",
     "top_documents",
     "top_terms",
     "topic_groups",
     "topics_over_time",
+    "topics_to_frame",
+    "word_intrusion",
 ]

@@ -17,6 +17,7 @@ from skbnp.inspection._terms import (
     topics,
     unit_of,
 )
+from skbnp.utils.fitted import topic_names
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import StrOptions, validate_params
 
@@ -34,6 +35,8 @@ BARS, PAD, GAP, TICKS, XLABEL, MARGIN = 1.2, 0.06, 0.25, 0.2, 0.2, 0.25
 FONT, TERM, TITLE = 9.0, 1.35, 2.2
 #: Inches across, where the figure is ours.
 MAX_WIDTH = 10.0
+#: Letters of a name in a figure.
+LONGEST_NAME = 24
 #: What bars are, of models of documents.
 SHARE = "share of its tokens"
 
@@ -68,6 +71,8 @@ class TopicTermsDisplay:
         What `probabilities` are; drawn in per cent where they are shares.
     noun : str, default="topic"
         What the panels are called.
+    names : list of str or None, default=None
+        Names of the topics, in the place of their numbers.
 
     Attributes
     ----------
@@ -108,6 +113,7 @@ class TopicTermsDisplay:
         labels,
         label=SHARE,
         noun="topic",
+        names=None,
     ):
         self.terms = terms
         self.probabilities = probabilities
@@ -115,6 +121,7 @@ class TopicTermsDisplay:
         self.labels = labels
         self.label = label
         self.noun = noun
+        self.names = names
 
     @classmethod
     @validate_params(
@@ -169,6 +176,7 @@ class TopicTermsDisplay:
             labels=topic_numbers(estimator, len(weights))[rows],
             label=entry_of(model),
             noun=noun_of(model),
+            names=[topic_names(estimator, len(weights))[k] for k in rows],
         ).plot(ax, **kwargs)
 
     def plot(self, ax=None, **kwargs) -> Self:
@@ -279,8 +287,22 @@ class TopicTermsDisplay:
                 panel.set_xlabel(self.label, loc="left", labelpad=2.0)
                 panel.xaxis.label.set(size=FONT * scale, color=GREY)
             weight = f"{100 * self.weights[i]:.1f} %"
-            title = f"{self.noun} {self.labels[i]} – {weight}"
-            panel.set_title(title, loc="left", size=FONT * scale, weight="bold", pad=3)
+            called = f"{self.noun} {self.labels[i]}"
+            if self.names is not None and self.names[i] is not None:
+                called = shortened(self.names[i])
+            panel.set_title(
+                f"{called} – {weight}",
+                loc="left",
+                size=FONT * scale,
+                weight="bold",
+                pad=3,
+                parse_math=False,
+            )
+
+
+def shortened(name):
+    """Cut a name to the room that a title or a label has."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def entry_of(model):

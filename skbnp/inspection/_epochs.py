@@ -5,9 +5,17 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, _pyplot
+from skbnp.inspection._displays import (
+    BLUE,
+    FONT,
+    GREY,
+    MARGIN,
+    VERMILION,
+    _pyplot,
+    shortened,
+)
 from skbnp.inspection._over_time import parent_ids, terms_of
-from skbnp.inspection._terms import POSITIVE, column_names, fitted
+from skbnp.inspection._terms import POSITIVE, column_names, fitted, fitted_model
 from skbnp.trees import Tree
 from skbnp.utils.validation import Interval, validate_params
 
@@ -43,6 +51,8 @@ class EpochTreeDisplay:
         As `epochs_` of `DependentTrees`.
     terms : dict of int to list of list of str
         Terms of each topic, by id, in each epoch in which it is.
+    names : dict of int to str, default=None
+        Names of topics, by id, in the place of their ids.
 
     Attributes
     ----------
@@ -75,9 +85,10 @@ class EpochTreeDisplay:
     ax_: "Axes"
     figure_: "Figure"
 
-    def __init__(self, *, epochs, terms):
+    def __init__(self, *, epochs, terms, names=None):
         self.epochs = epochs
         self.terms = terms
+        self.names = {} if names is None else names
 
     @classmethod
     @validate_params(
@@ -180,7 +191,11 @@ class EpochTreeDisplay:
             found = terms_of(record.components, names, n_terms)
             for node, words in zip(record.component_ids.tolist(), found, strict=True):
                 terms.setdefault(node, []).append(words)
-        return cls(epochs=epochs, terms=terms)
+        given = getattr(fitted_model(estimator), "topic_names_", {})
+        return cls(epochs=epochs, terms=terms, names=given)
+
+    def _called(self, node):
+        return shortened(self.names.get(node, str(node)))
 
     @validate_params(DRAWN, prefer_skip_nested_validation=False)
     def plot(self, ax=None, *, n_leading_terms=0, min_share=0.0) -> Self:
@@ -208,7 +223,8 @@ class EpochTreeDisplay:
         self.topics_ = tree.ids.tolist()
         n_lines, n_epochs = len(tree), len(self.epochs)
         texts = [
-            "    " * int(depth) + f"{node}: {', '.join(self.terms[node][-1])}"
+            "    " * int(depth)
+            + f"{self._called(node)}: {', '.join(self.terms[node][-1])}"
             for node, depth in zip(self.topics_, tree.depth, strict=True)
         ]
         if ax is None:
@@ -281,7 +297,8 @@ class EpochTreeDisplay:
         ax.set_xlim(-0.5, len(row) - 0.5)
         ax.set_ylim(0.0, 1.1 * max(np.nanmax(row), 1e-300))
         ax.set_ylabel("share of rows", fontsize=FONT)
-        ax.set_title(f"topic {topic}", fontsize=FONT, color=GREY)
+        title = self._called(topic) if topic in self.names else f"topic {topic}"
+        ax.set_title(title, fontsize=FONT, color=GREY, parse_math=False)
         return ax
 
     def _shares(self):

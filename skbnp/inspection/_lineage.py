@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skbnp.inspection._chains import best_sample
-from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, VERMILION, _pyplot
+from skbnp.inspection._displays import (
+    BLUE,
+    FONT,
+    GREY,
+    MARGIN,
+    VERMILION,
+    _pyplot,
+    shortened,
+)
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
@@ -15,6 +23,7 @@ from skbnp.inspection._terms import (
     terms_of,
     weights_of,
 )
+from skbnp.utils.fitted import topic_names
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import validate_params
 
@@ -158,6 +167,8 @@ class LineageDisplay:
         Of a tree: the rows of the living nodes, by which all else calls them.
     n_hidden : int, default=0
         Living topics that are not drawn.
+    names : dict of int to str or None, default=None
+        Names of topics, by id, in the place of their numbers.
 
     Attributes
     ----------
@@ -212,6 +223,7 @@ class LineageDisplay:
         terms=None,
         rows=None,
         n_hidden=0,
+        names=None,
     ):
         self.lineage = lineage
         self.ids = ids
@@ -220,6 +232,7 @@ class LineageDisplay:
         self.terms = terms
         self.rows = rows
         self.n_hidden = n_hidden
+        self.names = {} if names is None else names
 
     @classmethod
     @validate_params(
@@ -285,6 +298,9 @@ class LineageDisplay:
                 for name, topic in zip(living, components, strict=True)
             },
             terms=None if terms is None else recorded(terms, names, n_terms, chain),
+        )
+        display.names = dict(
+            zip(living, topic_names(estimator, len(living)), strict=True)
         )
         if hasattr(fitted_model(estimator), "tree_"):
             display.rows = {name: row for row, name in enumerate(living)}
@@ -409,7 +425,9 @@ class LineageDisplay:
         ax.spines["bottom"].set(color=GREY, bounds=(begin, end))
 
     def _called(self, lane):
-        """Return the number by which a lane is called; ended nodes have no row."""
+        """Return how a lane is called; ended nodes have no row."""
+        if self.names.get(lane.id) is not None:
+            return shortened(self.names[lane.id])
         if self.rows is None:
             return str(lane.id)
         return str(self.rows.get(lane.id, ""))

@@ -26,6 +26,7 @@ from skbnp.inspection._terms import (
     unit_of,
 )
 from skbnp.metrics import document_completion_score
+from skbnp.utils.fitted import topic_names
 from skbnp.utils.mixing import mixing, settled
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import check_counts, validate_params
@@ -84,7 +85,8 @@ def summary(
     text : str
         Lines of at most 80 characters. Bounds and scores are in nats per token, times
         in seconds of wall clock. Topics are called by their number in
-        `component_ids_`, nodes of a tree by their row.
+        `component_ids_`, nodes of a tree by their row; names from
+        :func:`set_topic_names` stand before the terms.
 
         Of a sampler the number of topics is a posterior: its median and an interval
         that holds 90 % of the sweeps after burn-in. Topics, log joint and settings are
@@ -158,10 +160,12 @@ def summary(
     lines += [f"{name:{width}}  {value}" for name, value in facts.items()]
     numbers = topic_numbers(estimator, len(weights))
     lines += ["", f"{noun_of(model):>5}   weight  terms"]
+    called = topic_names(estimator, len(weights))
     for name, rows in _groups(estimator, X, names, shown):
         lines += [shortened(name)] if name else []
         for k in rows:
-            lines += _topic(numbers[k], weights[k], terms_of(distr[k], names, n_terms))
+            terms = terms_of(distr[k], names, n_terms)
+            lines += _topic(numbers[k], weights[k], terms, called[k])
     if (n_more := n_active - len(shown)) > 0:
         more = weights[largest(weights, n_active)].sum() - weights[shown].sum()
         more = f"{100 * more:.1f} % together"
@@ -352,10 +356,12 @@ def _score(estimator, X, unit):
     }
 
 
-def _topic(number, weight, terms):
+def _topic(number, weight, terms, name=None):
     """Lines of one topic; long lists go on under the first term."""
     # A term of several words stays together.
     glued = ", ".join(term.replace(" ", "\xa0") for term in terms)
+    if name is not None:
+        glued = f"{name}: {glued}"
     lines = textwrap.wrap(
         glued,
         width=WIDTH,

@@ -1,21 +1,52 @@
 """What topics are made of: their terms, their documents, their weights."""
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, overload
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skbnp.utils.fitted import (
+    are_directions,
+    column_names,
+    fitted,
+    fitted_model,
+    in_memory,
+    model_rows,
+    noun_of,
+    topic_numbers,
+    topics,
+    unit_of,
+    weights_of,
+)
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
-    check_is_fitted,
     row_totals,
     validate_params,
 )
+
+__all__ = [
+    "POSITIVE",
+    "are_directions",
+    "column_names",
+    "fitted",
+    "fitted_model",
+    "in_memory",
+    "leading",
+    "model_rows",
+    "noun_of",
+    "signed",
+    "terms_of",
+    "top_documents",
+    "top_terms",
+    "topic_numbers",
+    "topics",
+    "unit_of",
+    "weights_of",
+]
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 #: Expected tokens, and share of its tokens, from which a document counts for a topic:
@@ -23,31 +54,35 @@ POSITIVE = Interval(Integral, 1, None, closed="left")
 LEAST_TOKENS, LEAST_SHARE = 0.5, 0.05
 #: Concentration of words from which repeats of any word count as much as new ones.
 NOT_BURSTY = 1e6
-#: What serves where a model lacks an attribute.
-INSTEAD = {
-    "tree_": ": TopicTermsDisplay draws topics without a tree",
-    "n_components_posterior_": ": HistoryDisplay draws the number of topics in a fit",
-    "samples_": ": it has one estimate, which TopicTermsDisplay draws, and no samples",
-    "lineage_": ": its topics stay as they began, and TopicTermsDisplay draws them",
-    "history_": ": it does not record its fit",
-}
 
 
-@validate_params({"n": [POSITIVE]}, prefer_skip_nested_validation=False)
+@validate_params(
+    {"n": [POSITIVE], "relevance": [Interval(Real, 0, 1, closed="both")]},
+    prefer_skip_nested_validation=False,
+)
 def top_terms(
-    estimator: BaseEstimator, feature_names: ArrayLike | None = None, n: int = 10
+    estimator: BaseEstimator | ArrayLike,
+    feature_names: ArrayLike | None = None,
+    n: int = 10,
+    *,
+    relevance: float = 1.0,
 ) -> list[list[str]]:
-    """List the most probable terms of each topic.
+    """List the most probable, or the most relevant terms of each topic.
 
     Parameters
     ----------
-    estimator : fitted topic model or Pipeline that ends in one
+    estimator : fitted topic model, Pipeline that ends in one, or array-like
         Anything with `components_`; a fitted search counts as its `best_estimator_`.
+        Topics may be given as an array of shape (n_components, n_features), too.
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the columns the model was fitted on. `None` takes those that a
         Pipeline hands to its model, else `feature_names_in_`, else "column 0", ...
     n : int, default=10
         Terms of each topic; all of them if the vocabulary is smaller.
+    relevance : float, default=1.0
+        Weight of the probability in the topic against the lift over the corpus, in
+        [0, 1]: 1 ranks by probability alone, 0.6 prefers terms of the topic to terms of
+        all topics.
 
     Returns
     -------
@@ -61,6 +96,8 @@ def top_terms(
     ------
     NotFittedError
         If the model is not fitted.
+    TypeError
+        If `relevance` is below 1 and components are directions.
     ValueError
         If `feature_names` does not name every column or `n` is not positive.
 
@@ -68,6 +105,18 @@ def top_terms(
     --------
     top_documents : The documents in which each topic is largest.
     summary : A printable account of a fit.
+    word_intrusion : Terms among which people are to find the one that does not belong.
+
+    Notes
+    -----
+    The relevance of term w to topic k is r log phi_kw + (1 - r) log(phi_kw / p_w) [1]_,
+    where r is `relevance` and p_w = sum_k weight_k phi_kw the probability of the term;
+    of an array, weights are sums of rows.
+
+    References
+    ----------
+    .. [1] Carson Sievert and Kenneth E. Shirley, "LDAvis: A Method for Visualizing and
+       Interpreting Topics", 2014.
 
     Examples
     --------
@@ -82,7 +131,29 @@ def top_terms(
     """
     components = fitted(estimator, "components_")
     names = column_names(estimator, components.shape[1], feature_names)
-    return [terms_of(row, names, n) for row in components]
+    if relevance == 1.0:
+        return [terms_of(row, names, n) for row in components]
+    return [
+        names[row[np.isfinite(values[row])]].tolist()
+        for values in _relevance(estimator, relevance)
+        for row in [largest(values, n)]
+    ]
+
+
+def _relevance(estimator, weight):
+    """Compute the relevance of terms to topics; -inf of terms without probability."""
+    if are_directions(fitted_model(estimator)):
+        name = type(fitted_model(estimator)).__name__
+        raise TypeError(
+            f"relevance must be 1 for directions, got {weight:g}: components of {name} "
+            "are no probabilities of terms."
+        )
+    weights, distr = topics(estimator)
+    total = weights @ distr
+    with np.errstate(divide="ignore"):
+        log_distr = np.log(distr)
+        log_total = np.log(np.where(total > 0.0, total, 1.0))
+    return log_distr - (1.0 - weight) * log_total
 
 
 @overload
@@ -241,62 +312,6 @@ def _ranked(values, tokens, shares, n):
     return documents, found
 
 
-def in_memory(values):
-    """Return an ndarray of what may be lazy, sparse or a frame."""
-    values = values.compute() if hasattr(values, "compute") else values
-    return values.toarray() if sp.issparse(values) else np.asarray(values)
-
-
-def unwrap(estimator):
-    """Replace a fitted search by what it found."""
-    return getattr(estimator, "best_estimator_", estimator)
-
-
-def model_rows(estimator, X):
-    """Give rows as the model itself takes them: as earlier steps of a Pipeline do."""
-    pipeline = unwrap(estimator)
-    is_pipeline = hasattr(pipeline, "steps") and len(pipeline.steps) > 1
-    return pipeline[:-1].transform(X) if is_pipeline else X
-
-
-def fitted_model(estimator):
-    """Find the model itself, fitted."""
-    model = unwrap(estimator)
-    model = model[-1] if hasattr(model, "steps") else model
-    check_is_fitted(model)
-    return model
-
-
-def fitted(estimator, attribute):
-    """Read `attribute` of the fitted model."""
-    model = fitted_model(estimator)
-    value = getattr(model, attribute, None)
-    if value is None:
-        name = type(model).__name__
-        raise TypeError(
-            f"estimator must have `{attribute}`, {name} has not"
-            f"{INSTEAD.get(attribute, '')}."
-        )
-    return value
-
-
-def are_directions(model):
-    """Whether components are directions of rows, not words of documents."""
-    if hasattr(model, "vmf_concentration_"):
-        return True
-    return np.min(getattr(model, "components_", 0.0)) < 0.0
-
-
-def noun_of(model):
-    """Return what components are called."""
-    return "node" if hasattr(model, "tree_") else "topic"
-
-
-def unit_of(model):
-    """Return what bounds and scores are per."""
-    return "row" if are_directions(model) else "token"
-
-
 def terms_of(values, names, n):
     """Name the largest entries of a topic, or of a direction, which may have signs."""
     return signed(values, leading(values, n), names)
@@ -311,80 +326,3 @@ def leading(values, n):
 def signed(values, columns, names):
     """Name columns, with a minus where values are negative."""
     return [f"-{names[j]}" if values[j] < 0.0 else str(names[j]) for j in columns]
-
-
-def column_names(estimator, n_features, feature_names=None):
-    """Return one name per column of the model, as an array of str objects."""
-    model = fitted_model(estimator)
-    if feature_names is None:
-        feature_names = _pipeline_names(unwrap(estimator))
-    if feature_names is None:
-        feature_names = getattr(model, "feature_names_in_", None)
-    if feature_names is None:
-        feature_names = [f"column {j}" for j in range(n_features)]
-    # A vocabulary dict, a set or one string is a scalar here: none is in column order.
-    names = np.asarray(feature_names, dtype=object)
-    if names.ndim != 1 or len(names) != n_features:
-        got = len(names) if names.ndim == 1 else f"a {type(feature_names).__name__}"
-        raise ValueError(
-            f"feature_names must be a sequence of {n_features} names, one for each "
-            f"column {type(model).__name__} was fitted on, got {got}."
-        )
-    return np.array([str(name) for name in names], dtype=object)
-
-
-def _pipeline_names(estimator):
-    """Names behind the last step that knows some; later steps keep the columns."""
-    if not hasattr(estimator, "steps"):
-        return None
-    named = [
-        step in (None, "passthrough") or hasattr(step, "get_feature_names_out")
-        for _, step in estimator.steps[:-1]
-    ]
-    if not any(named):
-        return None
-    stop = len(named) - named[::-1].index(True)
-    # A step without names in front, say a text cleaner, does not hide those behind it.
-    start = stop - [*named[:stop][::-1], False].index(False)
-    return estimator[start:stop].get_feature_names_out()
-
-
-def topics(estimator):
-    """Read the topics' weights, (n_components,), and their terms' probabilities.
-
-    Directions are left as they are. Where all rows that pass a node have a coordinate
-    on it, they are its weight.
-    """
-    components, model = fitted(estimator, "components_"), fitted_model(estimator)
-    if hasattr(model, "tree_") and hasattr(model, "inverse_transform"):
-        return model.tree_.weight, components
-    weights = weights_of(estimator, components)
-    if are_directions(model):
-        return weights, components
-    totals = components.sum(axis=1, keepdims=True)
-    return weights, components / np.where(totals > 0.0, totals, 1.0)
-
-
-def topic_numbers(estimator, n_components):
-    """Read what the rows are called: ids; in a tree, or without ids, row numbers."""
-    model = fitted_model(estimator)
-    if hasattr(model, "tree_"):
-        return np.arange(n_components)
-    return np.asarray(getattr(model, "component_ids_", np.arange(n_components)))
-
-
-def weights_of(estimator, components):
-    """Read the topics' weights; else what `components` holds above the prior."""
-    model = fitted_model(estimator)
-    weights = getattr(model, "topic_weights_", None)
-    if weights is None and components.min() < 0.0:
-        name = type(model).__name__
-        raise TypeError(
-            "estimator must have `topic_weights_` or non-negative `components_`, "
-            f"{name} has neither: use top_terms."
-        )
-    if weights is None:
-        prior = getattr(model, "topic_word_prior_", 0.0)
-        tokens = np.maximum(components - prior, 0.0).sum(axis=1)
-        weights = tokens / tokens.sum()
-    return weights

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, _pyplot
+from skbnp.inspection._displays import (
+    BLUE,
+    FONT,
+    GREY,
+    MARGIN,
+    _pyplot,
+    shortened,
+)
 from skbnp.inspection._lineage import extent, widths
 from skbnp.inspection._terms import (
     POSITIVE,
@@ -16,6 +23,7 @@ from skbnp.inspection._terms import (
     fitted_model,
     terms_of,
 )
+from skbnp.utils.fitted import topic_names
 from skbnp.utils.layout import DEEPEST, tidy
 from skbnp.utils.validation import Interval, validate_params
 
@@ -51,6 +59,8 @@ class TopicTreeDisplay:
         The tree, as `tree_` of an estimator.
     terms : list of list of str
         Terms of each node.
+    names : list of str or None, default=None
+        Names of the nodes, in the place of their rows.
 
     Attributes
     ----------
@@ -89,9 +99,10 @@ class TopicTreeDisplay:
     ax_: "Axes"
     figure_: "Figure"
 
-    def __init__(self, *, tree, terms):
+    def __init__(self, *, tree, terms, names=None):
         self.tree = tree
         self.terms = terms
+        self.names = names
 
     @classmethod
     @validate_params(
@@ -143,7 +154,8 @@ class TopicTreeDisplay:
             topics = fitted(estimator, "components_")
         names = column_names(estimator, topics.shape[1], feature_names)
         terms = [terms_of(topic, names, n_terms) for topic in topics]
-        return cls(tree=tree, terms=terms).plot(
+        called = topic_names(estimator, len(topics))
+        return cls(tree=tree, terms=terms, names=called).plot(
             ax, min_weight=min_weight, max_depth=max_depth
         )
 
@@ -176,9 +188,12 @@ class TopicTreeDisplay:
         parent = np.searchsorted(self.nodes_, self.tree.parent[self.nodes_])
         height = tidy(parent)
 
+        given = self.names or [None] * self.tree.n_nodes
+        called = [shortened(name or str(row)) for row, name in enumerate(given)]
+
         def planned(n_lines, size=FONT):
             texts = [
-                f"{i}: {broken(terms[i], n_lines)}" + (f" (+{n})" if n else "")
+                f"{called[i]}: {broken(terms[i], n_lines)}" + (f" (+{n})" if n else "")
                 for i, n in zip(self.nodes_, n_hidden, strict=True)
             ]
             width = np.array(widths(self.ax_, texts, size)[1:])

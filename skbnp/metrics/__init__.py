@@ -1,6 +1,8 @@
-"""Scores of fitted models: held-out likelihood, perplexity, bound of the evidence."""
+"""Scores of fitted models: held-out likelihood, perplexity, coherence of topics."""
 
+from skbnp.metrics._coherence import topic_coherence
 from skbnp.metrics._directions import plug_in_gain
+from skbnp.metrics._distinctness import topic_diversity, topic_exclusivity
 from skbnp.metrics._evidence import evidence_bound
 from skbnp.metrics._held_out import (
     document_completion_score,
@@ -18,4 +20,7 @@ __all__ = [
     "perplexity",
     "plug_in_gain",
     "split_tokens",
+    "topic_coherence",
+    "topic_diversity",
+    "topic_exclusivity",
 ]

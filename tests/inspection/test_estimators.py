@@ -1,5 +1,6 @@
 """Every estimator can be looked at by every function, or is told what to use."""
 
+import copy
 import inspect
 
 import matplotlib.pyplot as plt
@@ -31,6 +32,7 @@ from skbnp.inspection import (
 
 #: What needs labels of time has tests of its own.
 OVER_TIME = {"EpochTreeDisplay", "emerging_topics", "topics_over_time"}
+WITH_ROWS = {"to_pyldavis", "top_documents"}
 FUNCTIONS = sorted(set(inspection.__all__) - OVER_TIME)
 OF_FLAT_MODELS = {"TopicGroupsDisplay", "topic_groups"}
 ON_DASK = ["HDP", "DependentTrees"]
@@ -67,7 +69,9 @@ def look(function, model, X):
     read = getattr(inspection, function)
     if inspect.isclass(read):
         return read.from_estimator(model)
-    return read(model, X) if function == "top_documents" else read(model)
+    if function == "set_topic_names":
+        return read(copy.copy(model), [f"name {k}" for k in range(model.n_components_)])
+    return read(model, X) if function in WITH_ROWS else read(model)
 
 
 def lacks(function, model):
@@ -82,6 +86,10 @@ def lacks(function, model):
         return "has a tree: TopicTreeDisplay draws it"
     if function == "top_documents" and not gives_proportions(model):
         return "gives coordinates: sort the columns"
+    if function in ("to_lda", "to_pyldavis") and not takes_counts_only(model):
+        return "has directions: use topics_to_frame"
+    if function == "word_intrusion" and model.components_.min() < 0.0:
+        return "have signs: they hold no probabilities"
     return None
 
 

@@ -1,0 +1,295 @@
+"""Coherence of topics: whether their terms occur together in documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from skbnp.utils.fitted import (
+    are_named,
+    fitted_model,
+    is_term_lists,
+    leading_columns,
+    model_rows,
+)
+from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
+    check_counts,
+    validate_params,
+)
+from skbnp.utils.warnings import warn_caller
+
+__all__ = ["topic_coherence"]
+
+Array = NDArray[np.float64]
+
+#: Added to probabilities before a logarithm, as by gensim.
+EPSILON = 1e-12
+#: Marks of terms in windows that are made at once.
+MARKS_AT_ONCE = 1 << 22
+
+
+@validate_params(
+    {
+        "measure": [StrOptions({"npmi", "umass", "c_v"})],
+        "n_terms": [Interval(Integral, 2, None, closed="left")],
+        "window": [Interval(Integral, 2, None, closed="left"), None],
+    },
+    prefer_skip_nested_validation=False,
+)
+def topic_coherence(
+    topics: Any,
+    X: Any,
+    feature_names: ArrayLike | None = None,
+    *,
+    measure: str = "npmi",
+    n_terms: int = 10,
+    window: int | None = None,
+) -> Array:
+    """Measure how much the terms of each topic occur together.
+
+    Parameters
+    ----------
+    topics : fitted topic model, Pipeline, array-like or list of list of str
+        A model, or anybody's topics as an array of shape (n_components, n_features), of
+        which the largest entries are taken; or the terms of each topic, the most
+        probable first.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), or iterable
+        Reference documents: counts of the same columns; raw documents for a text
+        Pipeline; or lists of tokens, which are looked up by the names of terms.
+    feature_names : array-like of str of shape (n_features,), default=None
+        Names of columns, as in :func:`skbnp.inspection.top_terms`.
+    measure : {"npmi", "umass", "c_v"}, default="npmi"
+        What is computed of the terms of a topic, see Notes.
+    n_terms : int, default=10
+        Terms of each topic.
+    window : int, default=None
+        Terms occur together if they are among so many consecutive tokens; `None` means
+        in a document. Needs lists of tokens.
+
+    Returns
+    -------
+    coherence : ndarray of float of shape (n_components,)
+        One value for each topic, larger is better. "npmi" is in [-1, 1], "c_v" in
+        [-1, 1], and "umass" is at most 0. nan for topics that are not in use, and for
+        those of which fewer than two terms occur in `X`: ``numpy.nanmean`` is the
+        coherence of a model.
+
+    Raises
+    ------
+    TypeError
+        If components have signs, or tokens are needed.
+    ValueError
+        If `X` has no documents with tokens or another number of columns, or terms
+        have no names by which they could be found.
+
+    Warns
+    -----
+    UserWarning
+        If half of the terms of a topic, or more, occur in no document of `X`.
+
+    See Also
+    --------
+    topic_diversity : Whether topics have terms of their own.
+    document_completion_score : How well topics predict words.
+
+    Notes
+    -----
+    Let p(i) be the share of documents, or of windows, with term i, p(i, j) that of
+    those with both, and e = 1e-12.
+
+    - "npmi": mean of log((p(i, j) + e) / (p(i) p(j))) / -log(p(i, j) + e) over pairs
+      [1]_;
+    - "umass": mean of log((p(i, j) + e) / p(j)) over pairs of which j is the more
+      probable in the topic [2]_;
+    - "c_v": each term is the vector of its NPMI with all of them, itself included;
+      mean cosine of the vectors with their sum [3]_, in the paper with windows of 110
+      tokens.
+
+    Values equal those of ``gensim.models.CoherenceModel`` for the same windows. NPMI of
+    terms that both occur in every document is 0 here, for they tell nothing; gensim has
+    -1. Terms that occur in no document are left out. Reference [2]_ adds 1 to counts of
+    documents, gensim e to probabilities: one pair that never occurs together
+    dominates the mean.
+
+    References
+    ----------
+    .. [1] Nikolaos Aletras and Mark Stevenson, "Evaluating Topic Coherence Using
+       Distributional Semantics", IWCS 2013.
+    .. [2] David Mimno, Hanna Wallach, Edmund Talley, Miriam Leenders and Andrew
+       McCallum, "Optimizing Semantic Coherence in Topic Models", EMNLP 2011.
+    .. [3] Michael Röder, Andreas Both and Alexander Hinneburg, "Exploring the Space of
+       Topic Coherence Measures", WSDM 2015.
+
+    Examples
+    --------
+    >>> from skbnp.metrics import topic_coherence
+    >>> texts = [["sun", "rain"], ["rain", "sun"], ["oil", "coal"], ["coal", "oil"]]
+    >>> topic_coherence([["sun", "rain"], ["sun", "coal"]], texts).round(3).tolist()
+    [1.0, -0.95]
+    """
+    columns, names = leading_columns(topics, n_terms, feature_names, X)
+    counted, together, n = _co_occurrences(
+        topics, X, columns, names, window, feature_names
+    )
+    coherence, n_absent = np.full(len(columns), np.nan), []
+    for k, of_topic in enumerate(columns):
+        place = np.searchsorted(counted, of_topic)
+        joint = together[place][:, place].toarray() / n
+        occurs = joint.diagonal() > 0.0
+        joint = joint[occurs][:, occurs]
+        n_absent.append((~occurs).sum())
+        if len(joint) >= 2:
+            coherence[k] = MEASURES[measure](joint)
+    _warn_if_absent(columns, np.array(n_absent))
+    return coherence
+
+
+def _npmi(joint: Array) -> Array:
+    """Normalised pointwise mutual information of pairs, 1 of a term with itself."""
+    single = joint.diagonal()
+    raised = joint + EPSILON
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = np.log(raised / np.outer(single, single)) / -np.log(raised)
+    return np.where(joint >= 1.0, 0.0, values)
+
+
+def _mean_npmi(joint: Array) -> float:
+    values = _npmi(joint)
+    return float(values[~np.eye(len(values), dtype=bool)].mean())
+
+
+def _umass(joint: Array) -> float:
+    later, before = np.tril_indices(len(joint), -1)
+    conditional = (joint[later, before] + EPSILON) / joint.diagonal()[before]
+    return float(np.log(conditional).mean())
+
+
+def _c_v(joint: Array) -> float:
+    vectors = _npmi(joint)
+    total = vectors.sum(axis=0)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(total)
+    return float((vectors @ total / np.where(lengths > 0.0, lengths, 1.0)).mean())
+
+
+MEASURES = {"npmi": _mean_npmi, "umass": _umass, "c_v": _c_v}
+
+
+def _co_occurrences(
+    topics: Any,
+    X: Any,
+    columns: Sequence[NDArray[np.intp]],
+    names: NDArray[np.object_] | None,
+    window: int | None,
+    feature_names: ArrayLike | None,
+) -> tuple[NDArray[np.intp], sp.csr_array, int]:
+    """Count windows with two terms, and all: terms, (n_terms, n_terms), number."""
+    counted = np.unique(np.concatenate([*columns, np.zeros(0, dtype=np.intp)]))
+    has_names = is_term_lists(topics) or are_named(topics, feature_names)
+    if _are_token_lists(X):
+        if names is None or not has_names:
+            raise ValueError(
+                "feature_names must name the columns of topics where X is lists of "
+                "tokens, got None."
+            )
+        marks = _windows(X, [str(name) for name in names[counted]], window)
+        total, n = sp.csr_array((len(counted), len(counted))), 0
+        for part in marks:
+            total, n = total + part.T @ part, n + part.shape[0]
+    else:
+        if window is not None:
+            raise TypeError(
+                "X must be lists of tokens where window is given, for counts do not "
+                "tell their order: pass [analyze(text) for text in texts] with "
+                "analyze = CountVectorizer(...).build_analyzer()."
+            )
+        counts = _reference(topics, X, names)
+        present = sp.csc_array(counts)[:, counted]
+        present.data = np.ones_like(present.data)
+        total = sp.csr_array(present.T @ present)
+        n = int((np.diff(counts.indptr) > 0).sum())
+    if n == 0:
+        raise ValueError("X must have a document with tokens, got none.")
+    return counted, sp.csr_array(total), n
+
+
+def _reference(topics: Any, X: Any, names: NDArray[np.object_] | None) -> sp.csr_array:
+    """Check counts of the columns of topics."""
+    rows = X if is_term_lists(topics) else model_rows(topics, X)
+    own = getattr(rows, "columns", None)
+    counts = check_counts(rows, whom="topic_coherence")
+    counts.eliminate_zeros()
+    n_features = counts.shape[1] if names is None else len(names)
+    if counts.shape[1] != n_features:
+        raise ValueError(
+            f"X has {counts.shape[1]} columns, but topics have {n_features}."
+        )
+    if is_term_lists(topics) or own is None or not isinstance(own[0], str):
+        return counts
+    known = getattr(fitted_model(topics), "feature_names_in_", own)
+    if list(own) != list(known):
+        raise ValueError("X must have the columns of topics, in their order.")
+    return counts
+
+
+def _are_token_lists(X: Any) -> bool:
+    """Whether documents are lists of tokens."""
+    if not isinstance(X, (list, tuple)) or len(X) == 0:
+        return False
+    first = next((doc for doc in X if len(doc) > 0), None)
+    if first is None or isinstance(first, str):
+        return False
+    return isinstance(first, (list, tuple, np.ndarray)) and isinstance(first[0], str)
+
+
+def _windows(
+    texts: Sequence[Sequence[str]], terms: Sequence[str], window: int | None
+) -> Iterator[sp.csr_array]:
+    """Yield which terms are in which windows, (n_windows, n_terms), in parts."""
+    number = {term: j for j, term in enumerate(terms)}
+    rows, found, n_rows, n_marks = [], [], 0, 0
+
+    def made() -> sp.csr_array:
+        at = (np.concatenate(rows), np.concatenate(found))
+        part = sp.csr_array((np.ones(len(at[0])), at), shape=(n_rows, len(terms)))
+        part.data = np.ones_like(part.data)  # entries of one place are summed
+        return part
+
+    for tokens in texts:
+        if len(tokens) == 0:
+            continue
+        ids = np.array([number.get(token, -1) for token in tokens])
+        place = np.flatnonzero(ids >= 0)
+        width = len(ids) if window is None else min(window, len(ids))
+        last = len(ids) - width  # start of the last window
+        first = np.maximum(place - width + 1, 0)
+        n_starts = np.minimum(place, last) - first + 1
+        offset = np.arange(n_starts.sum()) - np.repeat(
+            np.cumsum(n_starts) - n_starts, n_starts
+        )
+        rows.append(n_rows + np.repeat(first, n_starts) + offset)
+        found.append(np.repeat(ids[place], n_starts))
+        n_rows, n_marks = n_rows + last + 1, n_marks + len(offset)
+        if n_marks >= MARKS_AT_ONCE:
+            yield made()
+            rows, found, n_rows, n_marks = [], [], 0, 0
+    if n_rows > 0:
+        yield made()
+
+
+def _warn_if_absent(columns: Sequence[NDArray[np.intp]], n_absent: NDArray) -> None:
+    """Warn of topics whose terms the reference does not have."""
+    sizes = np.array([len(of_topic) for of_topic in columns])
+    n_topics = int(((2 * n_absent >= sizes) & (sizes > 0)).sum())
+    if n_topics > 0:
+        warn_caller(
+            f"Half of the terms of {n_topics} topics or more occur in no document of "
+            "X: their coherence is that of the terms that do. Use a larger reference, "
+            "with the same spelling of terms."
+        )

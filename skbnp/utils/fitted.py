@@ -1,0 +1,298 @@
+"""What fitted models of any kind tell: their topics, and what these are called.
+
+A model is an estimator, a Pipeline that ends in one, a fitted search, or topics given
+as an array.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import check_is_fitted
+
+__all__ = [
+    "GivenTopics",
+    "are_directions",
+    "are_named",
+    "column_names",
+    "fitted",
+    "fitted_model",
+    "in_memory",
+    "in_use",
+    "model_rows",
+    "noun_of",
+    "topic_names",
+    "topic_numbers",
+    "topics",
+    "unit_of",
+    "unwrap",
+    "weights_of",
+]
+
+#: What serves where a model lacks an attribute.
+INSTEAD = {
+    "tree_": ": TopicTermsDisplay draws topics without a tree",
+    "n_components_posterior_": ": HistoryDisplay draws the number of topics in a fit",
+    "samples_": ": it has one estimate, which TopicTermsDisplay draws, and no samples",
+    "lineage_": ": its topics stay as they began, and TopicTermsDisplay draws them",
+    "history_": ": it does not record its fit",
+}
+
+
+class GivenTopics:
+    """Topics given as an array, with the attributes of a model that has found them.
+
+    Parameters
+    ----------
+    values : array-like or sparse of shape (n_components, n_features)
+        Probabilities or counts, not negative; names of columns are kept.
+    """
+
+    def __init__(self, values: Any):
+        names = getattr(values, "columns", None)
+        self.components_ = check_array(
+            in_memory(values), dtype=np.float64, input_name="topics"
+        )
+        if self.components_.min() < 0.0:
+            raise ValueError(
+                "topics must not be negative: each row holds probabilities or counts "
+                f"of terms, got {self.components_.min():g}."
+            )
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array, a frame or nested lists of numbers."""
+    return isinstance(value, (list, tuple)) or hasattr(value, "shape")
+
+
+def in_memory(values):
+    """Return an ndarray of what may be lazy, sparse or a frame."""
+    values = values.compute() if hasattr(values, "compute") else values
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
+
+def unwrap(estimator):
+    """Replace a fitted search by what it found, and an array by topics."""
+    if is_array(estimator):
+        return GivenTopics(estimator)
+    return getattr(estimator, "best_estimator_", estimator)
+
+
+def model_rows(estimator, X):
+    """Give rows as the model itself takes them: as earlier steps of a Pipeline do."""
+    pipeline = unwrap(estimator)
+    is_pipeline = hasattr(pipeline, "steps") and len(pipeline.steps) > 1
+    return pipeline[:-1].transform(X) if is_pipeline else X
+
+
+def fitted_model(estimator):
+    """Find the model itself, fitted."""
+    model = unwrap(estimator)
+    model = model[-1] if hasattr(model, "steps") else model
+    if not isinstance(model, GivenTopics):
+        check_is_fitted(model)
+    return model
+
+
+def fitted(estimator, attribute):
+    """Read `attribute` of the fitted model."""
+    model = fitted_model(estimator)
+    value = getattr(model, attribute, None)
+    if value is None:
+        name = type(model).__name__
+        raise TypeError(
+            f"estimator must have `{attribute}`, {name} has not"
+            f"{INSTEAD.get(attribute, '')}."
+        )
+    return value
+
+
+def are_directions(model):
+    """Whether components are directions of rows, not words of documents."""
+    if hasattr(model, "vmf_concentration_"):
+        return True
+    return np.min(getattr(model, "components_", 0.0)) < 0.0
+
+
+def noun_of(model):
+    """Return what components are called."""
+    return "node" if hasattr(model, "tree_") else "topic"
+
+
+def unit_of(model):
+    """Return what bounds and scores are per."""
+    return "row" if are_directions(model) else "token"
+
+
+def column_names(estimator, n_features, feature_names=None):
+    """Return one name per column of the model, as an array of str objects."""
+    model = fitted_model(estimator)
+    if feature_names is None:
+        feature_names = _pipeline_names(unwrap(estimator))
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", None)
+    if feature_names is None:
+        feature_names = [f"column {j}" for j in range(n_features)]
+    # A vocabulary dict, a set or one string is a scalar here: none is in column order.
+    names = np.asarray(feature_names, dtype=object)
+    if names.ndim != 1 or len(names) != n_features:
+        got = len(names) if names.ndim == 1 else f"a {type(feature_names).__name__}"
+        raise ValueError(
+            f"feature_names must be a sequence of {n_features} names, one for each "
+            f"column {type(model).__name__} was fitted on, got {got}."
+        )
+    return np.array([str(name) for name in names], dtype=object)
+
+
+def _pipeline_names(estimator):
+    """Names behind the last step that knows some; later steps keep the columns."""
+    if not hasattr(estimator, "steps"):
+        return None
+    named = [
+        step in (None, "passthrough") or hasattr(step, "get_feature_names_out")
+        for _, step in estimator.steps[:-1]
+    ]
+    if not any(named):
+        return None
+    stop = len(named) - named[::-1].index(True)
+    # A step without names in front, say a text cleaner, does not hide those behind it.
+    start = stop - [*named[:stop][::-1], False].index(False)
+    return estimator[start:stop].get_feature_names_out()
+
+
+def topics(estimator):
+    """Read the topics' weights, (n_components,), and their terms' probabilities.
+
+    Directions are left as they are. Where all rows that pass a node have a coordinate
+    on it, they are its weight.
+    """
+    components, model = fitted(estimator, "components_"), fitted_model(estimator)
+    if hasattr(model, "tree_") and hasattr(model, "inverse_transform"):
+        return model.tree_.weight, components
+    weights = weights_of(estimator, components)
+    if are_directions(model):
+        return weights, components
+    totals = components.sum(axis=1, keepdims=True)
+    return weights, components / np.where(totals > 0.0, totals, 1.0)
+
+
+def topic_numbers(estimator, n_components):
+    """Read what the rows are called: ids; in a tree, or without ids, row numbers."""
+    model = fitted_model(estimator)
+    if hasattr(model, "tree_"):
+        return np.arange(n_components)
+    return np.asarray(getattr(model, "component_ids_", np.arange(n_components)))
+
+
+def topic_names(estimator, n_components) -> list[str | None]:
+    """Read the names that users gave to topics; None of those without."""
+    model = fitted_model(estimator)
+    given = getattr(model, "topic_names_", {})
+    ids = np.asarray(getattr(model, "component_ids_", np.arange(n_components)))
+    return [given.get(name) for name in ids.tolist()]
+
+
+def weights_of(estimator, components):
+    """Read the topics' weights; else what `components` holds above the prior."""
+    model = fitted_model(estimator)
+    weights = getattr(model, "topic_weights_", None)
+    if weights is None and components.min() < 0.0:
+        name = type(model).__name__
+        raise TypeError(
+            "estimator must have `topic_weights_` or non-negative `components_`, "
+            f"{name} has neither: use top_terms."
+        )
+    if weights is None:
+        prior = getattr(model, "topic_word_prior_", 0.0)
+        tokens = np.maximum(components - prior, 0.0).sum(axis=1)
+        weights = tokens / tokens.sum()
+    return weights
+
+
+def in_use(estimator) -> NDArray[np.bool_]:
+    """Tell which topics are in use: the heaviest `n_active_components_`, or all."""
+    components, model = fitted(estimator, "components_"), fitted_model(estimator)
+    n_active = getattr(model, "n_active_components_", None)
+    if n_active is None or n_active >= len(components):
+        return np.abs(components).sum(axis=1) > 0.0
+    used = np.zeros(len(components), dtype=bool)
+    used[largest(weights_of(estimator, components), int(n_active))] = True
+    return used
+
+
+def are_named(estimator, feature_names: ArrayLike | None = None) -> bool:
+    """Whether the columns of a model have names, or are numbered alone."""
+    model = fitted_model(estimator)
+    return (
+        feature_names is not None
+        or _pipeline_names(unwrap(estimator)) is not None
+        or hasattr(model, "feature_names_in_")
+    )
+
+
+def is_term_lists(value: object) -> bool:
+    """Whether topics are given as lists of their terms."""
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) > 0
+        and all(isinstance(terms, (list, tuple)) for terms in value)
+        and any(isinstance(term, str) for terms in value for term in terms[:1])
+    )
+
+
+def distributions(estimator) -> NDArray[np.float64]:
+    """Read the probabilities of terms, or directions without signs, rows normalised."""
+    components = np.asarray(fitted(estimator, "components_"), dtype=np.float64)
+    if components.min() < 0.0:
+        raise TypeError(
+            "topics must not be negative, but `components_` of "
+            f"{type(fitted_model(estimator)).__name__} have signs: they hold no "
+            "probabilities of terms."
+        )
+    total = components.sum(axis=1, keepdims=True)
+    return components / np.where(total > 0.0, total, 1.0)
+
+
+def leading_columns(
+    estimator, n_terms: int, feature_names: ArrayLike | None = None, X: Any = None
+) -> tuple[list[NDArray[np.intp]], NDArray[np.object_] | None]:
+    """Choose the columns of the most probable terms of topics, and their names.
+
+    Topics not in use have none. Lists of terms number theirs by `feature_names`, by the
+    columns of the frame `X`, or, without these, in order of appearance.
+    """
+    if not is_term_lists(estimator):
+        distr, used = distributions(estimator), in_use(estimator)
+        names = column_names(estimator, distr.shape[1], feature_names)
+        found = [
+            largest(row, n_terms) if is_used else np.zeros(0, dtype=np.intp)
+            for row, is_used in zip(distr, used, strict=True)
+        ]
+        return [of[distr[k, of] > 0.0] for k, of in enumerate(found)], names
+    lists = [list(dict.fromkeys(terms[:n_terms])) for terms in estimator]
+    if feature_names is None:
+        feature_names = getattr(X, "columns", None)
+    if feature_names is None:
+        if hasattr(X, "shape"):
+            raise ValueError(
+                "feature_names must name the columns of X where topics are lists of "
+                "terms, got None."
+            )
+        feature_names = list(dict.fromkeys(term for terms in lists for term in terms))
+    names = np.array([str(name) for name in feature_names], dtype=object)
+    number = {name: j for j, name in enumerate(names)}
+    unknown = sorted({term for terms in lists for term in terms if term not in number})
+    if unknown:
+        raise ValueError(
+            f"topics must have terms among feature_names, got {unknown[:3]} and "
+            f"{len(unknown)} such in all."
+        )
+    return [
+        np.array([number[term] for term in terms], dtype=np.intp) for terms in lists
+    ], names

@@ -1,0 +1,147 @@
+"""Topics for other packages say what they said here."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+
+from checks.estimators import FIRST, fresh, takes_counts_only
+from skbnp import HDP, DependentTrees, StickBreakingHDP
+from skbnp.datasets import make_bars, make_hdp
+from skbnp.inspection import to_lda, to_pyldavis
+from skbnp.metrics import document_completion_score
+
+DRAWN = make_hdp(150, n_features=40, n_components=3, random_state=0)
+X = sp.csr_array(DRAWN.data)
+OF_COUNTS = [name for name in FIRST if takes_counts_only(FIRST[name])]
+
+
+@pytest.fixture(scope="module")
+def hdp():
+    return HDP(random_state=0).fit(X)
+
+
+def check_prepared(data):
+    """Raise unless data pass the checks of ``pyLDAvis.prepare``, version 3.4."""
+    topics, docs = data["topic_term_dists"], data["doc_topic_dists"]
+    assert set(data) == {
+        "topic_term_dists",
+        "doc_topic_dists",
+        "doc_lengths",
+        "vocab",
+        "term_frequency",
+    }
+    n_terms, n_docs = len(data["vocab"]), len(data["doc_lengths"])
+    assert topics.shape == (docs.shape[1], n_terms)
+    assert len(docs) == n_docs
+    assert len(data["term_frequency"]) == n_terms
+    assert_allclose(topics.sum(axis=1), 1.0)
+    assert_allclose(docs.sum(axis=1), 1.0)
+    assert data["term_frequency"].min() > 0  # its logarithm is taken
+    assert data["doc_lengths"].min() > 0
+    assert (data["doc_lengths"] @ docs > 0.0).all()
+
+
+@pytest.mark.parametrize("name", OF_COUNTS)
+@pytest.mark.parametrize("container", [sp.csr_array, sp.csc_matrix, np.asarray])
+def test_pyldavis_gets_what_it_takes(name, container):
+    rows = X.toarray()
+    rows[:, 7] = 0
+    rows[[3, 149]] = 0
+    model = fresh(FIRST[name]).fit(rows)
+    data = to_pyldavis(model, container(rows))
+    check_prepared(data)
+    assert_array_equal(data["doc_lengths"], np.delete(rows.sum(axis=1), [3, 149]))
+    assert "column 7" not in data["vocab"]
+    assert data["doc_lengths"].dtype.kind == "i"
+
+
+def test_the_check_fails_on_empty_documents_and_absent_terms(hdp):
+    data = to_pyldavis(hdp, X)
+    for name in ("doc_lengths", "term_frequency"):
+        wrong = data[name].copy()
+        wrong[0] = 0
+        with pytest.raises(AssertionError):
+            check_prepared(data | {name: wrong})
+
+
+def test_pyldavis_gets_topics_in_use_in_order():
+    sticks = StickBreakingHDP(
+        max_components=30, learning_method="batch", random_state=0
+    ).fit(X)
+    data = to_pyldavis(sticks, X)
+    check_prepared(data)
+    n_used = sticks.n_active_components_
+    used = np.sort(np.argsort(-sticks.topic_weights_)[:n_used])
+    assert len(data["topic_term_dists"]) == n_used < 30
+    occurs = X.sum(axis=0) > 0
+    expected = sticks.topic_word_distr_[used][:, occurs]
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert_allclose(data["topic_term_dists"], expected)
+
+
+def test_pyldavis_gets_names_of_a_pipeline_and_a_frame():
+    texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
+    pipeline = make_pipeline(CountVectorizer(), HDP(2, random_state=0)).fit(texts)
+    data = to_pyldavis(pipeline, texts)
+    check_prepared(data)
+    assert data["vocab"].tolist() == ["coal", "oil", "rain", "sun"]
+    frame = pd.DataFrame(X.toarray(), columns=[f"w{j}" for j in range(40)])
+    named = HDP(4, max_iter=3, random_state=0).fit(frame)
+    assert set(to_pyldavis(named, frame)["vocab"]) <= set(frame.columns)
+
+
+def test_rows_without_tokens_cannot_be_shown(hdp):
+    with pytest.raises(ValueError, match="must have a document with tokens"):
+        to_pyldavis(hdp, np.zeros((3, 40)))
+
+
+def test_directions_are_no_topics_of_words():
+    trees = DependentTrees(random_state=0, max_iter=3).fit(X.toarray())
+    for function in (to_lda, lambda model: to_pyldavis(model, X)):
+        with pytest.raises(TypeError, match="DependentTrees has directions"):
+            function(trees)
+
+
+@pytest.mark.parametrize("name", OF_COUNTS)
+def test_lda_is_fitted_and_works_on(name):
+    model = fresh(FIRST[name]).fit(X)
+    lda = to_lda(model)
+    assert isinstance(lda, LatentDirichletAllocation)
+    assert lda.components_.shape == (model.n_active_components_, 40)
+    shares = lda.transform(X)
+    assert_allclose(shares.sum(axis=1), 1.0)
+    assert np.isfinite(lda.perplexity(X))
+    assert len(lda.get_feature_names_out()) == shares.shape[1]
+    before = lda.components_.copy()
+    lda.set_params(total_samples=150).partial_fit(X)
+    assert not np.array_equal(lda.components_, before)
+    assert not hasattr(clone(lda), "components_")
+
+
+def test_lda_gives_the_shares_and_scores_of_its_topics():
+    bars = make_bars(200, random_state=0).data
+    model = HDP(random_state=0).fit(bars)
+    lda, expected = to_lda(model), model.transform(bars)
+    assert np.abs(lda.transform(bars) - expected).mean() < 0.01
+    score = document_completion_score(lda, bars)
+    assert score == pytest.approx(model.score(bars), abs=0.02)
+    assert lda.doc_topic_prior_ == pytest.approx(
+        model.doc_concentration_ * model.topic_weights_.mean()
+    )
+    # Negative control: topics of another fit.
+    other = LatentDirichletAllocation(model.n_components_, random_state=0).fit(bars)
+    assert np.abs(other.transform(bars) - expected).mean() > 0.05
+
+
+def test_lda_keeps_the_names_of_columns():
+    frame = pd.DataFrame(X.toarray(), columns=[f"w{j}" for j in range(40)])
+    lda = to_lda(HDP(4, max_iter=3, random_state=0).fit(frame))
+    assert_allclose(lda.transform(frame).sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match="feature names"):
+        lda.transform(frame.rename(columns={"w0": "other"}))

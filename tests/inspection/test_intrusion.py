@@ -1,0 +1,112 @@
+"""Sets of terms with one that does not belong, and terms ranked by relevance."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from checks.estimators import FIRST, fresh, rows_of
+from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
+from skbnp.datasets import make_hdp
+from skbnp.inspection import top_terms, word_intrusion
+
+DRAWN = make_hdp(150, n_features=120, n_components=4, random_state=0)
+X = DRAWN.data
+
+
+def check_sets(sets, phi, numbers, n_terms):
+    """Raise unless each set has the leading terms of its topic and one intruder."""
+    for found in sets:
+        row = list(numbers).index(found.topic)
+        columns = [int(term.removeprefix("column ")) for term in found.terms]
+        intruder = columns.pop(found.intruder)
+        leading = np.argsort(-phi[row], kind="stable")
+        assert sorted(columns) == sorted(leading[:n_terms])
+        assert intruder in leading[phi.shape[1] // 2 :]  # improbable here
+        assert any(
+            intruder in np.argsort(-other, kind="stable")[:n_terms]
+            for k, other in enumerate(phi)
+            if k != row
+        )
+
+
+@pytest.mark.parametrize("n_terms", [3, 5])
+def test_sets_have_the_terms_of_a_topic_and_one_of_another(n_terms):
+    sets = word_intrusion(DRAWN.topic_word_distr, n_terms=n_terms, random_state=0)
+    phi = DRAWN.topic_word_distr
+    assert sorted(found.topic for found in sets) == list(range(len(phi)))
+    check_sets(sets, phi, range(len(phi)), n_terms)
+    assert len({found.intruder for found in sets}) > 1  # shuffled
+    wrong = [found._replace(intruder=(found.intruder + 1) % 4) for found in sets]
+    with pytest.raises(AssertionError):
+        check_sets(wrong, phi, range(len(phi)), n_terms)
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "GibbsHDP", "NestedCRP-batch"])
+def test_sets_are_of_topics_by_their_numbers(name):
+    model = fresh(FIRST[name]).fit(rows_of(FIRST[name], X))
+    sets = word_intrusion(model, n_terms=4, random_state=1)
+    assert 0 < len(sets) <= model.n_active_components_
+    check_sets(sets, model.topic_word_distr_, model._topic_numbers, 4)
+
+
+def test_the_seed_names_the_sets():
+    phi = DRAWN.topic_word_distr
+    assert word_intrusion(phi, random_state=3) == word_intrusion(phi, random_state=3)
+    assert word_intrusion(phi, random_state=3) != word_intrusion(phi, random_state=4)
+
+
+def test_one_topic_has_no_intruder():
+    with pytest.raises(ValueError, match="two topics in use or more"):
+        word_intrusion([[1.0, 2.0, 0.0]])
+    assert word_intrusion(np.ones((2, 5)), n_terms=5) == []
+
+
+def test_components_with_signs_have_no_intruders():
+    rows = np.random.default_rng(0).normal(size=(60, 5))
+    analysis = HierarchicalComponentAnalysis(random_state=0, max_iter=3).fit(rows)
+    with pytest.raises(TypeError, match="have signs"):
+        word_intrusion(analysis)
+
+
+# -- relevance -------------------------------------------------------------------------
+
+
+def relevance_by_hand(phi, weights, r):
+    total = weights @ phi
+    return r * np.log(phi) + (1.0 - r) * np.log(phi / total)
+
+
+@pytest.mark.parametrize("relevance", [0.0, 0.3, 0.6, 1.0])
+def test_terms_are_ranked_by_relevance(relevance):
+    hdp = HDP(random_state=0).fit(X)
+    expected = relevance_by_hand(hdp.topic_word_distr_, hdp.topic_weights_, relevance)
+    found = top_terms(hdp, n=6, relevance=relevance)
+    for terms, row in zip(found, expected, strict=True):
+        columns = [int(term.removeprefix("column ")) for term in terms]
+        assert_array_equal(columns, np.argsort(-row, kind="stable")[:6])
+
+
+def test_relevance_prefers_terms_of_the_topic_to_those_of_all():
+    counts = [[60, 40, 10, 0], [60, 0, 10, 40]]
+    assert top_terms(counts, list("abcd"), n=2) == [["a", "b"], ["a", "d"]]
+    relevant = top_terms(counts, list("abcd"), n=2, relevance=0.3)
+    assert relevant == [["b", "a"], ["d", "a"]]
+    # A term without probability is none of the topic.
+    assert top_terms(counts, list("abcd"), relevance=0.3)[0] == ["b", "a", "c"]
+
+
+def test_rows_of_an_array_are_weighed_by_their_sums():
+    counts = np.array([[50.0, 30.0, 20.0], [1.0, 2.0, 3.0]])
+    phi, weights = counts / counts.sum(axis=1, keepdims=True), counts.sum(axis=1) / 106
+    order = np.argsort(-relevance_by_hand(phi, weights, 0.2), axis=1)
+    expected = [[f"column {j}" for j in row] for row in order]
+    assert top_terms(counts, relevance=0.2) == expected
+
+
+def test_directions_have_no_relevance():
+    trees = DependentTrees(random_state=0, max_iter=3).fit(X)
+    with pytest.raises(TypeError, match=r"must be 1 for directions, got 0\.6"):
+        top_terms(trees, relevance=0.6)
+    for wrong in (-0.1, 1.1, "all"):
+        with pytest.raises(ValueError, match="'relevance' parameter of top_terms"):
+            top_terms(np.eye(2), relevance=wrong)

@@ -1,0 +1,211 @@
+"""Names that users give to topics: where they stand, and how long they last."""
+
+import copy
+import pickle
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+
+from checks.corpora import topic_counts
+from checks.estimators import FIRST, fresh, gives_proportions, rows_of
+from skbnp import HDP, DependentTrees, GibbsHDP, NestedCRP
+from skbnp.datasets import make_dependent_trees
+from skbnp.inspection import (
+    EpochTreeDisplay,
+    LineageDisplay,
+    TopicTermsDisplay,
+    TopicTreeDisplay,
+    set_topic_names,
+    summary,
+    top_documents,
+    topics_to_frame,
+)
+
+X = topic_counts(60, 24)
+
+
+@pytest.fixture
+def hdp():
+    return HDP(4, max_iter=5, random_state=0).fit(X)
+
+
+def number_of(model, row=0):
+    return int(model._topic_numbers[row])
+
+
+# -- where names stand -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_columns_have_the_names_of_topics(name):
+    rows = rows_of(FIRST[name], X)
+    model = fresh(FIRST[name]).set_output(transform="pandas").fit(rows)
+    before = model.get_feature_names_out()
+    assert set_topic_names(model, {number_of(model, -1): "sun"}) is None
+    after = model.get_feature_names_out()
+    assert after[-1] == "sun"
+    assert_array_equal(after[:-1], before[:-1])
+    assert model.transform(rows).columns.tolist() == after.tolist()
+
+
+def test_names_stand_in_the_account_and_the_frame(hdp):
+    set_topic_names(hdp, {number_of(hdp): "weather", number_of(hdp, 1): "sea"})
+    assert f"{number_of(hdp):5}" in summary(hdp)
+    assert "%  weather: column" in summary(hdp)
+    assert topics_to_frame(hdp)["name"].tolist()[:2] == ["weather", "sea"]
+
+
+def test_names_stand_in_figures(hdp):
+    set_topic_names(
+        hdp, ["weather $1"] + [f"n{k}" for k in range(1, hdp.n_components_)]
+    )
+    display = TopicTermsDisplay.from_estimator(hdp)
+    titles = [panel.get_title(loc="left") for panel in display.axes_]
+    assert any(title.startswith("weather $1 – ") for title in titles)
+    assert not any("topic" in title for title in titles)
+    lanes = LineageDisplay.from_estimator(hdp)
+    assert "weather $1" in [text.get_text() for text in lanes.ax_.get_yticklabels()]
+    display.figure_.draw_without_rendering()
+    lanes.figure_.draw_without_rendering()
+    tree = NestedCRP(max_iter=5, random_state=0).fit(X)
+    set_topic_names(tree, {0: "all of them"})
+    texts = TopicTreeDisplay.from_estimator(tree).texts_
+    assert texts[0].get_text().startswith("all of them: ")
+    plt.close("all")
+
+
+def test_names_stand_in_trees_over_epochs():
+    drawn = make_dependent_trees(90, n_epochs=3, random_state=0)
+    trees = DependentTrees(random_state=0).fit(drawn.data, epochs=drawn.epochs)
+    set_topic_names(trees, {0: "root of all"})
+    display = EpochTreeDisplay.from_estimator(trees)
+    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert sum("root of all: " in label for label in labels) == 1
+    row = trees.component_ids_[0]
+    ax = EpochTreeDisplay.topic(trees, row) if hasattr(EpochTreeDisplay, "topic") else 0
+    assert ax == 0 or ax.get_title() == "root of all"
+
+
+def test_long_names_are_cut_in_figures(hdp):
+    set_topic_names(
+        hdp, {number_of(hdp): "a name that is longer than any title may be"}
+    )
+    display = TopicTermsDisplay.from_estimator(hdp)
+    titles = [panel.get_title(loc="left") for panel in display.axes_]
+    assert any(title.startswith("a name that is longer t… – ") for title in titles)
+
+
+# -- how long they last ----------------------------------------------------------------
+
+
+def test_names_stay_with_topics_in_streams_edits_copies_and_files(hdp):
+    last = hdp.component_ids_[-1]
+    set_topic_names(hdp, {int(last): "sun"})
+    for other in (copy.copy(hdp), copy.deepcopy(hdp), pickle.loads(pickle.dumps(hdp))):
+        assert other.get_feature_names_out()[-1] == "sun"
+    hdp.partial_fit(X[:20])
+    first = hdp.component_ids_[hdp.component_ids_ != last][0]
+    hdp.drop_components([first])
+    row = hdp.component_ids_.tolist().index(last)
+    assert hdp.get_feature_names_out()[row] == "sun"
+    assert (hdp.get_feature_names_out() == "sun").sum() == 1
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_new_fit_has_no_names(name):
+    rows = rows_of(FIRST[name], X)
+    model = fresh(FIRST[name]).fit(rows)
+    fresh_names = model.get_feature_names_out()
+    set_topic_names(model, {number_of(model): "sun"})
+    assert not hasattr(clone(model), "topic_names_")
+    assert_array_equal(model.fit(rows).get_feature_names_out(), fresh_names)
+
+
+def test_a_fit_that_goes_on_keeps_names_but_where_another_chain_may_be_shown():
+    for n_chains, kept in ((1, True), (2, False)):
+        sampler = GibbsHDP(
+            4, max_iter=6, n_chains=n_chains, warm_start=True, random_state=0
+        ).fit(X)
+        set_topic_names(sampler, {number_of(sampler): "sun"})
+        assert hasattr(sampler.fit(X), "topic_names_") == kept
+    hdp = HDP(4, max_iter=3, warm_start=True, random_state=0).fit(X)
+    set_topic_names(hdp, {number_of(hdp): "sun"})
+    assert hdp.fit(X).topic_names_ == {int(hdp.component_ids_[0]): "sun"}
+
+
+def test_names_can_be_changed_and_taken_away(hdp):
+    plain = hdp.get_feature_names_out()
+    set_topic_names(hdp, {number_of(hdp): "sun"})
+    set_topic_names(hdp, {number_of(hdp): "rain"})
+    assert hdp.get_feature_names_out()[0] == "rain"
+    set_topic_names(hdp, {number_of(hdp): ""})
+    assert_array_equal(hdp.get_feature_names_out(), plain)
+    set_topic_names(hdp, {number_of(hdp): "rain"})
+    set_topic_names(hdp, None)
+    assert_array_equal(hdp.get_feature_names_out(), plain)
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ({99_999: "a"}, "names must be of topics in .*, got .99999."),
+        ({"0": "a"}, "integers as keys"),
+        (["a"], "one for each row of components_, got 1"),
+        ("abcd", "one for each row of components_, got 'abcd'"),
+        (["a", "a", "b", "c"], "names must differ, got 'a' for topics"),
+        (["a", "b", "c", "hdp777"], "those of other columns, got 'hdp777'"),
+    ],
+)
+def test_names_that_cannot_be_are_refused_and_change_nothing(names, says):
+    hdp = HDP(4, split_merge=False, max_iter=3, random_state=0).fit(X)
+    set_topic_names(hdp, {number_of(hdp): "sun"})
+    with pytest.raises(ValueError, match=says):
+        set_topic_names(hdp, names)
+    assert hdp.topic_names_ == {int(hdp.component_ids_[0]): "sun"}
+
+
+def test_a_damaged_file_of_names_is_refused(hdp):
+    set_topic_names(hdp, {number_of(hdp): "sun"})
+    hdp.topic_names_ = {"sun": 3}
+    with pytest.raises(ValueError, match="topic_names_"):
+        pickle.loads(pickle.dumps(hdp))
+
+
+# -- frames ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_frames_have_the_rows_of_components(name):
+    rows = rows_of(FIRST[name], X)
+    model = fresh(FIRST[name]).fit(rows)
+    given = {"X": rows} if gives_proportions(model) else {}
+    frame = topics_to_frame(model, n_documents=3, **given)
+    assert len(frame) == model.n_components_
+    assert_array_equal(frame["topic"], model._topic_numbers)
+    if not hasattr(model, "inverse_transform"):
+        assert_allclose(frame["weight"], model.topic_weights_)
+    for terms, row in zip(frame["terms"], model.components_, strict=True):
+        column = int(np.abs(row).argmax())
+        assert terms[0] in (f"column {column}", f"-column {column}")
+    if given:
+        best = top_documents(model, rows, 3)
+        assert frame["documents"].tolist() == [row[row >= 0].tolist() for row in best]
+
+
+def test_frames_read_pipelines_and_other_models():
+    texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
+    for model in (HDP(2, random_state=0), LatentDirichletAllocation(2, random_state=0)):
+        pipeline = make_pipeline(CountVectorizer(), model).fit(texts)
+        frame = topics_to_frame(pipeline, X=texts, n_terms=2)
+        assert sorted(map(sorted, frame["terms"])) == [["coal", "oil"], ["rain", "sun"]]
+        set_topic_names(pipeline, ["a", "b"])
+        assert topics_to_frame(pipeline)["name"].tolist() == ["a", "b"]
+        assert "%  a: " in summary(pipeline)
+    assert isinstance(frame, pd.DataFrame)

@@ -1,0 +1,186 @@
+"""Coherence of topics equals gensim's, and tells topics from shuffled ones."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skbnp import HDP, HierarchicalComponentAnalysis, StickBreakingHDP
+from skbnp.datasets import make_hdp
+from skbnp.metrics import topic_coherence
+
+#: The nine titles of Deerwester et al. (1990), as in gensim.test.utils.common_texts.
+TITLES = [
+    ["human", "interface", "computer"],
+    ["survey", "user", "computer", "system", "response", "time"],
+    ["eps", "user", "interface", "system"],
+    ["system", "human", "system", "eps"],
+    ["user", "response", "time"],
+    ["trees"],
+    ["graph", "trees"],
+    ["graph", "minors", "trees"],
+    ["graph", "minors", "survey"],
+]
+TOPICS = [
+    ["human", "computer", "system", "interface"],
+    ["graph", "minors", "trees", "eps"],
+    ["user", "response", "time", "survey", "system"],
+]
+#: gensim 4.4.0: CoherenceModel(topics=TOPICS, texts=TITLES, dictionary=..., coherence=,
+#: window_size=).get_coherence_per_topic(), "u_mass" by corpus=, c_npmi and c_v with
+#: windows longer than titles.
+OF_DOCUMENTS = {
+    "umass": [-0.7607246985689725, -13.449306461738571, -0.578074351572033],
+    "npmi": [0.2768026848266368, -0.22115650535534148, 0.4397971827002244],
+    "c_v": [0.8175699493307136, 0.45659512735618596, 0.86766021285023],
+}
+#: The same of windows, without a repeated word: gensim forgets a word that leaves a
+#: window though it is in it once more.
+WITHOUT_REPEATS = [*TITLES[:3], ["system", "human", "eps", "user"], *TITLES[4:]]
+OF_WINDOWS = {
+    ("npmi", 3): [0.06747828871959405, -0.15914417960887592, -0.13992674235543076],
+    ("c_v", 3): [0.5922058371239184, 0.47218374068423746, 0.38746206147151485],
+    ("npmi", 2): [-0.005764756307611893, -0.26549510409970717, -0.42241878285530615],
+    ("c_v", 2): [0.4954487436850332, 0.43821278637830857, 0.2840514823688677],
+}
+#: What gensim adds to probabilities takes part in cancelling terms.
+CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+MEASURES = list(OF_DOCUMENTS)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Counts of the titles, and their columns."""
+    vectorizer = CountVectorizer(analyzer=list)
+    return vectorizer.fit_transform(TITLES), vectorizer.get_feature_names_out()
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_coherence_of_documents_is_that_of_gensim(measure, counts):
+    X, names = counts
+    expected = OF_DOCUMENTS[measure]
+    of_lists = topic_coherence(TOPICS, TITLES, measure=measure)
+    assert_allclose(of_lists, expected, **CLOSE)
+    of_counts = topic_coherence(TOPICS, X, names, measure=measure)
+    assert_allclose(of_counts, expected, **CLOSE)
+
+
+@pytest.mark.parametrize(("measure", "window"), OF_WINDOWS)
+def test_coherence_of_windows_is_that_of_gensim(measure, window):
+    found = topic_coherence(TOPICS, WITHOUT_REPEATS, measure=measure, window=window)
+    assert_allclose(found, OF_WINDOWS[measure, window], **CLOSE)
+
+
+@pytest.mark.parametrize("measure", ["npmi", "c_v"])
+def test_windows_of_repeated_words_are_counted_as_written(measure, monkeypatch):
+    monkeypatch.setattr("skbnp.metrics._coherence.MARKS_AT_ONCE", 7)  # many parts
+    windows = [
+        title[i : i + 3] for title in TITLES for i in range(max(len(title) - 2, 1))
+    ]
+    by_window = topic_coherence(TOPICS, TITLES, measure=measure, window=3)
+    assert_allclose(by_window, topic_coherence(TOPICS, windows, measure=measure))
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_terms_of_arrays_are_the_largest_entries(measure, counts):
+    X, names = counts
+    phi = np.zeros((len(TOPICS), len(names)))
+    for row, terms in zip(phi, TOPICS, strict=True):
+        for rank, term in enumerate(terms):
+            row[list(names).index(term)] = 9.0 - rank
+    for topics in (phi, sp.csr_array(phi), pd.DataFrame(phi, columns=names)):
+        for rows in (X, sp.coo_array(X), X.toarray(), pd.DataFrame(X.toarray())):
+            found = topic_coherence(topics, rows, measure=measure)
+            assert_allclose(found, OF_DOCUMENTS[measure], **CLOSE)
+    of_tokens = topic_coherence(phi, TITLES, names, measure=measure)
+    assert_allclose(of_tokens, OF_DOCUMENTS[measure], **CLOSE)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_planted_topics_are_more_coherent_than_shuffled_ones(measure):
+    drawn = make_hdp(200, n_features=80, n_components=5, random_state=0)
+    X, phi = drawn.data, drawn.topic_word_distr
+    shuffled = np.random.default_rng(0).permuted(phi, axis=1)
+    good = topic_coherence(phi, X, measure=measure, n_terms=5)
+    bad = topic_coherence(shuffled, X, measure=measure, n_terms=5)
+    assert good.mean() > bad.mean()
+
+
+def test_pipelines_and_searches_read_texts():
+    texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
+    pipeline = make_pipeline(CountVectorizer(), HDP(2, random_state=0))
+    fitted = pipeline.fit(texts)
+    counts = fitted[0].transform(texts)
+    expected = topic_coherence(fitted[-1], counts, n_terms=2)
+    assert_allclose(topic_coherence(fitted, texts, n_terms=2), expected)
+    tokens = [text.split() for text in texts]
+    assert_allclose(topic_coherence(fitted, tokens, n_terms=2), expected)
+    search = GridSearchCV(pipeline, {"hdp__max_iter": [5]}, cv=2).fit(texts)
+    assert np.isfinite(topic_coherence(search, texts, n_terms=2)).all()
+
+
+def test_topics_not_in_use_have_no_coherence():
+    X = make_hdp(150, n_features=40, n_components=3, random_state=0).data
+    hdp = StickBreakingHDP(
+        max_components=30, learning_method="batch", random_state=0
+    ).fit(X)
+    found = topic_coherence(hdp, X)
+    assert np.isfinite(found).sum() == hdp.n_active_components_ < 30
+
+
+def test_words_of_every_document_tell_nothing():
+    texts = [["the", "sun"], ["the", "sea"], ["the", "sun"]]
+    assert topic_coherence([["the", "sun"]], texts)[0] == pytest.approx(0.0, abs=1e-9)
+    assert topic_coherence([["the", "the"]], texts, measure="c_v").tolist() != [1.0]
+
+
+def test_documents_without_tokens_are_no_evidence(counts):
+    X, names = counts
+    more = sp.vstack([X, sp.csr_array((9, X.shape[1]))])
+    before, after = (topic_coherence(TOPICS, part, names) for part in (X, more))
+    assert_array_equal(before, after)
+    assert_array_equal(topic_coherence(TOPICS, [*TITLES, [], []]), before)
+
+
+def test_absent_terms_are_left_out_with_a_warning_if_they_are_many():
+    with pytest.warns(UserWarning, match="1 topics or more occur in no document"):
+        found = topic_coherence([["sun", "moon"], ["sun", "sea"]], [["sun", "sea"]] * 3)
+    assert np.isnan(found[0])
+    quiet = topic_coherence([["human", "user", "system", "moon"]], TITLES)
+    assert_allclose(quiet, topic_coherence([["human", "user", "system"]], TITLES))
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"X": np.ones((3, 4))}, ValueError, "X has 4 columns"),
+        ({"X": -np.ones((3, 2))}, ValueError, "Negative values"),
+        ({"X": np.zeros((3, 2))}, ValueError, "must have a document with tokens"),
+        ({"X": np.ones((3, 2)), "window": 5}, TypeError, "must be lists of tokens"),
+        ({"X": [["a", "b"]]}, ValueError, "feature_names must name the columns"),
+        ({"topics": [["a", "b"]]}, ValueError, "feature_names must name the columns"),
+        ({"topics": -np.eye(2)}, ValueError, "topics must not be negative"),
+        ({"measure": "c_uci"}, ValueError, "measure"),
+        ({"n_terms": 1}, ValueError, "n_terms"),
+        (
+            {"topics": [["a", "z"]], "feature_names": ["a", "b"]},
+            ValueError,
+            "terms among feature_names, got .'z'",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_named(given, error, says):
+    call = {"topics": np.eye(2), "X": np.eye(2)} | given
+    with pytest.raises(error, match=says):
+        topic_coherence(**call)
+
+
+def test_components_with_signs_are_no_topics():
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    analysis = HierarchicalComponentAnalysis(random_state=0, max_iter=3).fit(X)
+    with pytest.raises(TypeError, match="have signs"):
+        topic_coherence(analysis, np.abs(X))
