@@ -1,5 +1,7 @@
 """Looking at fitted topic models: terms, documents, a printed account, figures."""
 
+from skbnp.inspection._alignment import Alignment, align_components
+from skbnp.inspection._consensus import Consensus, consensus_components
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
 from skbnp.inspection._epochs import EpochTreeDisplay
 from skbnp.inspection._groups import TopicGroups as TopicGroups
@@ -11,21 +13,28 @@ from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._names import set_topic_names, topics_to_frame
 from skbnp.inspection._over_time import emerging_topics, topics_over_time
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
+from skbnp.inspection._stability import Stability, stability
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms
 from skbnp.inspection._trees import TopicTreeDisplay
 
 __all__ = [
+    "Alignment",
     "ComponentsPosteriorDisplay",
+    "Consensus",
     "EpochTreeDisplay",
     "HistoryDisplay",
     "LineageDisplay",
+    "Stability",
     "TopicGroupsDisplay",
     "TopicTermsDisplay",
     "TopicTraceDisplay",
     "TopicTreeDisplay",
+    "align_components",
+    "consensus_components",
     "emerging_topics",
     "set_topic_names",
+    "stability",
     "summary",
     "to_lda",
     "to_pyldavis",

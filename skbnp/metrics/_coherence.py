@@ -253,7 +253,9 @@ def _windows(
 ) -> Iterator[sp.csr_array]:
     """Yield which terms are in which windows, (n_windows, n_terms), in parts."""
     number = {term: j for j, term in enumerate(terms)}
-    rows, found, n_rows, n_marks = [], [], 0, 0
+    rows: list[NDArray] = []
+    found: list[NDArray] = []
+    n_rows, n_marks = 0, 0
 
     def made() -> sp.csr_array:
         at = (np.concatenate(rows), np.concatenate(found))

@@ -285,7 +285,8 @@ def leading_columns(
                 "terms, got None."
             )
         feature_names = list(dict.fromkeys(term for terms in lists for term in terms))
-    names = np.array([str(name) for name in feature_names], dtype=object)
+    given = np.asarray(feature_names, dtype=object).ravel()
+    names = np.array([str(name) for name in given], dtype=object)
     number = {name: j for j, name in enumerate(names)}
     unknown = sorted({term for terms in lists for term in terms if term not in number})
     if unknown:

@@ -29,6 +29,7 @@ class Purpose(IntEnum):
     SWEEP = 4
     SOME_DOCS = 5
     BLOCKS = 6
+    INTERVALS = 7
 
 
 def draw_entropy(random_state: int | np.random.RandomState | None) -> int:

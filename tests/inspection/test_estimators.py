@@ -33,8 +33,10 @@ from skbnp.inspection import (
 #: What needs labels of time has tests of its own.
 OVER_TIME = {"EpochTreeDisplay", "emerging_topics", "topics_over_time"}
 WITH_ROWS = {"to_pyldavis", "top_documents"}
-FUNCTIONS = sorted(set(inspection.__all__) - OVER_TIME)
 OF_FLAT_MODELS = {"TopicGroupsDisplay", "topic_groups"}
+#: What they return, and what fits models itself.
+OTHERS = {"Alignment", "Consensus", "Stability", "stability"}
+FUNCTIONS = sorted(set(inspection.__all__) - OVER_TIME - OTHERS)
 ON_DASK = ["HDP", "DependentTrees"]
 
 
@@ -71,6 +73,10 @@ def look(function, model, X):
         return read.from_estimator(model)
     if function == "set_topic_names":
         return read(copy.copy(model), [f"name {k}" for k in range(model.n_components_)])
+    if function == "align_components":
+        return read(model, model)
+    if function == "consensus_components":
+        return read([model, model])
     return read(model, X) if function in WITH_ROWS else read(model)
 
 

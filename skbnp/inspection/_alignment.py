@@ -1,0 +1,271 @@
+"""Which topics of two fits are the same, which were split, and which are alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import BaseEstimator
+
+from skbnp.inspection._over_time import _pandas
+from skbnp.inspection._terms import (
+    column_names,
+    fitted,
+    topic_numbers,
+    topics,
+)
+from skbnp.utils.fitted import are_named, in_use
+from skbnp.utils.validation import Interval, validate_params
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["Alignment", "align_components", "cosines", "matched", "vocabulary"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+#: By how much a topic must raise the cosine of a sum to be a part of it.
+LEAST_RISE = 0.02
+SIMILARITY = Interval(Real, -1, 1, closed="both")
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Topics of two fits, a and b, side by side; topics are rows of `components_`.
+
+    Parameters
+    ----------
+    pairs : ndarray of int of shape (n_pairs, 2)
+        Topics that are the same: row of a, row of b; the most similar first.
+    similarity : ndarray of shape (n_pairs,)
+        Cosines of the pairs.
+    splits : dict of int to list of int
+        Topics of a that are several of b.
+    merges : dict of int to list of int
+        Topics of b that are several of a.
+    unmatched_a, unmatched_b : ndarray of int
+        Topics in use that are in no pair, and no part of a split or merge.
+    cosines : ndarray of shape (n_components of a, n_components of b)
+        Cosines of all topics.
+    numbers_a, numbers_b : ndarray of int
+        What the rows are called: numbers in `component_ids_`; of nodes, rows.
+    """
+
+    pairs: Ints
+    similarity: Array
+    splits: dict[int, list[int]]
+    merges: dict[int, list[int]]
+    unmatched_a: Ints
+    unmatched_b: Ints
+    cosines: Array
+    numbers_a: Ints
+    numbers_b: Ints
+
+    def to_frame(self) -> "DataFrame":
+        """Return a table of all topics of both fits, by their numbers.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            "topic_a", "topic_b" (missing where there is none), "similarity" and "kind":
+            "match", "split" (a further part of topic_a), "merge" (a further part of
+            topic_b), "only in a" or "only in b".
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        pd = _pandas()
+        rows: list[tuple[int | None, int | None, str]]
+        rows = [(i, j, "match") for i, j in self.pairs.tolist()]
+        pairs = set(map(tuple, self.pairs.tolist()))
+        for i, parts in self.splits.items():
+            rows += [(i, j, "split") for j in parts if (i, j) not in pairs]
+        for j, parts in self.merges.items():
+            rows += [(i, j, "merge") for i in parts if (i, j) not in pairs]
+        rows += [(i, None, "only in a") for i in self.unmatched_a.tolist()]
+        rows += [(None, j, "only in b") for j in self.unmatched_b.tolist()]
+        at_a = [None if i is None else int(self.numbers_a[i]) for i, _, _ in rows]
+        at_b = [None if j is None else int(self.numbers_b[j]) for _, j, _ in rows]
+        similarity = [
+            np.nan if i is None or j is None else self.cosines[i, j] for i, j, _ in rows
+        ]
+        return pd.DataFrame(
+            {
+                "topic_a": pd.array(at_a, dtype="Int64"),
+                "topic_b": pd.array(at_b, dtype="Int64"),
+                "similarity": similarity,
+                "kind": [kind for _, _, kind in rows],
+            }
+        )
+
+
+@validate_params({"min_similarity": [SIMILARITY]}, prefer_skip_nested_validation=False)
+def align_components(
+    a: BaseEstimator | ArrayLike,
+    b: BaseEstimator | ArrayLike,
+    *,
+    min_similarity: float = 0.5,
+) -> Alignment:
+    """Match the topics of two fits.
+
+    Parameters
+    ----------
+    a, b : fitted topic models, Pipelines that end in one, or array-like
+        Anything with `components_`, or arrays of shape (n_components, n_features).
+        Columns are matched by their names; where either has none, both must have the
+        same columns in the same order.
+    min_similarity : float, default=0.5
+        Least cosine of topics that are the same.
+
+    Returns
+    -------
+    alignment : Alignment
+        `pairs` and their `similarity`, `splits`, `merges`, `unmatched_a` and
+        `unmatched_b`; `to_frame` lists them all.
+
+    Raises
+    ------
+    NotFittedError
+        If a model is not fitted.
+    ValueError
+        If columns cannot be matched.
+
+    See Also
+    --------
+    consensus_components : Topics that recur in many fits.
+    stability : How well fits agree.
+
+    Notes
+    -----
+    Each topic is in one pair at most, and the sum of cosines of the pairs is the
+    largest that there is [1]_; cosines are those of probabilities of terms. Terms that
+    one vocabulary lacks have no probability in its topics. A topic of b that is left
+    over is a part of the topic of a that it is most like, if their cosine is
+    `min_similarity` at least, or if the topic of a is better matched by it and the
+    parts found before, added by their weights (a cosine higher by 0.02, and
+    `min_similarity` at least); likewise for merges. Topics not in use are left out.
+
+    References
+    ----------
+    .. [1] Harold W. Kuhn, "The Hungarian Method for the Assignment Problem", Naval
+       Research Logistics Quarterly 2, 1955.
+
+    Examples
+    --------
+    >>> from skbnp.inspection import align_components
+    >>> a = [[5, 5, 0, 0, 0, 0], [0, 0, 5, 5, 5, 5]]
+    >>> b = [[0, 0, 6, 6, 0, 0], [5, 5, 0, 0, 0, 0], [0, 0, 0, 0, 5, 5]]
+    >>> found = align_components(a, b)
+    >>> found.pairs.tolist(), found.splits
+    ([[0, 1], [1, 0]], {1: [0, 2]})
+    """
+    columns, n_features = vocabulary([a, b])
+    (w_a, phi_a, used_a), (w_b, phi_b, used_b) = (
+        _on(model, of, n_features) for model, of in zip((a, b), columns, strict=True)
+    )
+    similarity = cosines(phi_a, phi_b)
+    rows, others = matched(similarity[used_a][:, used_b], min_similarity)
+    pairs = np.column_stack([used_a[rows], used_b[others]])
+    found = similarity[pairs[:, 0], pairs[:, 1]]
+    order = np.argsort(-found, kind="stable")
+    pairs, found = pairs[order], found[order]
+    left_a, left_b = (
+        np.setdiff1d(used_a, pairs[:, 0]),
+        np.setdiff1d(used_b, pairs[:, 1]),
+    )
+    splits = _parts(
+        phi_a, phi_b, w_b, pairs, left_b, similarity, used_a, min_similarity
+    )
+    merges = _parts(
+        phi_b, phi_a, w_a, pairs[:, ::-1], left_a, similarity.T, used_b, min_similarity
+    )
+    of_splits = [j for parts in splits.values() for j in parts]
+    of_merges = [i for parts in merges.values() for i in parts]
+    return Alignment(
+        pairs=pairs,
+        similarity=found,
+        splits=splits,
+        merges=merges,
+        unmatched_a=np.setdiff1d(left_a, [*of_merges, *splits]),
+        unmatched_b=np.setdiff1d(left_b, [*of_splits, *merges]),
+        cosines=similarity,
+        numbers_a=topic_numbers(a, len(phi_a)),
+        numbers_b=topic_numbers(b, len(phi_b)),
+    )
+
+
+def _on(model, columns, n_features):
+    """Read weights, topics on a common vocabulary, and rows in use."""
+    weights, values = topics(model)
+    phi = np.zeros((len(values), n_features))
+    phi[:, columns] = values
+    return weights, phi, np.flatnonzero(in_use(model))
+
+
+def _parts(whole, other, weights, pairs, left, similarity, used, least):
+    """Name topics of `whole` that are several of `other`, the matched one first."""
+    partner = dict(pairs.tolist())
+    near: dict[int, list[int]] = {}
+    for j in left.tolist():
+        near.setdefault(int(used[similarity[used, j].argmax()]), []).append(j)
+    found = {}
+    for i, candidates in near.items():
+        parts = [partner[i]] if i in partner else []
+        total, best = np.zeros(whole.shape[1]), -1.0
+        for j in parts:
+            total, best = total + weights[j] * other[j], similarity[i, j]
+        for j in np.array(candidates)[np.argsort(-similarity[i, candidates])].tolist():
+            more = total + weights[j] * other[j]
+            value = cosines(whole[[i]], more[None])[0, 0]
+            is_part = value >= least and (not parts or value >= best + LEAST_RISE)
+            if similarity[i, j] >= least or is_part:
+                total, best, parts = more, max(best, value), [*parts, j]
+        if len(parts) > 1:
+            found[i] = parts
+    return dict(sorted(found.items()))
+
+
+def matched(similarity: Array, least: float) -> tuple[Ints, Ints]:
+    """Match rows and columns of `least` similarity, for the largest sum of all."""
+    gain = np.where(similarity >= least, similarity + 1.0, 0.0)
+    rows, columns = linear_sum_assignment(gain, maximize=True)
+    good = similarity[rows, columns] >= least
+    return rows[good], columns[good]
+
+
+def cosines(a: Array, b: Array) -> Array:
+    """Compute the cosines of rows, 0 of rows without mass."""
+
+    def unit(rows):
+        length = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(length > 0.0, length, 1.0)
+
+    return np.clip(unit(a) @ unit(b).T, -1.0, 1.0)
+
+
+def vocabulary(models: Sequence[Any]) -> tuple[list[Ints], int]:
+    """Number the columns of each model in a common vocabulary, by their names."""
+    widths = [fitted(model, "components_").shape[1] for model in models]
+    if not all(map(are_named, models)):
+        if len(set(widths)) > 1:
+            raise ValueError(
+                f"Topics have {sorted(set(widths))} columns, and no names to match "
+                "these by: fit DataFrames, or Pipelines of texts."
+            )
+        return [np.arange(width) for width in widths], widths[0]
+    number: dict[str, int] = {}
+    columns = []
+    for model, width in zip(models, widths, strict=True):
+        names = column_names(model, width)
+        columns.append(
+            np.array([number.setdefault(name, len(number)) for name in names])
+        )
+    if len(models) > 1 and len(number) == sum(widths):
+        raise ValueError("Topics must have terms in common, got none.")
+    return columns, len(number)

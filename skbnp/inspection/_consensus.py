@@ -1,0 +1,468 @@
+"""Topics on which many fits, or many samples of chains, agree."""
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from skbnp.inspection._alignment import SIMILARITY, cosines, matched, vocabulary
+from skbnp.inspection._draws import DocumentDraws, Draw, blocks, draws_of
+from skbnp.inspection._over_time import _pandas
+from skbnp.inspection._terms import (
+    POSITIVE,
+    column_names,
+    fitted_model,
+    model_rows,
+    terms_of,
+)
+from skbnp.utils.fitted import GivenTopics, are_named
+from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.validation import Interval, check_counts, validate_params
+from skbnp.utils.warnings import warn_caller
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["Consensus", "consensus_components", "consensus_of"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+#: Rounds of matching, at most.
+ROUNDS = 10
+
+
+class Consensus(GivenTopics):
+    """Topics on which fits agree; what reads topics of a model reads these.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Mean topics, rows sum to one, the heaviest first. Of directions, unit vectors.
+    topic_weights_ : ndarray of shape (n_components,)
+        Mean weights where topics are.
+    recurrence_ : ndarray of shape (n_components,)
+        Share of the draws, fits or samples of chains, that have the topic.
+    similarity_ : ndarray of shape (n_components,)
+        Mean cosine of the topics of the draws to the mean topic.
+    components_interval_ : ndarray of shape (2, n_components, n_features)
+        Lower and upper ends of the intervals of probabilities.
+    doc_topic_distr_ : ndarray of shape (n_samples, n_components)
+        Mean shares of topics in documents, where documents were given. What a row lacks
+        to one belongs to topics that do not recur.
+    doc_topic_interval_ : ndarray of shape (2, n_samples, n_components)
+        Lower and upper ends of the intervals of shares.
+    n_draws_ : int
+        Fits, or samples of chains.
+    n_components_ : int
+        Topics.
+    feature_names_in_ : ndarray of str objects of shape (n_features,)
+        Names of terms, where models have them.
+    """
+
+    topic_weights_: Array
+    recurrence_: Array
+    similarity_: Array
+    components_interval_: Array
+    doc_topic_distr_: Array
+    doc_topic_interval_: Array
+    n_draws_: int
+    n_components_: int
+    feature_names_in_: NDArray[np.object_]
+
+    def __init__(self, components: Array):  # may have signs
+        self.components_ = components
+        self.n_components_ = len(components)
+
+    def __repr__(self) -> str:
+        n_draws = getattr(self, "n_draws_", None)
+        return f"Consensus(n_components={self.n_components_}, n_draws={n_draws})"
+
+    def to_frame(self, n_terms: int = 10) -> "DataFrame":
+        """Return a table of the topics.
+
+        Parameters
+        ----------
+        n_terms : int, default=10
+            Terms of each topic.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            "recurrence", "similarity", "weight" and "terms" of each topic.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        pd = _pandas()
+        names = column_names(self, self.components_.shape[1])
+        return pd.DataFrame(
+            {
+                "recurrence": self.recurrence_,
+                "similarity": self.similarity_,
+                "weight": self.topic_weights_,
+                "terms": [terms_of(row, names, n_terms) for row in self.components_],
+            }
+        )
+
+
+MATCHING: dict = {
+    "min_recurrence": [Interval(Real, 0, 1, closed="both")],
+    "min_similarity": [SIMILARITY],
+    "merge_similarity": [SIMILARITY],
+    "confidence": [Interval(Real, 0, 1, closed="neither")],
+    "n_draws": [POSITIVE],
+    "random_state": ["random_state"],
+}
+
+
+@validate_params(MATCHING, prefer_skip_nested_validation=False)
+def consensus_components(
+    estimators: BaseEstimator | Sequence[BaseEstimator],
+    X: Any = None,
+    *,
+    min_recurrence: float = 0.8,
+    min_similarity: float = 0.7,
+    merge_similarity: float = 0.9,
+    confidence: float = 0.9,
+    n_draws: int = 200,
+    random_state: Any = 0,
+) -> Consensus:
+    """Find the topics on which fits, or samples of chains, agree.
+
+    One sample of a chain has topics of a few tokens that come and go, and two for
+    one; which, differs from sample to sample. What most have is left.
+
+    Parameters
+    ----------
+    estimators : fitted sampler, or list of fitted topic models or Pipelines
+        Of samplers of words, all `samples_` of all chains are used; of other models
+        each is one draw. Columns are matched by their names, as by
+        :func:`align_components`.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str, \
+            default=None
+        Documents whose shares are asked for; raw ones for text Pipelines.
+    min_recurrence : float, default=0.8
+        Topics that a smaller share of the draws has are left out.
+    min_similarity : float, default=0.7
+        Least cosine of a topic of a draw to the mean topic.
+    merge_similarity : float, default=0.9
+        Cosine from which two topics of one draw are one.
+    confidence : float, default=0.9
+        Probability of the intervals.
+    n_draws : int, default=200
+        Draws by which intervals are estimated, at least; as many from each fit or
+        sample.
+    random_state : int, RandomState instance or None, default=0
+        Draws topics, and shares of documents.
+
+    Returns
+    -------
+    consensus : Consensus
+        Topics with how often they recur, and intervals. :func:`top_terms`,
+        :func:`topics_to_frame` and displays read it as they read a model.
+
+    Raises
+    ------
+    NotFittedError
+        If a model is not fitted.
+    TypeError
+        If `X` is given and a model has no Dirichlet prior of shares, as trees have not.
+    ValueError
+        If there are fewer than two draws, or columns cannot be matched.
+
+    Warns
+    -----
+    UserWarning
+        If no topic recurs.
+
+    See Also
+    --------
+    stability : Fits for this, from several seeds and resampled documents.
+    align_components : Two fits, topic by topic.
+
+    Notes
+    -----
+    In each draw, topics whose cosine is `merge_similarity` or more are added up, the
+    most similar first. Draws are then matched with the mean topics, each topic with one
+    at most, for the largest sum of cosines; what is left over begins a further mean;
+    means are computed again, until matches stay. This follows the extraction of
+    components of [1]_ with optimal matching in the place of clustering.
+
+    Intervals are equal-tailed, over draws that have the topic. Topics are drawn from
+    Dirichlet distributions, whose parameters are counts plus prior of a sample, or
+    `components_` of other models. Shares of a document are drawn given these topics, by
+    Gibbs sampling under the prior of each draw. Given probabilities and directions have
+    no such distribution: intervals are those over fits. Variational fits that start
+    alike are less spread than a posterior; samples of documents, as :func:`stability`
+    draws them, make up for it. Chains must have settled: intervals of chains that hold
+    a topic in parts are too narrow. One chain cannot tell topics that go slowly from
+    those that recur: use several.
+
+    Of corpora with their stop words, topics may be alike to `merge_similarity` by those
+    alone: leave them out, or raise it.
+
+    References
+    ----------
+    .. [1] Nicola D. Roberts, "Patterns of somatic genome rearrangement in human cancer"
+       (the R package hdp), University of Cambridge, 2018.
+
+    Examples
+    --------
+    >>> from skbnp import GibbsHDP
+    >>> from skbnp.datasets import make_bars
+    >>> from skbnp.inspection import consensus_components
+    >>> X = make_bars(200, random_state=0).data
+    >>> hdp = GibbsHDP(max_iter=60, thin=5, n_chains=2, random_state=0).fit(X)
+    >>> consensus = consensus_components(hdp)
+    >>> consensus.n_components_, consensus.n_draws_
+    (20, 12)
+    """
+    models = list(estimators) if isinstance(estimators, (list, tuple)) else [estimators]
+    if not models:
+        raise ValueError("estimators must be a sampler or a list of models, got [].")
+    return consensus_of(
+        models,
+        X,
+        by_sample=True,
+        min_recurrence=min_recurrence,
+        min_similarity=min_similarity,
+        merge_similarity=merge_similarity,
+        confidence=confidence,
+        n_draws=n_draws,
+        random_state=random_state,
+    )
+
+
+def consensus_of(
+    models,
+    X,
+    *,
+    by_sample,
+    min_recurrence,
+    min_similarity,
+    merge_similarity,
+    confidence,
+    n_draws,
+    random_state,
+) -> Consensus:
+    """Find the consensus of models that are fitted, or of all their samples."""
+    columns, n_features = vocabulary(models)
+    draws, owners = [], []
+    for owner, (model, of) in enumerate(zip(models, columns, strict=True)):
+        for draw in draws_of(model, of, n_features, by_sample=by_sample):
+            draws.append(draw.merged(duplicates(draw, merge_similarity)))
+            owners.append(owner)
+    if len(draws) < 2:
+        name = type(fitted_model(models[0])).__name__
+        raise ValueError(
+            f"estimators must have two draws or more, {name} has {len(draws)}: pass a "
+            "list of fits, or a sampler with several kept samples (thin, n_chains)."
+        )
+    draws, places = matched_draws(draws, min_similarity, merge_similarity)
+    recurrence = (places >= 0).mean(axis=0)
+    places = places[:, recurrence >= min_recurrence]
+    if places.shape[1] == 0:
+        warn_caller(
+            f"No topic recurs in {100 * min_recurrence:g} % of {len(draws)} draws: "
+            "they do not agree. Use more documents, or a lower min_similarity or "
+            "min_recurrence."
+        )
+    weights = np.array(
+        [
+            np.mean([draw.weights[row] for draw, row in present(draws, of)])
+            for of in places.T
+        ]
+    )
+    places = places[:, np.argsort(-weights, kind="stable")]
+    entropy = draw_entropy(random_state)
+    rng = stream(entropy, Purpose.INTERVALS, 0)
+    found = _summarised(draws, places, confidence, n_draws, rng)
+    found.topic_weights_ = -np.sort(-weights)
+    found.n_draws_ = len(draws)
+    if all(map(are_named, models)):
+        names = np.empty(n_features, dtype=object)
+        for model, of in zip(models, columns, strict=True):
+            names[of] = column_names(model, len(of))
+        found.feature_names_in_ = names
+    if X is not None:
+        _add_documents(
+            found,
+            models,
+            X,
+            columns,
+            draws,
+            owners,
+            places,
+            confidence,
+            n_draws,
+            entropy,
+        )
+    return found
+
+
+def duplicates(draw: Draw, least: float) -> Ints:
+    """Number the topics of a draw; those that are one have one number."""
+    values = draw.distr() * draw.weights[:, None]
+    groups = [[k] for k in range(len(values))]
+    similarity = cosines(values, values)
+    np.fill_diagonal(similarity, -2.0)
+    while len(groups) > 1 and similarity.max() >= least:
+        i, j = sorted(np.unravel_index(similarity.argmax(), similarity.shape))
+        groups[i] += groups.pop(j)
+        values[i] += values[j]
+        values = np.delete(values, j, axis=0)
+        similarity = np.delete(np.delete(similarity, j, axis=0), j, axis=1)
+        similarity[i] = similarity[:, i] = cosines(values[[i]], values)[0]
+        similarity[i, i] = -2.0
+    onto = np.empty(len(draw.weights), dtype=np.intp)
+    for number, group in enumerate(groups):
+        onto[group] = number
+    return onto
+
+
+def matched_draws(
+    draws: list[Draw], min_similarity: float, merge_similarity: float
+) -> tuple[list[Draw], Ints]:
+    """Match the topics of draws; add up those whose means are one topic."""
+    while True:
+        topics = [draw.distr() for draw in draws]
+        places = match_all(topics, min_similarity)
+        number = places.shape[1]
+        weights = np.array(
+            [
+                sum(draw.weights[row] for draw, row in present(draws, of))
+                for of in places.T
+            ]
+        )
+        means = Draw(_means(topics, places), weights, None, False)
+        onto = duplicates(means, merge_similarity)
+        if onto.max() + 1 == number:
+            return draws, places
+        joined = []
+        for draw, of in zip(draws, places, strict=True):
+            row_onto = np.empty(len(draw.weights), dtype=np.intp)
+            row_onto[of[of >= 0]] = onto[of >= 0]  # each row is in one place
+            joined.append(draw.merged(np.unique(row_onto, return_inverse=True)[1]))
+        draws = joined
+
+
+def _means(topics: Sequence[Array], places: Ints) -> Array:
+    return np.array(
+        [
+            np.mean(
+                [topics[s][of[s]] for s in np.flatnonzero(of >= 0).tolist()], axis=0
+            )
+            for of in places.T
+        ]
+    )
+
+
+def match_all(topics: Sequence[Array], least: float) -> Ints:
+    """Match the topics of all draws: their rows, -1 where one is missing."""
+    means, places = topics[0], np.zeros((0, 0), dtype=np.intp)
+    for _ in range(ROUNDS):
+        before, columns = places, []
+        for distr in topics:
+            rows, others = matched(cosines(distr, means), least)
+            of = np.full(len(means), -1)
+            of[others] = rows
+            new = np.setdiff1d(np.arange(len(distr)), rows)
+            means = np.vstack([means, distr[new]])
+            columns.append(np.append(of, new))
+        places = np.full((len(topics), len(means)), -1)
+        for row, of in zip(places, columns, strict=True):
+            row[: len(of)] = of
+        places = places[:, (places >= 0).any(axis=0)]
+        if np.array_equal(places, before):
+            break
+        means = _means(topics, places)
+    return places
+
+
+def present(draws, of):
+    """Pairs of the draws that have a topic, and its row there."""
+    return [(draw, row) for draw, row in zip(draws, of, strict=True) if row >= 0]
+
+
+def _ends(values, confidence):
+    """Ends of an equal-tailed interval of draws, of unbiased coverage."""
+    tail = (1.0 - confidence) / 2.0
+    return np.quantile(values, [tail, 1.0 - tail], axis=0, method="weibull")
+
+
+def _summarised(draws, places, confidence, n_draws, rng) -> Consensus:
+    """Compute means and intervals of topics."""
+    n_features, each = draws[0].values.shape[1], -(-n_draws // len(draws))
+    means = np.zeros((places.shape[1], n_features))
+    ends = np.zeros((2, *means.shape))
+    similarity = np.zeros(len(means))
+    for k, of in enumerate(places.T):
+        rows = [
+            Draw(draw.values[[row]], draw.weights[[row]], None, draw.is_random)
+            for draw, row in present(draws, of)
+        ]
+        distr = np.concatenate([row.distr() for row in rows])
+        means[k] = distr.mean(axis=0)
+        if not rows[0].is_random and draws[0].values.min() < 0.0:
+            means[k] /= max(np.linalg.norm(means[k]), 1e-300)
+        similarity[k] = cosines(distr, means[[k]]).mean()
+        drawn = [row.drawn(rng) for row in rows for _ in range(each)]
+        ends[:, k] = _ends(np.concatenate(drawn), confidence)
+    found = Consensus(means)
+    found.recurrence_ = (places >= 0).mean(axis=0)
+    found.similarity_ = similarity
+    found.components_interval_ = ends
+    return found
+
+
+def _add_documents(
+    found, models, X, columns, draws, owners, places, confidence, n_draws, entropy
+) -> None:
+    """Draw the shares of documents, block by block."""
+    for draw, owner in zip(draws, owners, strict=True):
+        if draw.prior is None:
+            name = type(fitted_model(models[owner])).__name__
+            raise TypeError(
+                f"X must be None for {name}, which has no Dirichlet prior of the "
+                "topics of a document: intervals of terms alone can be estimated."
+            )
+    counts = [check_counts(model_rows(model, X), whom="X") for model in models]
+    n_docs, n_topics = counts[0].shape[0], places.shape[1]
+    each = -(-n_draws // len(draws))
+    found.doc_topic_distr_ = np.zeros((n_docs, n_topics))
+    found.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
+    rng = stream(entropy, Purpose.INTERVALS, 1)
+    topics = [
+        draw.drawn(rng)[:, columns[owner]]
+        for draw, owner in zip(draws, owners, strict=True)
+    ]
+    for number, block in enumerate(blocks(n_docs)):
+        rng = stream(entropy, Purpose.INTERVALS, 2, number)
+        drawn = np.zeros((len(draws) * each, block.stop - block.start, n_topics))
+        documents: dict[int, DocumentDraws] = {}
+        before: Array | None = None  # shares of the consensus in the last draw
+        for s, (draw, owner) in enumerate(zip(draws, owners, strict=True)):
+            if owner not in documents:
+                documents[owner] = DocumentDraws(counts[owner][block])
+            has, prior = np.flatnonzero(places[s] >= 0), draw.prior
+            if before is None:
+                theta = documents[owner].mode(topics[s], prior)
+            else:  # what topics of the same place had, and a little of all
+                theta = np.tile(prior / prior.sum(), (len(before), 1))
+                theta *= 0.01
+                theta[:, places[s, has]] += before[:, has]
+            shares = documents[owner].after(theta, topics[s], prior, each, rng)
+            for t, theta in enumerate(shares):
+                drawn[s * each + t][:, has] = theta[:, places[s, has]]
+            before = drawn[(s + 1) * each - 1]
+        is_there = np.repeat(places >= 0, each, axis=0)
+        for k in range(n_topics):
+            of = drawn[is_there[:, k], :, k]
+            found.doc_topic_distr_[block, k] = of.mean(axis=0)
+            found.doc_topic_interval_[:, block, k] = _ends(of, confidence)

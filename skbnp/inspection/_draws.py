@@ -1,0 +1,171 @@
+"""Draws of topics, and of the shares that they have in documents."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inspection._terms import are_directions, fitted, fitted_model, weights_of
+from skbnp.utils.fitted import in_use
+
+__all__ = ["DocumentDraws", "Draw", "blocks", "draws_of"]
+
+Array = NDArray[np.float64]
+
+#: Documents of a block, updates that find where its draws start, draws left out.
+DOCS, UPDATES, LEFT_OUT = 512, 20, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Topics of one fit, or of one kept sample of a chain."""
+
+    values: Array  # (n_components, n_features), what draws of topics are made of
+    weights: Array  # (n_components,)
+    prior: Array | None  # (n_components,) Dirichlet of the topics of a document
+    is_random: bool  # values are Dirichlet parameters
+
+    def distr(self) -> Array:
+        """Return expected topics, rows normalised, or directions as they are."""
+        if not self.is_random:
+            return self.values
+        total = self.values.sum(axis=1, keepdims=True)
+        return self.values / np.where(total > 0.0, total, 1.0)
+
+    def drawn(self, rng: np.random.Generator) -> Array:
+        """Draw topics, rows normalised."""
+        if not self.is_random:
+            return self.values
+        drawn = rng.standard_gamma(self.values)
+        total = drawn.sum(axis=1, keepdims=True)
+        return drawn / np.where(total > 0.0, total, 1.0)
+
+    def merged(self, onto: NDArray[np.intp]) -> "Draw":
+        """Add up topics: topic k of this draw becomes topic ``onto[k]``."""
+        n, k = onto.max() + 1, len(onto)
+        sums = sp.csr_array((np.ones(k), (onto, np.arange(k))), shape=(n, k))
+        values = sums @ (
+            self.values if self.is_random else self.values * self.weights[:, None]
+        )
+        if not self.is_random:
+            length = np.linalg.norm(values, axis=1, keepdims=True)
+            values = values / np.where(length > 0.0, length, 1.0)
+        return replace(
+            self,
+            values=values,
+            weights=sums @ self.weights,
+            prior=None if self.prior is None else sums @ self.prior,
+        )
+
+
+def draws_of(
+    estimator: Any, columns: NDArray[np.intp], n_features: int, *, by_sample: bool
+) -> Iterator[Draw]:
+    """Yield the topics of a fit, or, `by_sample`, of all kept samples of its chains."""
+    model = fitted_model(estimator)
+    samples = getattr(model, "samples_", None)
+    if by_sample and samples and hasattr(samples[0], "topic_word_counts"):
+        for sample in samples:
+            yield _of_sample(sample, columns, n_features)
+        return
+    components, used = fitted(estimator, "components_"), in_use(estimator)
+    weights = weights_of(estimator, components)
+    is_random = not are_directions(model)
+    if is_random and np.allclose(components.sum(axis=1), 1.0):
+        is_random = False  # probabilities, of nobody knows how many tokens
+    prior = None
+    if hasattr(model, "doc_concentration_"):
+        prior = model.doc_concentration_ * weights[used]
+    elif hasattr(model, "doc_topic_prior_"):
+        prior = np.full(used.sum(), float(model.doc_topic_prior_))
+    values = _spread(components[used], columns, n_features)
+    yield Draw(values, weights[used], prior, is_random)
+
+
+def _spread(values: Array, columns: NDArray[np.intp], n_features: int) -> Array:
+    spread = np.zeros((len(values), n_features))
+    spread[:, columns] = values
+    return spread
+
+
+def _of_sample(sample: Any, columns: NDArray[np.intp], n_features: int) -> Draw:
+    """Counts of a sample plus its prior over words; topics without tokens are none."""
+    counts = sample.topic_word_counts
+    tokens = np.asarray(counts.sum(axis=1)).ravel()
+    used = np.flatnonzero(tokens > 0)
+    prior = np.asarray(sample.topic_word_prior, dtype=np.float64)
+    if prior.ndim:  # of each level of a tree
+        prior = prior[sample.depth[used]][:, None]
+    values = _spread(counts[used].toarray() + prior, columns, n_features)
+    of_docs = None
+    if hasattr(sample, "doc_prior"):
+        of_docs = sample.doc_prior[used]
+    return Draw(values, tokens[used] / max(tokens.sum(), 1), of_docs, True)
+
+
+class DocumentDraws:
+    """Draws of the shares of topics in documents, topics held fixed.
+
+    Gibbs sampling: tokens of a word choose topics by theta_jk phi_kw, and theta_j is
+    Dirichlet given these.
+
+    Parameters
+    ----------
+    counts : csr_array of shape (n_docs, n_features)
+        Counts; they are rounded.
+    """
+
+    def __init__(self, counts: sp.csr_array):
+        n_docs, n = counts.shape[0], counts.nnz
+        self.words = counts.indices
+        self.n_tokens = np.rint(counts.data).astype(np.int64)
+        self.rows = np.repeat(np.arange(n_docs), np.diff(counts.indptr))
+        self.sums = sp.csr_array(
+            (np.ones(n), (self.rows, np.arange(n))), shape=(n_docs, n)
+        )
+
+    def mode(self, topics: Array, prior: Array) -> Array:
+        """Find where draws start, by some steps of expectation maximisation."""
+        theta = np.tile(prior / prior.sum(), (self.sums.shape[0], 1))
+        for _ in range(UPDATES):
+            masses = self._masses(theta, topics)
+            theta = _normalised(prior + self.sums @ (self.n_tokens[:, None] * masses))
+        return theta
+
+    def after(
+        self,
+        theta: Array,
+        topics: Array,
+        prior: Array,
+        n_draws: int,
+        rng: np.random.Generator,
+    ) -> Iterator[Array]:
+        """Yield draws, (n_docs, n_topics), after some that are left out."""
+        for step in range(LEFT_OUT + n_draws):
+            drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
+            theta = _normalised(rng.standard_gamma(prior + self.sums @ drawn), prior)
+            if step >= LEFT_OUT:
+                yield theta
+
+    def _masses(self, theta: Array, topics: Array) -> Array:
+        """Probabilities of topics for each word of each document."""
+        masses = theta[self.rows]
+        masses *= topics.T[self.words]
+        return _normalised(masses, np.ones(len(topics)))
+
+
+def _normalised(rows: Array, instead: Array | float = 1.0) -> Array:
+    """Rows that sum to one; `instead` of those without mass."""
+    total = rows.sum(axis=1, keepdims=True)
+    if not total.all():
+        rows = np.where(total > 0.0, rows, instead)
+        total = rows.sum(axis=1, keepdims=True)
+    return rows / total
+
+
+def blocks(n_docs: int) -> Sequence[slice]:
+    """Cut documents into blocks."""
+    return [slice(i, min(i + DOCS, n_docs)) for i in range(0, n_docs, DOCS)]

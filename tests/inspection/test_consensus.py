@@ -1,0 +1,263 @@
+"""The consensus of chains and fits has the planted topics, and honest intervals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+
+from checks.estimators import FIRST, fresh, rows_of
+from checks.long import daily
+from skbnp import HDP, GibbsHDP, NestedCRP
+from skbnp.datasets import make_bars, make_hdp
+from skbnp.inspection import (
+    TopicTermsDisplay,
+    align_components,
+    consensus_components,
+    stability,
+    summary,
+    top_terms,
+    topics_to_frame,
+)
+from skbnp.inspection._draws import DocumentDraws
+
+
+def planted(seed, n_docs, n_topics, n_words, length):
+    """Draw documents of sparse signatures: counts, signatures, shares."""
+    rng = np.random.default_rng(seed)
+    phi = rng.dirichlet(np.full(n_words, 0.2), n_topics)
+    theta = rng.dirichlet(np.full(n_topics, 0.1), n_docs)
+    lengths = np.exp(rng.uniform(*np.log(length), n_docs)).astype(int)
+    drawn = zip(lengths, theta @ phi, strict=True)
+    return np.array([rng.multinomial(n, p) for n, p in drawn]), phi, theta
+
+
+def check_consensus(consensus, phi, theta, least=0.98):
+    """Raise unless topics are the planted ones, and intervals have their coverage."""
+    found = align_components(phi, consensus.components_, min_similarity=least)
+    assert consensus.n_components_ == len(phi) == len(found.pairs)
+    order = found.pairs[np.argsort(found.pairs[:, 0]), 1]
+    low, high = consensus.doc_topic_interval_[:, :, order]
+    covered = ((theta >= low) & (theta <= high)).mean()
+    assert 0.85 <= covered <= 0.95, covered
+    assert 0.0 <= low.min()
+    assert (low <= high).all()
+    assert high.max() <= 1.0
+
+
+@pytest.fixture(scope="module")
+def chains():
+    X, phi, theta = planted(0, 300, 5, 40, (60, 200))
+    hdp = GibbsHDP(8, max_iter=120, thin=5, n_chains=3, random_state=0).fit(X)
+    return hdp, X, phi, theta
+
+
+@pytest.fixture(scope="module")
+def of_chains(chains):
+    hdp, X, _, _ = chains
+    return consensus_components(hdp, X)
+
+
+def test_consensus_of_chains_is_what_was_planted(chains, of_chains):
+    hdp, _, phi, theta = chains
+    assert max(len(sample.component_ids) for sample in hdp.samples_) > 5
+    check_consensus(of_chains, phi, theta)
+    assert of_chains.n_draws_ == len(hdp.samples_)
+    assert (of_chains.recurrence_ >= 0.8).all()
+    assert_allclose(of_chains.components_.sum(axis=1), 1.0)
+    assert (of_chains.doc_topic_distr_.sum(axis=1) <= 1.0 + 1e-9).all()
+    assert np.abs(of_chains.doc_topic_distr_.sum(axis=1) - 1.0).mean() < 0.02
+    assert (np.diff(of_chains.topic_weights_) <= 0.0).all()
+
+
+def test_the_check_fails_without_recurrence_and_on_narrow_intervals(chains, of_chains):
+    hdp, X, phi, theta = chains
+    every = consensus_components(hdp, X[:20], min_recurrence=0.0)
+    with pytest.raises(AssertionError):
+        check_consensus(every, phi, theta[:20])
+    narrow = consensus_components(hdp, X[:100], confidence=0.5)
+    with pytest.raises(AssertionError):
+        check_consensus(narrow, phi, theta[:100])
+
+
+def test_intervals_of_terms_cover_the_planted_ones(chains, of_chains):
+    _, _, phi, _ = chains
+    pairs = align_components(phi, of_chains.components_).pairs
+    order = pairs[np.argsort(pairs[:, 0]), 1]
+    low, high = of_chains.components_interval_[:, order]
+    covered = (phi >= low) & (phi <= high)
+    # A planted Dirichlet of 0.2 has terms below all that 0.05 tells of zero counts.
+    assert 0.80 <= covered[phi > 1e-3].mean() <= 0.97
+
+
+def test_the_seed_names_the_draws_and_blocks_change_nothing(chains, monkeypatch):
+    hdp, X, _, _ = chains
+    first, again, other = (
+        consensus_components(hdp, X[:30], random_state=seed) for seed in (0, 0, 1)
+    )
+    for name in ("components_", "components_interval_", "doc_topic_interval_"):
+        assert_array_equal(getattr(first, name), getattr(again, name))
+    assert_array_equal(first.components_, other.components_)
+    assert not np.array_equal(first.doc_topic_interval_, other.doc_topic_interval_)
+    sparse = consensus_components(hdp, sp.csr_array(X[:30]))
+    assert_array_equal(sparse.doc_topic_interval_, first.doc_topic_interval_)
+
+
+def test_a_consensus_is_read_as_models_are(of_chains):
+    assert len(top_terms(of_chains, n=3)) == 5
+    assert topics_to_frame(of_chains)["weight"].tolist() == (
+        of_chains.topic_weights_.tolist()
+    )
+    frame = of_chains.to_frame(n_terms=3)
+    assert frame["terms"].tolist() == top_terms(of_chains, n=3)
+    assert "topics      5\n" in summary(of_chains)
+    assert len(TopicTermsDisplay.from_estimator(of_chains).terms) == 5
+
+
+def test_shares_are_drawn_from_their_posterior():
+    """One word of two topics: theta is a mixture of Dirichlet distributions."""
+    topics = np.array([[0.7, 0.3], [0.2, 0.8]])
+    prior, n = np.array([0.5, 1.5]), np.array([4, 3])
+    grid = (np.arange(20_000) + 0.5) / 20_000
+    density = grid ** (prior[0] - 1.0) * (1.0 - grid) ** (prior[1] - 1.0)
+    for word in range(2):
+        density *= (grid * topics[0, word] + (1.0 - grid) * topics[1, word]) ** n[word]
+    mean = (grid * density).sum() / density.sum()
+    spread = np.sqrt((grid**2 * density).sum() / density.sum() - mean**2)
+    documents = DocumentDraws(sp.csr_array(np.tile(n, (400, 1))))
+    theta = documents.mode(topics, prior)
+    rng = np.random.default_rng(0)
+    drawn = np.array([t[:, 0] for t in documents.after(theta, topics, prior, 100, rng)])
+    assert drawn[20:].mean() == pytest.approx(mean, abs=0.01)
+    assert drawn[20:].std() == pytest.approx(spread, abs=0.01)
+
+
+# -- other models ----------------------------------------------------------------------
+
+
+def test_consensus_of_variational_fits_and_of_other_models():
+    bars = make_bars(200, random_state=0)
+    fits = [HDP(random_state=seed).fit(bars.data) for seed in range(2)]
+    found = consensus_components(fits, bars.data[:10], n_draws=30)
+    assert found.n_components_ == 20
+    assert found.doc_topic_interval_.shape == (2, 10, 20)
+    ldas = [
+        LatentDirichletAllocation(3, random_state=seed).fit(bars.data[:60])
+        for seed in range(3)
+    ]
+    found = consensus_components(ldas, bars.data[:5], min_similarity=0.0, n_draws=9)
+    assert found.n_components_ == 3
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_equal_fits_of_every_estimator_are_their_consensus(name):
+    X = make_hdp(80, n_features=24, n_components=4, random_state=0).data
+    model = fresh(FIRST[name]).fit(rows_of(FIRST[name], X))
+    used = model.n_active_components_
+    if hasattr(model, "samples_") and hasattr(model.samples_[0], "topic_word_counts"):
+        model.samples_ = [max(model.samples_, key=lambda s: s.log_joint)]
+    found = consensus_components([model, model, model], merge_similarity=1.0)
+    assert 0 < found.n_components_ <= used
+    assert_allclose(found.recurrence_, 1.0)
+    assert_allclose(found.similarity_, 1.0)
+    if model.components_.min() >= 0.0:
+        assert align_components(model, found.components_).similarity.min() > 0.95
+
+
+def test_vocabularies_are_matched_by_name():
+    texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
+    fits = [
+        make_pipeline(CountVectorizer(), HDP(2, random_state=0)).fit(more + texts)
+        for more in ([], ["aa sun"] * 3)
+    ]
+    found = consensus_components(fits, texts[:3], n_draws=20)
+    assert set(found.feature_names_in_) == {"sun", "rain", "oil", "coal", "aa"}
+    assert sorted(map(sorted, top_terms(found, n=2))) == [
+        ["coal", "oil"],
+        ["rain", "sun"],
+    ]
+    low, high = found.doc_topic_interval_
+    warm = [terms[0] for terms in top_terms(found, n=1)].index("sun")
+    assert low[0, warm] > 0.3
+    assert high[2, warm] < 0.9
+
+
+@pytest.mark.parametrize(
+    ("estimators", "X", "error", "says"),
+    [
+        ([], None, ValueError, "or a list of models"),
+        ([[[1.0, 2.0]]], None, ValueError, "two draws or more"),
+        (
+            [np.eye(2), np.eye(2)],
+            np.eye(2),
+            TypeError,
+            "X must be None for GivenTopics",
+        ),
+        ([np.eye(2), np.eye(3)], None, ValueError, "no names to match"),
+    ],
+)
+def test_what_has_no_consensus_is_named(estimators, X, error, says):
+    with pytest.raises(error, match=says):
+        consensus_components(estimators, X)
+
+
+def test_trees_have_no_intervals_of_documents():
+    X = make_hdp(80, n_features=24, n_components=4, random_state=0).data
+    tree = NestedCRP(max_iter=1, init="sequential", random_state=0).fit(X)
+    with pytest.raises(TypeError, match="X must be None for NestedCRP"):
+        consensus_components([tree, tree], X)
+
+
+def test_fits_that_do_not_agree_are_told():
+    with pytest.warns(UserWarning, match="No topic recurs in 80 % of 2 draws"):
+        found = consensus_components([np.eye(4)[:2], np.eye(4)[2:]])
+    assert found.n_components_ == 0
+
+
+# -- stability -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("resampling", daily(1, ["subsample", None]))
+def test_planted_topics_are_stable_and_noise_is_not(resampling):
+    bars = make_bars(200, random_state=0).data
+    hdp = HDP(random_state=0)
+    given = {"n_fits": 2, "resampling": resampling}
+    found = stability(hdp, bars, min_recurrence=1.0, **given)
+    assert found.consensus.n_components_ == 20
+    assert found.score > 0.95
+    assert_array_equal(np.diag(found.agreement), 1.0)
+    assert_array_equal(found.agreement, found.agreement.T)
+    assert len(found.estimators) == 2
+    assert not hasattr(hdp, "components_")
+    shuffled = np.random.default_rng(0).permuted(bars, axis=1)
+    lda = LatentDirichletAllocation(20, max_iter=5)
+    assert stability(lda, shuffled, **given, min_recurrence=0.0).score < 0.6
+
+
+def test_fits_have_seeds_and_documents_of_their_own():
+    texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
+    pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3))
+    found, again = (
+        stability(pipeline, (text for text in texts), 2, resampling="bootstrap")
+        for _ in range(2)
+    )
+    seeds = [fit[-1].random_state for fit in found.estimators]
+    assert seeds[0] != seeds[1]
+    assert seeds == [fit[-1].random_state for fit in again.estimators]
+    assert_array_equal(found.agreement, again.agreement)
+    bars = make_bars(60, random_state=0).data
+    frame = pd.DataFrame(sp.csr_array(bars).toarray()).add_prefix("w")
+    fits = stability(HDP(4, max_iter=3), frame, 2).estimators
+    assert fits[0].feature_names_in_.tolist() == frame.columns.tolist()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2))
+def test_twelve_planted_signatures_are_twelve(seed):
+    X, phi, theta = planted(seed, 1500, 12, 96, (50, 300))
+    hdp = GibbsHDP(n_chains=4, max_iter=200, thin=10, random_state=seed).fit(X)
+    assert max(len(sample.component_ids) for sample in hdp.samples_) > 12
+    check_consensus(consensus_components(hdp, X), phi, theta)
