@@ -232,7 +232,7 @@ def test_planted_topics_are_stable_and_noise_is_not(resampling):
     assert_array_equal(found.agreement, found.agreement.T)
     assert len(found.estimators) == 2
     assert not hasattr(hdp, "components_")
-    shuffled = np.random.default_rng(0).permuted(bars, axis=1)
+    shuffled = np.random.default_rng(0).permuted(sp.csr_array(bars).toarray(), axis=1)
     lda = LatentDirichletAllocation(20, max_iter=5)
     assert stability(lda, shuffled, **given, min_recurrence=0.0).score < 0.6
 
