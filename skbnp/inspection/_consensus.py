@@ -38,6 +38,11 @@ ROUNDS = 10
 class Consensus(GivenTopics):
     """Topics on which fits agree; what reads topics of a model reads these.
 
+    Parameters
+    ----------
+    components : ndarray of shape (n_components, n_features)
+        Mean topics.
+
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)

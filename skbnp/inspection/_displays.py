@@ -36,7 +36,7 @@ FONT, TERM, TITLE = 9.0, 1.35, 2.2
 #: Inches across, where the figure is ours.
 MAX_WIDTH = 10.0
 #: Letters of a name in a figure.
-LONGEST_NAME = 24
+LONGEST_NAME = 18
 #: What bars are, of models of documents.
 SHARE = "share of its tokens"
 

@@ -168,7 +168,7 @@ class LineageDisplay:
     n_hidden : int, default=0
         Living topics that are not drawn.
     names : dict of int to str or None, default=None
-        Names of topics, by id, in the place of their numbers.
+        Names of topics, by id, before their terms.
 
     Attributes
     ----------
@@ -352,7 +352,7 @@ class LineageDisplay:
         self.ids_ = [lane.id for lane in lanes]
         row = {name: number for number, name in enumerate(self.ids_)}
         final = {
-            name: self._written(self.final_terms[name])
+            name: self._named(name) + self._written(self.final_terms[name])
             for name in self.ids_
             if name in self.final_terms
         }
@@ -369,6 +369,11 @@ class LineageDisplay:
         if self.terms is not None:
             self._write_terms(lanes, row, final, size)
         return self
+
+    def _named(self, name):
+        """Begin what stands at the end of a lane with the name of its topic."""
+        given = self.names.get(name)
+        return "" if given is None else f"{shortened(given)}: "
 
     def _written(self, terms):
         return (", " if self.terms is None else "\n").join(terms)
@@ -425,9 +430,7 @@ class LineageDisplay:
         ax.spines["bottom"].set(color=GREY, bounds=(begin, end))
 
     def _called(self, lane):
-        """Return how a lane is called; ended nodes have no row."""
-        if self.names.get(lane.id) is not None:
-            return shortened(self.names[lane.id])
+        """Return the number by which a lane is called; ended nodes have no row."""
         if self.rows is None:
             return str(lane.id)
         return str(self.rows.get(lane.id, ""))
